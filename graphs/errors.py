@@ -1,0 +1,35 @@
+"""What can fail outside the graphs, as the ports tell it.
+
+PortError
+ ├─ RetrieverFailed      the index could not be searched
+ ├─ EvaluatorFailed      the worker could not score
+ ├─ SearchFailed         the web search gave no answer
+ └─ GeneratorFailed      the chat endpoint gave no answer
+
+Adapters raise these, once, with a message for the user: what failed and what would help, without
+secrets. A node lets them pass; its `error_handler` turns them into an entry of `degraded`.
+"""
+
+from graphs.types import Component
+
+
+class PortError(Exception):
+    """A dependency failed; `str(error)` is fit to be shown to a user."""
+
+    component: Component
+
+
+class RetrieverFailed(PortError):
+    component: Component = "retriever"
+
+
+class EvaluatorFailed(PortError):
+    component: Component = "evaluator"
+
+
+class SearchFailed(PortError):
+    component: Component = "web_search"
+
+
+class GeneratorFailed(PortError):
+    component: Component = "generator"

@@ -1,0 +1,136 @@
+"""The words of the papers as frozen values: what the nodes pass to each other."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Action = Literal["correct", "incorrect", "ambiguous"]
+Origin = Literal["internal", "web"]
+Language = Literal["en", "zh"]
+Task = Literal["relevance", "support", "utility", "retrieval"]
+Component = Literal["web_search", "fetch", "evaluator", "generator", "retriever", "critic"]
+StoppedBy = Literal[
+    "answered",
+    "accepted",
+    "max_critic",
+    "unchanged",
+    "no_evidence",
+    "budget",
+    "deadline",
+    "cancelled",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a document, as the retriever found it or as the evaluator graded it.
+
+    `score` is the retriever's until `grade` replaces it by the evaluator's.
+    """
+
+    id: str
+    text: str
+    title: str
+    source: str
+    score: float = 0.0
+    origin: Origin = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """A search result and, where its page could be fetched, the page's paragraphs.
+
+    `fetched_at` is the UTC time in ISO 8601, or None where `paragraphs` is the result's own text.
+    """
+
+    url: str
+    title: str
+    score: float
+    paragraphs: tuple[str, ...]
+    fetched_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A knowledge strip (CRAG 4.4): a few sentences of one passage, graded on their own.
+
+    `position` orders strips as they stand in their documents: (document rank, place within it).
+    """
+
+    id: str
+    document_id: str
+    text: str
+    title: str
+    source: str
+    origin: Origin
+    position: tuple[int, int]
+    score: float = 0.0
+    kept: bool = False
+    fetched_at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Bounds on the evaluator's relevance score; they belong to one evaluator."""
+
+    upper: float
+    lower: float
+    strip_floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """One judgement a pair, in the order asked; None where a pair could not be judged."""
+
+    values: tuple[float | None, ...]
+    labels: tuple[str | None, ...] = ()
+    probabilities: tuple[dict[str, float] | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Sentence `[n]` of the answer rests on this strip; `spans` are [start, end) in the answer."""
+
+    n: int
+    strip_id: str
+    origin: Origin
+    title: str
+    source: str
+    text: str
+    score: float
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """A component that failed while the run went on without it; `reason` is told to the user."""
+
+    component: Component
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a run has spent so far; usages of parallel branches add up."""
+
+    llm_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    scored_pairs: int = 0
+    web_searches: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.llm_calls + other.llm_calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.scored_pairs + other.scored_pairs,
+            self.web_searches + other.web_searches,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of the dialogue before the question."""
+
+    role: Literal["user", "assistant"]
+    content: str = field(default="")
