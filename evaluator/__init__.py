@@ -1,0 +1,1 @@
+"""The T5 evaluator: it grades passages and answers, as a worker over HTTP or in-process."""

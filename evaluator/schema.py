@@ -1,0 +1,124 @@
+"""The worker's wire types and the reflection tokens they speak of (no torch here)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from evaluator.errors import WeightsError
+
+Task = Literal["relevance", "support", "utility", "retrieval"]
+
+LABELS: dict[Task, tuple[str, ...]] = {
+    "relevance": ("[Relevant]", "[Irrelevant]"),
+    "support": ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]"),
+    "utility": ("[Utility:1]", "[Utility:2]", "[Utility:3]", "[Utility:4]", "[Utility:5]"),
+    "retrieval": ("[Retrieval]", "[No Retrieval]", "[Continue to Use Evidence]"),
+}
+"""Each task's reflection tokens, in the order the model's output holds them."""
+
+UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+"""Self-RAG's weight of each utility grade, worst first."""
+
+THRESHOLDS_FILE = "thresholds.json"
+
+
+def score_of(task: Task, probabilities: Mapping[str, float]) -> float:
+    """The task's score from its tokens' probabilities (contract, "Worker").
+
+    A group without any probability mass counts 0, never NaN.
+    """
+    p = [probabilities.get(label, 0.0) for label in LABELS[task]]
+    if task == "relevance":
+        return 2 * p[0] - 1
+    if task == "support":
+        return p[0] + 0.5 * p[1]
+    if task == "utility":
+        return sum(weight * value for weight, value in zip(UTILITY_WEIGHTS, p, strict=True))
+    asked = p[0] + p[1]
+    return p[0] / asked if asked > 0 else 0.0
+
+
+def _without_lone_surrogates(text: object) -> object:
+    # Half of a surrogate pair is legal JSON but no text: no tokenizer takes it.
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else text
+
+
+Text = Annotated[str, BeforeValidator(_without_lone_surrogates)]
+Pair = tuple[Text, Text]
+
+
+class ScoreRequest(BaseModel):
+    """Pairs to score: [question, passage] for relevance; see the contract for the other tasks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task: Task = Field(description="Which judgement is asked for.")
+    pairs: list[Pair] = Field(description="Pairs of texts, scored independently of each other.")
+
+
+class RowError(BaseModel):
+    """Why one row has no score."""
+
+    index: int = Field(description="The row's place in `pairs`.")
+    reason: str = Field(description="What is wrong with it, in words.")
+
+
+class ScoreResponse(BaseModel):
+    """One entry a pair, in the order asked; a row that could not be scored is null throughout."""
+
+    scores: list[float | None]
+    labels: list[str | None]
+    probabilities: list[dict[str, float] | None] = Field(
+        description="Per row: token to probability; {} from a checkpoint that only regresses."
+    )
+    model: str = Field(description="Name of the checkpoint.")
+    tokens: int = Field(description="Tokens read, padding left out.")
+    queue_ms: float = Field(description="Longest time a row waited for its turn.")
+    inference_ms: float = Field(description="Time in the model, all batches of this request.")
+    errors: list[RowError] = Field(default_factory=list)
+
+
+class Thresholds(BaseModel):
+    """CRAG's two thresholds and the strip floor, found by `calibrate` for one checkpoint."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    upper: float = Field(description="A document score at or above it makes the action Correct.")
+    lower: float = Field(description="All document scores below it make the action Incorrect.")
+    strip_floor: float = Field(description="Strips scored below it are dropped.")
+    evaluator: str = Field(description="Digest of the weights these belong to (sha256:...).")
+    questions: int = Field(default=0, description="Questions they were found on.")
+    figures: dict[str, float] = Field(
+        default_factory=dict, description="What calibrate measured at these thresholds."
+    )
+
+    @model_validator(mode="after")
+    def _band_is_not_inverted(self) -> Self:
+        if self.lower > self.upper:
+            raise ValueError("lower lies above upper")
+        return self
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    errors: list[dict[str, str]] | None = None
+
+
+def load_thresholds(folder: Path) -> Thresholds:
+    """Read `thresholds.json` of a weights folder; WeightsError when absent or unreadable."""
+    path = folder / THRESHOLDS_FILE
+    try:
+        return Thresholds.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise WeightsError(
+            f"{path} is missing: run `selfcrag-evaluator calibrate` for these weights."
+        ) from None
+    except (OSError, ValidationError) as error:
+        raise WeightsError(f"{path} cannot be read as thresholds: {error}") from error

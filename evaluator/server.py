@@ -1,0 +1,207 @@
+"""The worker: an ASGI app around one loaded checkpoint, used in-process and over HTTP alike."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import generate_latest as metrics_text
+from starlette.exceptions import HTTPException
+
+from evaluator.batching import Batcher
+from evaluator.errors import EvaluatorError, Overloaded, TooManyPairs, UnknownTask, WeightsError
+from evaluator.schema import (
+    Problem,
+    ScoreRequest,
+    ScoreResponse,
+    Thresholds,
+    load_thresholds,
+)
+from evaluator.scoring import Scorer, load_scorer
+from evaluator.settings import EvaluatorSettings
+
+_STATUS: dict[type[EvaluatorError], tuple[int, str]] = {
+    UnknownTask: (422, "Task not known to this checkpoint"),
+    TooManyPairs: (413, "Too many pairs"),
+    Overloaded: (429, "Evaluator overloaded"),
+    WeightsError: (404, "Not part of these weights"),
+}
+"""The one table from errors to statuses; what is not in it is a 500."""
+
+
+class _Metrics:
+    """Prometheus series of one worker, in a registry of its own so that apps do not collide."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.pairs = Counter(
+            "selfcrag_evaluator_pairs", "Pairs judged", ["task"], registry=self.registry
+        )
+        self.row_errors = Counter(
+            "selfcrag_evaluator_row_errors", "Pairs not judged", registry=self.registry
+        )
+        self.overloads = Counter(
+            "selfcrag_evaluator_overloads", "Requests answered 429", registry=self.registry
+        )
+        self.queued = Gauge(
+            "selfcrag_evaluator_queued_pairs", "Pairs waiting or running", registry=self.registry
+        )
+        self.seconds = Histogram(
+            "selfcrag_evaluator_request_seconds", "Time in queue and model", registry=self.registry
+        )
+
+
+@dataclass
+class _Worker:
+    settings: EvaluatorSettings
+    metrics: _Metrics
+    scorer: Scorer | None = None
+    batcher: Batcher | None = None
+
+
+def create_app(settings: EvaluatorSettings | None = None, scorer: Scorer | None = None) -> FastAPI:
+    """The worker's app; its lifespan loads the weights (or takes `scorer`) and warms them up.
+
+    In-process use enters the lifespan itself: `async with app.router.lifespan_context(app)`.
+    Entering raises WeightsError when the configured weights cannot be loaded.
+    """
+    worker = _Worker(settings or EvaluatorSettings(), _Metrics(), scorer)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with _running(worker):
+            yield
+
+    app = FastAPI(title="self-crag evaluator", lifespan=lifespan)
+    app.state.worker = worker
+    _add_routes(app)
+    _add_error_handlers(app)
+    return app
+
+
+@contextlib.asynccontextmanager
+async def _running(worker: _Worker) -> AsyncIterator[None]:
+    scorer = worker.scorer
+    if scorer is None:
+        scorer = await asyncio.to_thread(load_scorer, worker.settings)
+    batcher = Batcher(
+        scorer,
+        batch_tokens=worker.settings.batch_tokens,
+        max_queued_pairs=worker.settings.max_queued_pairs,
+    )
+    loop = asyncio.create_task(batcher.run(), name="evaluator-batches")
+    try:
+        warm_up = await batcher.score(scorer.tasks[0], [("Is it warm?", "It is warm now.")])
+        if warm_up.errors:
+            raise WeightsError(f"The evaluator cannot score: {warm_up.errors[0].reason}")
+        worker.batcher = batcher
+        yield
+    finally:
+        worker.batcher = None
+        loop.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await loop
+
+
+def _worker(request: Request) -> _Worker:
+    worker: _Worker = request.app.state.worker
+    return worker
+
+
+def _batcher(request: Request) -> Batcher:
+    batcher = _worker(request).batcher
+    if batcher is None:
+        raise HTTPException(503, "The evaluator is still starting.", {"Retry-After": "1"})
+    return batcher
+
+
+AnyWorker = Annotated[_Worker, Depends(_worker)]
+WarmBatcher = Annotated[Batcher, Depends(_batcher)]
+
+
+def _add_routes(app: FastAPI) -> None:
+    app.post("/score")(_score)
+    app.get("/thresholds")(_thresholds)
+    app.get("/health/live")(_live)
+    app.get("/health/ready")(_ready)
+    app.get("/metrics")(_metrics)
+
+
+async def _score(request: ScoreRequest, worker: AnyWorker, batcher: WarmBatcher) -> ScoreResponse:
+    if request.task not in batcher.scorer.tasks:
+        known = ", ".join(batcher.scorer.tasks)
+        raise UnknownTask(
+            f"The checkpoint {batcher.scorer.name} was not trained for the task "
+            f"{request.task!r}; it knows: {known}."
+        )
+    if len(request.pairs) > worker.settings.max_pairs:
+        raise TooManyPairs(
+            f"{len(request.pairs)} pairs in one request; at most {worker.settings.max_pairs}."
+        )
+    with worker.metrics.seconds.time():
+        response = await batcher.score(request.task, request.pairs)
+    worker.metrics.pairs.labels(request.task).inc(len(request.pairs) - len(response.errors))
+    worker.metrics.row_errors.inc(len(response.errors))
+    return response
+
+
+async def _thresholds(worker: AnyWorker) -> Thresholds:
+    return await asyncio.to_thread(load_thresholds, worker.settings.weights)
+
+
+async def _live() -> dict[str, str]:
+    return {"status": "live"}
+
+
+async def _ready(batcher: WarmBatcher) -> dict[str, object]:
+    scorer = batcher.scorer
+    return {"status": "ready", "model": scorer.name, "tasks": list(scorer.tasks)}
+
+
+async def _metrics(worker: AnyWorker) -> Response:
+    worker.metrics.queued.set(worker.batcher.queued_pairs if worker.batcher else 0)
+    return Response(metrics_text(worker.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def _problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse(
+        problem.model_dump(exclude_none=True),
+        status_code=problem.status,
+        headers=headers,
+        media_type="application/problem+json",
+    )
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    @app.exception_handler(EvaluatorError)
+    async def told(request: Request, error: EvaluatorError) -> JSONResponse:
+        status, title = _STATUS.get(type(error), (500, "Evaluator failed"))
+        headers = None
+        if isinstance(error, Overloaded):
+            _worker(request).metrics.overloads.inc()
+            headers = {"Retry-After": str(error.retry_after_s)}
+        return _problem(Problem(title=title, status=status, detail=str(error)), headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        errors = [
+            {"pointer": "#/" + "/".join(map(str, found["loc"][1:])), "detail": found["msg"]}
+            for found in error.errors()[:20]
+        ]
+        detail = f"The request does not fit: {errors[0]['pointer']}: {errors[0]['detail']}"
+        return _problem(Problem(title="Invalid request", status=422, detail=detail, errors=errors))
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> JSONResponse:
+        problem = Problem(title="Request failed", status=error.status_code, detail=error.detail)
+        return _problem(problem, dict(error.headers or {}))
+
+    @app.exception_handler(Exception)
+    async def broken(_: Request, error: Exception) -> JSONResponse:
+        detail = f"The evaluator failed on this request ({type(error).__name__})."
+        return _problem(Problem(title="Evaluator failed", status=500, detail=detail))

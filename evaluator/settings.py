@@ -1,0 +1,53 @@
+"""The evaluator's settings: the only place of this package that reads the environment."""
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+WEIGHTS = Path(__file__).parent / "weights"
+
+
+class EvaluatorSettings(BaseSettings):
+    """Settings of the worker, each as `SELFCRAG_EVALUATOR_<NAME>`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SELFCRAG_EVALUATOR_", env_file=".env", extra="ignore"
+    )
+
+    weights: Path = Field(
+        default=WEIGHTS,
+        description="Checkpoint folder: ours, or a T5ForSequenceClassification with one label.",
+    )
+    backend: Literal["onnx", "torch"] = Field(
+        default="onnx", description="onnx: ONNX Runtime on the CPU; torch: PyTorch, CPU or GPU."
+    )
+    device: str = Field(
+        default="auto", description="torch backend: auto, cpu or cuda (auto takes a GPU if any)."
+    )
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        default="auto",
+        description="torch backend: auto is bf16 on a GPU, fp32 on a CPU. T5 overflows in fp16.",
+    )
+    host: str = Field(default="127.0.0.1", description="Address the worker listens on.")
+    port: int = Field(default=8001, ge=1, le=65535, description="Port the worker listens on.")
+    max_pairs: int = Field(default=1024, ge=1, description="Most pairs one request may carry.")
+    max_queued_pairs: int = Field(
+        default=4096, ge=1, description="Most pairs waiting or running; beyond it 429."
+    )
+    batch_tokens: int = Field(
+        default=4096, ge=1, description="Most tokens of one batch, padding counted in."
+    )
+    threads: int = Field(
+        default=0, ge=0, description="Threads of the model's arithmetic; 0 lets it choose."
+    )
+    max_length: int = Field(
+        default=0, ge=0, description="Longest input in tokens; 0 takes the checkpoint's own."
+    )
+
+    @model_validator(mode="after")
+    def _a_full_request_fits_the_queue(self) -> Self:
+        if self.max_queued_pairs < self.max_pairs:
+            raise ValueError("max_queued_pairs must be at least max_pairs")
+        return self
