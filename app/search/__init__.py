@@ -1,0 +1,1 @@
+"""Web search: engines, what may be fetched, and pages turned into paragraphs."""

@@ -1,0 +1,98 @@
+"""What every search engine adapter has in common: its result, its port and its failures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import httpx
+
+from graphs.errors import SearchFailed
+
+USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """One hit; `text` is what the engine itself says of the page, `score` its own ranking."""
+
+    url: str
+    title: str
+    text: str
+    score: float
+
+
+class SearchEngine(Protocol):
+    async def search(self, query: str, max_results: int) -> list[SearchResult]:
+        """At most `max_results` hits, best first; none found is an empty list, not an error.
+
+        Raises SearchFailed when the engine gives no answer.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Release the connections."""
+        ...
+
+
+def timeouts(timeout_s: float, connect_timeout_s: float) -> httpx.Timeout:
+    return httpx.Timeout(timeout_s, connect=min(connect_timeout_s, timeout_s))
+
+
+async def get_json(
+    client: httpx.AsyncClient, provider: str, url: str, params: Mapping[str, str | int]
+) -> Mapping[str, Any]:
+    """The JSON object at `url`. Raises SearchFailed for everything else that may come."""
+    try:
+        response = await client.get(url, params=dict(params))
+        response.raise_for_status()
+        reply = response.json()
+    except httpx.HTTPStatusError as error:
+        raise refused(provider, error.response.status_code) from None
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise unreachable(provider, url, error) from None
+    except ValueError:
+        raise malformed(provider) from None
+    if not isinstance(reply, Mapping):
+        raise malformed(provider)
+    return reply
+
+
+def refused(provider: str, status: int) -> SearchFailed:
+    """The failure that an HTTP status stands for, with what to check."""
+    if status in {401, 403}:
+        advice = "refused access; check its key and what that key may do"
+    elif status == 429 or status in {432, 433}:
+        advice = "is limiting requests; wait a while or raise the limit of the account"
+    elif status >= 500:
+        advice = "is failing on its side; try again later"
+    else:
+        advice = "did not accept the request; check its address in the settings"
+    return SearchFailed(f"{provider} {advice} (HTTP {status}).")
+
+
+def unreachable(provider: str, url: str, error: Exception) -> SearchFailed:
+    host = urlsplit(url).hostname or "its address"
+    if isinstance(error, httpx.TimeoutException | TimeoutError):
+        return SearchFailed(f"{provider} did not answer in time ({host}); check the network.")
+    return SearchFailed(
+        f"{provider} could not be reached ({host}); check the network and its address."
+    )
+
+
+def malformed(provider: str) -> SearchFailed:
+    return SearchFailed(
+        f"{provider} sent a reply that could not be understood; check its address in the settings."
+    )
+
+
+def text_of(value: object) -> str:
+    """A string field of a reply, empty where it is missing or of another type."""
+    return value.strip() if isinstance(value, str) else ""
+
+
+def score_of(value: object, rank: int) -> float:
+    """The engine's own score, or one that falls with the rank where it gives none."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    return 1.0 / (1 + rank)

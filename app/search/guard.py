@@ -1,0 +1,104 @@
+"""What may be fetched: http(s) pages at public addresses, and named exceptions.
+
+langchain-core has a transport with a similar purpose. It is not used: it is private there, lets
+every port pass, takes more hosts in when an environment variable says so, and does not pin the
+address of the hosts it is told to allow.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+import httpx
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+WEB_PORTS = frozenset({80, 443})
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+# Translators map all of IPv4 into this range, private addresses included.
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class PageFailed(Exception):
+    """A page that was not read; the message goes on after the name of its host."""
+
+
+async def resolve_addresses(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(sockaddr[0]) for *_, sockaddr in found]
+
+
+def is_public(address: str) -> bool:
+    """Whether `address` belongs to the public internet, whatever notation hides it."""
+    try:
+        ip = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return False
+        inner = ip.sixtofour
+        if ip in _NAT64:
+            inner = ipaddress.IPv4Address(ip.packed[-4:])
+        if inner is not None and not is_public(str(inner)):
+            return False
+    return ip.is_global and not (
+        ip.is_multicast or (ip.is_reserved and ip not in _NAT64) or ip.is_unspecified
+    )
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Connects to the very address that was checked, so that a second look-up cannot differ.
+
+    `allowed_private_hosts` names hosts whose address may be private, as `host` (at `ports`) or
+    as `host:port`. Every request is checked, thus every redirect. Raises PageFailed.
+    """
+
+    def __init__(
+        self,
+        *,
+        allowed_private_hosts: Collection[str] = (),
+        ports: Collection[int] = WEB_PORTS,
+        resolve: Resolve = resolve_addresses,
+    ) -> None:
+        self._allowed = frozenset(host.casefold() for host in allowed_private_hosts)
+        self._ports = frozenset(ports)
+        self._resolve = resolve
+        # Kept connections are found by address alone: two hosts at one address would share the
+        # certificate check of the first. So none is kept. Proxies would resolve by themselves.
+        self._inner = httpx.AsyncHTTPTransport(
+            trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        scheme, host = request.url.scheme, request.url.raw_host.decode("ascii").casefold()
+        if scheme not in _DEFAULT_PORTS or not host:
+            raise PageFailed("is not an http or https address")
+        port = request.url.port or _DEFAULT_PORTS[scheme]
+        address = await self._checked_address(host.strip("[]"), port)
+        pinned = httpx.Request(
+            request.method,
+            request.url.copy_with(host=address),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": host},
+        )
+        return await self._inner.handle_async_request(pinned)
+
+    async def _checked_address(self, host: str, port: int) -> str:
+        named = f"{host}:{port}" in self._allowed
+        if port not in self._ports and not named:
+            raise PageFailed(f"asks for port {port}, which may not be used")
+        try:
+            addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError):
+            addresses = []
+        if not addresses:
+            raise PageFailed("has no known address")
+        if not (named or host in self._allowed or all(map(is_public, addresses))):
+            raise PageFailed("leads to a private address, which may not be fetched")
+        return addresses[0]
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
