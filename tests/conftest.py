@@ -3,6 +3,8 @@
 import pytest
 from pytest_socket import socket_allow_hosts
 
+pytest_plugins = ["tests.loopback.fixtures"]
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_setup() -> None:

@@ -14,10 +14,13 @@ from app.search.guard import PageFailed
 SHORT_PARAGRAPH = 10
 
 _HIDDEN = (
-    "nav, footer, aside, form, dialog, script, style, template, noscript, iframe, textarea, select,"
-    ' [hidden], [aria-hidden="true"], [role="navigation"], [style*="display:none"],'
-    ' [style*="display: none"], sup.reference, .mw-editsection'
+    *("nav", "footer", "aside", "form", "dialog", "template", "iframe", "textarea", "select"),
+    *("[hidden]", '[aria-hidden="true"]', '[role="navigation"]'),
+    *('[style*="display:none"]', '[style*="display: none"]'),
+    *("sup.reference", ".mw-editsection"),
 )
+# Written out, for lexbor's `:is(…) p` misses all but children.
+_IN_HIDDEN = ", ".join(f"{outer} {inner}" for outer in _HIDDEN for inner in ("p", "h1"))
 _HEADER_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _META_WITHIN = 4096
@@ -57,9 +60,13 @@ _CODECS = {
 _MOST_TAGS = 150_000
 _MOST_DEPTH_WALKED = 20_000_000
 _MOST_REOPENED = 1_000_000
-_MOST_ATTRIBUTES = 1_000
+_MOST_ATTRIBUTES = 300
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s<>/]*)([^<>]*)")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
+# Comparisons in scripts look like tags; unclosed ones take the rest along, so this stays linear.
+_UNREAD = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
+)
 # Elements without content, and those that the next of their kind closes.
 _NEVER_DEEP = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source"}
@@ -100,11 +107,12 @@ def decode(body: bytes, content_type: str) -> str:
 
 def html_paragraphs(html: str, most: int, most_characters: int) -> Extract:
     """The visible `<p>` of a page. Raises PageFailed for one that is built to exhaust a parser."""
+    html = _UNREAD.sub(" ", html)
     if not is_cheap_to_parse(html):
         raise PageFailed("is nested too deeply to be read safely")
     tree = LexborHTMLParser(html)
-    hidden = {node.mem_id for node in tree.css(_HIDDEN)}
-    within_hidden = {node.mem_id for node in tree.css(f":is({_HIDDEN}) :is(p, h1)")} | hidden
+    hidden = {node.mem_id for node in tree.css(", ".join(_HIDDEN))}
+    within_hidden = {node.mem_id for node in tree.css(_IN_HIDDEN)} | hidden
     headings = (node for node in tree.css("h1") if node.mem_id not in within_hidden)
     title = next(filter(None, (_visible_text(node, hidden) for node in headings)), "")
     texts = (

@@ -53,7 +53,8 @@ class TavilySearch:
     async def search(self, query: str, max_results: int) -> list[SearchResult]:
         reply = await self._ask(query[:MOST_QUERY_CHARACTERS], min(max_results, MOST_RESULTS))
         hits = reply.get("results") if isinstance(reply, Mapping) else None
-        if not isinstance(hits, list):
+        # The client adds an empty list of results to whatever object came; the echo it does not.
+        if not isinstance(hits, list) or "query" not in reply:
             raise malformed(PROVIDER)
         return [
             SearchResult(

@@ -107,4 +107,4 @@ def _results(reply: Mapping[str, Any]) -> list[SearchResult]:
 
 def _rank(page: Mapping[str, Any]) -> int:
     index = page.get("index")
-    return index if isinstance(index, int) else len(page)
+    return index if isinstance(index, int) else MOST_RESULTS + 1

@@ -1,0 +1,1 @@
+"""Servers on loopback that speak the protocols of the services the application calls."""

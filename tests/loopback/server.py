@@ -1,0 +1,106 @@
+"""An ASGI application on a free port of 127.0.0.1, in a thread of its own."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute
+
+START_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request as it arrived; `body` is the JSON sent, or None."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    query: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+
+
+class LoopbackServer:
+    """A context manager; `requests` holds everything received, in order."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """As if nothing had been asked or set yet."""
+        self.requests: list[Received] = []
+        self.status = 200
+        """Anything but 200 is what every request is answered with."""
+        self.delay_s = 0.0
+
+    def routes(self) -> Sequence[BaseRoute]:
+        raise NotImplementedError
+
+    def record(self, request: Request, body: Any = None) -> None:
+        self.requests.append(
+            Received(
+                request.method,
+                request.url.path,
+                dict(request.headers),
+                dict(request.query_params),
+                body,
+            )
+        )
+
+    def __enter__(self) -> Self:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.address = f"127.0.0.1:{self.port}"
+        config = uvicorn.Config(
+            Starlette(routes=self.routes()),
+            log_level="critical",
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=1,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
+        )
+        self._thread.start()
+        give_up_at = time.monotonic() + START_TIMEOUT_S
+        while not self._server.started:
+            if time.monotonic() > give_up_at:
+                raise RuntimeError("the loopback server did not start")
+            time.sleep(0.005)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        self._thread.join(START_TIMEOUT_S)
+        self._socket.close()
+
+
+async def pause(request: Request, seconds: float) -> None:
+    """Sleeps, but not on when the client has left."""
+    wake_at = time.monotonic() + seconds
+    while (left := wake_at - time.monotonic()) > 0:
+        await asyncio.sleep(min(left, 0.02))
+        if await request.is_disconnected():
+            return
+
+
+def json_error(status: int, body: object) -> Response:
+    return JSONResponse(body, status_code=status)
+
+
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
