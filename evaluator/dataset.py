@@ -1,0 +1,211 @@
+"""Training and validation pairs: positives, mined negatives, whole passages and strips."""
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Literal
+
+from evaluator.neighbours import (
+    Meaning,
+    Vectors,
+    WordNeighbours,
+    nearest_by_meaning,
+)
+from evaluator.records import CHUNK_CHARS, Record
+from evaluator.text import contains_answer, sentences
+
+View = Literal["whole", "chunk", "strip"]
+
+VIEW_SHARES: dict[View, float] = {"whole": 0.45, "chunk": 0.2, "strip": 0.35}
+TITLE_SHARE = 0.5
+NATURAL = ("en_nq_gold",)
+"""Sources of natural search-engine wording, repeated because they are few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A labelled pair; `kind` says how it was made, `cosine` is MiniLM's (None if not known)."""
+
+    question: str
+    passage: str
+    relevant: bool
+    language: str
+    source: str
+    kind: str
+    cosine: float | None = None
+
+
+def split(records: Sequence[Record], percent: int) -> tuple[list[Record], list[Record]]:
+    """Training and validation records, divided by article or passage, `percent` held back."""
+    held_back = [_bucket(record.group) < percent for record in records]
+    train = [r for r, held in zip(records, held_back, strict=True) if not held]
+    return train, [r for r, held in zip(records, held_back, strict=True) if held]
+
+
+def _bucket(text: str) -> int:
+    return int.from_bytes(sha256(text.encode()).digest()[:4], "big") % 100
+
+
+class Pairs:
+    """Makes pairs out of records of one language, each question with its own negatives."""
+
+    def __init__(
+        self, records: Sequence[Record], language: str, seed: int, meaning: Meaning | None
+    ) -> None:
+        mine = [r for r in records if r.language == language]
+        self._language = language
+        self._random = random.Random(seed)
+        self._passages = list({r.passage: r for r in mine}.values())
+        self._asked = list({(r.question, r.passage): r for r in mine if r.question}.values())
+        self._positives: dict[str, set[str]] = defaultdict(set)
+        self._articles: dict[str, list[int]] = defaultdict(list)
+        for record in self._asked:
+            if record.relevant:
+                self._positives[record.question].add(record.passage)
+        for number, record in enumerate(self._passages):
+            if record.title:
+                self._articles[record.title].append(number)
+        self._place = {record.passage: i for i, record in enumerate(self._passages)}
+        self._by_meaning: list[list[int]] = []
+        self._vectors: tuple[Vectors, Vectors] | None = None
+        texts, questions = [r.passage for r in self._passages], [r.question for r in self._asked]
+        self._by_words = WordNeighbours(texts).nearest(questions, 12)
+        if meaning is not None:
+            self._vectors = (meaning.vectors(questions), meaning.vectors(texts))
+            self._by_meaning = nearest_by_meaning(*self._vectors, 10)
+
+    def all(self, *, hard_only: bool = False) -> list[Pair]:
+        """Every question's pairs once (natural ones three times), in the records' order."""
+        pairs: list[Pair] = []
+        for number, record in enumerate(self._asked):
+            for _ in range(3 if record.source in NATURAL and not hard_only else 1):
+                pairs += self._of_question(number, record, hard_only)
+        return pairs
+
+    def _of_question(self, number: int, record: Record, hard_only: bool) -> list[Pair]:
+        view = self._view_of(record)
+        titled = self._random.random() < TITLE_SHARE
+        place = self._place[record.passage]
+        if not record.relevant:
+            return [self._pair(number, place, record, "unanswerable", "whole", titled, ())]
+        pairs = [self._pair(number, place, record, "positive", view, titled, record.answers)]
+        for kind, other in self._negatives(number, record, hard_only):
+            pairs.append(self._pair(number, other, record, kind, view, titled, ()))
+        rest = self._strip_without(record) if view != "whole" else None
+        if rest is not None:
+            text = _titled(record.title, rest) if titled else rest
+            pairs.append(self._labelled(record, text, "same passage", None))
+        return pairs
+
+    def _view_of(self, record: Record) -> View:
+        if record.relevant and not record.answers:
+            return "whole"  # nothing tells which of its sentences answer
+        (view,) = self._random.choices(list(VIEW_SHARES), list(VIEW_SHARES.values()))
+        return view
+
+    def _negatives(self, number: int, record: Record, hard_only: bool) -> list[tuple[str, int]]:
+        chosen = [("words", i) for i in self._allowed(self._by_words[number], record)[:2]]
+        if self._by_meaning:
+            chosen += [("meaning", i) for i in self._allowed(self._by_meaning[number], record)[:1]]
+        siblings = self._articles.get(record.title, [])
+        if self._random.random() < 0.5:
+            chosen += [("same article", i) for i in self._allowed(siblings, record)[:1]]
+        if not hard_only and self._random.random() < 0.4:
+            anywhere = [self._random.randrange(len(self._passages))]
+            chosen += [("random", i) for i in self._allowed(anywhere, record)]
+        return chosen
+
+    def _allowed(self, numbers: Sequence[int], record: Record) -> list[int]:
+        """The numbers in random order, without passages that answer the question."""
+        shuffled = self._random.sample(list(numbers), len(numbers))
+        answers, positives = list(record.answers), self._positives[record.question]
+        return [
+            number
+            for number in shuffled
+            if self._passages[number].passage not in positives
+            and not contains_answer(self._passages[number].passage, answers)
+        ]
+
+    def _pair(
+        self,
+        number: int,
+        other: int,
+        asked: Record,
+        kind: str,
+        view: View,
+        titled: bool,
+        answers: tuple[str, ...],
+    ) -> Pair:
+        passage = self._passages[other]
+        text = self._viewed(passage.passage, view, list(answers))
+        cosine = None
+        if self._vectors is not None and text == passage.passage:
+            cosine = float(self._vectors[0][number] @ self._vectors[1][other])
+        if titled:
+            text = _titled(passage.title, text)
+        return self._labelled(asked, text, kind, cosine)
+
+    def _labelled(self, asked: Record, text: str, kind: str, cosine: float | None) -> Pair:
+        relevant = kind == "positive"
+        return Pair(asked.question, text, relevant, self._language, asked.source, kind, cosine)
+
+    def _viewed(self, passage: str, view: View, answers: list[str]) -> str:
+        """The passage or a window of its sentences; around an answer where answers are given."""
+        limit = CHUNK_CHARS[self._language]
+        if view == "whole" and len(passage) <= 1.3 * limit:
+            return passage
+        parts = sentences(passage)
+        most = {"whole": len(parts), "chunk": self._random.randint(3, 6)}.get(
+            view, self._random.randint(1, 2)
+        )
+        holding = [i for i, part in enumerate(parts) if any(answer in part for answer in answers)]
+        if answers and not holding:
+            return passage
+        middle = self._random.choice(holding) if holding else self._random.randrange(len(parts))
+        first = max(0, middle - self._random.randrange(most))
+        window, size = [parts[middle]], len(parts[middle])
+        for i in [*range(middle - 1, first - 1, -1), *range(middle + 1, first + most)]:
+            if i >= len(parts) or size + len(parts[i]) > limit:
+                continue
+            window = [parts[i], *window] if i < middle else [*window, parts[i]]
+            size += len(parts[i])
+        return ("" if self._language == "zh" else " ").join(window)
+
+    def _strip_without(self, record: Record) -> str | None:
+        parts = sentences(record.passage)
+        answers = list(record.answers)
+        rest = [part for part in parts if len(part) > 15 and not contains_answer(part, answers)]
+        return self._random.choice(rest) if len(parts) >= 3 and rest else None
+
+
+def _titled(title: str, passage: str) -> str:
+    return f"{title} // {passage}" if title else passage
+
+
+def pairs_of(
+    records: Sequence[Record], seed: int, meaning: Meaning | None, *, hard_only: bool = False
+) -> list[Pair]:
+    """Pairs of all languages; English negatives are mined by meaning too where it is given."""
+    pairs: list[Pair] = []
+    for language in ("en", "zh"):
+        if any(record.language == language and record.question for record in records):
+            maker = Pairs(records, language, seed, meaning if language == "en" else None)
+            pairs += maker.all(hard_only=hard_only)
+    return pairs + ([] if hard_only else _across_languages(records, len(pairs) // 100, seed))
+
+
+def _across_languages(records: Sequence[Record], count: int, seed: int) -> list[Pair]:
+    """Questions against passages of another source, the other language included."""
+    dice = random.Random(seed)
+    asked = [record for record in records if record.question]
+    found: list[Pair] = []
+    for question in dice.choices(asked, k=count):
+        other = dice.choice(records)
+        if other.source != question.source:
+            found.append(
+                Pair(question.question, other.passage, False, question.language, question.source,
+                     "elsewhere")
+            )  # fmt: skip
+    return found

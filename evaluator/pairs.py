@@ -1,0 +1,61 @@
+"""From a pair of texts to one row of token ids: `[task] question [SEP] passage </s>`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+from evaluator.errors import WeightsError
+from evaluator.schema import LABELS, Task
+from evaluator.scoring import Row
+
+PAD, END, UNKNOWN, SEPARATOR = range(4)
+TASKS: tuple[Task, ...] = ("relevance", "support", "utility", "retrieval")
+REFLECTION_TOKENS = tuple(label for task in TASKS for label in LABELS[task])
+SPECIAL_TOKENS = (
+    "<pad>",
+    "</s>",
+    "[UNK]",
+    "[SEP]",
+    *(f"[task:{task}]" for task in TASKS),
+    *REFLECTION_TOKENS,
+)
+"""The vocabulary's first entries, in this order; texts cannot spell them."""
+
+_CHARS_PER_TOKEN = 16  # more text than this can only be blanks or one endless word
+
+
+class PairTokenizer:
+    """Cuts the passage to the room there is; the question may take a quarter of it."""
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
+        self._tokenizer = tokenizer
+        self._max_length = max_length
+
+    @classmethod
+    def from_folder(cls, folder: Path, max_length: int) -> "PairTokenizer":
+        """The folder's tokenizer.json; WeightsError when missing or not made by `train`."""
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            raise WeightsError(f"{path} is missing.")
+        tokenizer = Tokenizer.from_file(str(path))
+        if any(tokenizer.token_to_id(t) != i for i, t in enumerate(SPECIAL_TOKENS)):
+            raise WeightsError(f"{path} is not the tokenizer of an evaluator of this project.")
+        return cls(tokenizer, max_length)
+
+    def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
+        """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
+        limit = self._max_length * _CHARS_PER_TOKEN
+        texts = [text[:limit] for pair in pairs for text in pair]
+        ids = [e.ids for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        return [self._row(task, ids[2 * i], ids[2 * i + 1]) for i in range(len(pairs))]
+
+    def _row(self, task: Task, first: list[int], second: list[int]) -> Row | str:
+        if not first:
+            return "The first text holds nothing to read."
+        if not second and task != "retrieval":
+            return "The second text holds nothing to read."
+        first = first[: self._max_length // 4]
+        room = self._max_length - len(first) - 3
+        task_id = SPECIAL_TOKENS.index(f"[task:{task}]")
+        return Row((task_id, *first, SEPARATOR, *second[:room], END))

@@ -1,0 +1,44 @@
+"""Sentences, languages and the neutralising of special tokens, in English and Chinese."""
+
+import re
+
+_SENTENCE_END = re.compile(r"(?<=[。！？；])|(?<=[.!?;])[\"'”’)\]]*\s+|\n+")
+_SPECIAL = re.compile(r"<(?=/?[A-Za-z_]+(?:_\d+)?>)|\[(?=[A-Za-z][A-Za-z0-9 :/_-]{0,40}\])")
+_CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+
+
+def sentences(text: str) -> list[str]:
+    """The text's sentences without surrounding blanks; 。！？； end one as . ! ? ; do."""
+    return [part.strip() for part in _SENTENCE_END.split(text) if part and part.strip()]
+
+
+def is_chinese(text: str) -> bool:
+    """Whether at least a fifth of the text's characters are Chinese."""
+    return len(_CJK.findall(text)) * 5 >= len(text.strip()) > 0
+
+
+def neutralised(text: str) -> str:
+    """The text with strings such as `</s>` or `[SEP]` broken by a blank.
+
+    For tokenizers that read special tokens out of plain text: an end token inside a passage
+    makes T5's heads refuse the whole batch.
+    """
+    return _SPECIAL.sub(lambda found: found.group() + " ", text)
+
+
+def normal_form(text: str) -> str:
+    """Case-folded words of a text, single-spaced, for comparing answers."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def contains_answer(passage: str, answers: list[str]) -> bool:
+    """Whether an answer occurs in the passage, at word bounds, whatever its case.
+
+    Chinese knows no word bounds: there an answer is looked for as a substring.
+    """
+    words = f" {normal_form(passage)} "
+    for answer in answers:
+        form = normal_form(answer)
+        if form and (form in words if is_chinese(answer) else f" {form} " in words):
+            return True
+    return False

@@ -1,0 +1,339 @@
+"""Trains an evaluator from a data folder, as a story from top to bottom.
+
+Read and split the records, mine the pairs, build the vocabulary; fit the coverage measures
+(seconds); let the T5 learn what they miss (minutes to hours); write the weights. A run that was
+killed goes on from its last checkpoint and ends as it would have without the kill.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from torch import Tensor, nn
+
+from evaluator import model as models
+from evaluator.dataset import Pair, pairs_of, split
+from evaluator.errors import DataError
+from evaluator.model import EvaluatorModel, ModelConfig
+from evaluator.neighbours import Meaning
+from evaluator.pairs import PairTokenizer
+from evaluator.records import Record, digests, read_folder
+from evaluator.scoring import Row
+from evaluator.vocabulary import build_tokenizer, embeddings, idf
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """What decides a run; stored in the weights' config."""
+
+    seed: int = 1
+    minutes: float = 60.0
+    pairs: int = 150_000
+    batch_tokens: int = 4096
+    train_length: int = 256
+    learning_rate: float = 1e-3
+    coverage_steps: int = 600
+    teacher_share: float = 0.5
+    held_back_percent: int = 6
+    checkpoint_every: int = 150
+    least_count: int = 2
+    use_minilm: bool = True
+
+
+@dataclass(frozen=True)
+class Example:
+    """A pair as token ids with what the model should say: p(Relevant), softened or not."""
+
+    ids: tuple[int, ...]
+    target: float
+    pair: Pair
+
+
+def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) -> None:
+    """Train on `data`, write the weights to `out`, keep checkpoints and caches in `work`."""
+    torch.manual_seed(options.seed)
+    records = read_folder(data)
+    known, held_back = split(records, options.held_back_percent)
+    say(f"{len(known)} training and {len(held_back)} validation records")
+
+    meaning = Meaning(work) if options.use_minilm else None
+    train_pairs = pairs_of(known, options.seed, meaning)
+    check_pairs = pairs_of(held_back, options.seed, meaning, hard_only=True)
+    say(f"{len(train_pairs)} training and {len(check_pairs)} validation pairs")
+    if not train_pairs or not check_pairs:
+        raise DataError(f"{data} gives no pairs for training or none for validation.")
+
+    network, tokenizer = _fresh(known, options)
+    rows = PairTokenizer(tokenizer, options.train_length)
+    examples, check = _examples(train_pairs, rows), _examples(check_pairs, rows)
+    fit_coverage(network, examples, options, say)
+    _say_validation(network, check, "coverage alone", say)
+    examples = _softened(network, examples, options.teacher_share)
+
+    state = teach(network, examples, check, work / "checkpoint.pt", options, say)
+
+    figures = validation(network, check)
+    network.config.made_by = {
+        "options": asdict(options),
+        "data": digests(data),
+        "training": {"records": len(known), "pairs": len(train_pairs), **state},
+        "validation": figures,
+        "kinds": _kinds(train_pairs),
+    }
+    models.save(network, out)
+    tokenizer.save(str(out / "tokenizer.json"))
+    say(f"weights written to {out}")
+
+
+def _fresh(records: Sequence[Record], options: TrainOptions) -> tuple[EvaluatorModel, Any]:
+    texts = list({record.passage for record in records})
+    texts.sort()
+    tokenizer, cjk_start = build_tokenizer(texts, options.least_count)
+    config = ModelConfig(vocab_size=tokenizer.get_vocab_size(), cjk_start=cjk_start)
+    network = EvaluatorModel(config)
+    table = embeddings(tokenizer, cjk_start, texts, config.d_model)
+    with torch.no_grad():
+        network.t5.shared.weight.copy_(torch.from_numpy(table))
+        network.interaction.token_weight.copy_(torch.from_numpy(idf(tokenizer, texts)))
+    return network, tokenizer
+
+
+def _examples(pairs: Sequence[Pair], rows: PairTokenizer) -> list[Example]:
+    encoded = rows.encode("relevance", [(pair.question, pair.passage) for pair in pairs])
+    return [
+        Example(row.ids, float(pair.relevant), pair)
+        for row, pair in zip(encoded, pairs, strict=True)
+        if isinstance(row, Row)
+    ]
+
+
+def batches(examples: Sequence[Example], tokens: int, seed: int) -> Iterator[list[Example]]:
+    """Endless batches of like length, at most `tokens` padded; epoch after epoch, seeded."""
+    epoch = 0
+    while True:
+        dice = random.Random(f"{seed} {epoch}")
+        order = list(examples)
+        dice.shuffle(order)
+        found: list[list[Example]] = []
+        for start in range(0, len(order), 2048):
+            found += _cut(sorted(order[start : start + 2048], key=lambda e: len(e.ids)), tokens)
+        dice.shuffle(found)
+        yield from found
+        epoch += 1
+
+
+def _cut(ordered: Sequence[Example], tokens: int) -> list[list[Example]]:
+    cut: list[list[Example]] = []
+    for example in ordered:
+        if cut and (len(cut[-1]) + 1) * len(example.ids) <= tokens:
+            cut[-1].append(example)
+        else:
+            cut.append([example])
+    return cut
+
+
+def padded(rows: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
+    """Token ids and mask, both (rows, longest)."""
+    width = max(len(row) for row in rows)
+    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    return ids, mask
+
+
+def fit_coverage(
+    network: EvaluatorModel, examples: Sequence[Example], options: TrainOptions, say: Say
+) -> None:
+    """Fit token weights and coverage measures alone, so that the T5 starts from a good score."""
+    fitted = [*network.interaction.parameters(), *network.coverage.parameters()]
+    first = network.interaction.token_weight.detach().clone()
+    groups = [
+        {"params": [network.interaction.token_weight], "lr": 1e-2},
+        {"params": [network.interaction.turn], "lr": 3e-4},
+        {"params": list(network.coverage.parameters()), "lr": 1e-2},
+    ]
+    optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
+    source = batches(examples, 2 * options.batch_tokens, options.seed)
+    running = 0.0
+    for step in range(options.coverage_steps):
+        batch = next(source)
+        ids, _ = padded([example.ids for example in batch])
+        target = torch.tensor([example.target for example in batch])
+        loss = nn.functional.binary_cross_entropy_with_logits(network.coverage_only(ids), target)
+        drift = (network.interaction.token_weight - first).square().mean()
+        optimizer.zero_grad()
+        _differentiate(loss + 0.3 * drift)  # rare tokens keep the weight their rarity gave them
+        optimizer.step()
+        for group in optimizer.param_groups:
+            group["lr"] *= 0.995
+        running = 0.97 * running + 0.03 * loss.item() if step else loss.item()
+        if step % 100 == 99:
+            say(f"coverage step {step + 1}: loss {running:.4f}")
+    for parameter in [*fitted, *network.t5.shared.parameters()]:
+        parameter.requires_grad_(False)
+
+
+def _softened(network: EvaluatorModel, examples: list[Example], share: float) -> list[Example]:
+    """Targets mixed with a teacher's: MiniLM's cosine and coverage, weighed by regression."""
+    taught = [example for example in examples if example.pair.cosine is not None]
+    if not taught or len({example.target for example in taught}) < 2:
+        return examples
+    margins = _margins(taught, lambda ids, _: network.coverage_only(ids))
+    cosines = np.array([example.pair.cosine for example in taught])
+    evidence = np.stack([cosines, margins], axis=1)
+    teacher = LogisticRegression().fit(evidence, [example.target for example in taught])
+    said = iter(teacher.predict_proba(evidence)[:, 1])
+    return [
+        Example(e.ids, (1 - share) * e.target + share * float(next(said)), e.pair)
+        if e.pair.cosine is not None
+        else e
+        for e in examples
+    ]
+
+
+def relevance_margin(logits: Tensor) -> Tensor:
+    """log p(Relevant) - log p(Irrelevant), shape (batch,)."""
+    return logits[:, 0] - logits[:, 1]
+
+
+def teach(
+    network: EvaluatorModel,
+    examples: Sequence[Example],
+    check: Sequence[Example],
+    checkpoint: Path,
+    options: TrainOptions,
+    say: Say,
+) -> dict[str, float]:
+    """Train the T5 on the pairs until their number or the minutes are used up."""
+    learnt = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(learnt, lr=options.learning_rate, weight_decay=0.01)
+    step, seen, spent_s = _resumed(network, optimizer, checkpoint, options, say)
+    source = batches(examples, options.batch_tokens, options.seed)
+    for _ in range(step):
+        next(source)
+    started, running = time.monotonic() - spent_s, 0.0
+    progress = 0.0
+    while progress < 1.0:
+        batch = next(source)
+        spent_s = time.monotonic() - started
+        progress = max(seen / options.pairs, spent_s / (60 * options.minutes))
+        for group in optimizer.param_groups:
+            group["lr"] = options.learning_rate * min(1.0, (step + 1) / 200, 1.02 - progress)
+        loss = _step(network, optimizer, learnt, batch)
+        step, seen = step + 1, seen + len(batch)
+        running = 0.98 * running + 0.02 * loss if running else loss
+        if step % 50 == 0:
+            say(f"step {step}: {seen} pairs, {spent_s / 60:.1f} min, loss {running:.4f}")
+        if step % options.checkpoint_every == 0:
+            _keep(network, optimizer, checkpoint, options, (step, seen, spent_s))
+            _say_validation(network, check, f"step {step}", say)
+    return {"steps": step, "pairs_seen": seen, "minutes": round(spent_s / 60, 1)}
+
+
+def _differentiate(loss: Tensor) -> None:
+    loss.backward()  # type: ignore[no-untyped-call]
+
+
+def _step(
+    network: EvaluatorModel,
+    optimizer: torch.optim.Optimizer,
+    learnt: Sequence[Tensor],
+    batch: Sequence[Example],
+) -> float:
+    network.train()
+    ids, mask = padded([example.ids for example in batch])
+    target = torch.tensor([example.target for example in batch])
+    margin = relevance_margin(network(ids, mask))
+    loss = nn.functional.binary_cross_entropy_with_logits(margin, target)
+    optimizer.zero_grad()
+    _differentiate(loss)
+    nn.utils.clip_grad_norm_(learnt, 1.0)
+    optimizer.step()
+    return loss.item()
+
+
+def _keep(
+    network: EvaluatorModel,
+    optimizer: torch.optim.Optimizer,
+    checkpoint: Path,
+    options: TrainOptions,
+    progress: tuple[int, int, float],
+) -> None:
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    state = {
+        "model": network.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "progress": progress,
+        "dice": torch.get_rng_state(),
+        "options": asdict(options),
+    }
+    half_written = checkpoint.with_suffix(".part")
+    torch.save(state, half_written)
+    half_written.replace(checkpoint)
+
+
+def _resumed(
+    network: EvaluatorModel,
+    optimizer: torch.optim.Optimizer,
+    checkpoint: Path,
+    options: TrainOptions,
+    say: Say,
+) -> tuple[int, int, float]:
+    if not checkpoint.exists():
+        return 0, 0, 0.0
+    state = torch.load(checkpoint, weights_only=True)
+    if state["options"] != asdict(options):
+        raise DataError(f"{checkpoint} belongs to a run with other options; remove it or use them.")
+    network.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    torch.set_rng_state(state["dice"])
+    step, seen, spent_s = state["progress"]
+    say(f"going on from step {step}")
+    return step, seen, spent_s
+
+
+def _margins(
+    examples: Sequence[Example], score: Callable[[Tensor, Tensor], Tensor]
+) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Scores of all examples, in their order, computed in batches of like length."""
+    order = sorted(range(len(examples)), key=lambda i: len(examples[i].ids))
+    scores = np.zeros(len(examples))
+    with torch.inference_mode():
+        for start in range(0, len(order), 32):
+            numbers = order[start : start + 32]
+            scores[numbers] = score(*padded([examples[i].ids for i in numbers])).numpy()
+    return scores
+
+
+def validation(network: EvaluatorModel, check: Sequence[Example]) -> dict[str, dict[str, float]]:
+    """AUC of hard pairs per source, and the number of pairs it stands on."""
+    network.eval()
+    margins = _margins(check, lambda ids, mask: relevance_margin(network(ids, mask)))
+    figures: dict[str, dict[str, float]] = {}
+    for source in sorted({example.pair.source for example in check}):
+        numbers = [i for i, example in enumerate(check) if example.pair.source == source]
+        labels = [check[i].pair.relevant for i in numbers]
+        if len(set(labels)) == 2:
+            auc = float(roc_auc_score(labels, margins[numbers]))
+            figures[source] = {"auc": round(auc, 4), "pairs": len(numbers)}
+    return figures
+
+
+def _say_validation(network: EvaluatorModel, check: Sequence[Example], when: str, say: Say) -> None:
+    sample = random.Random(0).sample(list(check), min(len(check), 2400))
+    figures = validation(network, sample)
+    say(f"{when}: AUC " + ", ".join(f"{name} {f['auc']:.3f}" for name, f in figures.items()))
+
+
+def _kinds(pairs: Sequence[Pair]) -> dict[str, int]:
+    return {
+        kind: sum(pair.kind == kind for pair in pairs) for kind in sorted({p.kind for p in pairs})
+    }
