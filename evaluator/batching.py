@@ -142,3 +142,23 @@ def _response(job: _Job, model: str) -> ScoreResponse:
             if isinstance(reason, str)
         ],
     )
+
+
+def in_batches(
+    scorer: Scorer, task: Task, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096
+) -> list[RowScore | str]:
+    """The same without a worker, for commands: each pair's judgement or reason, in order."""
+    encoded = scorer.encode(task, pairs)
+    results: dict[int, RowScore | str] = {
+        index: row for index, row in enumerate(encoded) if isinstance(row, str)
+    }
+    rows = [(index, row) for index, row in enumerate(encoded) if isinstance(row, Row)]
+    rows.sort(key=lambda entry: len(entry[1].ids))
+    while rows:
+        size = max(1, batch_tokens // len(rows[0][1].ids))
+        while size > 1 and size * len(rows[min(size, len(rows)) - 1][1].ids) > batch_tokens:
+            size -= 1
+        batch, rows = rows[:size], rows[size:]
+        judged = scorer.forward(task, [row for _, row in batch])
+        results.update(zip((index for index, _ in batch), judged, strict=True))
+    return [results[index] for index in range(len(encoded))]

@@ -146,8 +146,10 @@ def _share(values: Tensor, weight: Tensor) -> Tensor:
 
 def _best_window(matches: Tensor, weight: Tensor) -> Tensor:
     """How much of the question one window of passage tokens covers, at best: (batch,)."""
-    blocks = nn.functional.max_pool1d(nn.functional.pad(matches, (0, WINDOW - 1)), STRIDE)
-    windows = nn.functional.max_pool1d(blocks, WINDOW // STRIDE, 1)
+    # Pooled as images of height 1: pooling in one dimension would fix the length in an export.
+    padded = nn.functional.pad(matches, (0, WINDOW - 1)).unsqueeze(1)
+    blocks = nn.functional.max_pool2d(padded, (1, STRIDE))
+    windows = nn.functional.max_pool2d(blocks, (1, WINDOW // STRIDE), 1).squeeze(1)
     covered = torch.matmul(weight.unsqueeze(1), windows).squeeze(1)  # (batch, window)
     return covered.amax(1) / weight.sum(1).clamp(min=1e-3)
 
@@ -173,7 +175,7 @@ class EvaluatorModel(nn.Module):
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         tokens, pair = self.interaction(ids, self.t5.shared(ids))
         logits: Tensor = self.head(self._read(ids, mask, tokens))
-        return logits + self._placed(self.coverage(pair))
+        return logits + self.placed(self.coverage(pair))
 
     def coverage_only(self, ids: Tensor) -> Tensor:
         """The relevance logit before the T5 says anything, shape (batch,)."""
@@ -192,7 +194,7 @@ class EvaluatorModel(nn.Module):
         return decoded[:, 0]
 
     @staticmethod
-    def _placed(margin: Tensor) -> Tensor:
+    def placed(margin: Tensor) -> Tensor:
         return nn.functional.pad(margin, (0, len(REFLECTION_TOKENS) - 1))
 
 

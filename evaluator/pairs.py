@@ -6,11 +6,10 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from evaluator.errors import WeightsError
-from evaluator.schema import LABELS, Task
+from evaluator.schema import LABELS, TASKS, Task
 from evaluator.scoring import Row
 
 PAD, END, UNKNOWN, SEPARATOR = range(4)
-TASKS: tuple[Task, ...] = ("relevance", "support", "utility", "retrieval")
 REFLECTION_TOKENS = tuple(label for task in TASKS for label in LABELS[task])
 SPECIAL_TOKENS = (
     "<pad>",

@@ -49,13 +49,18 @@ def read_folder(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Reco
     """
     records: list[Record] = []
     for path in data_files(folder, held_out):
-        read = list(_read_file(path))
-        if not read:
-            raise DataError(f"{path} is empty.")
-        records += [record for found in read for record in found]
+        records += read_file(path)
     if not any(record.question for record in records):
         raise DataError(f"No labelled questions in {folder} (looked for *.jsonl and *.jsonl.gz).")
     return records
+
+
+def read_file(path: Path) -> list[Record]:
+    """One file's records; DataError when it is empty, broken or mislabelled."""
+    read = list(_parsed_lines(path))
+    if not read:
+        raise DataError(f"{path} is empty.")
+    return [record for found in read for record in found]
 
 
 def data_files(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Path]:
@@ -72,7 +77,7 @@ def digests(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> dict[str, str
     return {path.name: sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def _read_file(path: Path) -> Iterator[list[Record]]:
+def _parsed_lines(path: Path) -> Iterator[list[Record]]:
     source = path.name.split(".")[0]
     opener = gzip.open if path.suffix == ".gz" else open
     try:
@@ -141,12 +146,12 @@ def _distractors(raw: dict[str, Any], source: str, where: str) -> list[Record]:
     return [Record(source, language, "", (), False, title, chunk) for chunk in chunks]
 
 
-def chunked(passage: str, language: str) -> list[str]:
-    """Whole sentences gathered to chunks of about CHUNK_CHARS."""
-    chunks, current = [], ""
+def chunked(passage: str, language: str, chars: int = 0) -> list[str]:
+    """Whole sentences gathered to chunks of about `chars`, CHUNK_CHARS by default."""
+    chunks, current, most = [], "", chars or CHUNK_CHARS[language]
     joint = "" if language == "zh" else " "
     for sentence in sentences(passage):
-        if current and len(current) + len(sentence) > CHUNK_CHARS[language]:
+        if current and len(current) + len(sentence) > most:
             chunks.append(current)
             current = ""
         current = f"{current}{joint}{sentence}".strip()

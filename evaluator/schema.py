@@ -1,5 +1,6 @@
 """The worker's wire types and the reflection tokens they speak of (no torch here)."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -17,6 +18,8 @@ LABELS: dict[Task, tuple[str, ...]] = {
     "retrieval": ("[Retrieval]", "[No Retrieval]", "[Continue to Use Evidence]"),
 }
 """Each task's reflection tokens, in the order the model's output holds them."""
+
+TASKS: tuple[Task, ...] = tuple(LABELS)
 
 UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Self-RAG's weight of each utility grade, worst first."""
@@ -111,11 +114,25 @@ class Problem(BaseModel):
     errors: list[dict[str, str]] | None = None
 
 
+def weights_digest(folder: Path) -> str:
+    """`sha256:...` of the folder's tensors, what thresholds are bound to."""
+    with (folder / "model.safetensors").open("rb") as tensors:
+        return "sha256:" + hashlib.file_digest(tensors, "sha256").hexdigest()
+
+
 def load_thresholds(folder: Path) -> Thresholds:
-    """Read `thresholds.json` of a weights folder; WeightsError when absent or unreadable."""
+    """Read `thresholds.json` of a weights folder.
+
+    Raises WeightsError when it is absent, unreadable, or belongs to other weights.
+    """
     path = folder / THRESHOLDS_FILE
     try:
-        return Thresholds.model_validate_json(path.read_bytes())
+        thresholds = Thresholds.model_validate_json(path.read_bytes())
+        if thresholds.evaluator != weights_digest(folder):
+            raise WeightsError(
+                f"{path} belongs to other weights: run `selfcrag-evaluator calibrate` for these."
+            )
+        return thresholds
     except FileNotFoundError:
         raise WeightsError(
             f"{path} is missing: run `selfcrag-evaluator calibrate` for these weights."

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from evaluator.errors import WeightsError
-from evaluator.schema import Task
+from evaluator.schema import LABELS, TASKS, Task, score_of
 from evaluator.settings import EvaluatorSettings
+
+Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,38 @@ class RowScore:
     score: float
     label: str
     probabilities: dict[str, float]
+
+
+def judged(task: Task, logits: npt.NDArray[np.float32]) -> RowScore | str:
+    """One row's judgement from the logits of all reflection tokens, shape (13,)."""
+    first = sum(len(LABELS[other]) for other in TASKS[: TASKS.index(task)])
+    mine = logits[first : first + len(LABELS[task])].astype(np.float64)
+    if not np.isfinite(mine).all():
+        return "The model gave no number for this pair."
+    weights = np.exp(mine - mine.max())
+    shares = (weights / weights.sum()).tolist()
+    probabilities = dict(zip(LABELS[task], shares, strict=True))
+    label = max(probabilities, key=probabilities.__getitem__)
+    return RowScore(score_of(task, probabilities), label, probabilities)
+
+
+def padded(rows: Sequence[Row]) -> tuple[Ids, Ids]:
+    """Token ids and mask of a batch, both (rows, longest); 0 pads on the right."""
+    width = max(len(row.ids) for row in rows)
+    ids = np.zeros((len(rows), width), dtype=np.int64)
+    mask = np.zeros_like(ids)
+    for number, row in enumerate(rows):
+        ids[number, : len(row.ids)] = row.ids
+        mask[number, : len(row.ids)] = 1
+    return ids, mask
+
+
+def known_tasks(config: dict[str, Any]) -> tuple[Task, ...]:
+    """The tasks a checkpoint of ours was trained for, as its config says."""
+    found = tuple(task for task in TASKS if task in config.get("tasks", []))
+    if not found:
+        raise WeightsError("config.json names no task this worker knows.")
+    return found
 
 
 class Scorer(Protocol):

@@ -1,9 +1,9 @@
 """Sentences, languages and the neutralising of special tokens, in English and Chinese."""
 
 import re
+from collections.abc import Callable, Iterable
 
 _SENTENCE_END = re.compile(r"(?<=[。！？；])|(?<=[.!?;])[\"'”’)\]]*\s+|\n+")
-_SPECIAL = re.compile(r"<(?=/?[A-Za-z_]+(?:_\d+)?>)|\[(?=[A-Za-z][A-Za-z0-9 :/_-]{0,40}\])")
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
@@ -17,13 +17,17 @@ def is_chinese(text: str) -> bool:
     return len(_CJK.findall(text)) * 5 >= len(text.strip()) > 0
 
 
-def neutralised(text: str) -> str:
-    """The text with strings such as `</s>` or `[SEP]` broken by a blank.
+def neutraliser(special_tokens: Iterable[str]) -> Callable[[str], str]:
+    """A function that breaks these strings with a blank wherever a text spells them.
 
     For tokenizers that read special tokens out of plain text: an end token inside a passage
     makes T5's heads refuse the whole batch.
     """
-    return _SPECIAL.sub(lambda found: found.group() + " ", text)
+    longest_first = sorted((token for token in special_tokens if token), key=len, reverse=True)
+    if not longest_first:
+        return lambda text: text
+    spelt = re.compile("|".join(re.escape(token) for token in longest_first))
+    return lambda text: spelt.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
 
 
 def normal_form(text: str) -> str:

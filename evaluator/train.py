@@ -153,7 +153,7 @@ def fit_coverage(
     network: EvaluatorModel, examples: Sequence[Example], options: TrainOptions, say: Say
 ) -> None:
     """Fit token weights and coverage measures alone, so that the T5 starts from a good score."""
-    fitted = [*network.interaction.parameters(), *network.coverage.parameters()]
+    network.t5.shared.requires_grad_(False)  # what MiniLM knows stays as it is, and it is cheap
     first = network.interaction.token_weight.detach().clone()
     groups = [
         {"params": [network.interaction.token_weight], "lr": 1e-2},
@@ -177,8 +177,8 @@ def fit_coverage(
         running = 0.97 * running + 0.03 * loss.item() if step else loss.item()
         if step % 100 == 99:
             say(f"coverage step {step + 1}: loss {running:.4f}")
-    for parameter in [*fitted, *network.t5.shared.parameters()]:
-        parameter.requires_grad_(False)
+    network.interaction.requires_grad_(False)
+    network.coverage.requires_grad_(False)
 
 
 def _softened(network: EvaluatorModel, examples: list[Example], share: float) -> list[Example]:

@@ -1,0 +1,193 @@
+"""`selfcrag-evaluator`: serve, score, train, calibrate, export, measure, bench."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvicorn
+
+from evaluator.batching import in_batches
+from evaluator.errors import EvaluatorError
+from evaluator.schema import Task
+from evaluator.scoring import Scorer, load_scorer
+from evaluator.server import create_app
+from evaluator.settings import WEIGHTS, EvaluatorSettings
+
+app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training, calibration.")
+
+Weights = Annotated[Path, typer.Option(help="Folder of the checkpoint.")]
+Data = Annotated[Path, typer.Option(help="Folder of *.jsonl and *.jsonl.gz records.")]
+
+
+def main() -> None:
+    """Run the command line; an expected failure is one clear line and status 1."""
+    try:
+        app()
+    except EvaluatorError as error:
+        sys.exit(f"selfcrag-evaluator: {error}")
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+) -> None:
+    """Serve POST /score in the foreground."""
+    settings = EvaluatorSettings()
+    scorer = load_scorer(settings)  # fails here, in one line, rather than inside the server
+    uvicorn.run(
+        create_app(settings, scorer),
+        host=host or settings.host,
+        port=port or settings.port,
+        timeout_graceful_shutdown=10,
+    )
+
+
+@app.command()
+def score(
+    question: Annotated[str, typer.Argument(help="The question (or the task's first text).")],
+    passages: Annotated[list[str], typer.Argument(help="Passages (or the task's second texts).")],
+    task: Annotated[Task, typer.Option(help="Which judgement.")] = "relevance",
+) -> None:
+    """Score passages for a question, one JSON line each."""
+    scorer = load_scorer(EvaluatorSettings())
+    if task not in scorer.tasks:
+        raise EvaluatorError(f"{scorer.name} was not trained for {task}.")
+    pairs = [(question, passage) for passage in passages]
+    for passage, result in zip(passages, in_batches(scorer, task, pairs), strict=True):
+        judged = {"error": result} if isinstance(result, str) else {
+            "score": round(result.score, 4), "label": result.label
+        }  # fmt: skip
+        typer.echo(json.dumps({**judged, "passage": passage}, ensure_ascii=False))
+
+
+@app.command()
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Folder the weights are written to.")],
+    work: Annotated[Path, typer.Option(help="Checkpoints and caches.")] = Path(".selfcrag/train"),
+    minutes: Annotated[float, typer.Option(help="Most minutes for the T5.")] = 60.0,
+    pairs: Annotated[int, typer.Option(help="Most pairs the T5 reads.")] = 150_000,
+    seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
+    minilm: Annotated[bool, typer.Option(help="Mine and teach English by MiniLM.")] = True,
+    threads: Annotated[int, typer.Option(help="Threads of PyTorch; 0 lets it choose.")] = 0,
+) -> None:
+    """Train an evaluator and export it; goes on from its last checkpoint if there is one."""
+    with _needs("train"):
+        training, torch = import_module("evaluator.train"), import_module("torch")
+        exporting = import_module("evaluator.export")
+    if threads:
+        torch.set_num_threads(threads)
+    options = training.TrainOptions(seed=seed, minutes=minutes, pairs=pairs, use_minilm=minilm)
+    training.train(data, out, work, options, _timed())
+    typer.echo(f"exported to {exporting.export(out)}")
+
+
+@app.command()
+def calibrate(
+    weights: Weights = WEIGHTS,
+    data: Annotated[
+        Path | None, typer.Option(help="Build questions from held-back records.")
+    ] = None,
+    questions: Annotated[Path | None, typer.Option(help="Labelled questions, JSON lines.")] = None,
+    most: Annotated[int, typer.Option(help="Most questions built from data.")] = 800,
+    seed: Annotated[int, typer.Option(help="Decides which questions.")] = 1,
+) -> None:
+    """Find upper, lower and strip floor; writes thresholds.json and a histogram."""
+    with _needs("train"):
+        calibrating = import_module("evaluator.calibrate")
+    if (data is None) == (questions is None):
+        raise EvaluatorError("calibrate needs either --data or --questions.")
+    if data is not None:
+        labelled = _held_back_questions(data, seed, most)
+    else:
+        labelled = calibrating.read_questions(questions)
+    scorer = load_scorer(EvaluatorSettings(weights=weights))
+    thresholds, outcomes = calibrating.calibrate(labelled, _relevance(scorer))
+    path = calibrating.store(thresholds, weights)
+    typer.echo(thresholds.model_dump_json(indent=2, exclude={"evaluator"}))
+    typer.echo(f"written to {path}")
+    try:
+        calibrating.draw(outcomes, thresholds, weights / "thresholds.png")
+    except ModuleNotFoundError:
+        typer.echo("no histogram: matplotlib is not installed")
+
+
+@app.command()
+def export(weights: Weights = WEIGHTS) -> None:
+    """Write model.onnx beside the tensors."""
+    with _needs("train"):
+        exporting = import_module("evaluator.export")
+    typer.echo(f"exported to {exporting.export(weights)}")
+
+
+@app.command()
+def measure(
+    file: Annotated[Path, typer.Argument(help="SQuAD-like records, *.jsonl or *.jsonl.gz.")],
+    weights: Weights = WEIGHTS,
+    most: Annotated[int, typer.Option(help="Most questions measured.")] = 500,
+    seed: Annotated[int, typer.Option(help="Decides which questions.")] = 1,
+) -> None:
+    """AUC of gold against BM25-nearest passages, beside BM25 and MiniLM on the same pairs."""
+    with _needs("train"):
+        measuring = import_module("evaluator.measure")
+    scorer = load_scorer(EvaluatorSettings(weights=weights))
+    figures = measuring.measure(file, _relevance(scorer), most, seed)
+    typer.echo(json.dumps(figures, indent=2))
+
+
+@app.command()
+def bench(
+    weights: Weights = WEIGHTS,
+    words: Annotated[int, typer.Option(help="Words of each passage.")] = 120,
+    pairs: Annotated[int, typer.Option(help="Pairs scored per batch size.")] = 256,
+) -> None:
+    """Pairs a second at several batch sizes, model and tokenizer together."""
+    scorer = load_scorer(EvaluatorSettings(weights=weights))
+    passage = " ".join(f"word{number % 97} is here" for number in range(words // 3))
+    for size in (1, 8, 32, 128):
+        started = time.perf_counter()
+        for _ in range(max(1, pairs // size)):
+            rows = scorer.encode("relevance", [("which word is where?", passage)] * size)
+            scorer.forward("relevance", [row for row in rows if not isinstance(row, str)])
+        took_s = time.perf_counter() - started
+        rate = max(1, pairs // size) * size / took_s
+        typer.echo(f"batch {size:4d}: {rate:8.1f} pairs/s")
+
+
+@contextmanager
+def _needs(extra: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise EvaluatorError(
+            f"This command needs {error.name}: pip install 'self-crag[{extra}]'."
+        ) from error
+
+
+def _timed() -> Callable[[str], None]:
+    started = time.monotonic()
+    return lambda text: typer.echo(f"{time.monotonic() - started:7.0f} s  {text}")
+
+
+def _held_back_questions(data: Path, seed: int, most: int) -> Any:
+    with _needs("train"):
+        records, dataset = import_module("evaluator.records"), import_module("evaluator.dataset")
+        building = import_module("evaluator.questions")
+        percent = import_module("evaluator.train").TrainOptions.held_back_percent
+    _, held_back = dataset.split(records.read_folder(data), percent)
+    return building.build_questions(held_back, seed, most)
+
+
+def _relevance(scorer: Scorer) -> Callable[[list[tuple[str, str]]], list[float]]:
+    def scores(pairs: list[tuple[str, str]]) -> list[float]:
+        results = in_batches(scorer, "relevance", pairs)
+        return [-1.0 if isinstance(result, str) else result.score for result in results]
+
+    return scores

@@ -1,0 +1,52 @@
+"""Scores on the CPU with ONNX Runtime; the graph's weights are read out of model.safetensors."""
+
+from collections.abc import Sequence
+
+import onnxruntime as ort
+
+from evaluator.errors import WeightsError
+from evaluator.pairs import PairTokenizer
+from evaluator.schema import Task, weights_digest
+from evaluator.scoring import Row, RowScore, Scorer, check_folder, judged, known_tasks, padded
+from evaluator.settings import EvaluatorSettings
+
+
+class OnnxScorer:
+    """One checkpoint of ours in an ONNX Runtime session; fp32 arithmetic."""
+
+    def __init__(self, settings: EvaluatorSettings) -> None:
+        folder = settings.weights
+        config = check_folder(folder)
+        self.tasks = known_tasks(config)
+        self.name = f"{config.get('architecture')}@{weights_digest(folder)[7:15]}"
+        length = settings.max_length or int(config["max_length"])
+        self._rows = PairTokenizer.from_folder(folder, length)
+        self._session = _session(settings)
+
+    def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
+        return self._rows.encode(task, pairs)
+
+    def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
+        ids, mask = padded(rows)
+        (logits,) = self._session.run(None, {"ids": ids, "mask": mask})
+        return [judged(task, row) for row in logits]
+
+
+def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
+    path = settings.weights / "model.onnx"
+    if not path.is_file():
+        raise WeightsError(
+            f"{path} is missing: run `selfcrag-evaluator export`, or use the torch backend."
+        )
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = settings.threads
+    options.log_severity_level = 3
+    try:
+        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except (ort.capi.onnxruntime_pybind11_state.OnnxRuntimeException, RuntimeError) as error:
+        raise WeightsError(f"{path} cannot be loaded: {error}") from error
+
+
+def load(settings: EvaluatorSettings) -> Scorer:
+    """The configured folder as a scorer."""
+    return OnnxScorer(settings)
