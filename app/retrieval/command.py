@@ -1,0 +1,84 @@
+"""`selfcrag ingest`: fills the knowledge base and tells what became of every file."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.retrieval.embed import StaticEmbedder
+from app.retrieval.index import IndexMismatch
+from app.retrieval.ingest import IngestBusy, Report, ingest, reindex
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.segment import Segmenter
+
+console = Console(stderr=True)
+
+
+def ingest_command(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files and folders: Markdown, text, HTML, PDF.")
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option(help="Remove documents whose file is gone from a folder given here.")
+    ] = False,
+    renew: Annotated[
+        bool, typer.Option("--reindex", help="First renew words and vectors of what is stored.")
+    ] = False,
+    data_dir: Annotated[Path, typer.Option(help="Where the knowledge base lives.")] = Path(
+        ".selfcrag"
+    ),
+) -> None:
+    """Bring files into the knowledge base; unchanged ones are skipped."""
+    if not paths and not renew:
+        raise typer.BadParameter("name a file or folder to read, or --reindex")
+    try:
+        if renew:
+            chunks = asyncio.run(_reindex(data_dir))
+            console.print(f"renewed {chunks} chunks")
+        if not paths:
+            return
+        report = asyncio.run(_ingest(paths, data_dir, prune))
+    except (IndexMismatch, IngestBusy) as error:
+        console.print(f"[red]{error}")
+        raise typer.Exit(1) from None
+    summarise(report)
+    if report.nothing_read:
+        raise typer.Exit(1)
+
+
+def summarise(report: Report) -> None:
+    parts = {
+        "added": len(report.added),
+        "updated": len(report.updated),
+        "unchanged": len(report.skipped),
+        "removed": len(report.removed),
+        "refused": len(report.refused),
+    }
+    told = [f"{count} {what}" for what, count in parts.items() if count]
+    console.print(
+        f"{', '.join(told) or 'no files found'} · {report.chunks} chunks in {report.took_s:.1f} s"
+    )
+    for refusal in report.refused:
+        console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)
+
+
+async def _ingest(paths: list[Path], data_dir: Path, prune: bool) -> Report:
+    retriever = await HybridRetriever.open(data_dir)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+
+        def progress(done: int, everything: int, source: str) -> None:
+            bar.update(task, completed=done, total=everything, description=source[-40:])
+
+        return await ingest(
+            paths, retriever.index, retriever.segmenter, prune=prune, progress=progress
+        )
+
+
+async def _reindex(data_dir: Path) -> int:
+    segmenter = Segmenter(data_dir / "cache")
+    return await reindex(data_dir / "index", StaticEmbedder(segmenter), segmenter)

@@ -1,0 +1,130 @@
+"""Dense vectors of texts: a static table shipped with the project, or an endpoint's."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from langchain_core.embeddings import Embeddings
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from app.retrieval.segment import Segmenter
+from graphs.text import language_of
+
+TABLE = Path(__file__).parent / "table"
+
+Vectors = NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors; `embed` blocks and belongs in a worker thread.
+
+    `crosses_languages` says whether a question may be compared with passages in the other
+    language; `name` identifies the vectors: an index serves only the embedder it was written with.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    @property
+    def crosses_languages(self) -> bool: ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row a text, of length 1, or all zeros where nothing of the text is known."""
+        ...
+
+
+class StaticEmbedder:
+    """Weighted means of token vectors: WordPiece tokens in English, jieba words in Chinese.
+
+    The two languages' vectors have the same width but nothing else in common.
+    """
+
+    crosses_languages = False
+
+    def __init__(self, segmenter: Segmenter, folder: Path = TABLE) -> None:
+        self._segmenter = segmenter
+        self._folder = folder
+        self._about: dict[str, Any] = json.loads((folder / "about.json").read_text("utf-8"))
+        self.dimensions = int(self._about["dimensions"])
+
+    @cached_property
+    def name(self) -> str:
+        """`static-` and the first 8 hex digits of the table's hash."""
+        digest = hashlib.sha256()
+        for file in sorted(self._folder.glob("*.np[yz]")):
+            digest.update(file.read_bytes())
+        return f"static-{digest.hexdigest()[:8]}"
+
+    def load(self) -> None:
+        """Reads the table, which the first `embed` would do otherwise."""
+        _ = self.name, self._english, self._chinese
+        self._segmenter.load()
+
+    @cached_property
+    def _english(self) -> tuple[Tokenizer, Vectors]:
+        tokenizer = Tokenizer.from_file(str(self._folder / "en_tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        return tokenizer, _table(self._folder / "en.npz")
+
+    @cached_property
+    def _chinese(self) -> tuple[dict[str, int], Vectors]:
+        words = (self._folder / "zh_words.txt").read_text("utf-8").split("\n")
+        return {word: row for row, word in enumerate(words)}, _table(self._folder / "zh.npz")
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            table, ids = self._rows(text)
+            if ids:
+                vectors[row] = table[ids].sum(axis=0)
+        return unit(vectors)
+
+    def _rows(self, text: str) -> tuple[Vectors, list[int]]:
+        if language_of(text) == "zh":
+            rows, table = self._chinese
+            words = self._segmenter.words(text)
+            return table, [rows[part] for word in words for part in _known(word, rows)]
+        tokenizer, table = self._english
+        return table, tokenizer.encode(text, add_special_tokens=False).ids
+
+
+class EndpointEmbedder:
+    """Vectors of any LangChain embeddings, such as an OpenAI-compatible endpoint's."""
+
+    crosses_languages = True
+
+    def __init__(self, embeddings: Embeddings, name: str, dimensions: int) -> None:
+        self._embeddings = embeddings
+        self.name = name
+        self.dimensions = dimensions
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.asarray(self._embeddings.embed_documents(list(texts)), dtype=np.float32)
+        return unit(vectors)
+
+
+def unit(vectors: Vectors) -> Vectors:
+    """Rows of length 1; rows of zeros stay."""
+    norms: Vectors = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+
+
+def _known(word: str, rows: dict[str, int]) -> list[str]:
+    """The word, or those of its characters that have a vector."""
+    return [word] if word in rows else [character for character in word if character in rows]
+
+
+def _table(file: Path) -> Vectors:
+    """Rows are int8 with one scale each, in which the token's weight is contained."""
+    with np.load(file) as parts:
+        table: Vectors = parts["rows"].astype(np.float32) * parts["scales"].astype(np.float32)
+    return table

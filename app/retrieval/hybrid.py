@@ -1,0 +1,43 @@
+"""Full-text and dense scores joined into one order (document 003, hybrid search)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from graphs.types import Language
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """S = lexical · BM25 + dense · cosine, both brought to 0…1 first."""
+
+    lexical: float
+    dense: float
+
+
+WEIGHTS: Mapping[Language, Weights] = {"en": Weights(1.0, 0.0), "zh": Weights(1.0, 0.0)}
+
+
+def normalised(scores: Mapping[str, float]) -> dict[str, float]:
+    """Min-max to 0…1; where all are equal every one of them is 1, so a lone hit still counts."""
+    if not scores:
+        return {}
+    low, high = min(scores.values()), max(scores.values())
+    if high <= low:
+        return dict.fromkeys(scores, 1.0)
+    return {key: (score - low) / (high - low) for key, score in scores.items()}
+
+
+def fuse(
+    lexical: Mapping[str, float], dense: Mapping[str, float], weights: Weights
+) -> list[tuple[str, float]]:
+    """(id, S) over the union of both, best first; a score that is absent counts 0.
+
+    Equal S is ordered by the dense score, then by id, so that candidates a weight of 0 leaves
+    without any score still come in a telling and repeatable order.
+    """
+    words, meaning = normalised(lexical), normalised(dense)
+    joined = {
+        key: weights.lexical * words.get(key, 0.0) + weights.dense * meaning.get(key, 0.0)
+        for key in {**words, **meaning}
+    }
+    return sorted(joined.items(), key=lambda item: (-item[1], -meaning.get(item[0], 0.0), item[0]))

@@ -1,0 +1,125 @@
+"""Files to documents: Markdown, plain text, HTML and PDF."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import pypdf
+from charset_normalizer import from_bytes
+from pypdf.errors import PyPdfError
+
+from app.retrieval.chunk import Block
+from app.retrieval.markup import html_blocks, markdown_blocks, text_blocks
+
+MAX_BYTES = 20_000_000
+BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+# Tried in this order where a file is not UTF-8.
+LEGACY_ENCODINGS = ["gb18030", "big5", "cp1252"]
+
+
+class DocumentRefused(Exception):
+    """The file does not become part of the knowledge base; `reason` is told to the user."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    title: str
+    blocks: list[Block]
+    sha256: str
+    bytes: int
+
+
+def read(path: Path) -> bytes:
+    """The file's content. Raises DocumentRefused."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise DocumentRefused(
+                f"too large: {size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f} MB; split it"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise DocumentRefused(f"cannot be read: {error.strerror or error}") from error
+
+
+def load(path: Path, content: bytes) -> Document:
+    """The document in `content`, understood by the suffix of `path`. Raises DocumentRefused."""
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        known = " ".join(sorted(READERS))
+        raise DocumentRefused(f"unknown kind of file: {path.suffix or path.name}; known: {known}")
+    if not content.strip():
+        raise DocumentRefused("empty")
+    title, blocks = reader(content)
+    blocks = [block for block in blocks if block.text.strip()]
+    if not blocks:
+        raise DocumentRefused("no text in it")
+    return Document(
+        title=" ".join((title or path.stem).split()),
+        blocks=blocks,
+        sha256=digest(content),
+        bytes=len(content),
+    )
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def decode(content: bytes) -> str:
+    """Text in UTF-8 or a Chinese or Western legacy encoding. Raises DocumentRefused."""
+    for mark, encoding in BOMS.items():
+        if content.startswith(mark):
+            return content.decode(encoding, errors="replace")
+    if b"\0" in content:
+        raise DocumentRefused("binary data, not text")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        best = from_bytes(content, cp_isolation=LEGACY_ENCODINGS).best()
+    if best is None:
+        raise DocumentRefused("its encoding is not known; save it as UTF-8")
+    return str(best)
+
+
+def read_pdf(content: bytes) -> tuple[str, list[Block]]:
+    try:
+        pdf = pypdf.PdfReader(BytesIO(content))
+        if pdf.is_encrypted and not pdf.decrypt(""):
+            raise DocumentRefused("encrypted PDF: save it without a password")
+        title = pdf.metadata.title if pdf.metadata else None
+        text = "\n".join(page.extract_text() for page in pdf.pages)
+    except (PyPdfError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DocumentRefused("damaged PDF: it cannot be parsed") from error
+    if not text.strip():
+        raise DocumentRefused("PDF without text, such as a scan: run text recognition on it first")
+    return (title or "").strip(), text_blocks(text)
+
+
+def read_markdown(content: bytes) -> tuple[str, list[Block]]:
+    return markdown_blocks(decode(content))
+
+
+def read_html(content: bytes) -> tuple[str, list[Block]]:
+    return html_blocks(decode(content))
+
+
+def read_text(content: bytes) -> tuple[str, list[Block]]:
+    return "", text_blocks(decode(content))
+
+
+READERS: Mapping[str, Callable[[bytes], tuple[str, list[Block]]]] = {
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".txt": read_text,
+    ".text": read_text,
+    ".html": read_html,
+    ".htm": read_html,
+    ".pdf": read_pdf,
+}
