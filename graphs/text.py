@@ -22,7 +22,8 @@ _ABBREVIATION = re.compile(
     r"Sec|Ch|Vol|pp|approx|ca|U\.S|U\.K|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
     r"|(?:^|[\s(])[A-Z](?:\.[A-Z])*|^\s*\d{1,3})\.$"
 )
-_CLOSES_SENTENCE = frozenset({"etc", "al", "Inc", "Ltd", "Co", "U.S", "U.K", "Jr", "Sr"})
+_CLOSES_SENTENCE = frozenset({"etc", "al", "Inc", "Ltd", "Co", "Jr", "Sr"})
+LONGEST_ABBREVIATION = 16
 _WORD = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\s\u3400-\u9fff\uf900-\ufaff]+")
 
 # About 60 subword tokens: short enough to be about one thing, long enough to be understood alone.
@@ -68,11 +69,8 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 def _ends_sentence(text: str, mark: re.Match[str]) -> bool:
     if mark[0] != ".":
         return True
-    before = text[max(0, mark.start() - 12) : mark.end()]
-    if mark.start() > 12:
-        before = re.sub(r"^\S*\s?", "", before, count=1) or before
-    else:
-        before = text[text.rfind("\n", 0, mark.start()) + 1 : mark.end()]
+    line = text.rfind("\n", 0, mark.start()) + 1
+    before = text[max(line, mark.start() - LONGEST_ABBREVIATION) : mark.end()]
     found = _ABBREVIATION.search(before)
     if not found:
         return True

@@ -1,7 +1,9 @@
 """The words of the papers as frozen values: what the nodes pass to each other."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
+
+from typing_extensions import TypedDict
 
 Action = Literal["correct", "incorrect", "ambiguous"]
 Origin = Literal["internal", "web"]
@@ -128,9 +130,8 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(TypedDict):
     """One turn of the dialogue before the question."""
 
     role: Literal["user", "assistant"]
-    content: str = field(default="")
+    content: str

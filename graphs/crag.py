@@ -1,0 +1,49 @@
+"""Corrective RAG (Yan et al., arXiv 2401.15884): grade what was retrieved, then correct it."""
+
+from functools import partial
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from graphs.decide import searches_web
+from graphs.nodes.generate import generate
+from graphs.nodes.grade import grade
+from graphs.nodes.refine import refine
+from graphs.nodes.retrieve import retrieve
+from graphs.nodes.rewrite import rewrite
+from graphs.nodes.search_web import search_web
+from graphs.nodes.select import select
+from graphs.ports import Services
+from graphs.state import Answer, Context, Question, State, tunables
+
+
+def build_crag(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
+    graph = StateGraph(State, context_schema=Context, input_schema=Question, output_schema=Answer)
+    graph.add_node("retrieve", partial(retrieve, services=services))
+    graph.add_node("grade", partial(grade, services=services))
+    graph.add_node("refine", partial(refine, services=services))
+    graph.add_node("rewrite", partial(rewrite, services=services))
+    graph.add_node("search_web", partial(search_web, services=services))
+    graph.add_node("select", partial(select, services=services))
+    # Deferred: where both branches run, the answer waits for the slower one.
+    graph.add_node("generate", partial(generate, services=services), defer=True)
+
+    def by_action(state: State, runtime: Runtime[Context]) -> list[str]:
+        """Correct refines, Incorrect goes to the web, Ambiguous does both."""
+        action, branches = state.get("action"), []
+        if action in ("correct", "ambiguous"):
+            branches.append("refine")
+        if searches_web(action, tunables(runtime), services.web_search is not None):
+            branches.append("rewrite")
+        return branches or ["generate"]
+
+    graph.add_edge(START, "retrieve")
+    graph.add_edge("retrieve", "grade")
+    graph.add_conditional_edges("grade", by_action, ["refine", "rewrite", "generate"])
+    graph.add_edge("rewrite", "search_web")
+    graph.add_edge("search_web", "select")
+    graph.add_edge("refine", "generate")
+    graph.add_edge("select", "generate")
+    graph.add_edge("generate", END)
+    return graph.compile(name="crag")

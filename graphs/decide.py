@@ -1,0 +1,45 @@
+"""Decisions as pure functions: scores in, action out (CRAG, algorithm 1)."""
+
+from collections.abc import Sequence
+
+from graphs.state import Context
+from graphs.types import Action, Thresholds
+
+PRESETS: dict[str, Thresholds] = {
+    "popqa": Thresholds(upper=0.59, lower=-0.99, strip_floor=-0.5),
+    "pubhealth": Thresholds(upper=0.5, lower=-0.91, strip_floor=-0.5),
+    "arc": Thresholds(upper=0.5, lower=-0.91, strip_floor=-0.5),
+    "biography": Thresholds(upper=0.95, lower=-0.91, strip_floor=-0.5),
+}
+"""The authors' thresholds for the authors' evaluator (CRAG, appendix B.3)."""
+
+
+def action_of(scores: Sequence[float], upper: float, lower: float) -> Action:
+    """Correct from the first score at `upper`, Incorrect when all lie below `lower`."""
+    if any(score >= upper for score in scores):
+        return "correct"
+    if any(score >= lower for score in scores):
+        return "ambiguous"
+    return "incorrect"
+
+
+def choose_action(scores: Sequence[float], thresholds: Thresholds, context: Context) -> Action:
+    """The action under the run's ablation switches (CRAG, tables 2 and 11)."""
+    if context.only_action != "any":
+        return context.only_action
+    if context.without_action == "ambiguous":
+        return action_of(scores, thresholds.upper, thresholds.upper)
+    action = action_of(scores, thresholds.upper, thresholds.lower)
+    return "ambiguous" if action == context.without_action else action
+
+
+def searches_web(action: Action | None, context: Context, has_web_search: bool) -> bool:
+    """Whether this action, in this run, goes to the web."""
+    if not has_web_search or context.web == "never" or context.max_web_searches == 0:
+        return False
+    return context.web == "always" or action in ("incorrect", "ambiguous")
+
+
+def uses_documents(action: Action | None) -> bool:
+    """Whether local passages may carry the answer; ungraded ones (no action) do."""
+    return action != "incorrect"

@@ -1,0 +1,61 @@
+"""The messages a language model is sent: prompts filled with question, dialogue and knowledge."""
+
+from collections.abc import Sequence
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+from graphs.text import language_of
+from graphs.types import Message, Strip, Usage
+from prompts import prompt
+
+LATEST_TURNS = 6
+TURN_CHARACTERS = 1000
+
+
+def rewriting_messages(question: str, history: Sequence[Message]) -> list[BaseMessage]:
+    """The few-shot prompt that asks for search keywords (CRAG, appendix A)."""
+    language = language_of(question)
+    asked = prompt("rewrite", language).render(
+        question=_one_line(question), dialogue=_dialogue(question, history)
+    )
+    return [SystemMessage(prompt("rewrite_system", language).render()), HumanMessage(asked)]
+
+
+def answering_messages(
+    question: str, history: Sequence[Message], knowledge: Sequence[Strip]
+) -> list[BaseMessage]:
+    """The question beneath its numbered knowledge: `[1] (title — source) text`."""
+    language = language_of(question)
+    lines = [
+        f"[{n}] ({_one_line(strip.title)} — {strip.source}) {_one_line(strip.text)}"
+        for n, strip in enumerate(knowledge, start=1)
+    ]
+    asked = prompt("answer", language).render(
+        knowledge="\n".join(lines), question=question, dialogue=_dialogue(question, history)
+    )
+    return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
+
+
+def usage_of(message: AIMessage) -> Usage:
+    """One call and the tokens the endpoint counted, 0 where it tells none."""
+    told = message.usage_metadata
+    return Usage(
+        llm_calls=1,
+        input_tokens=told["input_tokens"] if told else 0,
+        output_tokens=told["output_tokens"] if told else 0,
+    )
+
+
+def _dialogue(question: str, history: Sequence[Message]) -> str:
+    """The latest turns, one a line; nothing where the question opens the dialogue."""
+    if not history:
+        return ""
+    turns = [
+        f"{turn['role']}: {_one_line(turn['content'])[:TURN_CHARACTERS]}"
+        for turn in history[-LATEST_TURNS:]
+    ]
+    return prompt("dialogue", language_of(question)).render(turns="\n".join(turns))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,83 @@
+"""An answer without a language model: the best supported sentences, each cited."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphs.cite import with_marker
+from graphs.text import sentences, word_count
+from graphs.types import Language, Strip
+
+MOST_SENTENCES = 3
+# Sentences this far below the best one say something else.
+WITHIN = 0.5
+SHORTEST_SENTENCE_WORDS = 3
+
+_MARKUP = re.compile(r"^(?:[-*+•>|#]+|\d{1,3}[.)])\s+|\s*\|\s*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of the `n`-th strip (from 1); `score` is its support, with its strip's."""
+
+    n: int
+    text: str
+    score: float = 0.0
+
+
+def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
+    """What may be quoted: no questions, no fragments where there is anything longer."""
+    found = [
+        Sentence(n, text, strip.score)
+        for n, strip in enumerate(knowledge, start=1)
+        for line in sentences(strip.text)
+        if (text := _plain(line)) and not text.endswith(("?", "？"))
+    ]
+    long = [item for item in found if word_count(item.text) >= SHORTEST_SENTENCE_WORDS]
+    return long or found
+
+
+def best_supported(
+    candidates: Sequence[Sentence],
+    scores: Sequence[float | None],
+    floor: float,
+    *,
+    keep_best: bool,
+) -> list[Sentence]:
+    """At most three sentences in the order of the knowledge; none where none is supported.
+
+    A sentence's support is the mean of its own score and its strip's: alone it may lack its
+    subject, and a good strip may hold sentences beside the point.
+    """
+    judged = [
+        Sentence(item.n, item.text, (item.score + score) / 2)
+        for item, score in zip(candidates, scores, strict=True)
+        if score is not None
+    ]
+    best_first = sorted(dict.fromkeys(judged), key=lambda item: -item.score)
+    if not best_first:
+        return []
+    bar = max(floor, best_first[0].score - WITHIN)
+    chosen = [item for item in best_first if item.score >= bar][:MOST_SENTENCES]
+    if not chosen and keep_best:
+        chosen = best_first[:1]
+    return [item for item in judged if item in chosen]
+
+
+def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:
+    """Where nothing can be scored: the opening of the best strips."""
+    opening = {item.n: item for item in reversed(candidates)}
+    best = sorted(opening.values(), key=lambda item: -item.score)[:MOST_SENTENCES]
+    return sorted(best, key=lambda item: item.n)
+
+
+def compose(chosen: Sequence[Sentence], language: Language) -> list[str]:
+    """The pieces of the answer; joined they are its text."""
+    blank = " " if language == "en" else ""
+    quoted = [with_marker(item.text, item.n) for item in chosen]
+    return [text if place == 0 else blank + text for place, text in enumerate(quoted)]
+
+
+def _plain(line: str) -> str:
+    """The line without list, quote and table marks."""
+    return _MARKUP.sub("", line.strip()).strip()

@@ -1,0 +1,41 @@
+"""Knowledge refinement: decompose passages into strips, filter, recompose (CRAG 4.4)."""
+
+from dataclasses import replace
+
+from langgraph.runtime import Runtime
+
+from graphs.errors import EvaluatorFailed
+from graphs.knowledge import select, strips_of, with_scores
+from graphs.ports import Services
+from graphs.state import Answer, Context, State, tunables
+from graphs.types import Degraded, Usage
+
+
+async def refine(state: State, runtime: Runtime[Context], *, services: Services) -> Answer:
+    """The graded strips of the documents, the relevant ones kept.
+
+    Under Correct the best strip is kept even where all fall below the floor. Without the
+    evaluator whole passages stand in, with the grades they have.
+    """
+    context, documents = tunables(runtime), state.get("documents", [])
+    if not context.refinement:
+        whole = strips_of(documents, "passage")
+        return {"internal_strips": [replace(strip, kept=True) for strip in whole]}
+    strips = strips_of(documents, context.strip_mode)
+    pairs = [(state["question"], strip.text) for strip in strips]
+    floor = context.thresholds(services.evaluator.thresholds).strip_floor
+    keep_best = state.get("action") == "correct"
+    try:
+        scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
+    except EvaluatorFailed as error:
+        whole = strips_of(documents, "passage")
+        return {
+            "internal_strips": select(whole, floor, context.top_strips, keep_best=keep_best),
+            "degraded": [Degraded(error.component, str(error))],
+        }
+    return {
+        "internal_strips": select(
+            with_scores(strips, scores), floor, context.top_strips, keep_best=keep_best
+        ),
+        "usage": Usage(scored_pairs=len(pairs)),
+    }

@@ -1,0 +1,47 @@
+"""Rewrite the question into keywords for the web search (CRAG 4.5, appendix A)."""
+
+import re
+
+from langchain_core.messages import AIMessage
+from langgraph.runtime import Runtime
+
+from graphs.dialogue import rewriting_messages, usage_of
+from graphs.errors import GeneratorFailed
+from graphs.ports import Services
+from graphs.state import Answer, Context, State, tunables
+from graphs.types import Degraded, Usage
+
+MOST_KEYWORDS = 3
+LONGEST_KEYWORD = 80
+_SEPARATOR = re.compile(r"[,，、;；\n]+")
+
+
+def as_query(reply: str) -> str:
+    """At most three comma-separated keywords from a model's reply; empty where it holds none."""
+    parts = [part.strip(" \t\"'“”「」。.") for part in _SEPARATOR.split(reply)]
+    keywords = [part for part in parts if 0 < len(part) <= LONGEST_KEYWORD]
+    return ", ".join(keywords[:MOST_KEYWORDS])
+
+
+async def rewrite(state: State, runtime: Runtime[Context], *, services: Services) -> Answer:
+    """The search query; the question itself stays what it was.
+
+    Without a language model, or where it fails, named spans and rare terms serve.
+    """
+    question, changed = state["question"], Answer()
+    if not tunables(runtime).rewriting:
+        return {"rewritten_query": None}
+    query = ""
+    if services.chat is not None:
+        try:
+            reply = await services.chat.ainvoke(
+                rewriting_messages(question, state.get("history", []))
+            )
+        except GeneratorFailed as error:
+            changed["usage"] = Usage(llm_calls=1)
+            changed["degraded"] = [Degraded(error.component, str(error))]
+        else:
+            changed["usage"] = usage_of(reply) if isinstance(reply, AIMessage) else Usage(1)
+            query = as_query(str(reply.text))
+    query = query or ", ".join(services.keyword_extractor.keywords(question, MOST_KEYWORDS))
+    return {**changed, "rewritten_query": query or None}

@@ -1,0 +1,36 @@
+"""Select external knowledge: web paragraphs graded like local strips (CRAG 4.5)."""
+
+from dataclasses import replace
+
+from langgraph.runtime import Runtime
+
+from graphs.errors import EvaluatorFailed
+from graphs.knowledge import paragraphs_of, with_scores
+from graphs.knowledge import select as select_strips
+from graphs.ports import Services
+from graphs.state import Answer, Context, State, tunables
+from graphs.types import Degraded, Usage
+
+# Five long pages hold thousands of paragraphs; the answer is in the first of each.
+MOST_PARAGRAPHS = 200
+
+
+async def select(state: State, runtime: Runtime[Context], *, services: Services) -> Answer:
+    """The graded web paragraphs, the relevant ones kept.
+
+    They are graded against the original question. Web text that cannot be graded is not used.
+    """
+    context = tunables(runtime)
+    strips = paragraphs_of(state.get("web_pages", []))[:MOST_PARAGRAPHS]
+    if not context.selection:
+        return {"web_strips": [replace(strip, kept=True) for strip in strips]}
+    pairs = [(state["question"], strip.text) for strip in strips]
+    try:
+        scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
+    except EvaluatorFailed as error:
+        return {"web_strips": strips, "degraded": [Degraded(error.component, str(error))]}
+    floor = context.thresholds(services.evaluator.thresholds).strip_floor
+    return {
+        "web_strips": select_strips(with_scores(strips, scores), floor, context.top_strips),
+        "usage": Usage(scored_pairs=len(pairs)),
+    }

@@ -1,0 +1,133 @@
+"""What flows through a graph (State), what may be tuned per run (Context), what goes in and out."""
+
+import operator
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from langgraph.runtime import Runtime
+from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict
+
+from graphs.text import StripMode
+from graphs.types import (
+    Action,
+    Citation,
+    Degraded,
+    Message,
+    Passage,
+    StoppedBy,
+    Strip,
+    Thresholds,
+    Usage,
+    WebPage,
+)
+
+WebUse = Literal["auto", "never", "always"]
+
+
+class Context(BaseModel):
+    """Tunables of one run; Studio shows them as a form, `POST /ask` takes them as `options`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    retrieve_k: int = Field(10, ge=1, le=100, description="Passages to retrieve and grade.")
+    upper: float | None = Field(
+        None,
+        ge=-20,
+        le=20,
+        description="A passage scored at or above this makes the action Correct; "
+        "left out: the evaluator's own threshold.",
+    )
+    lower: float | None = Field(
+        None,
+        ge=-20,
+        le=20,
+        description="All passages scored below this make the action Incorrect; "
+        "left out: the evaluator's own threshold.",
+    )
+    strip_floor: float | None = Field(
+        None,
+        ge=-20,
+        le=20,
+        description="Strips scored below this are dropped; left out: the evaluator's own floor.",
+    )
+    top_strips: int = Field(5, ge=1, le=50, description="Most strips kept, of each origin.")
+    strip_mode: StripMode = Field(
+        "sentences",
+        description="How passages are cut into strips: a few sentences by length, groups of three "
+        "sentences, fixed windows of 50 words, or the whole passage.",
+    )
+    evidence_tokens: int = Field(
+        2000, ge=50, le=100_000, description="Most tokens of knowledge given to the generator."
+    )
+    web: WebUse = Field(
+        "auto",
+        description="auto searches the web when the action is Incorrect or Ambiguous; "
+        "always searches whatever the action.",
+    )
+    max_web_searches: int = Field(1, ge=0, le=10, description="Most web searches of one run.")
+    web_pages: int = Field(5, ge=1, le=20, description="Most result pages read per search.")
+    max_critic: int = Field(
+        3, ge=0, le=10, description="Most revisions by the critic; 0 judges once and never revises."
+    )
+    deadline_ms: int = Field(
+        60_000, ge=100, le=600_000, description="The run ends by then with what it has, in ms."
+    )
+    refinement: bool = Field(
+        True, description="Cut passages into strips and drop the irrelevant ones (table 3)."
+    )
+    rewriting: bool = Field(
+        True, description="Search the web with keywords instead of the question (table 3)."
+    )
+    selection: bool = Field(
+        True, description="Grade web paragraphs and keep the relevant ones only (table 3)."
+    )
+    without_action: Literal["none", "correct", "incorrect", "ambiguous"] = Field(
+        "none",
+        description="Leave one action out: Correct and Incorrect merge into Ambiguous; without "
+        "Ambiguous the upper threshold alone decides (table 2).",
+    )
+    only_action: Literal["any", "correct", "incorrect", "ambiguous"] = Field(
+        "any", description="Take this action whatever the grades (table 11)."
+    )
+
+    def thresholds(self, calibrated: Thresholds) -> Thresholds:
+        """The run's thresholds: the evaluator's own where this run sets none."""
+        return Thresholds(
+            upper=calibrated.upper if self.upper is None else self.upper,
+            lower=calibrated.lower if self.lower is None else self.lower,
+            strip_floor=calibrated.strip_floor if self.strip_floor is None else self.strip_floor,
+        )
+
+
+class Question(TypedDict, total=False):
+    """The input of every workflow; `history` is the dialogue before the question, oldest first."""
+
+    question: str
+    history: list[Message]
+
+
+class Answer(TypedDict, total=False):
+    """The output of every workflow."""
+
+    answer: str
+    citations: Sequence[Citation]
+    action: Action | None
+    documents: Sequence[Passage]
+    rewritten_query: str | None
+    web_pages: Sequence[WebPage]
+    internal_strips: Sequence[Strip]
+    web_strips: Sequence[Strip]
+    generator: str
+    stopped_by: StoppedBy
+    degraded: Annotated[list[Degraded], operator.add]
+    usage: Annotated[Usage, operator.add]
+
+
+class State(Question, Answer, total=False):
+    """Everything a node may read. `question` is never overwritten by a rewritten one."""
+
+
+def tunables(runtime: Runtime[Context]) -> Context:
+    """The run's context; langgraph leaves it None where the caller gave none."""
+    return runtime.context or Context()

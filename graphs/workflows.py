@@ -1,0 +1,37 @@
+"""The workflows by name, as data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from langgraph.graph.state import CompiledStateGraph
+
+from graphs.crag import build_crag
+from graphs.ports import Services
+from graphs.rag import build_rag
+from graphs.state import Answer, Context, Question, State
+
+Graph = CompiledStateGraph[State, Context, Question, Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A graph that can be asked; `description` is shown to users."""
+
+    name: str
+    description: str
+    build: Callable[[Services], Graph]
+
+
+WORKFLOWS: dict[str, Workflow] = {
+    workflow.name: workflow
+    for workflow in (
+        Workflow("rag", "Retrieve, then generate: the baseline without correction.", build_rag),
+        Workflow(
+            "crag",
+            "Corrective RAG: grade what was retrieved; refine it when Correct, search the web "
+            "when Incorrect, do both when Ambiguous; then generate.",
+            build_crag,
+        ),
+    )
+}
+DEFAULT_WORKFLOW = "crag"
