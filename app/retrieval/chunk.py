@@ -46,6 +46,11 @@ def chunk(blocks: Sequence[Block], limit: int = CHUNK_TOKENS) -> list[Chunk]:
     return chunks
 
 
+def size(text: str) -> int:
+    """Tokens; encoded data, which has no words, counts by its length."""
+    return max(token_count(text), len(text) // 8)
+
+
 def _pieces(block: Block) -> list[tuple[str, str]]:
     """(separator from what stands before, text) for each part that must not be cut further."""
     if block.whole:
@@ -63,7 +68,7 @@ def _pieces(block: Block) -> list[tuple[str, str]]:
 
 
 def _within_sentence(sentence: str) -> list[str]:
-    if token_count(sentence) <= HARD_TOKENS:
+    if size(sentence) <= HARD_TOKENS:
         return [sentence]
     cuts = [match.end() for match in CLAUSE.finditer(sentence)]
     parts = [sentence[a:b] for a, b in zip([0, *cuts], [*cuts, len(sentence)], strict=True)]
@@ -72,7 +77,7 @@ def _within_sentence(sentence: str) -> list[str]:
 
 def _slices(text: str) -> list[str]:
     """`text`, or pieces of it where it has no place to be cut at, such as encoded data."""
-    if token_count(text) <= HARD_TOKENS and len(text) <= 8 * HARD_TOKENS:
+    if size(text) <= HARD_TOKENS:
         return [text]
     return [text[at : at + HARD_TOKENS] for at in range(0, len(text), HARD_TOKENS)]
 
@@ -86,11 +91,11 @@ def _within(parts: Sequence[str], separator: str) -> list[str]:
 def _pack(pieces: Sequence[tuple[str, str]], limit: int, strip: bool = True) -> Iterator[str]:
     text, tokens = "", 0
     for separator, piece in pieces:
-        size = token_count(piece)
-        if text and tokens + size > limit:
+        more = size(piece)
+        if text and tokens + more > limit:
             yield text.strip() if strip else text
             text, tokens = "", 0
         text = text + separator + piece if text else piece
-        tokens += size
+        tokens += more
     if text.strip():
         yield text.strip() if strip else text

@@ -114,8 +114,7 @@ class Index:
     async def tidy(self) -> None:
         """Brings new chunks into the search structures and drops what no reader needs."""
         rows = await self._table.count_rows()
-        indexed = {column for index in await self._table.list_indices() for column in index.columns}
-        if rows >= VECTOR_INDEX_FROM and "vector" not in indexed:
+        if rows >= VECTOR_INDEX_FROM and "vector" not in await _indexed(self._table):
             await self._table.create_index("vector", config=IvfFlat(distance_type="dot"))
         await self._table.optimize(cleanup_older_than=KEEP_VERSIONS)
 
@@ -177,12 +176,18 @@ async def replace_all(
 
 async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
     database = await lancedb.connect_async(folder, read_consistency_interval=timedelta(0))
-    if TABLE in (await database.table_names()):
-        return await database.open_table(TABLE)
-    layout = schema(embedder.name, embedder.dimensions)
-    table = await database.create_table(TABLE, schema=layout, exist_ok=True)
-    await _index_text(table)
+    if TABLE in (await database.list_tables()).tables:
+        table = await database.open_table(TABLE)
+    else:
+        layout = schema(embedder.name, embedder.dimensions)
+        table = await database.create_table(TABLE, schema=layout, exist_ok=True)
+    if not set(TEXT_COLUMNS.values()) <= await _indexed(table):
+        await _index_text(table)
     return table
+
+
+async def _indexed(table: lancedb.AsyncTable) -> set[str]:
+    return {column for index in await table.list_indices() for column in index.columns}
 
 
 async def _index_text(table: lancedb.AsyncTable) -> None:

@@ -25,6 +25,8 @@ EMPTY_EN = word_set(
     " using go done different difference explain describe list find work works"
 )
 EMPTY_ZH = word_set("请问 介绍 解释 说明 区别 意思 叫做 叫 名字 时候 时间 问题 人 年 月 日")
+# What jieba's dictionary tags as an adverb.
+NOUNS_ZH = word_set("首都")
 MAX_PLAIN_WORDS = 4
 MAX_CHINESE_SPAN = 10
 
@@ -153,7 +155,7 @@ class CorpusKeywords:
             return None
         if flag in {"nr", "nrt", "nrfg", "ns", "nt", "nz", "eng"}:
             rank = NAME_RANK
-        elif flag.startswith("n") or flag in {"vn", "m", "l", "i", "j", "x"}:
+        elif word in NOUNS_ZH or flag.startswith("n") or flag in {"vn", "m", "l", "i", "j", "x"}:
             rank = NOUN_RANK
         elif flag[0] in "va" and len(word) > 1:
             rank = OTHER_RANK

@@ -1,0 +1,188 @@
+from pathlib import Path
+
+import pytest
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+from app.retrieval import loaders
+from app.retrieval.loaders import Document, DocumentRefused, load, read
+
+
+def loaded(name: str, content: bytes) -> Document:
+    return load(Path(name), content)
+
+
+def pdf(text: str, password: str | None = None) -> bytes:
+    """A real one-page PDF that shows `text` in Helvetica."""
+    writer = PdfWriter()
+    page = writer.add_blank_page(300, 200)
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+        }
+    )
+    fonts = DictionaryObject({NameObject("/F1"): writer._add_object(font)})
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    stream = DecodedStreamObject()
+    stream.set_data(f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode() if text else b"")
+    page[NameObject("/Contents")] = writer._add_object(stream)
+    if password is not None:
+        writer.encrypt(password, algorithm="RC4-128")
+    file = Path("out.pdf")
+    writer.write(file)
+    return file.read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_markdown_knows_its_sections() -> None:
+    page = loaded(
+        "page.md",
+        b"""# The *Pump* House
+
+First line
+of a paragraph with a [link](https://example.org) and `code`.
+
+## Parts
+
+- a valve
+- a gauge
+
+| part | price |
+|---|---|
+| valve | 3.50 |
+
+### Old parts
+
+```sh
+make  pump
+```
+""",
+    )
+    assert page.title == "The Pump House"
+    assert [(block.headings, block.text, block.whole) for block in page.blocks] == [
+        ((), "First line of a paragraph with a link and code.", False),
+        (("Parts",), "a valve", False),
+        (("Parts",), "a gauge", False),
+        (("Parts",), "part | price\nvalve | 3.50", True),
+        (("Parts", "Old parts"), "make  pump", True),
+    ]
+
+
+def test_chinese_lines_are_joined_without_a_space() -> None:
+    page = loaded("page.md", "# 水泵房\n\n水泵在三月\n检修过。\n".encode())
+    assert (page.title, page.blocks[0].text) == ("水泵房", "水泵在三月检修过。")
+
+
+def test_front_matter_gives_the_title() -> None:
+    page = loaded("page.md", b"---\ntitle: 'Pumps'\ntags: [a]\n---\n\nText.\n")
+    assert (page.title, [block.text for block in page.blocks]) == ("Pumps", ["Text."])
+
+
+def test_html_without_its_chrome() -> None:
+    page = loaded(
+        "page.html",
+        b"""<!doctype html><html><head><title>Site - Pumps</title><style>p {}</style></head>
+<body><nav>Home</nav><header>Logo</header><main><header><h1>Pumps</h1></header>
+<div>Loose <b>text</b> here.<p>A <i>paragraph</i>.</p></div>
+<h2>Parts</h2><ul><li>valve<ul><li>seat</li></ul></li><li>gauge</li></ul>
+<table><tr><th>part</th><th>price</th></tr><tr><td>valve</td><td>3.50</td></tr></table>
+<pre>make
+  pump</pre></main><script>alert(1)</script><footer>2020</footer></body></html>""",
+    )
+    assert page.title == "Pumps"
+    assert [(block.headings, block.text) for block in page.blocks] == [
+        ((), "Loose text here."),
+        ((), "A paragraph."),
+        (("Parts",), "valve"),
+        (("Parts",), "seat"),
+        (("Parts",), "gauge"),
+        (("Parts",), "part | price\nvalve | 3.50"),
+        (("Parts",), "make\n  pump"),
+    ]
+
+
+def test_text_paragraphs_with_wrapped_lines() -> None:
+    page = loaded(
+        "notes.txt",
+        b"Notes\n\nThe pump house stands at the end of the long\nroad. It is old.\n\n"
+        b"- one\n- two\n",
+    )
+    assert page.title == "notes"
+    assert [block.text for block in page.blocks] == [
+        "Notes",
+        "The pump house stands at the end of the long road. It is old.",
+        "- one\n- two",
+    ]
+
+
+def test_a_pdf_is_read() -> None:
+    page = loaded("page.pdf", pdf("The pump was serviced in March."))
+    assert [block.text for block in page.blocks] == ["The pump was serviced in March."]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
+def test_simplified_chinese_encodings(encoding: str) -> None:
+    text = "长江是中国最长的河流，全长约六千三百公里。它流经十一个省级行政区，最后注入东海。"
+    assert loaded("river.txt", text.encode(encoding)).blocks[0].text == text
+
+
+def test_traditional_chinese_in_big5() -> None:
+    text = "臺灣最高的山是玉山，海拔三千九百五十二公尺。登山季節從三月開始，許多旅客前來。"
+    assert loaded("mountain.txt", text.encode("big5")).blocks[0].text == text
+
+
+def test_western_text_in_its_old_encoding() -> None:
+    text = "Le café près de la forêt a été fermé à cause de la tempête de l'été passé."
+    assert loaded("cafe.txt", text.encode("cp1252")).blocks[0].text == text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("a.txt", b"", "empty"),
+        ("a.md", b" \n\t\n", "empty"),
+        ("a.txt", b"\x00\x01\x02", "binary"),
+        ("a.docx", b"PK", "unknown kind of file: .docx"),
+        ("a", b"text", "unknown kind of file: a"),
+        ("a.html", b"<html><body><script>1</script></body></html>", "no text"),
+        ("a.md", b"# Only a title\n", "no text"),
+        ("a.pdf", b"%PDF-1.7 and then nothing", "damaged PDF"),
+        ("a.pdf", b"not a PDF at all", "damaged PDF"),
+    ],
+)
+def test_refused_with_a_reason(name: str, content: bytes, reason: str) -> None:
+    with pytest.raises(DocumentRefused, match=reason):
+        loaded(name, content)
+
+
+def test_an_encrypted_pdf_is_refused() -> None:
+    content = pdf("Secret.", password="pump")
+    assert PdfReader(Path("out.pdf")).is_encrypted
+    with pytest.raises(DocumentRefused, match="password"):
+        loaded("a.pdf", content)
+
+
+def test_a_scan_is_refused() -> None:
+    with pytest.raises(DocumentRefused, match="text recognition"):
+        loaded("a.pdf", pdf(""))
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DocumentRefused, match="cannot be read"):
+        read(tmp_path / "gone.md")
+    (tmp_path / "folder.md").mkdir()
+    with pytest.raises(DocumentRefused, match="cannot be read"):
+        read(tmp_path / "folder.md")
+
+
+def test_a_file_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loaders, "MAX_BYTES", 10)
+    (tmp_path / "long.md").write_text("eleven characters", "utf-8")
+    with pytest.raises(DocumentRefused, match="too large"):
+        read(tmp_path / "long.md")

@@ -1,0 +1,162 @@
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.retrieval.embed import StaticEmbedder, Vectors
+from app.retrieval.index import Index, IndexMismatch
+from app.retrieval.ingest import ingest, reindex
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.segment import Segmenter
+from graphs.errors import RetrieverFailed
+
+PAGES = {
+    "en/pump.md": "# Pump house\n\nThe pump was serviced in March by Ms. Lind.\n\n"
+    "## Valves\n\nThe upper valve opens at 0.59 bar.\n",
+    "en/orchard.md": "# Orchard\n\nApple trees blossom in spring and need frost-free nights.\n",
+    "zh/pump.md": "# 水泵房\n\n水泵由林德女士在三月检修。\n\n## 阀门\n\n上阀门在0.59巴时打开。\n",
+    "zh/orchard.md": "# 果园\n\n蘋果樹在春天開花，夜裡不能有霜。控制器叫做 OrchardBox。\n",
+}
+
+
+def write(name: str, text: str) -> None:
+    file = Path("docs", name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, "utf-8")
+
+
+@pytest.fixture
+async def filled(
+    retriever: HybridRetriever, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> HybridRetriever:
+    monkeypatch.chdir(tmp_path)
+    for name, text in PAGES.items():
+        write(name, text)
+    await ingest([Path("docs")], retriever.index, retriever.segmenter)
+    return retriever
+
+
+@pytest.mark.parametrize(
+    ("question", "source", "title"),
+    [
+        ("When was the pump serviced?", "docs/en/pump.md", "Pump house"),
+        ("At what pressure does the upper valve open?", "docs/en/pump.md", "Pump house › Valves"),
+        ("What do apple trees need?", "docs/en/orchard.md", "Orchard"),
+        ("谁检修了水泵？", "docs/zh/pump.md", "水泵房"),
+        ("上阀门什么时候打开？", "docs/zh/pump.md", "水泵房 › 阀门"),
+        ("苹果树什么时候开花？", "docs/zh/orchard.md", "果园"),
+        ("蘋果樹什麼時候開花？", "docs/zh/orchard.md", "果园"),
+    ],
+)
+async def test_the_right_section_comes_first(
+    filled: HybridRetriever, question: str, source: str, title: str
+) -> None:
+    first, *rest = await filled.retrieve(question, 3)
+    assert (first.source, first.title, first.origin) == (source, title, "internal")
+    assert all(first.score >= passage.score for passage in rest)
+
+
+async def test_a_question_in_other_words_finds_its_page_by_meaning(
+    filled: HybridRetriever,
+) -> None:
+    first, *_ = await filled.retrieve("fruit garden", 3)
+    assert first.source == "docs/en/orchard.md"
+
+
+async def test_a_name_that_only_the_other_language_has_is_found(filled: HybridRetriever) -> None:
+    found = await filled.retrieve("Tell me about OrchardBox", 10)
+    assert "docs/zh/orchard.md" in [passage.source for passage in found]
+
+
+async def test_never_more_than_asked(filled: HybridRetriever) -> None:
+    assert len(await filled.retrieve("pump", 1)) == 1
+    assert len({passage.id for passage in await filled.retrieve("pump", 50)}) <= 6
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?", "'; drop table --", '"( OR * :^~', "。", "🙂", "x" * 8000]
+)
+async def test_no_query_breaks_the_search(filled: HybridRetriever, query: str) -> None:
+    assert len(await filled.retrieve(query, 5)) <= 5
+
+
+async def test_an_empty_knowledge_base_finds_nothing(retriever: HybridRetriever) -> None:
+    assert await retriever.retrieve("anything", 5) == []
+    assert await retriever.documents() == []
+
+
+async def test_documents_are_listed_and_deleted(filled: HybridRetriever) -> None:
+    documents = {document.source: document for document in await filled.documents()}
+    assert list(documents) == sorted(f"docs/{name}" for name in PAGES)
+    pump = documents["docs/en/pump.md"]
+    assert (pump.title, pump.chunks) == ("Pump house", 2)
+    assert pump.bytes == len(PAGES["en/pump.md"])
+    assert await filled.delete(pump.id)
+    assert not await filled.delete(pump.id)
+    assert not await filled.delete("x' or 'a' = 'a")
+    assert len(await filled.documents()) == 3
+    assert "docs/en/pump.md" not in [
+        passage.source for passage in await filled.retrieve("pump valve", 10)
+    ]
+
+
+async def test_what_another_process_adds_is_found(
+    filled: HybridRetriever, embedder: StaticEmbedder, segmenter: Segmenter
+) -> None:
+    other = await Index.open(filled.index.folder, embedder)
+    write("en/mill.md", "# Mill\n\nThe windmill grinds barley.\n")
+    await ingest([Path("docs/en/mill.md")], other, segmenter)
+    first, *_ = await filled.retrieve("windmill barley", 3)
+    assert first.source == "docs/en/mill.md"
+
+
+class OtherEmbedder:
+    """Another table: as wide, but its vectors mean something else."""
+
+    name = "other-table"
+    crosses_languages = True
+    dimensions = 8
+
+    def embed(self, texts: list[str]) -> Vectors:
+        return np.ones((len(texts), 8), dtype=np.float32) / np.float32(8**0.5)
+
+
+async def test_another_table_is_a_clear_error_and_reindex_renews(
+    filled: HybridRetriever, segmenter: Segmenter
+) -> None:
+    folder = filled.index.folder
+    other = OtherEmbedder()
+    with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
+        await Index.open(folder, other)  # type: ignore[arg-type]
+    assert await reindex(folder, other, segmenter) == 6  # type: ignore[arg-type]
+    renewed = HybridRetriever(await Index.open(folder, other), segmenter)  # type: ignore[arg-type]
+    first, *_ = await renewed.retrieve("谁检修了水泵？", 3)
+    assert first.source == "docs/zh/pump.md"
+    assert len(await renewed.documents()) == 4
+
+
+async def test_a_lost_index_is_a_typed_error(filled: HybridRetriever) -> None:
+    for file in sorted(filled.index.folder.rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    with pytest.raises(RetrieverFailed, match="cannot be searched"):
+        await filled.retrieve("pump", 3)
+
+
+async def test_a_search_that_takes_too_long_is_a_typed_error(
+    filled: HybridRetriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*_: object) -> None:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(filled.index, "search_words", never)
+    hasty = HybridRetriever(filled.index, filled.segmenter, timeout_s=0.05)
+    with pytest.raises(RetrieverFailed, match=r"within 0\.05 s"):
+        await hasty.retrieve("pump", 3)
+
+
+async def test_open_makes_everything_in_the_data_folder(tmp_path: Path) -> None:
+    retriever = await HybridRetriever.open(tmp_path / "new")
+    assert await retriever.retrieve("anything", 3) == []
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"cache", "index"}
+    assert retriever.embedder_name.startswith("static-")
