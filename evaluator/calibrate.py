@@ -5,10 +5,12 @@ its best passage's score: Correct at or above upper, Incorrect below lower, else
 """
 
 import json
+import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -90,7 +92,7 @@ def calibrate(questions: Sequence[LabelledQuestion], score: Score) -> tuple[Thre
     """
     outcomes, strips = _scored(questions, score)
     upper = max(_upper(found) for found in outcomes.values())
-    lower = min(min(_lower(found) for found in outcomes.values()), upper)
+    lower = min(_lower(found) for found in outcomes.values())
     floors = [float(np.quantile(found, 1 - STRIPS_KEPT)) for found in strips.values()]
     floor = min(floors, default=lower)
     figures = {"strip_floor_keeps": STRIPS_KEPT}
@@ -98,8 +100,8 @@ def calibrate(questions: Sequence[LabelledQuestion], score: Score) -> tuple[Thre
         measured = action_figures(found, upper, lower)
         figures |= {f"{language}_{name}": round(value, 4) for name, value in measured.items()}
     thresholds = Thresholds(
-        upper=round(upper, 4),
-        lower=round(lower, 4),
+        upper=math.ceil(upper * 1e4) / 1e4,  # rounded to the careful side
+        lower=math.floor(min(lower, upper) * 1e4) / 1e4,
         strip_floor=round(floor, 4),
         evaluator="",
         questions=len(questions),
@@ -122,10 +124,23 @@ def _scored(
     return dict(outcomes), {language: found for language, found in strips.items() if found}
 
 
+def _cut(outcomes: Sequence[_Outcome]) -> float:
+    """The one threshold that would tell answered from unanswered questions best."""
+    ordered = sorted(outcomes, key=lambda outcome: outcome.best)
+    right = sum(outcome.answered for outcome in ordered)
+    most, cut = right, ordered[0].best
+    for outcome, following in pairwise(ordered):
+        right += -1 if outcome.answered else 1
+        if right > most:
+            most, cut = right, (outcome.best + following.best) / 2
+    return cut
+
+
 def _upper(outcomes: Sequence[_Outcome]) -> float:
-    """The lowest threshold above which CORRECT_PRECISION of the questions are answered."""
-    ordered = sorted(outcomes, key=lambda outcome: -outcome.best)
-    right, threshold = 0, ordered[0].best
+    """The lowest best score, not under the cut, from which CORRECT_PRECISION are answered."""
+    cut = _cut(outcomes)
+    ordered = sorted((o for o in outcomes if o.best >= cut), key=lambda outcome: -outcome.best)
+    right, threshold = 0, ordered[0].best if ordered else cut
     for place, outcome in enumerate(ordered, start=1):
         right += outcome.answered
         if right >= CORRECT_PRECISION * place:
@@ -134,9 +149,10 @@ def _upper(outcomes: Sequence[_Outcome]) -> float:
 
 
 def _lower(outcomes: Sequence[_Outcome]) -> float:
-    """The highest threshold below which INCORRECT_PRECISION of the questions are not."""
-    ordered = sorted(outcomes, key=lambda outcome: outcome.best)
-    right, threshold = 0, ordered[0].best
+    """The threshold, not over the cut, under which INCORRECT_PRECISION are not answered."""
+    cut = _cut(outcomes)
+    ordered = sorted((o for o in outcomes if o.best < cut), key=lambda outcome: outcome.best)
+    right, threshold = 0, ordered[0].best if ordered else cut
     for place, outcome in enumerate(ordered, start=1):
         right += not outcome.answered
         if right >= INCORRECT_PRECISION * place:

@@ -133,12 +133,13 @@ def measure(
     weights: Weights = WEIGHTS,
     most: Annotated[int, typer.Option(help="Most questions measured.")] = 500,
     seed: Annotated[int, typer.Option(help="Decides which questions.")] = 1,
+    minilm: Annotated[bool, typer.Option(help="Measure MiniLM too (slow).")] = True,
 ) -> None:
     """AUC of gold against BM25-nearest passages, beside BM25 and MiniLM on the same pairs."""
     with _needs("train"):
         measuring = import_module("evaluator.measure")
     scorer = load_scorer(EvaluatorSettings(weights=weights))
-    figures = measuring.measure(file, _relevance(scorer), most, seed)
+    figures = measuring.measure(file, _relevance(scorer), most, seed, minilm=minilm)
     typer.echo(json.dumps(figures, indent=2))
 
 

@@ -68,13 +68,30 @@ class Pairs:
             if record.title:
                 self._articles[record.title].append(number)
         self._place = {record.passage: i for i, record in enumerate(self._passages)}
-        self._by_meaning: list[list[int]] = []
-        self._vectors: tuple[Vectors, Vectors] | None = None
         texts, questions = [r.passage for r in self._passages], [r.question for r in self._asked]
         self._by_words = WordNeighbours(texts).nearest(questions, 12)
+        self._asked_vectors: dict[int, Vectors] = {}
+        self._passage_vectors: dict[int, Vectors] = {}
+        self._by_meaning: dict[int, list[int]] = {}
         if meaning is not None:
-            self._vectors = (meaning.vectors(questions), meaning.vectors(texts))
-            self._by_meaning = nearest_by_meaning(*self._vectors, 10)
+            self._mine_by_meaning(meaning)
+
+    def _mine_by_meaning(self, meaning: Meaning) -> None:
+        """Neighbours by MiniLM among titled passages: those of encyclopaedic questions."""
+        asked = [i for i, record in enumerate(self._asked) if record.title]
+        told = [i for i, record in enumerate(self._passages) if record.title]
+        if not asked:
+            return
+        questions = meaning.vectors([self._asked[i].question for i in asked])
+        passages = meaning.vectors(
+            [f"{self._passages[i].title}. {self._passages[i].passage}" for i in told]
+        )
+        self._asked_vectors = dict(zip(asked, questions, strict=True))
+        self._passage_vectors = dict(zip(told, passages, strict=True))
+        near = nearest_by_meaning(questions, passages, 10)
+        self._by_meaning = {
+            i: [told[place] for place in places] for i, places in zip(asked, near, strict=True)
+        }
 
     def all(self, *, hard_only: bool = False) -> list[Pair]:
         """Every question's pairs once (natural ones three times), in the records' order."""
@@ -107,8 +124,8 @@ class Pairs:
 
     def _negatives(self, number: int, record: Record, hard_only: bool) -> list[tuple[str, int]]:
         chosen = [("words", i) for i in self._allowed(self._by_words[number], record)[:2]]
-        if self._by_meaning:
-            chosen += [("meaning", i) for i in self._allowed(self._by_meaning[number], record)[:1]]
+        alike = self._by_meaning.get(number, [])
+        chosen += [("meaning", i) for i in self._allowed(alike, record)[:1]]
         siblings = self._articles.get(record.title, [])
         if self._random.random() < 0.5:
             chosen += [("same article", i) for i in self._allowed(siblings, record)[:1]]
@@ -141,8 +158,9 @@ class Pairs:
         passage = self._passages[other]
         text = self._viewed(passage.passage, view, list(answers))
         cosine = None
-        if self._vectors is not None and text == passage.passage:
-            cosine = float(self._vectors[0][number] @ self._vectors[1][other])
+        known = number in self._asked_vectors and other in self._passage_vectors
+        if known and text == passage.passage:
+            cosine = float(self._asked_vectors[number] @ self._passage_vectors[other])
         if titled:
             text = _titled(passage.title, text)
         return self._labelled(asked, text, kind, cosine)

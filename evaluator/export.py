@@ -6,6 +6,7 @@ where the session loads them), so that weights are stored once.
 
 import json
 import struct
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +41,18 @@ def _traced(network: EvaluatorModel) -> onnx.ModelProto:
     ids[:, 9] = SEPARATOR
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
     free = {0: batch, 1: length}
-    program = torch.onnx.export(
-        network,
-        (ids, torch.ones_like(ids)),
-        dynamo=True,
-        dynamic_shapes={"ids": free, "mask": free},
-        input_names=["ids", "mask"],
-        output_names=["logits"],
-        optimize=True,
-        verbose=False,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own, about its own parts
+        program = torch.onnx.export(
+            network,
+            (ids, torch.ones_like(ids)),
+            dynamo=True,
+            dynamic_shapes={"ids": free, "mask": free},
+            input_names=["ids", "mask"],
+            output_names=["logits"],
+            optimize=True,
+            verbose=False,
+        )
     if program is None:
         raise WeightsError("The exporter gave no graph.")
     proto: onnx.ModelProto = program.model_proto

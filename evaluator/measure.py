@@ -18,7 +18,7 @@ NEGATIVES = 4
 Score = Callable[[list[tuple[str, str]]], list[float]]
 
 
-def measure(file: Path, score: Score, most: int, seed: int) -> dict[str, float]:
+def measure(file: Path, score: Score, most: int, seed: int, *, minilm: bool) -> dict[str, float]:
     """AUC over all pairs, and how often gold stands first among its negatives.
 
     Each question's passage stands against the four BM25-nearest passages of other records
@@ -31,8 +31,9 @@ def measure(file: Path, score: Score, most: int, seed: int) -> dict[str, float]:
     scores = {
         "evaluator": np.array(score(pairs)),
         "bm25": _word_scores(records, pairs),
-        "minilm": _meaning_scores(pairs),
     }
+    if minilm:
+        scores["minilm"] = _meaning_scores(pairs)
     figures: dict[str, float] = {"questions": sum(labels), "pairs": len(pairs)}
     for name, values in scores.items():
         figures[f"auc_{name}"] = round(float(roc_auc_score(labels, values)), 4)

@@ -56,26 +56,30 @@ class WordNeighbours:
 
 
 class Meaning:
-    """MiniLM sentence vectors, cached by the digest of the texts they stand for."""
+    """MiniLM sentence vectors; each text is encoded once and kept in a cache file."""
 
-    def __init__(self, cache: Path, batch: int = 64) -> None:
+    def __init__(self, cache: Path, batch: int = 32) -> None:
         folder = minilm_folder()
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(128)
         self._model: Any = AutoModel.from_pretrained(folder).eval()
-        self._cache, self._batch = cache, batch
+        self._path, self._batch = cache / "meaning.npz", batch
+        self._known: dict[str, Vectors] = {}
+        if self._path.exists():
+            with np.load(self._path) as kept:
+                self._known = dict(zip(kept["keys"].tolist(), kept["vectors"], strict=True))
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, shape (texts, 384)."""
-        digest = sha256("\0".join(texts).encode()).hexdigest()[:16]
-        path = self._cache / f"meaning-{digest}.npy"
-        if path.exists():
-            return np.load(path).astype(np.float32)  # type: ignore[no-any-return]
-        vectors = self._encoded(texts)
-        self._cache.mkdir(parents=True, exist_ok=True)
-        np.save(path, vectors.astype(np.float16))
-        return vectors
+        keys = [sha256(text.encode()).hexdigest()[:24] for text in texts]
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._known}
+        if new:
+            self._known |= dict(zip(new, self._encoded(list(new.values())), strict=True))
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            kept = np.stack(list(self._known.values())).astype(np.float16)
+            np.savez(self._path, keys=np.array(list(self._known)), vectors=kept)
+        return np.stack([self._known[key] for key in keys]).astype(np.float32)
 
     @torch.inference_mode()
     def _encoded(self, texts: Sequence[str]) -> Vectors:

@@ -142,7 +142,7 @@ def _from_snippets(raw: dict[str, Any], source: str, where: str) -> list[Record]
 def _distractors(raw: dict[str, Any], source: str, where: str) -> list[Record]:
     passage = _text(raw, "passage", where)
     language, title = _language(passage), str(raw.get("title") or "")
-    chunks = chunked(passage, language)[:3]
+    chunks = chunked(passage, language)[:1]  # its opening says what it is about
     return [Record(source, language, "", (), False, title, chunk) for chunk in chunks]
 
 

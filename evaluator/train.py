@@ -5,6 +5,7 @@ Read and split the records, mine the pairs, build the vocabulary; fit the covera
 killed goes on from its last checkpoint and ends as it would have without the kill.
 """
 
+import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator import model as models
@@ -28,6 +30,9 @@ from evaluator.records import Record, digests, read_folder
 from evaluator.scoring import Row
 from evaluator.vocabulary import build_tokenizer, embeddings, idf
 
+BEGINNING = "coverage"
+"""Where in the work folder the network lies before the T5 is taught."""
+
 Say = Callable[[str], None]
 
 
@@ -39,12 +44,12 @@ class TrainOptions:
     minutes: float = 60.0
     pairs: int = 150_000
     batch_tokens: int = 4096
-    train_length: int = 256
+    train_length: int = 224
     learning_rate: float = 1e-3
     coverage_steps: int = 600
     teacher_share: float = 0.5
     held_back_percent: int = 6
-    checkpoint_every: int = 150
+    checkpoint_every: int = 250
     least_count: int = 2
     use_minilm: bool = True
 
@@ -72,11 +77,14 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
     if not train_pairs or not check_pairs:
         raise DataError(f"{data} gives no pairs for training or none for validation.")
 
-    network, tokenizer = _fresh(known, options)
+    network, tokenizer, is_fitted = _begun(known, work, options)
     rows = PairTokenizer(tokenizer, options.train_length)
     examples, check = _examples(train_pairs, rows), _examples(check_pairs, rows)
-    fit_coverage(network, examples, options, say)
-    _say_validation(network, check, "coverage alone", say)
+    if not is_fitted:
+        fit_coverage(network, examples, options, say)
+        _say_validation(network, check, "coverage alone", say)
+        models.save(network, work / BEGINNING)
+        tokenizer.save(str(work / BEGINNING / "tokenizer.json"))
     examples = _softened(network, examples, options.teacher_share)
 
     state = teach(network, examples, check, work / "checkpoint.pt", options, say)
@@ -94,7 +102,26 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
     say(f"weights written to {out}")
 
 
-def _fresh(records: Sequence[Record], options: TrainOptions) -> tuple[EvaluatorModel, Any]:
+def _begun(
+    records: Sequence[Record], work: Path, options: TrainOptions
+) -> tuple[EvaluatorModel, Tokenizer, bool]:
+    """Network and tokenizer, and whether an earlier run has fitted its coverage already."""
+    folder = work / BEGINNING
+    if not (folder / "tokenizer.json").exists():
+        return *_fresh(records, options), False
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    network = models.load(folder, config)
+    _freeze_coverage(network)
+    return network, tokenizer, True
+
+
+def _freeze_coverage(network: EvaluatorModel) -> None:
+    for part in (network.t5.shared, network.interaction, network.coverage):
+        part.requires_grad_(False)
+
+
+def _fresh(records: Sequence[Record], options: TrainOptions) -> tuple[EvaluatorModel, Tokenizer]:
     texts = list({record.passage for record in records})
     texts.sort()
     tokenizer, cjk_start = build_tokenizer(texts, options.least_count)
@@ -177,8 +204,7 @@ def fit_coverage(
         running = 0.97 * running + 0.03 * loss.item() if step else loss.item()
         if step % 100 == 99:
             say(f"coverage step {step + 1}: loss {running:.4f}")
-    network.interaction.requires_grad_(False)
-    network.coverage.requires_grad_(False)
+    _freeze_coverage(network)
 
 
 def _softened(network: EvaluatorModel, examples: list[Example], share: float) -> list[Example]:
@@ -328,7 +354,7 @@ def validation(network: EvaluatorModel, check: Sequence[Example]) -> dict[str, d
 
 
 def _say_validation(network: EvaluatorModel, check: Sequence[Example], when: str, say: Say) -> None:
-    sample = random.Random(0).sample(list(check), min(len(check), 2400))
+    sample = random.Random(0).sample(list(check), min(len(check), 1500))
     figures = validation(network, sample)
     say(f"{when}: AUC " + ", ".join(f"{name} {f['auc']:.3f}" for name, f in figures.items()))
 

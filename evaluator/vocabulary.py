@@ -33,7 +33,8 @@ def build_tokenizer(texts: Sequence[str], least_count: int = 2) -> tuple[Tokeniz
     words = (minilm_folder() / "vocab.txt").read_text(encoding="utf-8").splitlines()
     english = [word for word in words if not _CJK.search(word) and not _is_special(word)]
     counts = Counter(_CJK.findall("".join(texts)))
-    chinese = sorted(character for character, count in counts.items() if count >= least_count)
+    common = {character for character, count in counts.items() if count >= least_count}
+    chinese = sorted(common | everyday_characters())
     tokens = [*SPECIAL_TOKENS, *english, *chinese]
     model = WordPiece(
         {token: i for i, token in enumerate(tokens)},
@@ -44,6 +45,15 @@ def build_tokenizer(texts: Sequence[str], least_count: int = 2) -> tuple[Tokeniz
     tokenizer.normalizer = Normalizers([NFKC(), BertNormalizer(lowercase=True)])
     tokenizer.pre_tokenizer = BertPreTokenizer()
     return tokenizer, len(tokens) - len(chinese)
+
+
+def everyday_characters() -> set[str]:
+    """The Chinese characters of GB 2312 (Simplified) and of Big5's first level (Traditional)."""
+    simplified = (bytes([row, cell]) for row in range(0xB0, 0xF8) for cell in range(0xA1, 0xFF))
+    traditional = (bytes([row, cell]) for row in range(0xA4, 0xC7) for cell in range(0x40, 0xFF))
+    text = "".join(code.decode("gb2312", "ignore") for code in simplified)
+    text += "".join(code.decode("big5", "ignore") for code in traditional)
+    return set(_CJK.findall(text))
 
 
 def _is_special(word: str) -> bool:
@@ -69,7 +79,9 @@ def embeddings(tokenizer: Tokenizer, cjk_start: int, texts: Sequence[str], width
     english = slice(len(SPECIAL_TOKENS), cjk_start)
     table[english] = _reduced(_minilm_vectors(tokens[english]), width)
     if len(tokens) > cjk_start:
-        table[cjk_start:] = _beside_vectors(tokenizer, cjk_start, texts, width)
+        beside = _beside_vectors(tokenizer, cjk_start, texts, width)
+        seen = np.linalg.norm(beside, axis=1) > 1e-3
+        table[cjk_start:][seen] = beside[seen]  # the others keep their random direction
     norms = np.linalg.norm(table, axis=1, keepdims=True) + 1e-6
     scaled: Vectors = (table / norms * np.sqrt(width)).astype(np.float32)
     return scaled

@@ -1,0 +1,42 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from evaluator.client import EvaluatorClient
+from evaluator.scoring import Scorer
+from evaluator.server import create_app
+from evaluator.settings import EvaluatorSettings
+from tests.evaluator.tiny import tiny_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A tiny checkpoint of ours, not exported to ONNX."""
+    return tiny_folder(tmp_path / "tiny")
+
+
+@pytest.fixture(scope="session")
+def shipped() -> Scorer:
+    """The shipped weights on ONNX Runtime."""
+    from evaluator.scoring import load_scorer  # noqa: PLC0415 - only where weights are needed
+
+    return load_scorer(EvaluatorSettings(_env_file=None))  # type: ignore[call-arg]
+
+
+@pytest.fixture
+async def http(shipped: Scorer) -> AsyncIterator[httpx.AsyncClient]:
+    """The real worker around the shipped weights, in-process."""
+    app = create_app(EvaluatorSettings(), shipped)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def client(http: httpx.AsyncClient) -> EvaluatorClient:
+    return EvaluatorClient(http)

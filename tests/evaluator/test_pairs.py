@@ -1,0 +1,68 @@
+from evaluator.pairs import END, SEPARATOR, SPECIAL_TOKENS, UNKNOWN, PairTokenizer
+from evaluator.scoring import Row, Scorer
+from evaluator.text import contains_answer, is_chinese, neutraliser, sentences
+from tests.evaluator.tiny import tiny_tokenizer
+
+OWN_CHINESE = (
+    "评估器给每一段打分，高于上阈值为正确，低于下阈值为错误，介于两者之间为模糊。"
+    "檢索不到可靠的內容時，系統會改寫問題並到網路上搜尋，再把網頁切成小段逐一評分。"
+    "最後由生成器撰寫帶有引用的答案，讀者可以逐條核對來源。"
+)
+
+
+def row(pairs: PairTokenizer, first: str, second: str) -> tuple[int, ...]:
+    (found,) = pairs.encode("relevance", [(first, second)])
+    assert isinstance(found, Row)
+    return found.ids
+
+
+def test_the_passage_is_cut_and_the_question_kept() -> None:
+    pairs = PairTokenizer(tiny_tokenizer(), max_length=40)
+    ids = row(pairs, "abc", "d" * 90)
+    assert len(ids) == 40
+    assert ids.index(SEPARATOR) == 4
+    assert ids[-1] == END
+
+
+def test_a_long_question_keeps_to_its_share() -> None:
+    pairs = PairTokenizer(tiny_tokenizer(), max_length=40)
+    ids = row(pairs, "a" * 80, "d" * 20)
+    assert ids.index(SEPARATOR) == 11
+    assert len(ids) == 11 + 1 + 20 + 1
+
+
+def test_no_text_spells_a_special_token() -> None:
+    pairs = PairTokenizer(tiny_tokenizer(), max_length=400)
+    ids = row(pairs, "a", " ".join(SPECIAL_TOKENS))
+    special = [number for number in ids if number < len(SPECIAL_TOKENS) and number != UNKNOWN]
+    assert len(special) == 3  # the task, one separator, one end
+
+
+def test_own_chinese_text_is_read(shipped: Scorer) -> None:
+    (found,) = shipped.encode("relevance", [("上阈值是什么？", OWN_CHINESE)])
+    assert isinstance(found, Row)
+    assert found.ids.count(UNKNOWN) <= 0.005 * len(found.ids)
+
+
+def test_sentences_end_in_both_languages() -> None:
+    assert sentences("它正确。真的？是！ It is. Really? 3.5 m; yes") == [
+        "它正确。", "真的？", "是！", "It is.", "Really?", "3.5 m;", "yes",
+    ]  # fmt: skip
+
+
+def test_answers_are_found_at_word_bounds() -> None:
+    assert contains_answer("In 1804, the Mill opened.", ["the mill"])
+    assert not contains_answer("It took 18045 steps.", ["1804"])
+    assert contains_answer("磨坊建于一八零四年。", ["一八零四年"])
+    assert not contains_answer("anything", [""])
+
+
+def test_languages() -> None:
+    assert is_chinese("磨坊 mill 建于")
+    assert not is_chinese("the mill 磨坊 was built long ago")
+    assert not is_chinese("")
+
+
+def test_neutralised_text_spells_no_token() -> None:
+    neutral = neutraliser(["</s>", "<extra_id_1>"])
+    assert neutral("a </s> b <extra_id_1> [note]") == "a < /s> b < extra_id_1> [note]"

@@ -1,0 +1,67 @@
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from evaluator.errors import WeightsError
+from evaluator.schema import (
+    LABELS,
+    ScoreRequest,
+    Task,
+    Thresholds,
+    load_thresholds,
+    score_of,
+    weights_digest,
+)
+
+
+def shares(task: Task, *values: float) -> dict[str, float]:
+    return dict(zip(LABELS[task], values, strict=False))
+
+
+@pytest.mark.parametrize(
+    ("task", "values", "score"),
+    [
+        ("relevance", (0.9, 0.1), 0.8),
+        ("relevance", (0.0, 1.0), -1.0),
+        ("support", (0.6, 0.3, 0.1), 0.75),
+        ("utility", (0, 0, 0, 0, 1), 1.0),
+        ("utility", (0.2, 0.2, 0.2, 0.2, 0.2), 0.0),
+        ("retrieval", (0.3, 0.1, 0.6), 0.75),
+        ("retrieval", (0.0, 0.0, 1.0), 0.0),
+    ],
+)
+def test_scores_follow_the_papers(task: Task, values: tuple[float, ...], score: float) -> None:
+    assert score_of(task, shares(task, *values)) == pytest.approx(score)
+
+
+def test_missing_tokens_count_nothing() -> None:
+    assert score_of("support", {}) == 0.0
+
+
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    request = ScoreRequest(task="relevance", pairs=[("why?", "because \ud800")])
+    assert request.pairs[0][1] == "because ?"
+
+
+def test_lower_above_upper_is_refused() -> None:
+    with pytest.raises(ValidationError, match="lower lies above upper"):
+        Thresholds(upper=0.1, lower=0.2, strip_floor=0.0, evaluator="")
+
+
+def test_thresholds_of_other_weights_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    thresholds = Thresholds(
+        upper=0.5, lower=-0.5, strip_floor=-0.8, evaluator=weights_digest(tmp_path)
+    )
+    (tmp_path / "thresholds.json").write_text(thresholds.model_dump_json(), encoding="utf-8")
+    assert load_thresholds(tmp_path) == thresholds
+
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    with pytest.raises(WeightsError, match="belongs to other weights"):
+        load_thresholds(tmp_path)
+
+
+def test_missing_thresholds_name_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match="calibrate"):
+        load_thresholds(tmp_path)

@@ -1,0 +1,58 @@
+"""What is shipped holds together."""
+
+import json
+
+import numpy as np
+import pytest
+
+from evaluator.schema import load_thresholds
+from evaluator.scoring import Row, RowScore, Scorer, load_scorer
+from evaluator.settings import WEIGHTS, EvaluatorSettings
+
+PAIRS = [
+    ("How long is the river?", "The river is 212 kilometres long and flows north."),
+    ("这条河有多长？", "这条河全长二百一十二公里，向北流入大海。"),
+    ("How long is the river?", "Bread is baked from flour. " * 30),
+]
+
+
+def test_thresholds_belong_to_the_shipped_weights() -> None:
+    thresholds = load_thresholds(WEIGHTS)
+    assert -1 < thresholds.lower < thresholds.upper < 1
+    assert thresholds.questions >= 200
+
+
+def test_the_folder_is_small_and_tells_its_story() -> None:
+    assert sum(path.stat().st_size for path in WEIGHTS.iterdir()) < 32 * 2**20
+    assert [path.name for path in WEIGHTS.glob("*.safetensors")] == ["model.safetensors"]
+    made_by = json.loads((WEIGHTS / "config.json").read_text(encoding="utf-8"))["made_by"]
+    assert made_by["data"]
+    assert not any(name.startswith("bench_") for name in made_by["data"])
+    assert "seed" in made_by["options"]
+    assert (WEIGHTS / "README.md").is_file()
+
+
+def test_shipped_onnx_gives_pytorchs_scores(shipped: Scorer) -> None:
+    pytorch = load_scorer(EvaluatorSettings(backend="torch", device="cpu"))
+    rows = [row for row in shipped.encode("relevance", PAIRS) if isinstance(row, Row)]
+    both = [scorer.forward("relevance", rows) for scorer in (shipped, pytorch)]
+    left, right = ([r.score for r in found if isinstance(r, RowScore)] for found in both)
+    assert len(left) == len(PAIRS)
+    assert np.allclose(left, right, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("question", "passage"),
+    [
+        ("Who painted the ceiling of the chapel?", "Set the port to 8000 and restart the worker."),
+        ("谁画了教堂的天花板？", "把端口设为8000，然后重启工作进程。"),
+    ],
+)
+def test_something_else_entirely_is_below_lower(
+    shipped: Scorer, question: str, passage: str
+) -> None:
+    (row,) = shipped.encode("relevance", [(question, passage)])
+    assert isinstance(row, Row)
+    (found,) = shipped.forward("relevance", [row])
+    assert isinstance(found, RowScore)
+    assert found.score < load_thresholds(WEIGHTS).lower
