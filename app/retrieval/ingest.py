@@ -245,7 +245,7 @@ def _listed(paths: Sequence[Path]) -> dict[str, Path]:
 
 def _rows(source: str, path: Path, known_hash: str | None) -> list[Row]:
     """Rows of a new or changed file, none of an unchanged one. Raises DocumentRefused."""
-    if path.suffix.lower() not in READERS:
+    if path.exists() and path.suffix.lower() not in READERS:
         load(path, b"")  # tells what is known, without reading what is not
     content = read(path)
     if digest(content) == known_hash:

@@ -1,6 +1,7 @@
 """Files to documents: Markdown, plain text, HTML and PDF."""
 
 import hashlib
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
@@ -12,6 +13,9 @@ from pypdf.errors import PyPdfError
 
 from app.retrieval.chunk import Block
 from app.retrieval.markup import html_blocks, markdown_blocks, text_blocks
+
+# Its warnings are about damage that is either repaired or refused with a reason.
+logging.getLogger("pypdf").setLevel(logging.ERROR)
 
 MAX_BYTES = 20_000_000
 BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from app.retrieval.command import ingest_command
+
+app = typer.Typer()
+app.command("ingest")(ingest_command)
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    Path("docs/pump.md").write_text("# Pump\n\nIt was serviced in March.\n", "utf-8")
+    Path("docs/scan.pdf").write_bytes(b"%PDF-1.4 broken")
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [*arguments, "--data-dir", "data"])
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_the_summary_tells_what_became_of_every_file() -> None:
+    code, output = call("docs")
+    assert code == 0
+    assert "1 added, 1 refused · 1 chunks" in output
+    assert "refused docs/scan.pdf: damaged PDF" in output
+    code, output = call("docs")
+    assert (code, "1 unchanged, 1 refused" in output) == (0, True)
+    Path("docs/pump.md").unlink()
+    code, output = call("docs", "--prune")
+    assert (code, "1 removed, 1 refused" in output) == (0, True)
+
+
+def test_it_fails_only_where_nothing_could_be_read() -> None:
+    assert call("docs/scan.pdf")[0] == 1
+    code, output = call("missing")
+    assert (code, "cannot be read" in output) == (1, True)
+
+
+def test_a_path_is_needed() -> None:
+    code, output = call()
+    assert code == 2
+    assert "name a file or folder" in output
+
+
+def test_reindex_keeps_what_is_stored() -> None:
+    call("docs")
+    code, output = call("--reindex")
+    assert (code, "renewed 1 chunks" in output) == (0, True)
