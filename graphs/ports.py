@@ -16,6 +16,10 @@ class Retriever(Protocol):
         """At most `k` passages, best first, scored by the retriever. Raises RetrieverFailed."""
         ...
 
+    async def ready(self) -> bool:
+        """Whether it can be asked now."""
+        ...
+
 
 class Evaluator(Protocol):
     """The T5 evaluator behind the worker."""
@@ -30,6 +34,10 @@ class Evaluator(Protocol):
 
     async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
         """One score a pair; relevance pairs are (question, passage). Raises EvaluatorFailed."""
+        ...
+
+    async def ready(self) -> bool:
+        """Whether it can be asked now."""
         ...
 
 

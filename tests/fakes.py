@@ -29,6 +29,9 @@ class FakeRetriever:
             raise RetrieverFailed("the index is gone")
         return self.passages[:k]
 
+    async def ready(self) -> bool:
+        return not self.fails
+
 
 @dataclass
 class FakeEvaluator:
@@ -47,6 +50,9 @@ class FakeEvaluator:
         return Scores(
             tuple(self.known[text] if text in self.known else overlap(q, text) for q, text in pairs)
         )
+
+    async def ready(self) -> bool:
+        return self.fails_from_call is None
 
 
 @dataclass

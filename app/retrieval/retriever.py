@@ -60,6 +60,15 @@ class HybridRetriever:
                 " renews it"
             ) from error
 
+    async def ready(self) -> bool:
+        """Whether the index can be read."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self.index.count()
+        except (TimeoutError, OSError, RuntimeError, ValueError):
+            return False
+        return True
+
     async def documents(self) -> list[StoredDocument]:
         """Every document with its number of chunks, ordered by source."""
         return await self.index.documents()

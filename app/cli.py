@@ -1,0 +1,124 @@
+"""`selfcrag`: serve, ask, ingest."""
+
+import asyncio
+import json
+import logging
+from typing import Annotated, Any, NoReturn
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from app.errors import ServiceError, StartFailed
+from app.main import run as run_service
+from app.retrieval.command import ingest_command
+from app.routes.ask import check_thresholds
+from app.runs import Runs
+from app.schemas import AnswerEvent, AskRequest, ErrorEvent
+from app.services import load_settings, open_services
+from app.settings import Settings
+from app.stream import payload
+from app.terminal import Telling
+from graphs.state import Question
+from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS
+
+cli = typer.Typer(
+    no_args_is_help=True, add_completion=False, help="Answers questions and corrects itself."
+)
+cli.command("ingest")(ingest_command)
+errors = Console(stderr=True)
+
+
+@cli.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Instead of SELFCRAG_HOST.")] = None,
+    port: Annotated[int | None, typer.Option(help="Instead of SELFCRAG_PORT.")] = None,
+) -> None:
+    """Answer over HTTP until stopped."""
+    settings = _settings()
+    changed = {"host": host, "port": port}
+    settings = settings.model_copy(update={k: v for k, v in changed.items() if v is not None})
+    try:
+        run_service(settings, lambda line: errors.print(line, style="bold green"))
+    except StartFailed as error:
+        _fail(str(error))
+
+
+@cli.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="The question, in English or Chinese.")],
+    workflow: Annotated[str, typer.Option(help=f"One of {', '.join(WORKFLOWS)}.")] = (
+        DEFAULT_WORKFLOW
+    ),
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-o", help="A tunable as name=value; may be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Ask one question here, without a running service, and watch the steps."""
+    logging.basicConfig(level=logging.ERROR)
+    try:
+        request = AskRequest.model_validate(
+            {"question": question, "workflow": workflow, "options": _options(option or [])}
+        )
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_input=False)
+        _fail("; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in wrong))
+    if workflow not in WORKFLOWS:
+        _fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
+    try:
+        answered = asyncio.run(_ask(_settings(), request, as_json))
+    except ServiceError as error:
+        _fail(str(error))
+    if not answered:
+        raise typer.Exit(1)
+
+
+async def _ask(settings: Settings, request: AskRequest, as_json: bool) -> bool:
+    telling = Telling(Console())
+    name = request.workflow or DEFAULT_WORKFLOW
+    async with open_services(settings) as services:
+        check_thresholds(request.options, services)
+        graphs = {name: WORKFLOWS[name].build(services)}
+        run = Runs(graphs, services, most=1).start(
+            name, Question(question=request.question), request.options
+        )
+        async for _, event in run.follow():
+            if not as_json:
+                telling.tell(event)
+            elif isinstance(event, AnswerEvent | ErrorEvent):
+                typer.echo(json.dumps(payload(event), ensure_ascii=False, indent=2))
+            if isinstance(event, ErrorEvent):
+                return False
+    return True
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    """`upper=0.5` as a number, `web=never` as text."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            _fail(f"--option takes name=value, not {pair!r}")
+        try:
+            options[name.strip()] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name.strip()] = value
+    return options
+
+
+def _settings() -> Settings:
+    try:
+        return load_settings()
+    except StartFailed as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False)
+    raise typer.Exit(1)
+
+
+def main() -> None:
+    cli()

@@ -1,0 +1,90 @@
+"""The service as an ASGI app: `create_app` for embedding, `serve` for the command line."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from app.errors import StartFailed, add_error_handlers
+from app.limits import limit_bodies
+from app.routes import ask, health, workflows
+from app.runs import Runs
+from app.services import load_settings, open_services
+from app.settings import Settings
+from graphs.ports import Services
+from graphs.workflows import WORKFLOWS
+
+DESCRIPTION = "Answers questions from a knowledge base and corrects itself."
+STOP_WITHIN_S = 8
+
+Source = Callable[[Settings], AbstractAsyncContextManager[Services]]
+
+
+def create_app(settings: Settings | None = None, source: Source = open_services) -> FastAPI:
+    """The service; its lifespan opens what `source` yields. Raises StartFailed on bad settings."""
+    chosen = settings or load_settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with source(chosen) as services:
+            graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
+            app.state.services, app.state.graphs = services, graphs
+            app.state.runs = Runs(graphs, services, chosen.max_runs)
+            try:
+                yield
+            finally:
+                await app.state.runs.aclose()
+
+    app = FastAPI(title="self-crag", description=DESCRIPTION, lifespan=lifespan)
+    for module in (ask, workflows, health):
+        app.include_router(module.router)
+    add_error_handlers(app)
+    limit_bodies(app, chosen.max_body_bytes)
+    return app
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The bound socket. Raises StartFailed when the address is taken or not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise StartFailed(
+            f"cannot listen on {host}:{port} ({error.strerror}): is another service running there?"
+            " Choose another with SELFCRAG_PORT."
+        ) from None
+    return bound
+
+
+async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serves until a signal ends it. Raises StartFailed before anything is announced."""
+    bound = listen(settings.host, settings.port)
+    logging.basicConfig(
+        level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    async with open_services(settings) as services:
+
+        @asynccontextmanager
+        async def opened(_: Settings) -> AsyncIterator[Services]:
+            yield services
+
+        config = uvicorn.Config(
+            create_app(settings, opened),
+            log_level=settings.log_level,
+            timeout_graceful_shutdown=STOP_WITHIN_S,
+        )
+        host, port = bound.getsockname()[:2]
+        announce(f"self-crag answers on http://{host}:{port}")
+        await uvicorn.Server(config).serve(sockets=[bound])
+
+
+def run(settings: Settings, announce: Callable[[str], None]) -> None:
+    asyncio.run(serve(settings, announce))

@@ -1,0 +1,64 @@
+"""`POST /ask`: a question in, an answer out, as JSON or as the run's events."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from app.errors import InvalidRequest, problem_response, problems
+from app.routes.deps import LiveGraphs, LiveRuns, LiveServices
+from app.runs import Run
+from app.schemas import AnswerEvent, AskRequest, AskResponse, ErrorEvent
+from app.stream import HEADERS, ClientLeft, payload, sse_or_cancel, while_client_stays
+from graphs.ports import Services
+from graphs.state import Context, Question
+from graphs.workflows import DEFAULT_WORKFLOW
+
+router = APIRouter()
+EVENT_STREAM = "text/event-stream"
+# Nobody reads it; the log does.
+CLIENT_CLOSED_REQUEST = 499
+
+
+def check_thresholds(context: Context, services: Services) -> None:
+    """A lower above the upper would leave no band; one left out is the evaluator's own."""
+    bounds = context.thresholds(services.evaluator.thresholds)
+    if bounds.lower > bounds.upper:
+        field = "lower" if context.lower is not None else "upper"
+        raise InvalidRequest(
+            f"#/options/{field}", f"lower ({bounds.lower}) lies above upper ({bounds.upper})"
+        )
+
+
+@router.post("/ask", response_model=AskResponse, responses=problems(413, 422, 500, 503))
+async def ask(
+    body: AskRequest, request: Request, runs: LiveRuns, graphs: LiveGraphs, services: LiveServices
+) -> Response:
+    """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
+    workflow = body.workflow or DEFAULT_WORKFLOW
+    if workflow not in graphs:
+        raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(graphs)}")
+    check_thresholds(body.options, services)
+    run = runs.start(workflow, Question(question=body.question), body.options, body.thread_id)
+    if body.stream or EVENT_STREAM in request.headers.get("accept", ""):
+        return StreamingResponse(
+            sse_or_cancel(run, runs, body.detach), media_type=EVENT_STREAM, headers=HEADERS
+        )
+    try:
+        return await while_client_stays(request, whole(run))
+    except ClientLeft:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    finally:
+        if not body.detach:
+            await runs.cancel(run)
+
+
+async def whole(run: Run) -> Response:
+    """The run's last word as one JSON body: its answer, or the problem that ended it."""
+    async for _, event in run.follow():
+        if isinstance(event, AnswerEvent):
+            body: dict[str, Any] = payload(event)
+            return JSONResponse(body)
+        if isinstance(event, ErrorEvent):
+            return problem_response(event.problem)
+    raise RuntimeError("a run ended without an answer or an error")

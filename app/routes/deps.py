@@ -1,0 +1,29 @@
+"""What routes ask for, as annotated aliases."""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from app.runs import Runs
+from graphs.ports import Services
+from graphs.workflows import Graph
+
+
+def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+def _runs(request: Request) -> Runs:
+    runs: Runs = request.app.state.runs
+    return runs
+
+
+def _graphs(request: Request) -> dict[str, Graph]:
+    graphs: dict[str, Graph] = request.app.state.graphs
+    return graphs
+
+
+LiveServices = Annotated[Services, Depends(_services)]
+LiveRuns = Annotated[Runs, Depends(_runs)]
+LiveGraphs = Annotated[dict[str, Graph], Depends(_graphs)]

@@ -1,0 +1,28 @@
+"""`/health/live` says the process answers, `/health/ready` that index and worker are warm."""
+
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+
+from app.errors import problem_response, problems
+from app.routes.deps import LiveServices
+from app.schemas import Health, Problem
+
+router = APIRouter(prefix="/health")
+
+
+@router.get("/live")
+async def live() -> Health:
+    return Health(status="live")
+
+
+@router.get("/ready", response_model=Health, responses=problems(503))
+async def ready(services: LiveServices) -> Response:
+    waiting = [
+        name
+        for name, part in (("index", services.retriever), ("evaluator", services.evaluator))
+        if not await part.ready()
+    ]
+    if waiting:
+        problem = Problem(title="Not ready", status=503, detail=f"Not ready: {', '.join(waiting)}.")
+        return problem_response(problem, {"Retry-After": "2"})
+    return JSONResponse(Health(status="ready").model_dump())

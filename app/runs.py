@@ -1,0 +1,190 @@
+"""A run: one question on its way through a graph, in a task of its own, told as events."""
+
+import asyncio
+import itertools
+import logging
+import time
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from typing import Any, cast
+
+from app import trace
+from app.errors import TooManyRuns, internal_problem
+from app.schemas import (
+    AnswerEvent,
+    AskResponse,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    Problem,
+    RetractEvent,
+    RunEvent,
+    StepEvent,
+    TokenEvent,
+)
+from graphs.nodes.generate import abstain
+from graphs.ports import Services
+from graphs.state import Answer, Context, Question
+from graphs.workflows import Graph
+
+log = logging.getLogger(__name__)
+
+STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
+
+
+class Run:
+    """Started by `Runs.start`. `follow` may be read by any number of clients, at any time."""
+
+    def __init__(
+        self, graph: Graph, question: Question, context: Context, services: Services, thread_id: str
+    ) -> None:
+        self.id = uuid.uuid4().hex
+        self.thread_id = thread_id
+        self.workflow = graph.get_name()
+        self._graph, self._question = graph, question
+        self._context, self._services = context, services
+        self._events: list[Event] = []
+        self._more = asyncio.Event()
+        self._started = time.perf_counter()
+        self._step_started: dict[str, float] = {}
+        self._timings_ms: dict[str, float] = {}
+        self._state: Answer = {}
+        self._streamed = False
+
+    async def execute(self) -> None:
+        """Runs the graph to its end or its deadline; every outcome becomes events."""
+        self._tell(RunEvent(run_id=self.id, thread_id=self.thread_id, workflow=self.workflow))
+        try:
+            try:
+                async with asyncio.timeout(self._context.deadline_ms / 1000):
+                    await self._through_graph()
+            except TimeoutError:
+                self._stop_at_deadline()
+            self._tell(AnswerEvent(response=self._response()))
+        except Exception as error:
+            log.error("run %s failed", self.id, exc_info=error)
+            self._tell(ErrorEvent(problem=internal_problem(self.id)))
+        self._tell(DoneEvent())
+
+    async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, Event]]:
+        """The numbered events from `start` on, as they come, until the run is done."""
+        for number in itertools.count(start):
+            while number >= len(self._events):
+                await self._more.wait()
+            event = self._events[number]
+            yield number, event
+            if isinstance(event, DoneEvent):
+                return
+
+    async def _through_graph(self) -> None:
+        stream = self._graph.astream(
+            self._question,
+            context=self._context,
+            stream_mode=["tasks", "custom", "values"],
+            subgraphs=True,
+            version="v2",
+        )
+        async for part in stream:
+            if part["type"] == "tasks":
+                self._tell_step(part["ns"], part["data"])
+            elif part["type"] == "custom":
+                self._tell_text(part["data"])
+            elif not part["ns"]:
+                self._state = cast("Answer", part["data"])
+
+    def _tell_step(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
+        now, name = self._elapsed_ms(), task["name"]
+        path = [*(place.split(":")[0] for place in namespace), name]
+        if "input" in task:
+            self._step_started[task["id"]] = now
+            event = StepEvent(step=name, path=path, phase="start", at_ms=now, detail={})
+        else:
+            took = round(now - self._step_started.pop(task["id"], now), 3)
+            self._timings_ms[name] = round(self._timings_ms.get(name, 0) + took, 3)
+            detail = trace.detail_of(task["result"] or {})
+            if "action" in detail:
+                detail["thresholds"] = self._thresholds()
+            event = StepEvent(
+                step=name, path=path, phase="end", at_ms=now, took_ms=took, detail=detail
+            )
+        self._tell(event)
+
+    def _tell_text(self, said: Mapping[str, Any]) -> None:
+        if "token" in said:
+            self._streamed = True
+            self._tell(TokenEvent(**said["token"]))
+        elif "retract" in said:
+            if self._streamed:
+                self._tell(RetractEvent(**said["retract"]))
+            self._streamed = False
+
+    def _stop_at_deadline(self) -> None:
+        """No draft is whole by now: what was streamed is void, and the answer admits it."""
+        if "answer" in self._state:
+            return
+        if self._streamed:
+            self._tell(RetractEvent(round=0, reason="deadline"))
+        self._state = {**self._state, **abstain(self._question["question"], "deadline")}
+        self._tell(TokenEvent(round=0, text=self._state["answer"]))
+
+    def _response(self) -> AskResponse:
+        return trace.response(
+            self._state,
+            run_id=self.id,
+            thread_id=self.thread_id,
+            workflow=self.workflow,
+            context=self._context,
+            services=self._services,
+            timings_ms=self._timings_ms,
+        )
+
+    def _thresholds(self) -> dict[str, float]:
+        bounds = self._context.thresholds(self._services.evaluator.thresholds)
+        return {"upper": bounds.upper, "lower": bounds.lower, "strip_floor": bounds.strip_floor}
+
+    def _elapsed_ms(self) -> float:
+        return round((time.perf_counter() - self._started) * 1000, 3)
+
+    def _tell(self, event: Event) -> None:
+        self._events.append(event)
+        self._more.set()
+        self._more = asyncio.Event()
+
+
+class Runs:
+    """The runs under way; at most `most` at once."""
+
+    def __init__(self, graphs: Mapping[str, Graph], services: Services, most: int) -> None:
+        self._graphs, self._services, self._most = graphs, services, most
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(
+        self, workflow: str, question: Question, context: Context, thread_id: str | None = None
+    ) -> Run:
+        """Raises TooManyRuns when as many as allowed are under way."""
+        if len(self._tasks) >= self._most:
+            raise TooManyRuns(f"{self._most} runs are under way; try again in a moment.")
+        run = Run(
+            self._graphs[workflow], question, context, self._services, thread_id or uuid.uuid4().hex
+        )
+        task = asyncio.create_task(run.execute(), name=f"run-{run.id}")
+        self._tasks[run.id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
+        return run
+
+    async def cancel(self, run: Run) -> None:
+        """Stops the run and whatever it is waiting for; returns when it has ended."""
+        task = self._tasks.get(run.id)
+        if task is None:
+            return
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async def aclose(self) -> None:
+        """Stops all runs."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,261 @@
+"""What goes over the wire: the request, the answer, the events of a run, the problem.
+
+One model of events feeds every protocol; clients may import this module without the service.
+"""
+
+import re
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from graphs.state import Context
+from graphs.types import Action, Component, Origin, StoppedBy
+
+LONGEST_QUESTION = 8000
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def _has_no_control_characters(text: str) -> str:
+    if found := _CONTROL.search(text):
+        raise ValueError(f"holds the control character U+{ord(found[0]):04X}")
+    return text
+
+
+QuestionText = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION),
+    AfterValidator(_has_no_control_characters),
+]
+ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+
+
+class AskRequest(BaseModel):
+    """A question and how to answer it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [{"question": "What does the upper threshold decide?", "workflow": "crag"}]
+        },
+    )
+
+    question: QuestionText = Field(description="1 to 8,000 characters after trimming.")
+    workflow: str | None = Field(None, description="See GET /workflows; left out: the default.")
+    thread_id: ThreadId | None = Field(None, description="The conversation this belongs to.")
+    stream: bool = Field(False, description="Answer with server-sent events.")
+    detach: bool = Field(False, description="Go on to the deadline when the client leaves.")
+    options: Context = Field(default_factory=Context, description="Tunables of this run.")
+
+
+class Citation(BaseModel):
+    """`[n]` in the answer: the strip it rests on and the sentences ([start, end)) it carries."""
+
+    n: int
+    strip_id: str
+    origin: Origin
+    title: str
+    source: str
+    text: str
+    score: float
+    spans: list[tuple[int, int]]
+
+
+class Retrieval(BaseModel):
+    """Whether the question was found to need retrieval, and how surely."""
+
+    decision: bool
+    probability: float
+
+
+class Thresholds(BaseModel):
+    """The bounds the run was decided by."""
+
+    upper: float
+    lower: float
+    strip_floor: float
+
+
+class Document(BaseModel):
+    """A passage as it was graded, or as it was retrieved where nothing graded it."""
+
+    id: str
+    title: str
+    source: str
+    origin: Origin
+    score: float
+
+
+class WebResult(BaseModel):
+    url: str
+    title: str
+    score: float
+
+
+class Strip(BaseModel):
+    """A knowledge strip; the kept ones were given to the generator."""
+
+    id: str
+    document_id: str
+    text: str
+    score: float
+    kept: bool
+
+
+class Candidate(BaseModel):
+    """A draft that was judged before the choice."""
+
+    n: int
+    origin: Origin
+    document_ids: list[str]
+    answer: str
+    relevance: float | None
+    support: float | None
+    utility: float | None
+    score: float
+    chosen: bool
+
+
+class Critique(BaseModel):
+    """One round of reflection; round 0 judges the chosen draft."""
+
+    round: int
+    relevance: float | None
+    support: float | None
+    utility: float | None
+    score: float
+    criticism: str
+    accepted: bool
+
+
+class Degraded(BaseModel):
+    """A part that failed while the run went on without it."""
+
+    component: Component
+    reason: str
+
+
+class Models(BaseModel):
+    generator: str
+    evaluator: str
+    embedder: str
+
+
+class Usage(BaseModel):
+    llm_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    scored_pairs: int = 0
+    web_searches: int = 0
+
+
+class AskResponse(BaseModel):
+    """The answer and how it came about."""
+
+    run_id: str
+    thread_id: str
+    workflow: str
+    answer: str
+    citations: list[Citation]
+    retrieval: Retrieval | None
+    action: Action | None
+    thresholds: Thresholds
+    documents: list[Document]
+    rewritten_query: str | None
+    web_results: list[WebResult]
+    strips: list[Strip]
+    candidates: list[Candidate]
+    critique: list[Critique]
+    stopped_by: StoppedBy
+    degraded: list[Degraded]
+    models: Models
+    timings_ms: dict[str, float]
+    usage: Usage
+
+
+class FieldError(BaseModel):
+    """What is wrong with one field; `pointer` is a JSON pointer into the request."""
+
+    pointer: str
+    detail: str
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details, sent as `application/problem+json`."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] | None = None
+
+
+class Event(BaseModel):
+    """Something that happened in a run; `name` is the SSE event's name."""
+
+    name: ClassVar[str]
+
+
+class RunEvent(Event):
+    name: ClassVar[str] = "run"
+    run_id: str
+    thread_id: str
+    workflow: str
+
+
+class StepEvent(Event):
+    """A node starts or ends; `path` leads from the root graph to it, `at_ms` from the start."""
+
+    name: ClassVar[str] = "step"
+    step: str
+    path: list[str]
+    phase: Literal["start", "end"]
+    at_ms: float
+    took_ms: float | None = None
+    detail: dict[str, Any]
+
+
+class TokenEvent(Event):
+    name: ClassVar[str] = "token"
+    round: int
+    text: str
+
+
+class RetractEvent(Event):
+    """What was streamed in this round is void."""
+
+    name: ClassVar[str] = "retract"
+    round: int
+    reason: str
+
+
+class AnswerEvent(Event):
+    """Exactly the JSON body; `response` is what goes into `data`."""
+
+    name: ClassVar[str] = "answer"
+    response: AskResponse
+
+
+class ErrorEvent(Event):
+    name: ClassVar[str] = "error"
+    problem: Problem
+
+
+class DoneEvent(Event):
+    name: ClassVar[str] = "done"
+
+
+class WorkflowInfo(BaseModel):
+    name: str
+    description: str
+    mermaid: str
+    context_schema: dict[str, Any]
+
+
+class Workflows(BaseModel):
+    workflows: list[WorkflowInfo]
+    default: str
+
+
+class Health(BaseModel):
+    status: Literal["live", "ready", "starting"]

@@ -1,0 +1,128 @@
+"""The composition root: settings in, live services out, everything closed again at the end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import httpx
+from pydantic import ValidationError
+
+from app.errors import StartFailed
+from app.grading import WorkerEvaluator
+from app.llm import EndpointChat, chat_model
+from app.retrieval.index import IndexMismatch
+from app.retrieval.keywords import CorpusKeywords
+from app.retrieval.retriever import HybridRetriever
+from app.search.engine import SearchEngine
+from app.search.fixture import FixtureSearch
+from app.search.page import PageReader
+from app.search.searxng import SearxngSearch
+from app.search.tavily import TavilySearch
+from app.search.web import FetchingWebSearch
+from app.search.wikipedia import WikipediaSearch
+from app.settings import Settings
+from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
+from evaluator.server import create_app as create_worker
+from graphs.decide import PRESETS
+from graphs.errors import PortError
+from graphs.ports import Services
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncIterator[Services]:
+    """Every part the settings choose, warm. Raises StartFailed with what to do about it."""
+    async with AsyncExitStack() as stack:
+        try:
+            services = await _open(settings, stack)
+        except (EvaluatorError, WorkerError, IndexMismatch, PortError, OSError) as error:
+            raise StartFailed(str(error)) from error
+        yield services
+
+
+async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
+    retriever = await HybridRetriever.open(settings.data_dir)
+    keywords = CorpusKeywords(retriever.segmenter)
+    await asyncio.to_thread(keywords.load)
+    chat = _chat(settings)
+    if chat is not None:
+        stack.push_async_callback(chat.aclose)
+    return Services(
+        retriever=retriever,
+        evaluator=await _evaluator(settings, stack),
+        keyword_extractor=keywords,
+        web_search=await _web_search(settings, stack),
+        chat=chat,
+        chat_name=settings.openai_model if chat else "extractive",
+        embedder_name=retriever.embedder_name,
+    )
+
+
+async def _evaluator(settings: Settings, stack: AsyncExitStack) -> WorkerEvaluator:
+    """The worker in this process, or the one at `worker_url`: the same app behind HTTP."""
+    if settings.worker_url:
+        http = httpx.AsyncClient(
+            base_url=settings.worker_url, timeout=settings.worker_timeout_s, trust_env=False
+        )
+    else:
+        worker = create_worker()
+        await stack.enter_async_context(worker.router.lifespan_context(worker))
+        http = httpx.AsyncClient(
+            transport=httpx.ASGITransport(worker), base_url="http://evaluator", timeout=None
+        )
+    client = EvaluatorClient(await stack.enter_async_context(http))
+    return await WorkerEvaluator.connect(client, PRESETS.get(settings.thresholds))
+
+
+def _chat(settings: Settings) -> EndpointChat | None:
+    if settings.generator == "extractive":
+        return None
+    return chat_model(
+        settings.openai_base_url,
+        settings.openai_api_key.get_secret_value(),
+        settings.openai_model,
+        temperature=settings.openai_temperature,
+        timeout_s=settings.openai_timeout_s,
+        max_concurrent=settings.openai_max_concurrent,
+    )
+
+
+async def _web_search(settings: Settings, stack: AsyncExitStack) -> FetchingWebSearch | None:
+    engine = await asyncio.to_thread(_engine, settings)
+    if engine is None:
+        return None
+    reader = PageReader(
+        allowed_private_hosts=settings.fetch_allowed_hosts,
+        timeout_s=settings.fetch_timeout_s,
+        max_bytes=settings.fetch_max_bytes,
+    )
+    search = FetchingWebSearch(engine, reader, settings.preferred_domains)
+    stack.push_async_callback(search.aclose)
+    return search
+
+
+def _engine(settings: Settings) -> SearchEngine | None:
+    timeout_s = settings.search_timeout_s
+    match settings.search:
+        case "tavily":
+            key = settings.tavily_api_key.get_secret_value()
+            return TavilySearch(key, base_url=settings.tavily_base_url, timeout_s=timeout_s)
+        case "wikipedia":
+            return WikipediaSearch(api_url=settings.wikipedia_api_url, timeout_s=timeout_s)
+        case "searxng":
+            return SearxngSearch(settings.searxng_url, timeout_s=timeout_s)
+        case "fixture" if settings.search_fixture is not None:
+            return FixtureSearch(settings.search_fixture)
+        case _:
+            return None
+
+
+def load_settings() -> Settings:
+    """The settings of the environment. Raises StartFailed naming what is wrong, never a value."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        wrong = [
+            ": ".join([*(f"SELFCRAG_{part}".upper() for part in item["loc"][:1]), item["msg"]])
+            for item in error.errors(include_url=False, include_input=False)
+        ]
+        raise StartFailed("; ".join(wrong).replace("Value error, ", "")) from None

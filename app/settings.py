@@ -1,0 +1,131 @@
+"""The service's settings: the only place of this package that reads the environment."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AliasChoices, Field, SecretStr, model_validator
+from pydantic.functional_validators import BeforeValidator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+
+def _split(value: object) -> object:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+
+
+class Settings(BaseSettings):
+    """Settings of the service, each as `SELFCRAG_<NAME>`; lists are separated by commas.
+
+    A provider is chosen by its setting; a key in the environment alone switches nothing.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="SELFCRAG_",
+        env_file=".env",
+        extra="ignore",
+        populate_by_name=True,
+        env_ignore_empty=True,
+    )
+
+    host: str = Field(default="127.0.0.1", description="Address the service listens on.")
+    port: int = Field(default=8000, ge=1, le=65535, description="Port the service listens on.")
+    data_dir: Path = Field(
+        default=Path(".selfcrag"), description="Folder of the index and other state."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least severe message to log."
+    )
+
+    worker_url: str = Field(
+        default="", description="Address of an evaluator worker; empty runs it in-process."
+    )
+    worker_timeout_s: float = Field(
+        default=30.0, gt=0, description="Longest wait for one answer of the worker."
+    )
+    thresholds: Literal["calibrated", "popqa", "pubhealth", "arc", "biography"] = Field(
+        default="calibrated",
+        description="calibrated: those of the weights; else the paper's, for its own checkpoints.",
+    )
+
+    generator: Literal["extractive", "openai"] = Field(
+        default="extractive",
+        description="extractive quotes the best sentences; openai asks a chat endpoint.",
+    )
+    openai_api_key: SecretStr = Field(
+        default=SecretStr(""),
+        validation_alias=AliasChoices("SELFCRAG_OPENAI_API_KEY", "OPENAI_API_KEY"),
+        description="Key of the chat endpoint; any value where the endpoint asks for none.",
+    )
+    openai_base_url: str = Field(
+        default="https://api.openai.com/v1",
+        description="Address of any OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, llama.cpp).",
+    )
+    openai_model: str = Field(default="gpt-4.1-mini", description="Model to ask for answers.")
+    openai_temperature: float = Field(default=0.0, ge=0, le=2, description="Its temperature.")
+    openai_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for one answer.")
+    openai_max_concurrent: int = Field(
+        default=8, ge=1, description="Most calls under way at once, of all runs."
+    )
+
+    search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = Field(
+        default="wikipedia", description="Web search to use; off never leaves this machine."
+    )
+    search_timeout_s: float = Field(default=8.0, gt=0, description="Longest wait for a search.")
+    tavily_api_key: SecretStr = Field(
+        default=SecretStr(""),
+        validation_alias=AliasChoices("SELFCRAG_TAVILY_API_KEY", "TAVILY_API_KEY"),
+        description="Key of Tavily.",
+    )
+    tavily_base_url: str = Field(
+        default="https://api.tavily.com", description="Address of Tavily's API."
+    )
+    wikipedia_api_url: str = Field(
+        default="https://{language}.wikipedia.org/w/api.php",
+        description="Address of a MediaWiki API; {language} becomes en or zh.",
+    )
+    searxng_url: str = Field(default="", description="Address of a SearXNG with JSON enabled.")
+    search_fixture: Path | None = Field(
+        default=None, description="Recorded results (JSON) for the fixture search."
+    )
+    preferred_domains: Names = Field(
+        default=(), description="Domains whose pages come first, beside Wikipedia."
+    )
+    fetch_allowed_hosts: Names = Field(
+        default=(),
+        description="Private hosts (host or host:port) whose pages may be read all the same.",
+    )
+    fetch_timeout_s: float = Field(default=8.0, gt=0, description="Longest wait for one page.")
+    fetch_max_bytes: int = Field(
+        default=2_000_000, ge=1000, description="Most bytes of one page, decompressed."
+    )
+
+    max_body_bytes: int = Field(
+        default=1_000_000, ge=10_000, description="Largest request body; beyond it 413."
+    )
+    max_runs: int = Field(
+        default=64, ge=1, description="Most runs under way at once; beyond it 503."
+    )
+
+    @model_validator(mode="after")
+    def _chosen_providers_are_complete(self) -> Self:
+        wanting = {
+            "generator openai needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
+                self.generator == "openai" and not self.openai_api_key.get_secret_value()
+            ),
+            "search tavily needs SELFCRAG_TAVILY_API_KEY or TAVILY_API_KEY": (
+                self.search == "tavily" and not self.tavily_api_key.get_secret_value()
+            ),
+            "search searxng needs SELFCRAG_SEARXNG_URL": (
+                self.search == "searxng" and not self.searxng_url
+            ),
+            "search fixture needs SELFCRAG_SEARCH_FIXTURE": (
+                self.search == "fixture" and self.search_fixture is None
+            ),
+        }
+        if missing := [reason for reason, holds in wanting.items() if holds]:
+            raise ValueError("; ".join(missing))
+        return self

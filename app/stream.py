@@ -1,0 +1,89 @@
+"""Server-sent events, and the watch over the client that reads them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
+from typing import TypeVar
+
+from fastapi import Request
+
+from app.runs import Run, Runs
+from app.schemas import AnswerEvent, ErrorEvent, Event
+
+T = TypeVar("T")
+
+HEARTBEAT_S = 15.0
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class ClientLeft(Exception):
+    """The client closed its connection; nobody waits for an answer."""
+
+
+def payload(event: Event) -> dict[str, object]:
+    """What goes into `data`."""
+    if isinstance(event, AnswerEvent):
+        return event.response.model_dump(mode="json")
+    if isinstance(event, ErrorEvent):
+        return event.problem.model_dump(mode="json", exclude_none=True)
+    return event.model_dump(mode="json", exclude_none=True)
+
+
+def encoded(number: int, event: Event) -> str:
+    data = json.dumps(payload(event), ensure_ascii=False, separators=(",", ":"))
+    # Line separators of Unicode split lines in some clients.
+    data = data.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
+    return f"event: {event.name}\nid: {number}\ndata: {data}\n\n"
+
+
+async def sse(run: Run, heartbeat_s: float = HEARTBEAT_S) -> AsyncIterator[str]:
+    """The run's events on the wire, a comment whenever nothing was said for a while."""
+    events = run.follow()
+    upcoming = asyncio.ensure_future(anext(events, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait({upcoming}, timeout=heartbeat_s)
+            if not done:
+                yield ": \n\n"
+                continue
+            if (item := upcoming.result()) is None:
+                return
+            yield encoded(*item)
+            upcoming = asyncio.ensure_future(anext(events, None))
+    finally:
+        upcoming.cancel()
+        with suppress(asyncio.CancelledError):
+            await upcoming
+        await events.aclose()
+
+
+async def while_client_stays(request: Request, answer: Awaitable[T]) -> T:
+    """The answer, unless the client leaves first: then ClientLeft, and the wait is cancelled."""
+    waiting = asyncio.ensure_future(answer)
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            raise ClientLeft
+        return waiting.result()
+    finally:
+        for task in (waiting, leaving):
+            task.cancel()
+            with suppress(asyncio.CancelledError, ClientLeft):
+                await task
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def sse_or_cancel(run: Run, runs: Runs, detach: bool) -> AsyncIterator[str]:
+    """`sse`, ending the run with the stream unless it is detached."""
+    try:
+        async for line in sse(run):
+            yield line
+    finally:
+        if not detach:
+            await asyncio.shield(runs.cancel(run))

@@ -1,0 +1,96 @@
+"""A run told on the terminal: steps as they happen, grades, strips, the cited answer."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
+
+from app.schemas import AnswerEvent, AskResponse, ErrorEvent, Event, RetractEvent, StepEvent
+
+MOST_SHOWN = 6
+WIDTH = 76
+
+
+class Telling:
+    """Prints one event after another."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case StepEvent(phase="start"):
+                self._console.print(f"[dim]{event.at_ms:7.0f} ms  {' › '.join(event.path)} …[/dim]")
+            case StepEvent(phase="end"):
+                self._step(event)
+            case RetractEvent():
+                self._console.print(f"[yellow]draft {event.round} retracted: {event.reason}")
+            case AnswerEvent():
+                self._answer(event.response)
+            case ErrorEvent():
+                self._console.print(f"[red]{escape(event.problem.detail)}")
+            case _:
+                pass
+
+    def _step(self, event: StepEvent) -> None:
+        name, took = " › ".join(event.path), event.took_ms or 0
+        self._console.print(
+            f"{event.at_ms:7.0f} ms  [bold]{name}[/bold] [dim]({took:.0f} ms)[/dim]"
+        )
+        for line in self._lines(event.detail):
+            self._console.print(line)
+
+    def _lines(self, detail: dict[str, Any]) -> Iterable[Text]:
+        if "action" in detail:
+            bounds = detail["thresholds"]
+            yield _line(
+                f"action: {detail['action'] or 'none'}"
+                f"  (upper {bounds['upper']:.2f}, lower {bounds['lower']:.2f})",
+                "bold cyan",
+            )
+        documents = detail.get("documents", ())
+        for document in documents[:MOST_SHOWN]:
+            yield _line(f"{document['score']:+.2f}  {document['title']}  [{document['source']}]")
+        if len(documents) > MOST_SHOWN:
+            yield _line(f"… and {len(documents) - MOST_SHOWN} more", "dim")
+        yield from _strips(detail.get("strips", ()))
+        if query := detail.get("rewritten_query"):
+            yield _line(f"query: {query}", "cyan")
+        for result in detail.get("web_results", ()):
+            yield _line(f"{result['title']}  {result['url']}")
+        for entry in detail.get("degraded", ()):
+            yield _line(f"degraded: {entry['component']}: {entry['reason']}", "yellow")
+
+    def _answer(self, response: AskResponse) -> None:
+        self._console.rule(style="dim")
+        self._console.print(Text(response.answer, style="bold"))
+        for citation in response.citations:
+            self._console.print(
+                _line(f"[{citation.n}] {citation.title}  {citation.source}", "green")
+            )
+        told = f"{response.workflow} · {response.action or 'no action'} · {response.stopped_by}"
+        self._console.print(Text(f"{told} · generator {response.models.generator}", style="dim"))
+
+
+def _strips(strips: Iterable[dict[str, Any]]) -> Iterable[Text]:
+    """The kept strips first, then some of the dropped ones."""
+    ordered = sorted(strips, key=lambda strip: (not strip["kept"], -strip["score"]))
+    kept = [strip for strip in ordered if strip["kept"]]
+    dropped = [strip for strip in ordered if not strip["kept"]]
+    for strip in kept:
+        yield _line(f"kept    {strip['score']:+.2f}  {_short(strip['text'])}", "green")
+    for strip in dropped[: max(0, MOST_SHOWN - len(kept))]:
+        yield _line(f"dropped {strip['score']:+.2f}  {_short(strip['text'])}", "dim")
+    if (hidden := len(dropped) - max(0, MOST_SHOWN - len(kept))) > 0:
+        yield _line(f"… and {hidden} more dropped", "dim")
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(f"            {text}", style=style)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
