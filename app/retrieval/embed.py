@@ -94,7 +94,9 @@ class StaticEmbedder:
             words = self._segmenter.words(text)
             return table, [rows[part] for word in words for part in _known(word, rows)]
         tokenizer, table = self._english
-        return table, tokenizer.encode(text, add_special_tokens=False).ids
+        unknown = tokenizer.token_to_id("[UNK]")
+        found = tokenizer.encode(text, add_special_tokens=False).ids
+        return table, [token for token in found if token != unknown]
 
 
 class EndpointEmbedder:

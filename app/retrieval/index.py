@@ -115,7 +115,7 @@ class Index:
         """Brings new chunks into the search structures and drops what no reader needs."""
         rows = await self._table.count_rows()
         if rows >= VECTOR_INDEX_FROM and "vector" not in await _indexed(self._table):
-            await self._table.create_index("vector", config=IvfFlat(distance_type="dot"))
+            await self._table.create_index("vector", config=IvfFlat(distance_type="l2"))
         await self._table.optimize(cleanup_older_than=KEEP_VERSIONS)
 
     async def documents(self) -> list[StoredDocument]:
@@ -146,11 +146,12 @@ class Index:
         """Nearest chunks by cosine; `language` None compares with those of both languages."""
         if not vector.any():
             return []
-        query = self._table.query().nearest_to(vector).distance_type("dot")
+        query = self._table.query().nearest_to(vector).distance_type("l2")
         if language is not None:
             query = query.where(f"language = '{language}'")
         rows = await query.select([*HIT_COLUMNS, "_distance"]).limit(limit).to_list()
-        return [_hit(row, 1.0 - row["_distance"]) for row in rows]
+        # Of unit vectors the squared distance is 2 - 2 · cosine.
+        return [_hit(row, 1.0 - row["_distance"] / 2) for row in rows]
 
 
 async def stored_chunks(folder: Path) -> Iterator[dict[str, Any]]:

@@ -158,7 +158,7 @@ def encoded(rows: Sequence[Row], embedder: Embedder, segmenter: Segmenter) -> li
         | {
             "text_en": text if row["language"] == "en" else None,
             "text_zh": " ".join(segmenter.words(text)) if row["language"] == "zh" else None,
-            "vector": vector,
+            "vector": vector if vector.any() else None,
         }
         for row, text, vector in zip(rows, texts, vectors, strict=True)
     ]

@@ -81,6 +81,16 @@ async def test_no_query_breaks_the_search(filled: HybridRetriever, query: str) -
     assert len(await filled.retrieve(query, 5)) <= 5
 
 
+async def test_text_without_any_known_word_is_stored_and_found_by_no_meaning(
+    filled: HybridRetriever,
+) -> None:
+    write("en/marks.md", "\u16a0\u16a1\u16a2 \u16a3\u16a4\n")
+    report = await ingest([Path("docs/en/marks.md")], filled.index, filled.segmenter)
+    assert report.chunks == 1
+    found = await filled.retrieve("fruit garden", 50)
+    assert all(passage.score == passage.score for passage in found)
+
+
 async def test_an_empty_knowledge_base_finds_nothing(retriever: HybridRetriever) -> None:
     assert await retriever.retrieve("anything", 5) == []
     assert await retriever.documents() == []
