@@ -13,6 +13,7 @@ import typer
 import uvicorn
 
 from evaluator.batching import in_batches
+from evaluator.card import keep_figures, write_card
 from evaluator.errors import EvaluatorError
 from evaluator.schema import Task
 from evaluator.scoring import Scorer, load_scorer
@@ -86,6 +87,7 @@ def train(
         torch.set_num_threads(threads)
     options = training.TrainOptions(seed=seed, minutes=minutes, pairs=pairs, use_minilm=minilm)
     training.train(data, out, work, options, _timed())
+    write_card(out)
     typer.echo(f"exported to {exporting.export(out)}")
 
 
@@ -112,6 +114,7 @@ def calibrate(
     thresholds, outcomes = calibrating.calibrate(labelled, _relevance(scorer))
     path = calibrating.store(thresholds, weights)
     typer.echo(thresholds.model_dump_json(indent=2, exclude={"evaluator"}))
+    write_card(weights)
     typer.echo(f"written to {path}")
     try:
         calibrating.draw(outcomes, thresholds, weights / "thresholds.png")
@@ -134,6 +137,7 @@ def measure(
     most: Annotated[int, typer.Option(help="Most questions measured.")] = 500,
     seed: Annotated[int, typer.Option(help="Decides which questions.")] = 1,
     minilm: Annotated[bool, typer.Option(help="Measure MiniLM too (slow).")] = True,
+    keep: Annotated[bool, typer.Option(help="Add the figures to the model card.")] = False,
 ) -> None:
     """AUC of gold against BM25-nearest passages, beside BM25 and MiniLM on the same pairs."""
     with _needs("train"):
@@ -141,6 +145,9 @@ def measure(
     scorer = load_scorer(EvaluatorSettings(weights=weights))
     figures = measuring.measure(file, _relevance(scorer), most, seed, minilm=minilm)
     typer.echo(json.dumps(figures, indent=2))
+    if keep:
+        keep_figures(weights, file.name.split(".")[0], figures)
+        write_card(weights)
 
 
 @app.command()

@@ -8,10 +8,9 @@ killed goes on from its last checkpoint and ends as it would have without the ki
 import json
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,11 +22,11 @@ from torch import Tensor, nn
 from evaluator import model as models
 from evaluator.dataset import Pair, pairs_of, split
 from evaluator.errors import DataError
+from evaluator.examples import Example, batches, encoded, margins_of, padded
 from evaluator.model import EvaluatorModel, ModelConfig
 from evaluator.neighbours import Meaning
 from evaluator.pairs import PairTokenizer
 from evaluator.records import Record, digests, read_folder
-from evaluator.scoring import Row
 from evaluator.vocabulary import build_tokenizer, embeddings, idf
 
 BEGINNING = "coverage"
@@ -54,15 +53,6 @@ class TrainOptions:
     use_minilm: bool = True
 
 
-@dataclass(frozen=True)
-class Example:
-    """A pair as token ids with what the model should say: p(Relevant), softened or not."""
-
-    ids: tuple[int, ...]
-    target: float
-    pair: Pair
-
-
 def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) -> None:
     """Train on `data`, write the weights to `out`, keep checkpoints and caches in `work`."""
     torch.manual_seed(options.seed)
@@ -79,7 +69,7 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
 
     network, tokenizer, is_fitted = _begun(known, work, options)
     rows = PairTokenizer(tokenizer, options.train_length)
-    examples, check = _examples(train_pairs, rows), _examples(check_pairs, rows)
+    examples, check = encoded(train_pairs, rows), encoded(check_pairs, rows)
     if not is_fitted:
         fit_coverage(network, examples, options, say)
         _say_validation(network, check, "coverage alone", say)
@@ -134,48 +124,6 @@ def _fresh(records: Sequence[Record], options: TrainOptions) -> tuple[EvaluatorM
     return network, tokenizer
 
 
-def _examples(pairs: Sequence[Pair], rows: PairTokenizer) -> list[Example]:
-    encoded = rows.encode("relevance", [(pair.question, pair.passage) for pair in pairs])
-    return [
-        Example(row.ids, float(pair.relevant), pair)
-        for row, pair in zip(encoded, pairs, strict=True)
-        if isinstance(row, Row)
-    ]
-
-
-def batches(examples: Sequence[Example], tokens: int, seed: int) -> Iterator[list[Example]]:
-    """Endless batches of like length, at most `tokens` padded; epoch after epoch, seeded."""
-    epoch = 0
-    while True:
-        dice = random.Random(f"{seed} {epoch}")
-        order = list(examples)
-        dice.shuffle(order)
-        found: list[list[Example]] = []
-        for start in range(0, len(order), 2048):
-            found += _cut(sorted(order[start : start + 2048], key=lambda e: len(e.ids)), tokens)
-        dice.shuffle(found)
-        yield from found
-        epoch += 1
-
-
-def _cut(ordered: Sequence[Example], tokens: int) -> list[list[Example]]:
-    cut: list[list[Example]] = []
-    for example in ordered:
-        if cut and (len(cut[-1]) + 1) * len(example.ids) <= tokens:
-            cut[-1].append(example)
-        else:
-            cut.append([example])
-    return cut
-
-
-def padded(rows: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
-    """Token ids and mask, both (rows, longest)."""
-    width = max(len(row) for row in rows)
-    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    return ids, mask
-
-
 def fit_coverage(
     network: EvaluatorModel, examples: Sequence[Example], options: TrainOptions, say: Say
 ) -> None:
@@ -212,7 +160,7 @@ def _softened(network: EvaluatorModel, examples: list[Example], share: float) ->
     taught = [example for example in examples if example.pair.cosine is not None]
     if not taught or len({example.target for example in taught}) < 2:
         return examples
-    margins = _margins(taught, lambda ids, _: network.coverage_only(ids))
+    margins = margins_of(taught, lambda ids, _: network.coverage_only(ids))
     cosines = np.array([example.pair.cosine for example in taught])
     evidence = np.stack([cosines, margins], axis=1)
     teacher = LogisticRegression().fit(evidence, [example.target for example in taught])
@@ -326,23 +274,10 @@ def _resumed(
     return step, seen, spent_s
 
 
-def _margins(
-    examples: Sequence[Example], score: Callable[[Tensor, Tensor], Tensor]
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Scores of all examples, in their order, computed in batches of like length."""
-    order = sorted(range(len(examples)), key=lambda i: len(examples[i].ids))
-    scores = np.zeros(len(examples))
-    with torch.inference_mode():
-        for start in range(0, len(order), 32):
-            numbers = order[start : start + 32]
-            scores[numbers] = score(*padded([examples[i].ids for i in numbers])).numpy()
-    return scores
-
-
 def validation(network: EvaluatorModel, check: Sequence[Example]) -> dict[str, dict[str, float]]:
     """AUC of hard pairs per source, and the number of pairs it stands on."""
     network.eval()
-    margins = _margins(check, lambda ids, mask: relevance_margin(network(ids, mask)))
+    margins = margins_of(check, lambda ids, mask: relevance_margin(network(ids, mask)))
     figures: dict[str, dict[str, float]] = {}
     for source in sorted({example.pair.source for example in check}):
         numbers = [i for i, example in enumerate(check) if example.pair.source == source]
