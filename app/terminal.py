@@ -40,7 +40,7 @@ class Telling:
             f"{event.at_ms:7.0f} ms  [bold]{name}[/bold] [dim]({took:.0f} ms)[/dim]"
         )
         for line in self._lines(event.detail):
-            self._console.print(line)
+            self._console.print(line, no_wrap=True, overflow="ellipsis")
 
     def _lines(self, detail: dict[str, Any]) -> Iterable[Text]:
         if "action" in detail:

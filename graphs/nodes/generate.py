@@ -47,7 +47,9 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
     context = tunables(runtime)
     internal = internal_knowledge(state, context.top_strips)
     knowledge = join(internal, state.get("web_strips", []), context.evidence_tokens)
-    shown: Answer = {"internal_strips": internal, "generator": services.chat_name}
+    shown: Answer = {"generator": services.chat_name}
+    if "internal_strips" not in state:
+        shown["internal_strips"] = internal
     if not knowledge:
         abstention = abstain(state["question"])
         runtime.stream_writer({"token": {"round": 0, "text": abstention["answer"]}})

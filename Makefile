@@ -1,0 +1,60 @@
+# self-crag: `make run` serves, `make test` tests; `make help` lists the rest.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run serve worker studio ingest bench install test test-extra check
+
+help: ## list what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: $(VENV)/.run ingest ## install, read docs/ into the knowledge base, serve on port 8000
+	@exec $(BIN)/selfcrag serve
+
+serve: ## serve without installing or reading anything
+	@exec $(BIN)/selfcrag serve
+
+worker: $(VENV)/.run ## serve the evaluator alone on port 8001
+	@exec $(BIN)/selfcrag-evaluator serve
+
+studio: $(VENV)/.dev ## open the graphs in LangGraph Studio's server on port 2024
+	@LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 exec $(BIN)/langgraph dev --no-browser
+
+ingest: $(VENV)/.run ## read docs/ into the knowledge base
+	@$(BIN)/selfcrag ingest docs
+
+bench: $(VENV)/.run ## time the first answer and POST /ask on the handbook
+	@$(BIN)/python -m benchmarks.first_answer
+
+install: $(VENV)/.run ## install what `make run` needs
+
+test: $(VENV)/.dev ## install what the tests need and run them
+	@$(BIN)/python -m pytest
+
+test-extra: $(VENV)/.dev ## the tests that take long
+	@$(BIN)/python -m pytest -m "slow" -o addopts="-ra --strict-markers --strict-config"
+
+check: $(VENV)/.dev ## style, types, architecture
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/test_architecture.py
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "self-crag needs Python 3.11 or later")'
+	@$(PYTHON) -m venv $(VENV)
+
+# A stamp a lock file: installed once, again when the lock or the package's metadata changes.
+$(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing what make run needs …"
+	@$(PIP) install --quiet -r requirements.lock
+	@$(PIP) install --quiet --no-deps --editable .
+	@touch $@
+
+# torch goes first and alone: its exact pin is the build without CUDA.
+$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing what make test needs …"
+	@$(PIP) install --quiet "$$(grep '^torch==' requirements-dev.lock)"
+	@$(PIP) install --quiet -r requirements-dev.lock
+	@$(PIP) install --quiet --no-deps --editable .
+	@touch $@ $(VENV)/.run
