@@ -34,7 +34,7 @@ test: $(VENV)/.dev ## install what the tests need and run them
 	@$(BIN)/python -m pytest
 
 test-extra: $(VENV)/.dev ## the tests that take long
-	@$(BIN)/python -m pytest -m "slow" -o addopts="-ra --strict-markers --strict-config"
+	@$(BIN)/python -m pytest -m "slow or postgres or browser"
 
 check: $(VENV)/.dev ## style, types, architecture
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -1,4 +1,4 @@
-"""The network stops at loopback in every test."""
+"""The network stops at loopback in every test; `--no-skips` makes a skipped test a failure."""
 
 import pytest
 from pytest_socket import socket_allow_hosts
@@ -9,3 +9,16 @@ pytest_plugins = ["tests.loopback.fixtures"]
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_setup() -> None:
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="a skip other than gpu is a failure")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> object:
+    report: pytest.TestReport = yield
+    if report.skipped and item.config.getoption("--no-skips") and "gpu" not in item.keywords:
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped: {report.longrepr}"
+    return report
