@@ -21,6 +21,11 @@ def with_marker(sentence: str, n: int) -> str:
     return f"{body}{blank}[{n}]{sentence[len(body) :]}"
 
 
+def without_markers(text: str) -> str:
+    """The text without `[n]`: a source's own footnotes would pass for citations of ours."""
+    return _drop_unknown(text, known=0)
+
+
 async def without_unknown_markers(chunks: AsyncIterator[str], known: int) -> AsyncIterator[str]:
     """The streamed text without markers above `known`; one cut in two by the stream is held."""
     held = ""
@@ -62,11 +67,7 @@ def _cited_sentences(answer: str) -> list[tuple[int, int]]:
         leading = _LEADING_MARKERS.match(answer, start, end)
         if leading and spans:
             spans[-1] = (spans[-1][0], leading.end())
-            start = (
-                leading.end()
-                + len(answer[leading.end() : end])
-                - len(answer[leading.end() : end].lstrip())
-            )
+            start = end - len(answer[leading.end() : end].lstrip())
         if start < end and answer[start:end].strip(_END_MARKS):
             spans.append((start, end))
     return spans

@@ -7,7 +7,7 @@ PortError
  └─ GeneratorFailed      the chat endpoint gave no answer
 
 Adapters raise these, once, with a message for the user: what failed and what would help, without
-secrets. A node lets them pass; its `error_handler` turns them into an entry of `degraded`.
+secrets. The node that called the port turns them into an entry of `degraded` and goes on.
 """
 
 from graphs.types import Component

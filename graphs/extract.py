@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from graphs.cite import with_marker
+from graphs.cite import with_marker, without_markers
 from graphs.text import sentences, word_count
-from graphs.types import Language, Strip
+from graphs.types import Strip
 
 MOST_SENTENCES = 3
 # Sentences this far below the best one say something else.
 WITHIN = 0.5
 SHORTEST_SENTENCE_WORDS = 3
 
-_MARKUP = re.compile(r"^(?:[-*+•>|#]+|\d{1,3}[.)])\s+|\s*\|\s*$")
+_MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|\s*\|\s*$")
+_ENDED = re.compile(r"[。！？；.!?][\"'”’」』）】》)\]]*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +43,60 @@ def best_supported(
     scores: Sequence[float | None],
     floor: float,
     *,
+    graded: bool,
     keep_best: bool,
 ) -> list[Sentence]:
     """At most three sentences in the order of the knowledge; none where none is supported.
 
     A sentence's support is the mean of its own score and its strip's: alone it may lack its
-    subject, and a good strip may hold sentences beside the point.
+    subject, and a good strip may hold sentences beside the point. Where strips were not graded
+    their scores are a retriever's, on another scale, and only the sentence's own counts.
     """
     judged = [
-        Sentence(item.n, item.text, (item.score + score) / 2)
+        replace(item, score=(item.score + score) / 2 if graded else score)
         for item, score in zip(candidates, scores, strict=True)
         if score is not None
     ]
-    best_first = sorted(dict.fromkeys(judged), key=lambda item: -item.score)
+    best_first = _unique(sorted(judged, key=lambda item: -item.score))
     if not best_first:
         return []
     bar = max(floor, best_first[0].score - WITHIN)
     chosen = [item for item in best_first if item.score >= bar][:MOST_SENTENCES]
     if not chosen and keep_best:
         chosen = best_first[:1]
-    return [item for item in judged if item in chosen]
+    return [item for item in dict.fromkeys(judged) if item in chosen]
 
 
 def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:
     """Where nothing can be scored: the opening of the best strips."""
     opening = {item.n: item for item in reversed(candidates)}
-    best = sorted(opening.values(), key=lambda item: -item.score)[:MOST_SENTENCES]
+    best = _unique(sorted(opening.values(), key=lambda item: -item.score))[:MOST_SENTENCES]
     return sorted(best, key=lambda item: item.n)
 
 
-def compose(chosen: Sequence[Sentence], language: Language) -> list[str]:
+def compose(chosen: Sequence[Sentence]) -> list[str]:
     """The pieces of the answer; joined they are its text."""
-    blank = " " if language == "en" else ""
-    quoted = [with_marker(item.text, item.n) for item in chosen]
-    return [text if place == 0 else blank + text for place, text in enumerate(quoted)]
+    gaps = ["", *(_gap_after(item.text) for item in chosen[:-1])]
+    return [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=True)]
+
+
+def _gap_after(sentence: str) -> str:
+    """What parts it from the next one; a line without an end mark keeps its line."""
+    end = _ENDED.search(sentence)
+    if end is None:
+        return "\n"
+    return " " if end[0][0].isascii() else ""
+
+
+def _unique(found: Sequence[Sentence]) -> list[Sentence]:
+    """The first of every wording: strips that overlap hold the same sentence."""
+    first: dict[str, Sentence] = {}
+    for item in found:
+        first.setdefault(item.text.casefold(), item)
+    return list(first.values())
 
 
 def _plain(line: str) -> str:
-    """The line without list, quote and table marks."""
-    return _MARKUP.sub("", line.strip()).strip()
+    """The line without list, quote and table marks and footnotes; empty where no word is left."""
+    text = without_markers(_MARKUP.sub("", line.strip())).strip()
+    return text if any(character.isalnum() for character in text) else ""

@@ -2,9 +2,10 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from langgraph.runtime import Runtime
+from langgraph.types import Overwrite
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
@@ -126,6 +127,22 @@ class Answer(TypedDict, total=False):
 
 class State(Question, Answer, total=False):
     """Everything a node may read. `question` is never overwritten by a rewritten one."""
+
+
+def begun(state: State, degraded: list[Degraded]) -> Answer:
+    """What the first node of a run says: what an earlier run left on the same thread is void."""
+    if "documents" not in state:
+        return {"degraded": degraded}
+    return {
+        "action": None,
+        "rewritten_query": None,
+        "web_pages": [],
+        "internal_strips": [],
+        "web_strips": [],
+        # Past their reducers, which would add this run to the earlier one.
+        "degraded": cast("list[Degraded]", Overwrite(degraded)),
+        "usage": cast("Usage", Overwrite(Usage())),
+    }
 
 
 def tunables(runtime: Runtime[Context]) -> Context:

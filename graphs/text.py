@@ -10,21 +10,23 @@ StripMode = Literal["sentences", "groups", "words", "passage"]
 
 HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
-# Marks that end a sentence, with the quotes and brackets that close after them.
+# Marks that end a sentence, with the quotes and brackets that close after them and the numbers
+# of footnotes. Possessive, for a long row of dots would else be tried from every dot.
 _END = re.compile(
-    r"[。！？；]+[”’」』）】》\"']*"
-    r"|[.!?]+[\"'”’)\]]*(?=\s|$|[\u3400-\u9fff])"
-    r"|(?:…|\.{3,})+(?=\s|$|[\u3400-\u9fff])"
+    r"[。！？；]+[”’」』）】》\"']*(?:\[\d{1,3}\])*"
+    r"|(?<![.!?…])[.!?…]++[\"'”’)\]]*+(?:\[\d{1,3}\])*+(?=\s|$|[\u3400-\u9fff])"
     r"|\n+"
 )
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|cf|vs|al|Mr|Mrs|Ms|Dr|Prof|St|Jr|Sr|Inc|Ltd|Co|No|Nos|Fig|Figs|Eq|"
-    r"Sec|Ch|Vol|pp|approx|ca|U\.S|U\.K|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
+    r"Sec|Ch|Vol|pp|approx|ca|a\.m|p\.m|U\.S|U\.K|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)"
     r"|(?:^|[\s(])[A-Z](?:\.[A-Z])*|^\s*\d{1,3})\.$"
 )
-_CLOSES_SENTENCE = frozenset({"etc", "al", "Inc", "Ltd", "Co", "Jr", "Sr"})
+_CLOSES_SENTENCE = frozenset({"a.m", "p.m", "etc", "al", "Inc", "Ltd", "Co", "Jr", "Sr"})
 LONGEST_ABBREVIATION = 16
-_WORD = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\s\u3400-\u9fff\uf900-\ufaff]+")
+_WORD = re.compile(
+    r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\s\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
+)
 
 # About 60 subword tokens: short enough to be about one thing, long enough to be understood alone.
 STRIP_WORDS = 45
@@ -54,7 +56,7 @@ def sentences(text: str) -> list[str]:
     """The sentences in order, each as it stands in the text, outer blanks removed.
 
     They end at 。！？； and . ! ? alike and at line ends; abbreviations, initials, decimals and
-    list numbers end none.
+    list numbers end none, nor does a quotation or an ellipsis that goes on in lower case.
     """
     return [text[start:end] for start, end in sentence_spans(text)]
 
@@ -67,14 +69,15 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _ends_sentence(text: str, mark: re.Match[str]) -> bool:
+    follows = text[mark.end() : mark.end() + 3].lstrip()[:1]
     if mark[0] != ".":
-        return True
+        goes_on = mark[0][0] in ".!?…" and mark[0][-1] not in "!?" and follows.islower()
+        return not goes_on
     line = text.rfind("\n", 0, mark.start()) + 1
     before = text[max(line, mark.start() - LONGEST_ABBREVIATION) : mark.end()]
     found = _ABBREVIATION.search(before)
     if not found:
         return True
-    follows = text[mark.end() :].lstrip()[:1]
     return found[0].strip(" (").rstrip(".") in _CLOSES_SENTENCE and (
         not follows or follows.isupper() or bool(HAN.match(follows))
     )

@@ -23,11 +23,12 @@ EXTRACTIVE = "extractive"
 
 
 def internal_knowledge(state: State, most: int) -> list[Strip]:
-    """The refined strips; whole passages where nothing graded or refined them (`rag`)."""
-    if "internal_strips" in state:
-        return list(state["internal_strips"])
-    if not uses_documents(state.get("action")):
+    """The refined strips; whole passages where nothing graded them (`rag`)."""
+    action = state.get("action")
+    if not uses_documents(action):
         return []
+    if action is not None:
+        return list(state.get("internal_strips", []))
     whole = strips_of(state.get("documents", []), "passage")
     return [replace(strip, kept=place < most) for place, strip in enumerate(whole)]
 
@@ -111,10 +112,16 @@ async def _extracted(
         chosen = first_sentences(candidates)
         changed["degraded"] = [Degraded(error.component, str(error))]
     else:
-        keep_best = state.get("action") == "correct"
-        chosen = best_supported(candidates, scores, floor, keep_best=keep_best)
+        action = state.get("action")
+        chosen = best_supported(
+            candidates,
+            scores,
+            floor,
+            graded=action is not None,
+            keep_best=action == "correct",
+        )
         changed["usage"] = Usage(scored_pairs=len(pairs))
-    pieces = compose(chosen, language_of(question))
+    pieces = compose(chosen)
     if pieces:
         answer = "".join(pieces)
         changed |= {

@@ -14,11 +14,13 @@ from graphs.types import Degraded, Usage
 MOST_KEYWORDS = 3
 LONGEST_KEYWORD = 80
 _SEPARATOR = re.compile(r"[,，、;；\n]+")
+# What chat models put before the keywords: a label, a list mark.
+_LABEL = re.compile(r"^\s*(?:keywords|关键词)\s*[:：]|^\s*(?:[-*•]|\d[.)])\s+", re.IGNORECASE)
 
 
 def as_query(reply: str) -> str:
     """At most three comma-separated keywords from a model's reply; empty where it holds none."""
-    parts = [part.strip(" \t\"'“”「」。.") for part in _SEPARATOR.split(reply)]
+    parts = [_LABEL.sub("", part).strip(" \t\"'“”「」。.") for part in _SEPARATOR.split(reply)]
     keywords = [part for part in parts if 0 < len(part) <= LONGEST_KEYWORD]
     return ", ".join(keywords[:MOST_KEYWORDS])
 

@@ -1,5 +1,6 @@
 """Select external knowledge: web paragraphs graded like local strips (CRAG 4.5)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
@@ -9,10 +10,16 @@ from graphs.knowledge import paragraphs_of, with_scores
 from graphs.knowledge import select as select_strips
 from graphs.ports import Services
 from graphs.state import Answer, Context, State, tunables
-from graphs.types import Degraded, Usage
+from graphs.types import Degraded, Strip, Usage
 
 # Five long pages hold thousands of paragraphs; the answer is in the first of each.
 MOST_PARAGRAPHS = 200
+
+
+def openings(strips: Sequence[Strip]) -> list[Strip]:
+    """At most 200 paragraphs in document order, an equal share of every page's first."""
+    first = sorted(strips, key=lambda strip: strip.position[::-1])[:MOST_PARAGRAPHS]
+    return sorted(first, key=lambda strip: strip.position)
 
 
 async def select(state: State, runtime: Runtime[Context], *, services: Services) -> Answer:
@@ -21,7 +28,7 @@ async def select(state: State, runtime: Runtime[Context], *, services: Services)
     They are graded against the original question. Web text that cannot be graded is not used.
     """
     context = tunables(runtime)
-    strips = paragraphs_of(state.get("web_pages", []))[:MOST_PARAGRAPHS]
+    strips = openings(paragraphs_of(state.get("web_pages", [])))
     if not context.selection:
         return {"web_strips": [replace(strip, kept=True) for strip in strips]}
     pairs = [(state["question"], strip.text) for strip in strips]
