@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -13,6 +14,7 @@ from app.retrieval.index import IndexMismatch
 from app.retrieval.ingest import IngestBusy, Report, ingest, reindex
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
+from app.settings import Settings
 
 console = Console(stderr=True)
 
@@ -27,14 +29,13 @@ def ingest_command(
     renew: Annotated[
         bool, typer.Option("--reindex", help="First renew words and vectors of what is stored.")
     ] = False,
-    data_dir: Annotated[Path, typer.Option(help="Where the knowledge base lives.")] = Path(
-        ".selfcrag"
-    ),
+    data_dir: Annotated[Path | None, typer.Option(help="Instead of SELFCRAG_DATA_DIR.")] = None,
 ) -> None:
     """Bring files into the knowledge base; unchanged ones are skipped."""
     if not paths and not renew:
         raise typer.BadParameter("name a file or folder to read, or --reindex")
     try:
+        data_dir = data_dir or Settings().data_dir
         if renew:
             chunks = asyncio.run(_reindex(data_dir))
             console.print(f"renewed {chunks} chunks")
@@ -42,7 +43,11 @@ def ingest_command(
             return
         report = asyncio.run(_ingest(paths, data_dir, prune))
     except (IndexMismatch, IngestBusy) as error:
-        console.print(f"[red]{error}")
+        console.print(f"selfcrag: {error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from None
+    except ValidationError as error:
+        wrong = "; ".join(item["msg"] for item in error.errors(include_url=False))
+        console.print(f"selfcrag: settings: {wrong}", style="red", markup=False)
         raise typer.Exit(1) from None
     summarise(report)
     if report.nothing_read:

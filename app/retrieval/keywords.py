@@ -111,7 +111,7 @@ class CorpusKeywords:
         end = at
         for here in range(at, len(words)):
             word = words[here][0]
-            if _is_name(word, first=here == 0):
+            if _is_name(word, first=here == 0) or _opens_title(words, here):
                 end = here + 1
             elif here == at or word.lower() not in CONNECTORS or not _touch(words, here):
                 break
@@ -170,11 +170,18 @@ class CorpusKeywords:
 
 def _is_name(word: str, first: bool) -> bool:
     """Capitals, digits and code names; the first word of a question is no name by its capital."""
-    if word.lower() in STOP_WORDS_EN:
+    if not word or word.lower() in STOP_WORDS_EN:
         return False
     if re.search(r"\d|_|\w[A-Z]", word):
         return True
     return word[0].isupper() and not (first and _is_empty(word))
+
+
+def _opens_title(words: Sequence[re.Match[str]], here: int) -> bool:
+    """A capital on a stop word inside the question belongs to a title: The System, No Man's Sky."""
+    word = words[here][0]
+    follows = words[here + 1][0] if here + 1 < len(words) else ""
+    return here > 0 and len(word) > 1 and word[0].isupper() and _is_name(follows, first=False)
 
 
 def _is_empty(word: str) -> bool:
@@ -188,6 +195,6 @@ def _touch(words: Sequence[re.Match[str]], here: int) -> bool:
 
 
 def _extends(run: Span, span: Span) -> bool:
-    """Neighbouring nouns are one term; names and verbs stand alone."""
-    nouns = run.rank == span.rank == NOUN_RANK
-    return nouns and run.end == span.start and span.end - run.start <= MAX_CHINESE_SPAN
+    """Neighbouring nouns are one term, and so are the pieces a foreign name is cut into."""
+    alike = run.rank == span.rank and run.rank > OTHER_RANK
+    return alike and run.end == span.start and span.end - run.start <= MAX_CHINESE_SPAN

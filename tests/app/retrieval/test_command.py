@@ -2,9 +2,12 @@ from pathlib import Path
 
 import pytest
 import typer
+from filelock import FileLock
 from typer.testing import CliRunner
 
+from app.retrieval import ingest as module
 from app.retrieval.command import ingest_command
+from app.retrieval.ingest import lock_file
 
 app = typer.Typer()
 app.command("ingest")(ingest_command)
@@ -51,3 +54,24 @@ def test_reindex_keeps_what_is_stored() -> None:
     call("docs")
     code, output = call("--reindex")
     assert (code, "renewed 1 chunks" in output) == (0, True)
+
+
+def test_the_data_folder_comes_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_DATA_DIR", "elsewhere")
+    assert CliRunner().invoke(app, ["docs"]).exit_code == 0
+    assert Path("elsewhere/index").is_dir()
+
+
+def test_wrong_settings_are_told_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_SEARCH", "searxng")
+    result = CliRunner().invoke(app, ["docs"])
+    assert result.exit_code == 1
+    assert "needs SELFCRAG_SEARXNG_URL" in " ".join(result.output.split())
+
+
+def test_a_busy_knowledge_base_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOCK_TIMEOUT_S", 0.1)
+    with FileLock(lock_file(Path("data/index"))):
+        code, output = call("docs")
+    assert code == 1
+    assert "another process is writing" in output

@@ -22,6 +22,7 @@ def extractor(segmenter: Segmenter) -> CorpusKeywords:
         ("Who wrote \"The Old Man and the Sea\"?", ["wrote", "The Old Man and the Sea"]),
         ("How many people lived in Lisbon in 1755?", ["lived", "Lisbon", "1755"]),
         ("What does the option max_critic do?", ["option", "max_critic"]),
+        ("Who directed The Silent Harbour?", ["directed", "The Silent Harbour"]),
         ("谁写了《红楼梦》？", ["红楼梦"]),
         ("蒙古国的首都是哪里？", ["蒙古国", "首都"]),
         ("「金閣寺」位於哪個城市？", ["金閣寺", "城市"]),
