@@ -23,7 +23,7 @@ from app.schemas import (
     StepEvent,
     TokenEvent,
 )
-from graphs.nodes.generate import abstain
+from graphs.nodes.generate import conclude_at_deadline
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question
 from graphs.workflows import Graph
@@ -120,12 +120,13 @@ class Run:
             self._streamed = False
 
     def _stop_at_deadline(self) -> None:
-        """No draft is whole by now: what was streamed is void, and the answer admits it."""
+        """No draft is whole by now: what was streamed is void, and what was kept is quoted."""
         if "answer" in self._state:
             return
         if self._streamed:
             self._tell(RetractEvent(round=0, reason="deadline"))
-        self._state = {**self._state, **abstain(self._question["question"], "deadline")}
+        ending = conclude_at_deadline(self._state, self._question["question"], self._context)
+        self._state = {**self._state, **ending}
         self._tell(TokenEvent(round=0, text=self._state["answer"]))
 
     def _response(self) -> AskResponse:

@@ -40,6 +40,21 @@ def abstain(question: str, stopped_by: StoppedBy = "no_evidence") -> Answer:
     return {"answer": answer, "citations": [], "stopped_by": stopped_by}
 
 
+def conclude_at_deadline(state: Answer, question: str, context: Context) -> Answer:
+    """What can be said without another call: the openings of the strips kept so far, if any."""
+    internal, external = state.get("internal_strips", []), state.get("web_strips", [])
+    knowledge = join(internal, external, context.evidence_tokens)
+    answer = "".join(compose(first_sentences(candidate_sentences(knowledge))))
+    if not answer:
+        return abstain(question, "deadline")
+    return {
+        "answer": answer,
+        "citations": citations_in(answer, knowledge),
+        "generator": EXTRACTIVE,
+        "stopped_by": "deadline",
+    }
+
+
 async def generate(state: State, runtime: Runtime[Context], *, services: Services) -> Answer:
     """The cited answer, streamed as `token` events of round 0.
 
