@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.index import IndexMismatch
+from app.retrieval.index import Index, IndexMismatch
 from app.retrieval.ingest import IngestBusy, Report, ingest, reindex
-from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
 from app.settings import Settings
 
@@ -71,7 +70,9 @@ def summarise(report: Report) -> None:
 
 
 async def _ingest(paths: list[Path], data_dir: Path, prune: bool) -> Report:
-    retriever = await HybridRetriever.open(data_dir)
+    # Dictionary and table load with the first file that is new: often there is none.
+    segmenter = Segmenter(data_dir / "cache")
+    index = await Index.open(data_dir / "index", StaticEmbedder(segmenter))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("reading", total=None)
@@ -79,9 +80,7 @@ async def _ingest(paths: list[Path], data_dir: Path, prune: bool) -> Report:
         def progress(done: int, everything: int, source: str) -> None:
             bar.update(task, completed=done, total=everything, description=source[-40:])
 
-        return await ingest(
-            paths, retriever.index, retriever.segmenter, prune=prune, progress=progress
-        )
+        return await ingest(paths, index, segmenter, prune=prune, progress=progress)
 
 
 async def _reindex(data_dir: Path) -> int:

@@ -205,6 +205,8 @@ class _Run:
             await self._commit()
 
     async def _commit(self) -> None:
+        if not self._waiting:
+            return
         rows = await asyncio.to_thread(
             encoded, self._waiting, self._index.embedder, self._segmenter
         )
