@@ -76,8 +76,8 @@ def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:
 
 def compose(chosen: Sequence[Sentence]) -> list[str]:
     """The pieces of the answer; joined they are its text."""
-    gaps = ["", *(_gap_after(item.text) for item in chosen[:-1])]
-    return [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=True)]
+    gaps = ["", *(_gap_after(item.text) for item in chosen)]
+    return [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
 
 
 def _gap_after(sentence: str) -> str:

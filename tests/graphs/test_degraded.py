@@ -1,0 +1,149 @@
+"""What is left when a dependency fails: the run ends with an answer and says what failed."""
+
+import pytest
+
+from graphs.types import Degraded
+from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch
+from tests.graphs.languages import EN, World, both_languages
+from tests.graphs.traced import traced
+
+
+@both_languages
+async def test_without_the_index_the_web_answers(world: World) -> None:
+    parts = world.parts()
+    parts.retriever.fails = True
+    trace = await traced(parts.services, world.question)
+
+    assert trace.failed == ["retriever"]
+    assert trace.output["degraded"][0].reason == "the index is gone"
+    assert (trace.output["action"], trace.output["stopped_by"]) == ("incorrect", "answered")
+    assert trace.output["citations"][0].source == world.url
+
+
+@both_languages
+async def test_without_grades_there_is_no_action_and_no_web(world: World) -> None:
+    parts = world.parts(world.full, evaluator=FakeEvaluator(fails_from_call=1))
+    trace = await traced(parts.services, world.question)
+
+    assert trace.nodes == ["retrieve", "grade", "generate"]
+    assert trace.output["action"] is None
+    assert set(trace.failed) == {"evaluator"}
+    assert trace.answer.replace(" [1]", "").replace("[1]", "") == world.full
+    assert trace.output["citations"][0].origin == "internal"
+
+
+async def test_without_grades_forced_web_text_is_not_trusted() -> None:
+    parts = EN.parts(EN.full, evaluator=FakeEvaluator(fails_from_call=1))
+    trace = await traced(parts.services, EN.question, web="always")
+
+    assert not any(strip.kept for strip in trace.output["web_strips"])
+    assert {citation.origin for citation in trace.output["citations"]} == {"internal"}
+
+
+@both_languages
+async def test_evaluator_failing_at_refinement_leaves_graded_passages(world: World) -> None:
+    chat = FakeChat(chunks=["a [1]."])
+    parts = world.parts(
+        world.full, world.off, evaluator=FakeEvaluator(fails_from_call=2), chat=chat
+    )
+    trace = await traced(parts.services, world.question)
+
+    assert trace.failed == ["evaluator"]
+    assert [strip.kept for strip in trace.output["internal_strips"]] == [True, False]
+    assert trace.answer == "a [1]."
+    assert trace.output["usage"].scored_pairs == 2, "what failed is not counted"
+
+
+@both_languages
+async def test_evaluator_failing_at_selection_drops_the_web(world: World) -> None:
+    parts = world.parts(world.off, evaluator=FakeEvaluator(fails_from_call=2))
+    trace = await traced(parts.services, world.question)
+
+    assert trace.failed == ["evaluator"]
+    assert (trace.answer, trace.output["stopped_by"]) == (world.unknown, "no_evidence")
+
+
+@both_languages
+async def test_evaluator_failing_at_the_answer_quotes_what_opens_the_best(world: World) -> None:
+    parts = world.parts(world.full, evaluator=FakeEvaluator(fails_from_call=3))
+    trace = await traced(parts.services, world.question)
+
+    assert trace.failed == ["evaluator"]
+    assert trace.answer.replace(" [1]", "").replace("[1]", "") == world.full
+    assert len(trace.output["citations"]) == 1
+
+
+@both_languages
+async def test_a_failed_search_is_said_and_the_answer_admits_it(world: World) -> None:
+    trace = await traced(
+        world.parts(world.off, web=FakeWebSearch(fails=True)).services, world.question
+    )
+
+    assert trace.failed == ["web_search"]
+    assert trace.answer == world.unknown
+    assert trace.output["usage"].web_searches == 1
+
+
+@both_languages
+async def test_a_failed_search_leaves_ambiguous_its_local_half(world: World) -> None:
+    parts = world.parts(world.half, web=FakeWebSearch(fails=True), chat=FakeChat(chunks=["a [1]"]))
+    trace = await traced(parts.services, world.question)
+
+    assert trace.failed == ["web_search"]
+    assert [citation.origin for citation in trace.output["citations"]] == ["internal"]
+
+
+async def test_pages_that_could_not_be_read_are_said() -> None:
+    web = FakeWebSearch(EN.parts().web.pages, [Degraded("fetch", "1 page could not be read")])
+    trace = await traced(EN.parts(EN.off, web=web).services, EN.question)
+
+    assert trace.output["degraded"] == [Degraded("fetch", "1 page could not be read")]
+    assert trace.output["citations"]
+
+
+@both_languages
+@pytest.mark.parametrize("fails_after", [0, 1], ids=["before", "midstream"])
+async def test_a_failed_model_is_retracted_and_sentences_are_quoted(
+    world: World, fails_after: int
+) -> None:
+    chat = FakeChat(chunks=["Half a sen", "tence [1]."], fails_after=fails_after)
+    trace = await traced(world.parts(world.full, chat=chat).services, world.question)
+
+    assert trace.failed == ["generator"]
+    assert trace.output["generator"] == "extractive"
+    assert [event for event in trace.said if "retract" in event] == [
+        {"retract": {"round": 0, "reason": "the model is gone"}}
+    ]
+    assert trace.streamed == trace.answer
+    assert "Half" not in trace.answer
+    assert trace.output["citations"][0].text == world.full
+    assert (trace.output["usage"].llm_calls, trace.output["stopped_by"]) == (1, "answered")
+
+
+@pytest.mark.parametrize("chunks", [[], ["  ", "\n"], ["[7]"]])
+async def test_an_empty_answer_is_a_failure(chunks: list[str]) -> None:
+    chat = FakeChat(chunks=chunks)
+    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question)
+
+    assert trace.failed == ["generator"]
+    assert trace.output["citations"][0].text == EN.full
+
+
+async def test_model_and_evaluator_both_failing_still_answer() -> None:
+    chat = FakeChat(chunks=["x"], fails_after=0)
+    parts = EN.parts(EN.full, evaluator=FakeEvaluator(fails_from_call=3), chat=chat)
+    trace = await traced(parts.services, EN.question)
+
+    assert trace.failed == ["generator", "evaluator"]
+    assert trace.output["citations"][0].text == EN.full
+
+
+async def test_a_failed_rewriting_falls_back_on_names() -> None:
+    chat = FakeChat(chunks=["a [1]"], fails_to_rewrite=True)
+    parts = EN.parts(EN.off, chat=chat)
+    trace = await traced(parts.services, EN.question)
+
+    assert trace.failed == ["generator"]
+    assert parts.web.queries == ["When Bergen"]
+    assert (trace.answer, trace.output["generator"]) == ("a [1]", "fake-chat")
+    assert trace.output["usage"].llm_calls == 2

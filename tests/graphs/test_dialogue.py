@@ -1,0 +1,76 @@
+"""What a language model is told: the dialogue, the question, the numbered knowledge."""
+
+import pytest
+
+from graphs.dialogue import LATEST_TURNS, answering_messages
+from graphs.nodes.rewrite import as_query
+from graphs.nodes.search_web import LONGEST_QUERY, query_of
+from graphs.types import Message
+from tests.fakes import FakeChat
+from tests.graphs.languages import EN, World, both_languages
+from tests.graphs.traced import traced
+
+TURNS: list[Message] = [
+    {"role": "user", "content": "Tell me of\nHardanger."},
+    {"role": "assistant", "content": "它在挪威。"},
+]
+
+
+@both_languages
+async def test_the_dialogue_reaches_both_prompts(world: World) -> None:
+    chat = FakeChat(chunks=["a [1]"], keywords="mill")
+    await traced(world.parts(world.off, chat=chat).services, world.question, history=TURNS)
+
+    rewriting, answering = chat.prompt(0), chat.prompt(1)
+    for said in (rewriting, answering):
+        assert "user: Tell me of Hardanger.\nassistant: 它在挪威。" in said
+        assert said.index("Hardanger.") < said.rindex(world.question)
+    assert rewriting.endswith("Keywords:" if world.language == "en" else "关键词：")
+    assert f"[1] (Mills — {world.url}) {world.web}" in answering
+
+
+@both_languages
+async def test_without_dialogue_none_is_mentioned(world: World) -> None:
+    chat = FakeChat(chunks=["a [1]"])
+    await traced(world.parts(world.full, chat=chat).services, world.question)
+
+    assert ("Dialogue" if world.language == "en" else "对话：") not in chat.prompt()
+
+
+def test_only_the_latest_turns_are_told() -> None:
+    history: list[Message] = [{"role": "user", "content": f"turn-{n}."} for n in range(20)]
+    said = str(answering_messages("why?", history, [])[-1].text)
+
+    assert said.count("turn-") == LATEST_TURNS
+    assert "turn-19." in said
+
+
+@pytest.mark.parametrize(
+    ("reply", "query"),
+    [
+        ("Bergen, paper mill, opening", "Bergen, paper mill, opening"),
+        ("Keywords: Bergen, mill", "Bergen, mill"),
+        ("关键词：卑尔根，造纸厂、开业；年份", "卑尔根, 造纸厂, 开业"),
+        ("1. Bergen\n2. mill\n3. year\n4. more", "Bergen, mill, year"),
+        ("- “Bergen”\n- 2024", "Bergen, 2024"),
+        ("", ""),
+        (" , ,", ""),
+        ("x" * 81, ""),
+    ],
+)
+def test_at_most_three_keywords_are_read_from_a_reply(reply: str, query: str) -> None:
+    assert as_query(reply) == query
+
+
+def test_the_query_is_plain_and_bounded() -> None:
+    assert query_of({"question": "why?", "rewritten_query": "a, b"}) == "a b"
+    assert query_of({"question": "why\n so?", "rewritten_query": None}) == "why so?"
+    assert len(query_of({"question": "word " * 1000})) <= LONGEST_QUERY
+
+
+async def test_unknown_markers_never_reach_the_reader() -> None:
+    chat = FakeChat(chunks=["It did [", "1] and", " [9", "] so [2]."])
+    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question)
+
+    assert trace.answer == trace.streamed == "It did [1] and so."
+    assert [citation.n for citation in trace.output["citations"]] == [1]

@@ -1,0 +1,59 @@
+"""Runs a graph as the service does and keeps what could be seen of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphs.ports import Services
+from graphs.state import Context
+from graphs.types import Message
+from graphs.workflows import WORKFLOWS
+
+
+@dataclass
+class Trace:
+    """Nodes in the order they ended, the tokens and retractions, the graph's output."""
+
+    nodes: list[str] = field(default_factory=list)
+    said: list[dict[str, Any]] = field(default_factory=list)
+    output: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> str:
+        return str(self.output["answer"])
+
+    @property
+    def streamed(self) -> str:
+        """What a client shows at the end: the tokens since the last retraction."""
+        text = ""
+        for event in self.said:
+            text = "" if "retract" in event else text + event["token"]["text"]
+        return text
+
+    @property
+    def failed(self) -> list[str]:
+        return [entry.component for entry in self.output["degraded"]]
+
+
+async def traced(
+    services: Services,
+    question: str,
+    workflow: str = "crag",
+    history: Sequence[Message] = (),
+    **options: Any,
+) -> Trace:
+    trace = Trace()
+    graph = WORKFLOWS[workflow].build(services)
+    async for part in graph.astream(
+        {"question": question, "history": list(history)},
+        context=Context(**options),
+        stream_mode=["tasks", "custom", "values"],
+        version="v2",
+    ):
+        if part["type"] == "custom":
+            trace.said.append(part["data"])
+        elif part["type"] == "values":
+            trace.output = dict(part["data"])
+        elif "result" in part["data"]:
+            trace.nodes.append(part["data"]["name"])
+    return trace
