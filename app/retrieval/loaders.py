@@ -2,14 +2,16 @@
 
 import hashlib
 import logging
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from io import BytesIO
+from functools import cache
 from pathlib import Path
 
-import pypdf
 from charset_normalizer import from_bytes
-from pypdf.errors import PyPdfError
+from langchain_core.document_loaders import BaseBlobParser
+from langchain_core.documents.base import Blob
+from pypdf.errors import FileNotDecryptedError, PyPdfError
 
 from app.retrieval.chunk import Block
 from app.retrieval.markup import html_blocks, markdown_blocks, text_blocks
@@ -94,16 +96,26 @@ def decode(content: bytes) -> str:
 
 def read_pdf(content: bytes) -> tuple[str, list[Block]]:
     try:
-        pdf = pypdf.PdfReader(BytesIO(content))
-        if pdf.is_encrypted and not pdf.decrypt(""):
-            raise DocumentRefused("encrypted PDF: save it without a password")
-        title = pdf.metadata.title if pdf.metadata else None
-        text = "\n".join(page.extract_text() for page in pdf.pages)
+        pages = list(_pdf_parser().lazy_parse(Blob.from_data(content)))
+    except FileNotDecryptedError as error:
+        raise DocumentRefused("encrypted PDF: save it without a password") from error
     except (PyPdfError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise DocumentRefused("damaged PDF: it cannot be parsed") from error
+    text = "\n".join(page.page_content for page in pages)
     if not text.strip():
         raise DocumentRefused("PDF without text, such as a scan: run text recognition on it first")
-    return (title or "").strip(), text_blocks(text)
+    return str(pages[0].metadata.get("title", "")).strip(), text_blocks(text)
+
+
+@cache
+def _pdf_parser() -> BaseBlobParser:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*langchain-community", DeprecationWarning)
+        # Takes most of a second, which only those who read a PDF should wait for.
+        from langchain_community.document_loaders.parsers.pdf import (  # noqa: PLC0415
+            PyPDFParser,
+        )
+    return PyPDFParser()
 
 
 def read_markdown(content: bytes) -> tuple[str, list[Block]]:
