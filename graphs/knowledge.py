@@ -1,9 +1,10 @@
 """Knowledge strips: made from passages, selected by score, joined for the generator."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from graphs.text import StripMode, split_strips, token_count
+from graphs.text import StripMode, sentence_spans, split_strips, token_count
 from graphs.types import Passage, Strip, WebPage
 
 
@@ -97,5 +98,8 @@ def _unique(strips: Iterable[Strip]) -> list[Strip]:
 
 
 def _cut(text: str, budget_tokens: int) -> str:
-    """The text's beginning: a share of its characters, as tokens spread evenly."""
-    return text[: max(1, len(text) * budget_tokens // token_count(text))]
+    """The text's first sentences within the budget; of a longer first sentence its beginning."""
+    fits = range(1, len(text) + 1)
+    longest = bisect_right(fits, budget_tokens, key=lambda end: token_count(text[:end]))
+    ends = [end for _, end in sentence_spans(text) if end <= longest]
+    return text[: ends[-1] if ends else longest]

@@ -1,0 +1,127 @@
+"""Citations: markers in the answer, the sentences that carry them, the streaming filter."""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphs.cite import citations_in, with_marker, without_markers, without_unknown_markers
+from graphs.types import Strip
+
+KNOWLEDGE = [
+    Strip(f"p#{n}", "p", f"text {n}", f"Title {n}", "a.md", "internal", (0, n), score=0.5)
+    for n in range(3)
+]
+
+
+def cited(answer: str) -> dict[int, list[str]]:
+    return {
+        citation.n: [answer[start:end] for start, end in citation.spans]
+        for citation in citations_in(answer, KNOWLEDGE)
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("One [1]. Two [2].", {1: ["One [1]."], 2: ["Two [2]."]}),
+        ("一[1]。二[2][3]。", {1: ["一[1]。"], 2: ["二[2][3]。"], 3: ["二[2][3]。"]}),
+        ("One. [1] Two. [2]", {1: ["One. [1]"], 2: ["Two. [2]"]}),
+        ("One.[1] Two.[2]", {1: ["One.[1]"], 2: ["Two.[2]"]}),
+        ("一。[1]二。[2]", {1: ["一。[1]"], 2: ["二。[2]"]}),
+        ("One. [1] [2]. Two", {1: ["One. [1] [2]"], 2: ["One. [1] [2]"]}),
+        ("[1] says so.", {1: ["[1] says so."]}),
+        ("One [1]. Two. Six [1].", {1: ["One [1].", "Six [1]."]}),
+        ("Twice [1] here [1].", {1: ["Twice [1] here [1]."]}),
+        ("- one [1]\n- two [2]", {1: ["- one [1]"], 2: ["- two [2]"]}),
+        ("None [0] [4] [99] [1234].", {}),
+        ("No marker.", {}),
+        ("", {}),
+    ],
+)
+def test_spans_are_the_sentences_that_carry_the_marker(
+    answer: str, expected: dict[int, list[str]]
+) -> None:
+    assert cited(answer) == expected
+
+
+@given(st.lists(st.sampled_from(["A b", ". ", "。", "[1]", " [2]", "[3]", "[9]", "\n", "好"])))
+def test_every_span_holds_its_marker_and_every_known_marker_is_cited(pieces: list[str]) -> None:
+    answer = "".join(pieces)
+    found = cited(answer)
+
+    assert set(found) == {n for n in (1, 2, 3) if f"[{n}]" in answer}
+    assert all(f"[{n}]" in sentence for n, said in found.items() for sentence in said)
+
+
+def test_a_citation_shows_its_strip() -> None:
+    [citation] = citations_in("x [2].", KNOWLEDGE)
+
+    assert (citation.strip_id, citation.title, citation.source) == ("p#1", "Title 1", "a.md")
+    assert (citation.text, citation.score, citation.origin) == ("text 1", 0.5, "internal")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "marked"),
+    [
+        ("It is so.", "It is so [1]."),
+        ("是这样。", "是这样[1]。"),
+        ("Is it?!", "Is it [1]?!"),
+        ("Port 8000", "Port 8000 [1]"),
+        ("他说“好。”", "他说“好。”[1]"),
+    ],
+)
+def test_the_marker_stands_before_the_end_mark(sentence: str, marked: str) -> None:
+    assert with_marker(sentence, 1) == marked
+    assert cited(marked) == {1: [marked]}
+
+
+def test_a_sources_own_footnotes_are_removed() -> None:
+    assert without_markers("Born in 1912.[3] He wrote [12] much[4].") == (
+        "Born in 1912. He wrote much."
+    )
+
+
+async def streamed(chunks: Sequence[str], known: int) -> str:
+    async def source() -> AsyncIterator[str]:
+        for chunk in chunks:
+            yield chunk
+
+    return "".join([text async for text in without_unknown_markers(source(), known)])
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["[", "]", "1", "3", "12", "99", " ", "\n", "a", "。", "[2]", " [7]", "[0]"]
+        )
+        | st.text(max_size=3),
+        max_size=25,
+    ),
+    st.integers(0, 3),
+)
+async def test_the_filter_does_not_depend_on_how_the_text_is_cut(
+    chunks: list[str], known: int
+) -> None:
+    whole = "".join(chunks)
+    expected = re.sub(r"\s?\[(\d{1,3})\]", lambda m: m[0] if 1 <= int(m[1]) <= known else "", whole)
+
+    assert await streamed(chunks, known) == expected
+    assert await streamed(list(whole), known) == expected
+    assert await streamed([whole], known) == expected
+
+
+async def test_text_is_not_held_back_longer_than_needed() -> None:
+    seen: list[str] = []
+
+    async def source() -> AsyncIterator[str]:
+        for chunk in ("It is", " so", " [1", "]", " and"):
+            seen.append(f"<{chunk}>")
+            yield chunk
+
+    async for text in without_unknown_markers(source(), 1):
+        seen.append(text)
+
+    assert seen == ["<It is>", "It is", "< so>", " so", "< [1>", "<]>", " [1]", "< and>", " and"]

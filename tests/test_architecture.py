@@ -1,0 +1,148 @@
+"""The rules of the house, read from the source: who imports whom, who reads the environment."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("app", "graphs", "evaluator", "prompts")
+OURS = {*PACKAGES, "benchmarks", "tests"}
+LONGEST_FILE, LONGEST_FUNCTION = 300, 40
+
+IO = {
+    *("asyncio", "concurrent", "ftplib", "glob", "http", "io", "multiprocessing", "os"),
+    *("pathlib", "select", "shutil", "smtplib", "socket", "sqlite3", "ssl", "subprocess"),
+    *("tempfile", "threading", "urllib"),
+}
+TORCH = {"torch", "transformers"}
+# The worker serves on ONNX Runtime with these, and what they import.
+TORCHLESS = ["client", "onnx_backend", "schema", "server", "settings"]
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def sources(*packages: str) -> list[Path]:
+    return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names of what is imported anywhere in the file, `from a import b` as `a.b`."""
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module or ''}.{alias.name}" for alias in node.names)
+
+
+def offences(package: str, allowed: set[str], among: set[str]) -> list[str]:
+    """Imports of `package` whose first name is in `among` but not in `allowed`."""
+    return [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sources(package)
+        for name in imports(path)
+        if (first := name.split(".")[0]) in among and first not in allowed
+    ]
+
+
+@pytest.mark.parametrize(
+    ("package", "allowed"),
+    [
+        ("prompts", {"prompts"}),
+        ("graphs", {"graphs", "prompts"}),
+        ("evaluator", {"evaluator"}),
+        ("app", {"app", "graphs", "evaluator"}),
+    ],
+)
+def test_imports_run_one_way(package: str, allowed: set[str]) -> None:
+    assert offences(package, allowed, OURS) == []
+
+
+def test_app_knows_the_evaluator_by_its_client_and_schema_alone() -> None:
+    known = ("evaluator.client", "evaluator.schema")
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in sources("app")
+        for name in imports(path)
+        if name.split(".")[0] == "evaluator"
+        and not name.startswith(known)
+        and (path.name, name) != ("services.py", "evaluator.server.create_app")
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("package", "more"),
+    [("prompts", set()), ("graphs", {"langgraph", "langchain_core", "pydantic"})],
+)
+def test_thinking_does_no_input_or_output(package: str, more: set[str]) -> None:
+    allowed = (set(sys.stdlib_module_names) - IO) | {package, "prompts", "typing_extensions"} | more
+    among = {name.split(".")[0] for path in sources(package) for name in imports(path)}
+
+    assert offences(package, allowed, among) == []
+
+
+@pytest.mark.parametrize("package", ["app", "graphs", "prompts"])
+def test_only_the_evaluator_imports_torch(package: str) -> None:
+    assert offences(package, set(), TORCH) == []
+
+
+def test_serving_on_a_cpu_needs_no_torch() -> None:
+    seen: set[str] = set()
+    waiting = list(TORCHLESS)
+    while waiting:
+        module = waiting.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        for name in imports(ROOT / "evaluator" / f"{module}.py"):
+            first, *rest = name.split(".")
+            assert first not in TORCH, f"evaluator/{module}.py imports {name}"
+            if first == "evaluator":
+                waiting += [part for part in rest if (ROOT / f"evaluator/{part}.py").exists()]
+    assert {"batching", "scoring"} <= seen, "the walk found what the server imports"
+
+
+def test_the_environment_is_read_in_the_settings_alone() -> None:
+    reads = {"environ", "environb", "getenv", "getenvb", "BaseSettings", "load_dotenv", "envvar"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', '?')}"
+        for path in sources(*PACKAGES)
+        if path not in {ROOT / "app/settings.py", ROOT / "evaluator/settings.py"}
+        for node in ast.walk(parsed(path))
+        if reads & {getattr(node, field, None) for field in ("attr", "id", "name", "arg")}
+    ]
+    assert wrong == []
+
+
+def test_no_import_is_relative() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sources(*PACKAGES, "benchmarks")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert wrong == []
+
+
+def test_files_and_functions_are_short() -> None:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    long = [
+        f"{path.relative_to(ROOT)}: {count} lines"
+        for path in sources(*PACKAGES)
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
+    ]
+    long += [
+        f"{path.relative_to(ROOT)}: {node.name} has {length} lines"
+        for path in sources(*PACKAGES)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, functions)
+        and (length := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
+    ]
+    assert long == []
