@@ -133,6 +133,16 @@ async def test_under_correct_the_best_strip_stays_though_all_fall_below_the_floo
     assert trace.output["citations"]
 
 
+@both_languages
+async def test_under_ambiguous_no_strip_below_the_floor_stays(world: World) -> None:
+    parts = world.parts(world.half)
+    trace = await traced(parts.services, world.question, strip_floor=0.9, web="never")
+
+    assert trace.output["action"] == "ambiguous"
+    assert [strip.kept for strip in trace.output["internal_strips"]] == [False]
+    assert trace.output["stopped_by"] == "no_evidence"
+
+
 async def test_unscored_passages_are_left_out_and_said() -> None:
     evaluator = FakeEvaluator(known={EN.half: None})
     trace = await traced(EN.parts(EN.full, EN.half, evaluator=evaluator).services, EN.question)
