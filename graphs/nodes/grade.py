@@ -12,6 +12,11 @@ from graphs.state import Answer, Context, State, tunables
 from graphs.types import Degraded, Passage, Usage
 
 
+def as_judged(passage: Passage, with_title: bool) -> str:
+    """`title // passage`, the paper's input for all sets but PopQA, which has no titles."""
+    return f"{passage.title} // {passage.text}" if with_title and passage.title else passage.text
+
+
 def graded(passages: Sequence[Passage], scores: Sequence[float | None]) -> list[Passage]:
     """Best first; passages that could not be scored are left out."""
     scored = [
@@ -25,7 +30,7 @@ def graded(passages: Sequence[Passage], scores: Sequence[float | None]) -> list[
 async def grade(state: State, runtime: Runtime[Context], *, services: Services) -> Answer:
     """Graded documents and the action; no action, and so said, where the evaluator fails."""
     context, passages = tunables(runtime), state.get("documents", [])
-    pairs = [(state["question"], passage.text) for passage in passages]
+    pairs = [(state["question"], as_judged(passage, context.grade_titles)) for passage in passages]
     try:
         scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
     except EvaluatorFailed as error:
