@@ -40,6 +40,7 @@ async def test_earlier_turns_are_the_dialogue() -> None:
 
     assert "user: Tell me of mills.\nassistant: They mill." in chat.prompt()
     assert "hidden" not in chat.prompt()
+    assert chat.prompt().count(EN.question) == 1, "the question is no part of the dialogue"
 
 
 async def test_the_context_reaches_the_workflow_inside() -> None:
