@@ -14,6 +14,8 @@ WITHIN = 0.5
 SHORTEST_SENTENCE_WORDS = 3
 
 _MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|\s*\|\s*$")
+# Quoted questions too: an example of asking answers nothing.
+_ASKS = re.compile(r"[?？][\"'`”’」』）】》)\]}]*$")
 _ENDED = re.compile(r"[。！？；.!?][\"'”’」』）】》)\]]*$")
 
 
@@ -32,7 +34,7 @@ def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
         Sentence(n, text, strip.score)
         for n, strip in enumerate(knowledge, start=1)
         for line in sentences(strip.text)
-        if (text := _plain(line)) and not text.endswith(("?", "？"))
+        if (text := _plain(line)) and not _ASKS.search(text)
     ]
     long = [item for item in found if word_count(item.text) >= SHORTEST_SENTENCE_WORDS]
     return long or found
