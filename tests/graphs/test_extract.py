@@ -26,7 +26,8 @@ def best(candidates: list[Sentence], scores: list[float | None], **changed: obje
 
 
 def test_questions_marks_and_fragments_are_not_quoted() -> None:
-    text = '## How is it done?\nask "How is it done?"\n- The worker is started first.\n> It then warms up.\n| --- | --- |'
+    lines = ("## How is it done?", 'ask "How is it done?"', "- The worker is started first.")
+    text = "\n".join((*lines, "> It then warms up.", "| --- | --- |"))
     found = candidate_sentences([strip(text), strip("它如何工作？先检索，再评分。", 1)])
 
     assert [(item.n, item.text) for item in found] == [
