@@ -19,7 +19,7 @@ serve: ## serve without installing or reading anything
 worker: $(VENV)/.run ## serve the evaluator alone on port 8001
 	@exec $(BIN)/selfcrag-evaluator serve
 
-studio: $(VENV)/.dev ## open the graphs in LangGraph Studio's server on port 2024
+studio: $(VENV)/.dev ingest ## open the graphs in LangGraph Studio's server on port 2024
 	@LANGSMITH_TRACING=false LANGGRAPH_CLI_NO_ANALYTICS=1 exec $(BIN)/langgraph dev --no-browser
 
 ingest: $(VENV)/.run ## read docs/ into the knowledge base

@@ -3,19 +3,18 @@
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 
 from app.errors import InvalidRequest, problem_response, problems
 from app.routes.deps import LiveGraphs, LiveRuns, LiveServices
 from app.runs import Run
 from app.schemas import AnswerEvent, AskRequest, AskResponse, ErrorEvent
-from app.stream import HEADERS, ClientLeft, payload, sse_or_cancel, while_client_stays
+from app.stream import EVENT_STREAM, ClientLeft, EventStream, payload, while_client_stays
 from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows import DEFAULT_WORKFLOW
 
 router = APIRouter()
-EVENT_STREAM = "text/event-stream"
 # Nobody reads it; the log does.
 CLIENT_CLOSED_REQUEST = 499
 
@@ -30,7 +29,7 @@ def check_thresholds(context: Context, services: Services) -> None:
         )
 
 
-@router.post("/ask", response_model=AskResponse, responses=problems(413, 422, 500, 503))
+@router.post("/ask", response_model=AskResponse, responses=problems(400, 413, 422, 500, 503))
 async def ask(
     body: AskRequest, request: Request, runs: LiveRuns, graphs: LiveGraphs, services: LiveServices
 ) -> Response:
@@ -41,9 +40,7 @@ async def ask(
     check_thresholds(body.options, services)
     run = runs.start(workflow, Question(question=body.question), body.options, body.thread_id)
     if body.stream or EVENT_STREAM in request.headers.get("accept", ""):
-        return StreamingResponse(
-            sse_or_cancel(run, runs, body.detach), media_type=EVENT_STREAM, headers=HEADERS
-        )
+        return EventStream(run, runs, body.detach)
     try:
         return await while_client_stays(request, whole(run))
     except ClientLeft:
