@@ -9,7 +9,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from app.errors import ServiceError, StartFailed
+from app.errors import ServiceError, StartFailed, message_of
 from app.main import run as run_service
 from app.retrieval.command import ingest_command
 from app.routes.ask import check_thresholds
@@ -32,7 +32,9 @@ errors = Console(stderr=True)
 @cli.command()
 def serve(
     host: Annotated[str | None, typer.Option(help="Instead of SELFCRAG_HOST.")] = None,
-    port: Annotated[int | None, typer.Option(help="Instead of SELFCRAG_PORT.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Instead of SELFCRAG_PORT; 0: any free.")
+    ] = None,
 ) -> None:
     """Answer over HTTP until stopped."""
     settings = _settings()
@@ -64,7 +66,7 @@ def ask(
         )
     except ValidationError as error:
         wrong = error.errors(include_url=False, include_input=False)
-        _fail("; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in wrong))
+        _fail("; ".join(f"{'.'.join(map(str, item['loc']))}: {message_of(item)}" for item in wrong))
     if workflow not in WORKFLOWS:
         _fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
     try:
@@ -116,7 +118,7 @@ def _settings() -> Settings:
 
 
 def _fail(message: str) -> NoReturn:
-    errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False)
+    errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
 
 

@@ -79,7 +79,7 @@ async def _invalid_body(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = error.errors()[:MOST_FIELD_ERRORS]
     return _unprocessable(
-        [FieldError(pointer=_pointer(item), detail=str(item["msg"])) for item in found]
+        [FieldError(pointer=_pointer(item), detail=message_of(item)) for item in found]
     )
 
 
@@ -111,6 +111,11 @@ def _unprocessable(errors: Sequence[FieldError]) -> JSONResponse:
     return problem_response(
         Problem(title="Invalid request", status=422, detail=told, errors=list(errors))
     )
+
+
+def message_of(item: Mapping[str, Any]) -> str:
+    """What pydantic found wrong, without the name of its exception and without the value."""
+    return str(item["msg"]).removeprefix("Value error, ")
 
 
 def _pointer(item: Mapping[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """Bounds on what a client may send."""
 
+from http import HTTPStatus
+
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,7 +22,7 @@ class BodyLimit:
             return
         told = dict(scope["headers"]).get(b"content-length", b"0")
         if told.isdigit() and int(told) > self._max_bytes:
-            problem = Problem(title="Content Too Large", status=413, detail=self._detail)
+            problem = Problem(title=HTTPStatus(413).phrase, status=413, detail=self._detail)
             await problem_response(problem)(scope, receive, send)
             return
         received = 0

@@ -19,6 +19,7 @@ from graphs.ports import Services
 from graphs.workflows import WORKFLOWS
 
 DESCRIPTION = "Answers questions from a knowledge base and corrects itself."
+RUNS_END_WITHIN_S = 3
 STOP_WITHIN_S = 8
 
 Source = Callable[[Settings], AbstractAsyncContextManager[Services]]
@@ -54,6 +55,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
+        # At once: a second service that starts meanwhile could bind to the address as well.
+        bound.listen()
     except OSError as error:
         bound.close()
         raise StartFailed(
@@ -61,6 +64,26 @@ def listen(host: str, port: int) -> socket.socket:
             " Choose another with SELFCRAG_PORT."
         ) from None
     return bound
+
+
+class Server(uvicorn.Server):
+    """At its end runs get some time to end, too; then they are stopped and their clients told."""
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+        super().__init__(config)
+        self._app = app
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        stopping = asyncio.create_task(self._stop_runs())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            stopping.cancel()
+
+    async def _stop_runs(self) -> None:
+        await asyncio.sleep(RUNS_END_WITHIN_S)
+        runs: Runs = self._app.state.runs
+        await runs.aclose()
 
 
 async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
@@ -76,14 +99,13 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
         async def opened(_: Settings) -> AsyncIterator[Services]:
             yield services
 
+        app = create_app(settings, opened)
         config = uvicorn.Config(
-            create_app(settings, opened),
-            log_level=settings.log_level,
-            timeout_graceful_shutdown=STOP_WITHIN_S,
+            app, log_level=settings.log_level, timeout_graceful_shutdown=STOP_WITHIN_S
         )
         host, port = bound.getsockname()[:2]
-        announce(f"self-crag answers on http://{host}:{port}")
-        await uvicorn.Server(config).serve(sockets=[bound])
+        announce(f"self-crag answers on http://{f'[{host}]' if ':' in host else host}:{port}")
+        await Server(config, app).serve(sockets=[bound])
 
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:

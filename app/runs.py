@@ -67,6 +67,12 @@ class Run:
             self._tell(ErrorEvent(problem=internal_problem(self.id)))
         self._tell(DoneEvent())
 
+    def conclude_stopped(self) -> None:
+        """Tells whoever follows still that a stopped run has no more to say."""
+        if not self._events or not isinstance(self._events[-1], DoneEvent):
+            self._tell(ErrorEvent(problem=STOPPED))
+            self._tell(DoneEvent())
+
     async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, Event]]:
         """The numbered events from `start` on, as they come, until the run is done."""
         for number in itertools.count(start):
@@ -171,8 +177,12 @@ class Runs:
         )
         task = asyncio.create_task(run.execute(), name=f"run-{run.id}")
         self._tasks[run.id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(run.id, None))
+        task.add_done_callback(lambda _: self._ended(run))
         return run
+
+    def _ended(self, run: Run) -> None:
+        self._tasks.pop(run.id, None)
+        run.conclude_stopped()
 
     async def cancel(self, run: Run) -> None:
         """Stops the run and whatever it is waiting for; returns when it has ended."""

@@ -21,10 +21,11 @@ def _has_no_control_characters(text: str) -> str:
     return text
 
 
+# In this order: some control characters pass for blanks and would be trimmed away.
 QuestionText = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION),
     AfterValidator(_has_no_control_characters),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION),
 ]
 ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 

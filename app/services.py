@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
+from fastapi import FastAPI
 from pydantic import ValidationError
 
-from app.errors import StartFailed
+from app.errors import StartFailed, message_of
 from app.grading import WorkerEvaluator
 from app.llm import EndpointChat, chat_model
 from app.retrieval.index import IndexMismatch
@@ -64,13 +65,23 @@ async def _evaluator(settings: Settings, stack: AsyncExitStack) -> WorkerEvaluat
             base_url=settings.worker_url, timeout=settings.worker_timeout_s, trust_env=False
         )
     else:
-        worker = create_worker()
+        worker = _worker()
         await stack.enter_async_context(worker.router.lifespan_context(worker))
         http = httpx.AsyncClient(
-            transport=httpx.ASGITransport(worker), base_url="http://evaluator", timeout=None
+            transport=httpx.ASGITransport(worker, raise_app_exceptions=False),
+            base_url="http://evaluator",
+            timeout=None,
         )
     client = EvaluatorClient(await stack.enter_async_context(http))
     return await WorkerEvaluator.connect(client, PRESETS.get(settings.thresholds))
+
+
+def _worker() -> FastAPI:
+    """The worker's app, by settings of its own. Raises StartFailed where they are wrong."""
+    try:
+        return create_worker()
+    except ValidationError as error:
+        raise _wrong_settings("SELFCRAG_EVALUATOR_", error) from None
 
 
 def _chat(settings: Settings) -> EndpointChat | None:
@@ -121,8 +132,12 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        wrong = [
-            ": ".join([*(f"SELFCRAG_{part}".upper() for part in item["loc"][:1]), item["msg"]])
-            for item in error.errors(include_url=False, include_input=False)
-        ]
-        raise StartFailed("; ".join(wrong).replace("Value error, ", "")) from None
+        raise _wrong_settings("SELFCRAG_", error) from None
+
+
+def _wrong_settings(prefix: str, error: ValidationError) -> StartFailed:
+    wrong = [
+        ": ".join([*(f"{prefix}{part}".upper() for part in item["loc"][:1]), message_of(item)])
+        for item in error.errors(include_url=False, include_input=False)
+    ]
+    return StartFailed("; ".join(wrong))

@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import TypeVar
 
 from fastapi import Request
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from app.runs import Run, Runs
 from app.schemas import AnswerEvent, ErrorEvent, Event
@@ -14,6 +16,7 @@ from app.schemas import AnswerEvent, ErrorEvent, Event
 T = TypeVar("T")
 
 HEARTBEAT_S = 15.0
+EVENT_STREAM = "text/event-stream"
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -34,7 +37,7 @@ def encoded(number: int, event: Event) -> str:
     data = json.dumps(payload(event), ensure_ascii=False, separators=(",", ":"))
     # Line separators of Unicode split lines in some clients.
     data = data.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
-    return f"event: {event.name}\nid: {number}\ndata: {data}\n\n"
+    return f"event: {event.name}\ndata: {data}\nid: {number}\n\n"
 
 
 async def sse(run: Run, heartbeat_s: float = HEARTBEAT_S) -> AsyncIterator[str]:
@@ -79,11 +82,16 @@ async def _left(request: Request) -> None:
         pass
 
 
-async def sse_or_cancel(run: Run, runs: Runs, detach: bool) -> AsyncIterator[str]:
-    """`sse`, ending the run with the stream unless it is detached."""
-    try:
-        async for line in sse(run):
-            yield line
-    finally:
-        if not detach:
-            await asyncio.shield(runs.cancel(run))
+class EventStream(StreamingResponse):
+    """The run's events as a response; the run ends with it, even before its first event."""
+
+    def __init__(self, run: Run, runs: Runs, detach: bool) -> None:
+        super().__init__(sse(run), media_type=EVENT_STREAM, headers=HEADERS)
+        self._run, self._runs, self._detach = run, runs, detach
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if not self._detach:
+                await asyncio.shield(self._runs.cancel(self._run))

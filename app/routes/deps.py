@@ -1,4 +1,4 @@
-"""What routes ask for, as annotated aliases."""
+"""What routes ask for, as annotated aliases; async, for FastAPI sends others to a thread."""
 
 from typing import Annotated
 
@@ -9,17 +9,17 @@ from graphs.ports import Services
 from graphs.workflows import Graph
 
 
-def _services(request: Request) -> Services:
+async def _services(request: Request) -> Services:
     services: Services = request.app.state.services
     return services
 
 
-def _runs(request: Request) -> Runs:
+async def _runs(request: Request) -> Runs:
     runs: Runs = request.app.state.runs
     return runs
 
 
-def _graphs(request: Request) -> dict[str, Graph]:
+async def _graphs(request: Request) -> dict[str, Graph]:
     graphs: dict[str, Graph] = request.app.state.graphs
     return graphs
 
