@@ -6,7 +6,7 @@ One model of events feeds every protocol; clients may import this module without
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from graphs.state import Context
 from graphs.types import Action, Component, Origin, StoppedBy
@@ -15,17 +15,17 @@ LONGEST_QUESTION = 8000
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def _has_no_control_characters(text: str) -> str:
-    if found := _CONTROL.search(text):
+def _has_no_control_characters(text: object) -> object:
+    if isinstance(text, str) and (found := _CONTROL.search(text)):
         raise ValueError(f"holds the control character U+{ord(found[0]):04X}")
     return text
 
 
-# In this order: some control characters pass for blanks and would be trimmed away.
 QuestionText = Annotated[
     str,
-    AfterValidator(_has_no_control_characters),
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION),
+    # Before the trimming, which takes some control characters for blanks.
+    BeforeValidator(_has_no_control_characters),
 ]
 ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 

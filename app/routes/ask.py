@@ -34,7 +34,7 @@ async def ask(
     body: AskRequest, request: Request, runs: LiveRuns, graphs: LiveGraphs, services: LiveServices
 ) -> Response:
     """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
-    workflow = body.workflow or DEFAULT_WORKFLOW
+    workflow = DEFAULT_WORKFLOW if body.workflow is None else body.workflow
     if workflow not in graphs:
         raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(graphs)}")
     check_thresholds(body.options, services)

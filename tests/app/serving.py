@@ -1,0 +1,119 @@
+"""The service under real HTTP: uvicorn on a free port of loopback, in a thread of its own."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+
+from app.main import create_app
+from app.runs import Runs
+from app.settings import Settings
+from graphs.ports import Services
+
+WAIT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One server-sent event, and when it was read."""
+
+    name: str
+    number: int
+    data: dict[str, Any]
+    at_s: float
+
+
+class Serving:
+    """A context manager around an app; `client` speaks to it, `runs_under_way` looks inside."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.app = app
+
+    def __enter__(self) -> Self:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.server = uvicorn.Server(
+            uvicorn.Config(self.app, log_level="critical", timeout_graceful_shutdown=1)
+        )
+        self._thread = threading.Thread(
+            target=self.server.run, kwargs={"sockets": [self._socket]}, daemon=True
+        )
+        self._thread.start()
+        wait_until(lambda: self.server.started or not self._thread.is_alive(), WAIT_S)
+        assert self.server.started, "the service did not start"
+        self.client = httpx.Client(base_url=self.url, timeout=WAIT_S, trust_env=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self.stop()
+        self._socket.close()
+
+    def stop(self) -> float:
+        """Ends the server; the seconds it took."""
+        started = time.perf_counter()
+        self.server.should_exit = True
+        self._thread.join(WAIT_S)
+        assert not self._thread.is_alive(), "the service did not end"
+        return time.perf_counter() - started
+
+    def ask(self, question: str, **fields: Any) -> dict[str, Any]:
+        """The JSON answer, which must be one."""
+        response = self.client.post("/ask", json={"question": question, **fields})
+        assert response.status_code == 200, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    def stream(self, question: str, **fields: Any) -> list[Sent]:
+        """All events of a run."""
+        body = {"question": question, "stream": True, **fields}
+        with self.client.stream("POST", "/ask", json=body) as response:
+            assert response.status_code == 200, response.read()
+            return list(events_of(response))
+
+    def runs_under_way(self) -> int:
+        runs: Runs = self.app.state.runs
+        return len(runs._tasks)
+
+
+def events_of(response: httpx.Response) -> Iterator[Sent]:
+    """The events of a response as they arrive, comments left out."""
+    block: dict[str, str] = {}
+    for line in response.iter_lines():
+        if line.startswith(":"):
+            continue
+        if line:
+            name, _, value = line.partition(": ")
+            block[name] = value
+        elif block:
+            data = json.loads(block["data"])
+            yield Sent(block["event"], int(block["id"]), data, time.perf_counter())
+            block = {}
+
+
+def wait_until(holds: Callable[[], bool], timeout_s: float) -> float:
+    """The seconds until `holds()`; fails the test after `timeout_s`."""
+    started = time.perf_counter()
+    while not holds():
+        assert time.perf_counter() - started < timeout_s, "waited in vain"
+        time.sleep(0.002)
+    return time.perf_counter() - started
+
+
+def app_of(services: Services, settings: Settings | None = None) -> FastAPI:
+    """The service around these parts."""
+
+    @asynccontextmanager
+    async def source(_: Settings) -> AsyncIterator[Services]:
+        yield services
+
+    return create_app(settings or Settings(_env_file=None), source)
