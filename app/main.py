@@ -69,9 +69,11 @@ def listen(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """At its end runs get some time to end, too; then they are stopped and their clients told."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: FastAPI, runs_end_within_s: float = RUNS_END_WITHIN_S
+    ) -> None:
         super().__init__(config)
-        self._app = app
+        self._app, self._runs_end_within_s = app, runs_end_within_s
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         stopping = asyncio.create_task(self._stop_runs())
@@ -81,7 +83,7 @@ class Server(uvicorn.Server):
             stopping.cancel()
 
     async def _stop_runs(self) -> None:
-        await asyncio.sleep(RUNS_END_WITHIN_S)
+        await asyncio.sleep(self._runs_end_within_s)
         runs: Runs = self._app.state.runs
         await runs.aclose()
 

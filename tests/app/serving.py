@@ -13,12 +13,13 @@ import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from app.main import create_app
+from app.main import Server, create_app
 from app.runs import Runs
 from app.settings import Settings
 from graphs.ports import Services
 
 WAIT_S = 10.0
+RUNS_END_WITHIN_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,8 @@ class Serving:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.server = uvicorn.Server(
-            uvicorn.Config(self.app, log_level="critical", timeout_graceful_shutdown=1)
-        )
+        config = uvicorn.Config(self.app, log_level="critical", timeout_graceful_shutdown=4)
+        self.server = Server(config, self.app, runs_end_within_s=RUNS_END_WITHIN_S)
         self._thread = threading.Thread(
             target=self.server.run, kwargs={"sockets": [self._socket]}, daemon=True
         )

@@ -1,0 +1,240 @@
+"""Runs that end before their answer: the client leaves, the deadline comes, the service stops."""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+
+from app.settings import Settings
+from graphs.ports import Services
+from graphs.types import WebPage
+from tests import fakes
+from tests.app.serving import Serving, events_of, wait_until
+from tests.app.slow import SlowChat, SlowEvaluator, SlowRetriever, SlowWebSearch, Waiting
+
+ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔有多高？"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
+PAGE = WebPage("https://example.org/tower", "Tower", 0.9, ("The red tower of Umbra was repaired.",))
+# What the contract promises is 100 ms; a busy machine gets more before a test fails.
+GONE_WITHIN_S = 1.0
+
+Serve = Callable[..., Serving]
+
+
+def parts_that_wait(which: str, waiting: Waiting) -> Services:
+    """Everything quick but one part."""
+    known = fakes.FakeRetriever([TOWER, TURM])
+    match which:
+        case "retriever":
+            return fakes.services(SlowRetriever([TOWER], waiting=waiting))
+        case "evaluator":
+            return fakes.services(known, evaluator=SlowEvaluator(waiting=waiting))
+        case "web search":
+            return fakes.services(known, web_search=SlowWebSearch([PAGE], waiting=waiting))
+        case "answer":
+            chat = SlowChat(chunks=["The tower ", "is tall [1]."], waiting=waiting)
+            return fakes.services(known, chat=chat)
+        case _:
+            chat = SlowChat(chunks=["Tall [1]."], keywords="tower", waiting=waiting)
+            return fakes.services(known, chat=chat, web_search=fakes.FakeWebSearch([PAGE]))
+
+
+# The action that leads to the part that waits.
+ACTION = {"web search": "incorrect", "rewriting": "ambiguous"}
+PARTS = ("retriever", "evaluator", "web search", "answer", "rewriting")
+
+
+def options_for(which: str) -> dict[str, Any]:
+    return {"only_action": ACTION.get(which, "correct")}
+
+
+def request_bytes(**fields: Any) -> bytes:
+    body = json.dumps({"question": ENGLISH, **fields}).encode()
+    head = (
+        "POST /ask HTTP/1.1\r\nHost: loopback\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def left_after_ms(serving: Serving, waiting: Waiting, **fields: Any) -> float:
+    """Asks, leaves as soon as the part waits, and tells how long its call then went on."""
+    with socket.create_connection(("127.0.0.1", serving.port)) as connection:
+        connection.sendall(request_bytes(**fields))
+        wait_until(lambda: bool(waiting.at_s), 5)
+        left_at = time.perf_counter()
+    wait_until(lambda: bool(waiting.left_s), GONE_WITHIN_S)
+    wait_until(lambda: serving.runs_under_way() == 0, GONE_WITHIN_S)
+    return (waiting.left_s[0] - left_at) * 1000
+
+
+@pytest.mark.parametrize("which", PARTS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_run_ends_when_its_client_leaves(
+    serve: Serve, record_property: Callable[[str, object], None], which: str, stream: bool
+) -> None:
+    waiting = Waiting()
+    serving = serve(parts_that_wait(which, waiting))
+    took_ms = left_after_ms(serving, waiting, stream=stream, options=options_for(which))
+
+    record_property("left_after_ms", round(took_ms, 1))
+    assert took_ms < GONE_WITHIN_S * 1000
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_at_once_leaves_no_run(serve: Serve, stream: bool) -> None:
+    waiting = Waiting()
+    serving = serve(parts_that_wait("retriever", waiting), Settings(_env_file=None, max_runs=100))
+    for pause_s in (0, 0, 0, 0.001, 0.001, 0.002, 0.003, 0.005, 0.01):
+        with socket.create_connection(("127.0.0.1", serving.port)) as connection:
+            connection.sendall(request_bytes(stream=stream))
+            time.sleep(pause_s)
+    assert serving.client.get("/health/live").status_code == 200
+    wait_until(lambda: serving.runs_under_way() == 0, GONE_WITHIN_S)
+    assert len(waiting.left_s) == len(waiting.at_s)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_detached_run_goes_on(serve: Serve, stream: bool) -> None:
+    waiting = Waiting(0.3)
+    chat = fakes.FakeChat(chunks=["Tall [1]."])
+    parts = fakes.services(
+        fakes.FakeRetriever([TOWER]), evaluator=SlowEvaluator(waiting=waiting), chat=chat
+    )
+    serving = serve(parts)
+    with socket.create_connection(("127.0.0.1", serving.port)) as connection:
+        connection.sendall(request_bytes(stream=stream, detach=True))
+        wait_until(lambda: bool(waiting.at_s), 5)
+    wait_until(lambda: bool(chat.asked), 5)
+    wait_until(lambda: serving.runs_under_way() == 0, 5)
+    assert waiting.left_s == []
+
+
+def test_a_detached_run_still_ends_at_its_deadline(serve: Serve) -> None:
+    waiting = Waiting()
+    serving = serve(parts_that_wait("evaluator", waiting))
+    with socket.create_connection(("127.0.0.1", serving.port)) as connection:
+        connection.sendall(request_bytes(detach=True, options={"deadline_ms": 300}))
+        wait_until(lambda: bool(waiting.at_s), 5)
+    wait_until(lambda: serving.runs_under_way() == 0, 5)
+    assert 0.2 < waiting.left_s[0] - waiting.at_s[0] < 1.5
+
+
+@pytest.mark.parametrize("which", PARTS)
+def test_the_deadline_ends_a_run_with_an_answer(serve: Serve, which: str) -> None:
+    waiting = Waiting()
+    serving = serve(parts_that_wait(which, waiting))
+    serving.ask(ENGLISH, workflow="rag", options={"deadline_ms": 100})  # warms the graphs up
+    waiting.left_s.clear()
+    started = time.perf_counter()
+    answer = serving.ask(ENGLISH, options={**options_for(which), "deadline_ms": 250})
+    took_s = time.perf_counter() - started
+
+    assert answer["stopped_by"] == "deadline"
+    assert answer["answer"].isascii()
+    assert answer["degraded"] == []
+    assert 0.24 < took_s < 0.25 + GONE_WITHIN_S
+    assert len(waiting.left_s) == 1, "nothing goes on behind the answer"
+    assert serving.runs_under_way() == 0
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_the_deadline_is_told_in_the_questions_language(serve: Serve, question: str) -> None:
+    serving = serve(parts_that_wait("retriever", Waiting()))
+    answer = serving.ask(question, options={"deadline_ms": 150})
+
+    assert ("\u4e00" <= answer["answer"][0] <= "\u9fff") == (question == CHINESE)
+    assert answer["citations"] == answer["documents"] == answer["strips"] == []
+    assert answer["action"] is None
+
+
+def test_what_was_kept_by_the_deadline_is_quoted(serve: Serve) -> None:
+    serving = serve(parts_that_wait("answer", Waiting()))
+    events = serving.stream(ENGLISH, options={**options_for("answer"), "deadline_ms": 400})
+    answer = events[-2].data
+    told = [event.name for event in events]
+
+    assert answer["stopped_by"] == "deadline"
+    assert "87 metres" in answer["answer"]
+    assert answer["citations"][0]["strip_id"] in {strip["id"] for strip in answer["strips"]}
+    assert answer["models"]["generator"] == "extractive"
+    # The draft that began is void, what is quoted stands instead.
+    assert told[-5:] == ["token", "retract", "token", "answer", "done"]
+    assert events[-4].data == {"round": 0, "reason": "deadline"}
+    assert events[-3].data["text"] == answer["answer"]
+
+
+def test_too_many_runs_are_turned_away(serve: Serve) -> None:
+    waiting = Waiting()
+    settings = Settings(_env_file=None, max_runs=2)
+    serving = serve(parts_that_wait("evaluator", waiting), settings)
+    connections = [socket.create_connection(("127.0.0.1", serving.port)) for _ in range(2)]
+    for connection in connections:
+        connection.sendall(request_bytes())
+    wait_until(lambda: len(waiting.at_s) == 2, 5)
+    for fields in ({}, {"stream": True}):
+        response = serving.client.post("/ask", json={"question": ENGLISH, **fields})
+        assert response.status_code == 503
+        assert response.headers["content-type"] == "application/problem+json"
+        assert int(response.headers["retry-after"]) > 0
+    for connection in connections:
+        connection.close()
+    wait_until(lambda: serving.runs_under_way() == 0, GONE_WITHIN_S)
+    deadline = {"deadline_ms": 100}
+    assert serving.client.post("/ask", json={"question": ENGLISH, "options": deadline}).is_success
+
+
+def test_runs_do_not_wait_for_each_other(serve: Serve) -> None:
+    waiting = Waiting(0.4)
+    parts = fakes.services(
+        fakes.FakeRetriever([TOWER]), evaluator=SlowEvaluator(waiting=waiting), chat=None
+    )
+    serving = serve(replace(parts, chat=fakes.FakeChat(chunks=["Tall [1]."])))
+    answers: list[dict[str, Any]] = []
+    threads = [
+        threading.Thread(target=lambda n=n: answers.append(serving.ask(ENGLISH, thread_id=f"t{n}")))
+        for n in range(5)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {answer["thread_id"] for answer in answers} == {f"t{n}" for n in range(5)}
+    assert len({answer["run_id"] for answer in answers}) == 5
+    assert max(waiting.at_s[:5]) - min(waiting.at_s[:5]) < 0.35, "all waited at once"
+
+
+def test_a_stopped_service_tells_who_still_waits(serve: Serve) -> None:
+    waiting = Waiting()
+    serving = serve(parts_that_wait("evaluator", waiting))
+    told: dict[bool, Any] = {}
+
+    def ask(stream: bool) -> None:
+        body = {"question": ENGLISH, "stream": stream}
+        with httpx.stream("POST", f"{serving.url}/ask", json=body, timeout=20) as response:
+            events = list(events_of(response)) if stream else json.loads(response.read())
+            told[stream] = response.status_code, events
+
+    threads = [threading.Thread(target=ask, args=(stream,)) for stream in (False, True)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(waiting.at_s) == 2, 5)
+    took_s = serving.stop()
+    for thread in threads:
+        thread.join()
+
+    assert took_s < 5
+    assert len(waiting.left_s) == 2
+    status, problem = told[False]
+    assert (status, problem["status"], problem["title"]) == (503, 503, "Stopped")
+    assert [event.name for event in told[True][1][-2:]] == ["error", "done"]
+    assert told[True][1][-2].data == problem
