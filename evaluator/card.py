@@ -62,10 +62,12 @@ cut to fit. A passage may stand alone or as `title // passage`.
 
 Word pieces are those of MiniLM (all-MiniLM-L6-v2, Apache-2.0), embedded by what MiniLM makes of
 each alone, reduced by PCA; Chinese characters by co-occurrence (positive PMI, SVD). These
-embeddings stay fixed. Each token is told how well it is matched on the other side, and the
-logit of {LABELS["relevance"][0]} starts from coverage measures (weighted exact and soft coverage
-of the question, in the whole passage and in its best window of 40 tokens, pairs of neighbouring
-tokens, similarity of the means); the T5 learns what they miss."""
+embeddings are then settled: their weighted mean learns MiniLM's similarities of English texts,
+and in Chinese which passage answers which question; after that they stay fixed. Each token is
+told how well it is matched on the other side, and the logit of {LABELS["relevance"][0]} starts
+from coverage measures (weighted exact and soft coverage of the question, in the whole passage and
+in its best window of 40 tokens, pairs of neighbouring tokens, similarity of the means and of the
+best window's mean); the T5 learns what they miss."""
 
 
 def _data(made_by: dict[str, Any]) -> str:
@@ -96,7 +98,8 @@ def _training(made_by: dict[str, Any]) -> str:
 
 `selfcrag-evaluator train --data DIR --out DIR {arguments}`
 
-Coverage measures: {options["coverage_steps"]} steps. T5: {training["steps"]} steps,
+Embeddings: {options["distil_steps"]} steps in English, a third in Chinese. Coverage measures:
+{options["coverage_steps"]} steps. T5: {training["steps"]} steps,
 {training["pairs_seen"]} of {training["pairs"]} pairs, {training["minutes"]} minutes on a CPU shared
 with other work; AdamW {options["learning_rate"]:g}, batches of {options["batch_tokens"]} padded
 tokens. Targets of English encyclopaedic pairs are mixed with a teacher's (MiniLM's cosine and

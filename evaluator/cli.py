@@ -47,6 +47,7 @@ def serve(
         host=host or settings.host,
         port=port or settings.port,
         timeout_graceful_shutdown=10,
+        log_level="warning",
     )
 
 

@@ -83,9 +83,7 @@ class Pairs:
         if not asked:
             return
         questions = meaning.vectors([self._asked[i].question for i in asked])
-        passages = meaning.vectors(
-            [f"{self._passages[i].title}. {self._passages[i].passage}" for i in told]
-        )
+        passages = meaning.vectors([meaning_text(self._passages[i]) for i in told])
         self._asked_vectors = dict(zip(asked, questions, strict=True))
         self._passage_vectors = dict(zip(told, passages, strict=True))
         near = nearest_by_meaning(questions, passages, 10)
@@ -196,6 +194,11 @@ class Pairs:
         answers = list(record.answers)
         rest = [part for part in parts if len(part) > 15 and not contains_answer(part, answers)]
         return self._random.choice(rest) if len(parts) >= 3 and rest else None
+
+
+def meaning_text(record: Record) -> str:
+    """The passage as MiniLM reads it: its title first, where it has one."""
+    return f"{record.title}. {record.passage}" if record.title else record.passage
 
 
 def _titled(title: str, passage: str) -> str:

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from evaluator.dataset import Pair
+from evaluator.model import EvaluatorModel, relevance_margin
 from evaluator.pairs import PairTokenizer
 from evaluator.scoring import Row
 
@@ -77,3 +79,17 @@ def margins_of(
             numbers = order[start : start + 32]
             scores[numbers] = score(*padded([examples[i].ids for i in numbers])).numpy()
     return scores
+
+
+def validation(network: EvaluatorModel, check: Sequence[Example]) -> dict[str, dict[str, float]]:
+    """AUC of hard pairs per source, and the number of pairs it stands on."""
+    network.eval()
+    margins = margins_of(check, lambda ids, mask: relevance_margin(network(ids, mask)))
+    figures: dict[str, dict[str, float]] = {}
+    for source in sorted({example.pair.source for example in check}):
+        numbers = [i for i, example in enumerate(check) if example.pair.source == source]
+        labels = [check[i].pair.relevant for i in numbers]
+        if len(set(labels)) == 2:
+            auc = float(roc_auc_score(labels, margins[numbers]))
+            figures[source] = {"auc": round(auc, 4), "pairs": len(numbers)}
+    return figures

@@ -22,7 +22,7 @@ from evaluator.pairs import REFLECTION_TOKENS, SEPARATOR, SPECIAL_TOKENS
 ARCHITECTURE = "selfcrag-t5-interaction"
 WINDOW, STRIDE = 40, 8  # tokens of a passage window, and between two windows' starts
 QUESTION = 65  # positions compared with the passage: the task's token and 64 of the question
-TOKEN_FEATURES, PAIR_FEATURES = 9, 13
+TOKEN_FEATURES, PAIR_FEATURES = 9, 14
 
 
 @dataclass
@@ -45,17 +45,18 @@ class ModelConfig:
 class Interaction(nn.Module):
     """Matches between the two sides, from token ids alone.
 
-    Gives per token what it finds on the other side, shape (batch, length, TOKEN_FEATURES), and
-    per pair how the question is covered, shape (batch, PAIR_FEATURES).
+    Gives per token what it finds on the other side, shape (batch, length, TOKEN_FEATURES), per
+    pair how the question is covered, shape (batch, PAIR_FEATURES), and the question's mean.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.cjk_start = config.cjk_start
         self.token_weight = nn.Parameter(torch.ones(config.vocab_size))
+        self.pool_weight = nn.Parameter(torch.ones(config.vocab_size))
         self.turn = nn.Parameter(torch.eye(config.d_model))
 
-    def forward(self, ids: Tensor, embedded: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, ids: Tensor, embedded: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         after = torch.cumsum((ids == SEPARATOR).float(), dim=1)
         text = (ids >= len(SPECIAL_TOKENS)).float()
         asked, told = text * (1 - after), text * after  # question and passage, (batch, length)
@@ -68,9 +69,12 @@ class Interaction(nn.Module):
         similar = torch.maximum(similar, same)
         twice = same * nn.functional.pad(same[:, 1:, 1:], (0, 1, 0, 1))  # starts of equal pairs
         sides = _Sides(asked, told, weight, head_asked, _head(weight))
+        pooled = embedded * self.pool_weight[ids].unsqueeze(2)
         cjk = (ids >= self.cjk_start).float()
+        question, alike = _alike(sides, pooled)
         tokens = _token_features(sides, similar, same, twice)
-        return tokens, _pair_features(sides, similar, same, twice, unit, cjk)
+        covered = _covered(sides, similar, same, twice, cjk)
+        return tokens, torch.stack([*alike, *covered], dim=-1), question
 
 
 class _Sides(NamedTuple):
@@ -111,24 +115,32 @@ def _token_features(sides: _Sides, similar: Tensor, same: Tensor, twice: Tensor)
     return torch.stack([sides.asked, sides.told, weight, *matched], dim=-1)
 
 
-def _pair_features(
-    sides: _Sides, similar: Tensor, same: Tensor, twice: Tensor, unit: Tensor, cjk: Tensor
-) -> Tensor:
+def _alike(sides: _Sides, pooled: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """The question's mean vector; its cosine with the passage's and with its best window's."""
+    unit = nn.functional.normalize
+    question = unit((pooled * sides.asked.unsqueeze(2)).sum(1), dim=-1)
+    told = pooled * sides.told.unsqueeze(2)
+    passage = unit(told.sum(1), dim=-1)
+    windows = unit(_window_means(told.transpose(1, 2)), dim=1)
+    best = torch.matmul(question.unsqueeze(1), windows).squeeze(1).amax(1)
+    return question, ((question * passage).sum(1), best)
+
+
+def _covered(
+    sides: _Sides, similar: Tensor, same: Tensor, twice: Tensor, cjk: Tensor
+) -> list[Tensor]:
     asked, told, weight = sides.asked, sides.told, sides.weight
     w = sides.head_weight * sides.head_asked
     following = nn.functional.pad(sides.head_asked[:, 1:], (0, 1)) * sides.head_asked
     pair_w = (w + nn.functional.pad(w[:, 1:], (0, 1))) * following
     best, exact = similar.amax(2), same.amax(2)
-    summed_asked = (unit * (weight * asked).unsqueeze(2)).sum(1)
-    summed_told = (unit * (weight * told).unsqueeze(2)).sum(1)
-    features = [
+    return [
         _share(exact, w),
         _share(best, w),
         _best_window(same, w),
         _best_window(similar, w),
         _share(twice.amax(2), pair_w),
         _best_window(twice, pair_w),
-        nn.functional.cosine_similarity(summed_asked, summed_told, dim=-1),
         ((1 - exact) * w).amax(1),
         ((1 - best) * w).amax(1),
         _share(same.amax(1), weight * told),
@@ -136,7 +148,6 @@ def _pair_features(
         torch.log1p(asked.sum(1)) / 4,
         _share(cjk, asked),
     ]
-    return torch.stack(features, dim=-1)
 
 
 def _share(values: Tensor, weight: Tensor) -> Tensor:
@@ -154,6 +165,13 @@ def _best_window(matches: Tensor, weight: Tensor) -> Tensor:
     return covered.amax(1) / weight.sum(1).clamp(min=1e-3)
 
 
+def _window_means(values: Tensor) -> Tensor:
+    """Means over windows of positions: (batch, width, length) to (batch, width, window)."""
+    padded = nn.functional.pad(values, (0, WINDOW - 1)).unsqueeze(1)
+    blocks = nn.functional.avg_pool2d(padded, (1, STRIDE))
+    return nn.functional.avg_pool2d(blocks, (1, WINDOW // STRIDE), 1).squeeze(1)
+
+
 class EvaluatorModel(nn.Module):
     """T5 with one decoder step over the reflection tokens.
 
@@ -167,35 +185,50 @@ class EvaluatorModel(nn.Module):
         self.t5 = T5Model(t5_config(config))
         self.interaction = Interaction(config)
         self.matched = nn.Linear(TOKEN_FEATURES, config.d_model)
+        self.opening = nn.Linear(PAIR_FEATURES, config.d_model)
+        self.asking = nn.Linear(config.d_model, config.d_model, bias=False)
         self.coverage = nn.Sequential(nn.Linear(PAIR_FEATURES, 32), nn.GELU(), nn.Linear(32, 1))
         self.head = nn.Linear(config.d_model, len(REFLECTION_TOKENS))
+        nn.init.normal_(self.matched.weight, std=0.7)  # as loud as the embeddings
+        nn.init.normal_(self.opening.weight, std=0.7)
         nn.init.zeros_(self.head.weight)  # step 0 is the coverage measures alone
         nn.init.zeros_(self.head.bias)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        tokens, pair = self.interaction(ids, self.t5.shared(ids))
-        logits: Tensor = self.head(self._read(ids, mask, tokens))
+        embedded = self.t5.shared(ids)
+        tokens, pair, question = self.interaction(ids, embedded)
+        encoded = self.t5.encoder(
+            inputs_embeds=embedded + self.matched(tokens), attention_mask=mask
+        ).last_hidden_state
+        read = self._read(encoded, mask, pair, question)
+        logits: Tensor = self.head(read)
         return logits + self.placed(self.coverage(pair))
 
     def coverage_only(self, ids: Tensor) -> Tensor:
         """The relevance logit before the T5 says anything, shape (batch,)."""
-        _, pair = self.interaction(ids, self.t5.shared(ids))
+        _, pair, _ = self.interaction(ids, self.t5.shared(ids))
         margin: Tensor = self.coverage(pair)
         return margin.squeeze(1)
 
-    def _read(self, ids: Tensor, mask: Tensor, tokens: Tensor) -> Tensor:
-        embedded = self.t5.shared(ids) + self.matched(tokens)
-        encoded = self.t5.encoder(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
-        start = torch.zeros_like(ids[:, :1])
+    def _read(self, encoded: Tensor, mask: Tensor, pair: Tensor, question: Tensor) -> Tensor:
+        """The decoder's one step: it opens with coverage and question, not with a fixed token."""
+        loud = question * self.config.d_model**0.5
         decoded: Tensor = self.t5.decoder(
-            input_ids=start, encoder_hidden_states=encoded, encoder_attention_mask=mask,
+            inputs_embeds=(self.opening(pair) + self.asking(loud)).unsqueeze(1),
+            encoder_hidden_states=encoded,
+            encoder_attention_mask=mask,
             use_cache=False,
-        ).last_hidden_state  # fmt: skip
+        ).last_hidden_state
         return decoded[:, 0]
 
     @staticmethod
     def placed(margin: Tensor) -> Tensor:
         return nn.functional.pad(margin, (0, len(REFLECTION_TOKENS) - 1))
+
+
+def relevance_margin(logits: Tensor) -> Tensor:
+    """log p(Relevant) - log p(Irrelevant), shape (batch,)."""
+    return logits[:, 0] - logits[:, 1]
 
 
 def t5_config(config: ModelConfig) -> T5Config:

@@ -15,15 +15,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator import model as models
 from evaluator.dataset import Pair, pairs_of, split
+from evaluator.distil import distil
 from evaluator.errors import DataError
-from evaluator.examples import Example, batches, encoded, margins_of, padded
-from evaluator.model import EvaluatorModel, ModelConfig
+from evaluator.examples import Example, batches, encoded, margins_of, padded, validation
+from evaluator.model import EvaluatorModel, ModelConfig, relevance_margin
 from evaluator.neighbours import Meaning
 from evaluator.pairs import PairTokenizer
 from evaluator.records import Record, digests, read_folder
@@ -42,13 +42,14 @@ class TrainOptions:
     seed: int = 1
     minutes: float = 60.0
     pairs: int = 150_000
-    batch_tokens: int = 4096
+    batch_tokens: int = 2048
     train_length: int = 224
     learning_rate: float = 1e-3
+    distil_steps: int = 600
     coverage_steps: int = 600
     teacher_share: float = 0.5
     held_back_percent: int = 6
-    checkpoint_every: int = 250
+    checkpoint_every: int = 1000
     least_count: int = 2
     use_minilm: bool = True
 
@@ -68,6 +69,9 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
         raise DataError(f"{data} gives no pairs for training or none for validation.")
 
     network, tokenizer, is_fitted = _begun(known, work, options)
+    if not is_fitted:
+        steps = {"zh": options.distil_steps // 3, "en": options.distil_steps}
+        distil(network, tokenizer, known, meaning, steps, options.seed, say)
     rows = PairTokenizer(tokenizer, options.train_length)
     examples, check = encoded(train_pairs, rows), encoded(check_pairs, rows)
     if not is_fitted:
@@ -128,7 +132,8 @@ def fit_coverage(
     network: EvaluatorModel, examples: Sequence[Example], options: TrainOptions, say: Say
 ) -> None:
     """Fit token weights and coverage measures alone, so that the T5 starts from a good score."""
-    network.t5.shared.requires_grad_(False)  # what MiniLM knows stays as it is, and it is cheap
+    network.t5.shared.requires_grad_(False)  # settled before, and cheap if left so
+    network.interaction.pool_weight.requires_grad_(False)
     first = network.interaction.token_weight.detach().clone()
     groups = [
         {"params": [network.interaction.token_weight], "lr": 1e-2},
@@ -136,7 +141,7 @@ def fit_coverage(
         {"params": list(network.coverage.parameters()), "lr": 1e-2},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
-    source = batches(examples, 2 * options.batch_tokens, options.seed)
+    source = batches(examples, 4 * options.batch_tokens, options.seed)
     running = 0.0
     for step in range(options.coverage_steps):
         batch = next(source)
@@ -173,11 +178,6 @@ def _softened(network: EvaluatorModel, examples: list[Example], share: float) ->
     ]
 
 
-def relevance_margin(logits: Tensor) -> Tensor:
-    """log p(Relevant) - log p(Irrelevant), shape (batch,)."""
-    return logits[:, 0] - logits[:, 1]
-
-
 def teach(
     network: EvaluatorModel,
     examples: Sequence[Example],
@@ -204,7 +204,7 @@ def teach(
         loss = _step(network, optimizer, learnt, batch)
         step, seen = step + 1, seen + len(batch)
         running = 0.98 * running + 0.02 * loss if running else loss
-        if step % 50 == 0:
+        if step % 100 == 0:
             say(f"step {step}: {seen} pairs, {spent_s / 60:.1f} min, loss {running:.4f}")
         if step % options.checkpoint_every == 0:
             _keep(network, optimizer, checkpoint, options, (step, seen, spent_s))
@@ -272,20 +272,6 @@ def _resumed(
     step, seen, spent_s = state["progress"]
     say(f"going on from step {step}")
     return step, seen, spent_s
-
-
-def validation(network: EvaluatorModel, check: Sequence[Example]) -> dict[str, dict[str, float]]:
-    """AUC of hard pairs per source, and the number of pairs it stands on."""
-    network.eval()
-    margins = margins_of(check, lambda ids, mask: relevance_margin(network(ids, mask)))
-    figures: dict[str, dict[str, float]] = {}
-    for source in sorted({example.pair.source for example in check}):
-        numbers = [i for i, example in enumerate(check) if example.pair.source == source]
-        labels = [check[i].pair.relevant for i in numbers]
-        if len(set(labels)) == 2:
-            auc = float(roc_auc_score(labels, margins[numbers]))
-            figures[source] = {"auc": round(auc, 4), "pairs": len(numbers)}
-    return figures
 
 
 def _say_validation(network: EvaluatorModel, check: Sequence[Example], when: str, say: Say) -> None:

@@ -9,9 +9,9 @@ import torch
 
 from evaluator.dataset import Pair
 from evaluator.errors import DataError
-from evaluator.examples import Example
+from evaluator.examples import Example, validation
 from evaluator.pairs import PairTokenizer
-from evaluator.train import TrainOptions, fit_coverage, teach, train, validation
+from evaluator.train import TrainOptions, fit_coverage, teach, train
 from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 
 OPTIONS = TrainOptions(
