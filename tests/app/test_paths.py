@@ -1,0 +1,286 @@
+"""Every path through the real parts: index, evaluator, search and chat endpoint over HTTP."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.main import create_app
+from app.settings import Settings
+from tests.app.serving import Serving
+from tests.loopback.fixtures import Started
+from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
+from tests.loopback.pages import PageServer
+from tests.loopback.server import free_port
+from tests.loopback.tavily import TAVILY_KEY, TavilyServer
+
+# Nothing of these stands in the knowledge base, and all of it on a page of the little web.
+BASALT = "Why do basalt columns mostly have six sides?"
+TEA = "普洱茶产自哪里？"
+INTERNAL = {
+    "en": ("How tall is the red tower of Umbra?", "87 metres"),
+    "zh": ("乌木城的红塔有多高？", "八十七米"),
+}
+# Local and web knowledge both, whatever the evaluator thinks of it.
+BOTH = {"only_action": "ambiguous", "strip_floor": -20.0, "lower": -20.0}
+MIXED = {
+    "en": "How tall is the red tower of Umbra, and how far does a lighthouse throw its beam?",
+    "zh": "乌木城的红塔有多高？灯塔的光为什么在三十公里以外也能看见？",
+}
+WRONG_KEY = "sk-wrong-and-secret-0815"
+
+
+class World:
+    """Settings over the loopback servers, and services started from them once."""
+
+    def __init__(self, stack: ExitStack, started: Started, data_dir: Path) -> None:
+        self._stack, self._data_dir = stack, data_dir
+        self._serving: dict[str, Serving] = {}
+        self._pages = started.fresh(PageServer)
+        self._tavily = started.fresh(TavilyServer, self._pages)
+        self._openai = started.fresh(OpenAIServer)
+
+    def serving(self, **changed: Any) -> Serving:
+        """The service with Tavily and a chat endpoint, but for what is changed."""
+        name = str(sorted(changed.items()))
+        if name not in self._serving:
+            settings: dict[str, Any] = {
+                "data_dir": self._data_dir,
+                "search": "tavily",
+                "tavily_api_key": TAVILY_KEY,
+                "tavily_base_url": self._tavily.url,
+                "fetch_allowed_hosts": (self._pages.address,),
+                "generator": "openai",
+                "openai_api_key": OPENAI_KEY,
+                "openai_base_url": self._openai.base_url,
+                "openai_model": MODEL,
+                **changed,
+            }
+            app = create_app(Settings(_env_file=None, **settings))
+            self._serving[name] = self._stack.enter_context(Serving(app))
+        return self._serving[name]
+
+
+@pytest.fixture(scope="module")
+def world(started: Started, data_dir: Path) -> Iterator[World]:
+    with ExitStack() as stack:
+        yield World(stack, started, data_dir)
+
+
+@pytest.fixture(autouse=True)
+def _without_memory(pages: PageServer, tavily: TavilyServer, openai_server: OpenAIServer) -> None:
+    """The servers behave again after a test that broke one."""
+
+
+def components(answer: dict[str, Any]) -> list[str]:
+    return [entry["component"] for entry in answer["degraded"]]
+
+
+@pytest.mark.parametrize(
+    ("question", "slug", "keyword", "said"),
+    [(BASALT, "basalt", "basalt", "six sides"), (TEA, "chaye", "普洱茶", "云南")],
+)
+@pytest.mark.parametrize("generator", ["openai", "extractive"])
+def test_incorrect_is_answered_from_the_web(
+    world: World,
+    tavily: TavilyServer,
+    pages: PageServer,
+    openai_server: OpenAIServer,
+    question: str,
+    slug: str,
+    keyword: str,
+    said: str,
+    generator: str,
+) -> None:
+    events = world.serving(generator=generator).stream(question)
+    answer = events[-2].data
+
+    assert answer["action"] == "incorrect"
+    assert answer["degraded"] == []
+    assert keyword in answer["rewritten_query"]
+    assert tavily.queries == [" ".join(answer["rewritten_query"].replace(",", " ").split())]
+    assert tavily.queries[0] != question
+    assert [request.path for request in pages.requests] == [f"/pages/{slug}"]
+    assert [result["url"] for result in answer["web_results"]] == [pages.page_url(slug)]
+    assert answer["usage"]["web_searches"] == 1
+    kept = [strip for strip in answer["strips"] if strip["kept"]]
+    assert kept
+    assert {strip["document_id"] for strip in kept} == {pages.page_url(slug)}
+    assert said in answer["answer"]
+    assert {c["source"] for c in answer["citations"]} == {pages.page_url(slug)}
+    assert {c["origin"] for c in answer["citations"]} == {"web"}
+    if generator == "openai":
+        rewriting, answering = openai_server.prompts
+        assert question in rewriting
+        assert question in answering
+        assert pages.page_url(slug) in answering
+        assert all(" ".join(strip["text"].split()) in answering for strip in kept)
+        assert answer["usage"]["llm_calls"] == 2
+        assert answer["usage"]["input_tokens"] > answer["usage"]["output_tokens"] > 0
+        assert answer["models"]["generator"] == MODEL
+    else:
+        assert openai_server.requests == []
+        assert answer["models"]["generator"] == "extractive"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_correct_is_answered_from_the_documents(
+    world: World, tavily: TavilyServer, openai_server: OpenAIServer, language: str
+) -> None:
+    question, said = INTERNAL[language]
+    answer = world.serving().ask(question)
+
+    assert answer["action"] == "correct"
+    assert said in answer["answer"]
+    assert {citation["origin"] for citation in answer["citations"]} == {"internal"}
+    assert tavily.requests == [], "nothing leaves the house"
+    assert len(openai_server.prompts) == answer["usage"]["llm_calls"] == 1
+    assert answer["rewritten_query"] is None
+    assert answer["web_results"] == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_ambiguous_joins_internal_before_external(
+    world: World,
+    tavily: TavilyServer,
+    pages: PageServer,
+    openai_server: OpenAIServer,
+    language: str,
+) -> None:
+    answer = world.serving().ask(MIXED[language], options=BOTH)
+    slug = "lighthouse" if language == "en" else "dengta"
+    origins = [citation["origin"] for citation in answer["citations"]]
+
+    assert answer["action"] == "ambiguous"
+    assert set(origins) == {"internal", "web"}
+    assert origins == sorted(origins), "internal comes first"
+    assert pages.page_url(slug) in {citation["source"] for citation in answer["citations"]}
+    assert len(tavily.queries) == 1
+    prompt = openai_server.prompts[-1]
+    assert prompt.index("tower.md") < prompt.index(pages.page_url(slug))
+    assert set(answer["timings_ms"]) == {
+        *("retrieve", "grade", "refine", "rewrite", "search_web", "select", "generate")
+    }
+
+
+def test_the_web_is_never_or_always_asked(world: World, tavily: TavilyServer) -> None:
+    serving = world.serving()
+    never = serving.ask(BASALT, options={"only_action": "incorrect", "web": "never"})
+    assert tavily.requests == []
+    assert (never["stopped_by"], never["degraded"], never["citations"]) == ("no_evidence", [], [])
+
+    options = {"only_action": "correct", "web": "always", "strip_floor": -20.0}
+    always = serving.ask(MIXED["en"], options=options)
+    assert len(tavily.requests) == 1
+    assert always["action"] == "correct"
+    assert {citation["origin"] for citation in always["citations"]} == {"internal", "web"}
+
+    none = serving.ask(BASALT, options={"only_action": "incorrect", "max_web_searches": 0})
+    assert len(tavily.requests) == 1
+    assert none["stopped_by"] == "no_evidence"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_refused_chat_key_leaves_an_extracted_answer(
+    world: World, openai_server: OpenAIServer, language: str
+) -> None:
+    question, said = INTERNAL[language]
+    serving = world.serving(openai_api_key=WRONG_KEY)
+    response = serving.client.post("/ask", json={"question": question})
+    answer = response.json()
+
+    assert components(answer) == ["generator"]
+    assert "key" in answer["degraded"][0]["reason"]
+    assert WRONG_KEY not in response.text
+    assert answer["models"]["generator"] == "extractive"
+    assert said in answer["answer"]
+    assert answer["citations"]
+    assert answer["stopped_by"] == "answered"
+
+
+def test_a_chat_endpoint_that_is_down_leaves_an_extracted_answer(world: World) -> None:
+    port = free_port()
+    serving = world.serving(openai_base_url=f"http://127.0.0.1:{port}/v1")
+    answer = serving.ask(BASALT)
+
+    assert set(components(answer)) == {"generator"}
+    assert f"127.0.0.1:{port}" in answer["degraded"][0]["reason"]
+    assert "six sides" in answer["answer"], "rewritten without a model, answered from the web"
+    assert answer["rewritten_query"]
+
+
+@pytest.mark.parametrize("failure", ["drop", "end", "error_event"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_chat_endpoint_that_breaks_off_is_retracted(
+    world: World, openai_server: OpenAIServer, failure: Any, language: str
+) -> None:
+    question, said = INTERNAL[language]
+    openai_server.failure = failure
+    events = world.serving().stream(question)
+    answer = events[-2].data
+    names = [event.name for event in events]
+    cut = names.index("retract")
+
+    assert "token" in names[:cut]
+    assert "".join(e.data["text"] for e in events[cut:] if e.name == "token") == answer["answer"]
+    assert components(answer) == ["generator"]
+    assert answer["models"]["generator"] == "extractive"
+    assert said in answer["answer"]
+    assert answer["citations"]
+
+
+def test_a_refused_search_key_is_told_without_the_key(world: World, tavily: TavilyServer) -> None:
+    serving = world.serving(tavily_api_key=WRONG_KEY)
+    response = serving.client.post("/ask", json={"question": BASALT})
+    answer = response.json()
+
+    assert components(answer) == ["web_search"]
+    assert WRONG_KEY not in response.text
+    assert len(tavily.requests) == 1
+    assert answer["stopped_by"] == "no_evidence"
+    assert answer["answer"]
+
+
+def test_a_search_engine_that_fails_is_told(world: World, tavily: TavilyServer) -> None:
+    tavily.status = 500
+    answer = world.serving().ask(MIXED["en"], options=BOTH)
+
+    assert components(answer) == ["web_search"]
+    assert {citation["origin"] for citation in answer["citations"]} == {"internal"}
+
+
+@pytest.mark.parametrize(("question", "said"), [(BASALT, "lava"), (TEA, "云南")])
+def test_the_results_own_text_stands_for_pages_that_fail(
+    world: World, pages: PageServer, question: str, said: str
+) -> None:
+    pages.status = 503
+    answer = world.serving().ask(question, options={"strip_floor": -20.0})
+
+    assert components(answer) == ["fetch"]
+    assert said in answer["answer"]
+    assert {citation["origin"] for citation in answer["citations"]} == {"web"}
+
+
+def test_hosts_of_this_network_are_not_read_unless_allowed(
+    world: World, pages: PageServer, tavily: TavilyServer
+) -> None:
+    answer = world.serving(fetch_allowed_hosts=()).ask(BASALT, options={"strip_floor": -20.0})
+
+    assert pages.requests == []
+    assert len(tavily.requests) == 1
+    assert components(answer) == ["fetch"]
+
+
+def test_the_deadline_holds_for_slow_endpoints(
+    world: World, tavily: TavilyServer, openai_server: OpenAIServer
+) -> None:
+    serving = world.serving()
+    tavily.delay_s = 5
+    slow_search = serving.ask(BASALT, options={"deadline_ms": 400})
+    tavily.delay_s, openai_server.delay_s = 0, 5
+    slow_chat = serving.ask(INTERNAL["zh"][0], options={"deadline_ms": 400})
+
+    assert slow_search["stopped_by"] == slow_chat["stopped_by"] == "deadline"
+    assert "八十七米" in slow_chat["answer"]
