@@ -122,7 +122,8 @@ def _alike(sides: _Sides, pooled: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]
     told = pooled * sides.told.unsqueeze(2)
     passage = unit(told.sum(1), dim=-1)
     windows = unit(_window_means(told.transpose(1, 2)), dim=1)
-    best = torch.matmul(question.unsqueeze(1), windows).squeeze(1).amax(1)
+    # Windows of padding alone are 0: without the clamp they would outdo a negative best.
+    best = torch.matmul(question.unsqueeze(1), windows).squeeze(1).amax(1).clamp(min=0)
     return question, ((question * passage).sum(1), best)
 
 
