@@ -1,6 +1,7 @@
 """A small knowledge base of our own words, and the service over it with the parts that ship."""
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -90,3 +91,11 @@ def serve() -> Iterator[Callable[..., Serving]]:
             return stack.enter_context(Serving(app_of(parts, settings)))
 
         yield start
+
+
+@pytest.fixture
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of whoever runs the tests."""
+    for name in list(os.environ):
+        if name.startswith("SELFCRAG_") or name in {"OPENAI_API_KEY", "TAVILY_API_KEY"}:
+            monkeypatch.delenv(name)

@@ -1,0 +1,173 @@
+"""Settings from the environment: what chooses a provider, and what a mistake is told."""
+
+from pathlib import Path
+
+import pytest
+
+from app.errors import StartFailed
+from app.services import load_settings, open_services
+from app.settings import Settings
+
+SECRET = "sk-very-secret-4711"
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clean_environment: None) -> Path:
+    """No settings but those of the test, and an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_nothing_set_needs_nothing() -> None:
+    settings = load_settings()
+
+    assert (settings.host, settings.port) == ("127.0.0.1", 8000)
+    assert settings.data_dir == Path(".selfcrag")
+    assert (settings.generator, settings.search, settings.worker_url) == (
+        *("extractive", "wikipedia"),
+        "",
+    )
+
+
+async def test_keys_alone_switch_nothing(monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("TAVILY_API_KEY", SECRET)
+    settings = load_settings()
+
+    assert (settings.generator, settings.search) == ("extractive", "wikipedia")
+    async with open_services(settings.model_copy(update={"data_dir": data_dir})) as services:
+        assert services.chat is None
+        assert services.chat_name == "extractive"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("SELFCRAG_GENERATOR", "openai", "OPENAI_API_KEY"),
+        ("SELFCRAG_SEARCH", "tavily", "TAVILY_API_KEY"),
+        ("SELFCRAG_SEARCH", "searxng", "SELFCRAG_SEARXNG_URL"),
+        ("SELFCRAG_SEARCH", "fixture", "SELFCRAG_SEARCH_FIXTURE"),
+    ],
+)
+def test_a_provider_without_what_it_needs_is_one_clear_line(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(StartFailed) as failed:
+        load_settings()
+
+    assert wanted in str(failed.value)
+    assert value in str(failed.value)
+    assert "\n" not in str(failed.value)
+
+
+@pytest.mark.parametrize("prefix", ["", "SELFCRAG_"])
+def test_a_provider_is_chosen_with_its_key(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    monkeypatch.setenv("SELFCRAG_GENERATOR", "openai")
+    monkeypatch.setenv("SELFCRAG_SEARCH", "tavily")
+    monkeypatch.setenv(f"{prefix}OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv(f"{prefix}TAVILY_API_KEY", SECRET)
+    settings = load_settings()
+
+    assert settings.openai_api_key.get_secret_value() == SECRET
+    assert settings.tavily_api_key.get_secret_value() == SECRET
+    assert SECRET not in repr(settings)
+
+
+def test_our_own_key_comes_before_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "general")
+    monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", "own")
+    assert load_settings().openai_api_key.get_secret_value() == "own"
+
+
+def test_an_empty_key_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_GENERATOR", "openai")
+    monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", "")
+    with pytest.raises(StartFailed, match="OPENAI_API_KEY"):
+        load_settings()
+
+
+def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_PORT", "")
+    monkeypatch.setenv("SELFCRAG_SEARCH_FIXTURE", "")
+    assert load_settings() == Settings(_env_file=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SELFCRAG_PORT", "eighty"),
+        ("SELFCRAG_PORT", "70000"),
+        ("SELFCRAG_LOG_LEVEL", "loudest"),
+        ("SELFCRAG_GENERATOR", "gpt9000"),
+        ("SELFCRAG_SEARCH", "altavista"),
+        ("SELFCRAG_THRESHOLDS", "guessed"),
+        ("SELFCRAG_WORKER_TIMEOUT_S", "-1"),
+        ("SELFCRAG_OPENAI_TEMPERATURE", "hot"),
+        ("SELFCRAG_MAX_BODY_BYTES", "5"),
+        ("SELFCRAG_MAX_RUNS", "0"),
+        ("SELFCRAG_FETCH_MAX_BYTES", "x1"),
+    ],
+)
+def test_a_bad_value_is_named_without_being_printed(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv(name, value)
+    with pytest.raises(StartFailed) as failed:
+        load_settings()
+
+    assert str(failed.value).startswith(f"{name}: ")
+    assert "\n" not in str(failed.value)
+    assert SECRET not in str(failed.value)
+    if not value.isdecimal():
+        assert value not in str(failed.value)
+
+
+def test_every_bad_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_PORT", "x")
+    monkeypatch.setenv("SELFCRAG_MAX_RUNS", "y")
+    with pytest.raises(StartFailed, match=r"SELFCRAG_PORT: .*; SELFCRAG_MAX_RUNS: "):
+        load_settings()
+
+
+def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_PREFERRED_DOMAINS", "example.org, example.net,,")
+    assert load_settings().preferred_domains == ("example.org", "example.net")
+
+
+def test_the_env_file_is_read_and_the_environment_comes_first(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELFCRAG_PORT=8123\nSELFCRAG_MAX_RUNS=7\nOPENAI_API_KEY=from-file\nOTHERS=9\n"
+    (bare / ".env").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("SELFCRAG_PORT", "8124")
+    settings = load_settings()
+
+    assert (settings.port, settings.max_runs) == (8124, 7)
+    assert settings.openai_api_key.get_secret_value() == "from-file"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("SELFCRAG_EVALUATOR_WEIGHTS", "/nowhere", "SELFCRAG_EVALUATOR_WEIGHTS"),
+        ("SELFCRAG_EVALUATOR_PORT", "abc", "SELFCRAG_EVALUATOR_PORT"),
+        ("SELFCRAG_EVALUATOR_BACKEND", "abacus", "SELFCRAG_EVALUATOR_BACKEND"),
+        ("SELFCRAG_WORKER_URL", "http://127.0.0.1:9", "127.0.0.1:9"),
+        ("SELFCRAG_WORKER_URL", "no-address", "no-address"),
+        ("SELFCRAG_SEARCH_FIXTURE", "/nowhere.json", "/nowhere.json"),
+    ],
+)
+async def test_parts_that_cannot_start_are_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, data_dir: Path, name: str, value: str, told: str
+) -> None:
+    monkeypatch.setenv("SELFCRAG_SEARCH", "fixture" if "FIXTURE" in name else "off")
+    monkeypatch.setenv(name, value)
+    settings = load_settings().model_copy(update={"data_dir": data_dir})
+    with pytest.raises(StartFailed) as failed:
+        async with open_services(settings):
+            pass
+
+    assert told in str(failed.value)
+    assert "\n" not in str(failed.value)

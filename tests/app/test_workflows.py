@@ -1,0 +1,83 @@
+"""GET /workflows: what can be asked, drawn and tuned."""
+
+from typing import Any
+
+import pytest
+
+from graphs.state import Context
+from tests.app.serving import Serving
+
+PROMISED = {
+    "retrieve_k": 10,
+    "upper": None,
+    "lower": None,
+    "strip_floor": None,
+    "max_critic": 3,
+    "max_web_searches": 1,
+    "web": "auto",
+    "deadline_ms": 60_000,
+}
+
+
+@pytest.fixture(scope="module")
+def told(service: Serving) -> dict[str, Any]:
+    response = service.client.get("/workflows")
+    assert response.status_code == 200
+    body: dict[str, Any] = response.json()
+    return body
+
+
+def test_the_workflows_are_listed_with_their_fields(told: dict[str, Any]) -> None:
+    assert set(told) == {"workflows", "default"}
+    assert [workflow["name"] for workflow in told["workflows"]] == ["rag", "crag"]
+    assert told["default"] == "crag"
+    for workflow in told["workflows"]:
+        assert set(workflow) == {"name", "description", "mermaid", "context_schema"}
+        assert len(workflow["description"]) > 20
+
+
+def test_every_listed_workflow_can_be_asked(service: Serving, told: dict[str, Any]) -> None:
+    for workflow in told["workflows"]:
+        asked = service.ask("How tall is the red tower of Umbra?", workflow=workflow["name"])
+        assert asked["workflow"] == workflow["name"]
+
+
+def test_the_drawing_shows_the_nodes(told: dict[str, Any]) -> None:
+    rag, crag = (workflow["mermaid"] for workflow in told["workflows"])
+
+    assert "graph TD" in crag
+    for node in ("retrieve", "grade", "refine", "rewrite", "search_web", "select", "generate"):
+        assert node in crag
+        assert (node in rag) == (node in {"retrieve", "generate"})
+
+
+def test_every_tunable_is_described_and_bounded(told: dict[str, Any]) -> None:
+    for workflow in told["workflows"]:
+        schema = workflow["context_schema"]
+        assert schema["additionalProperties"] is False
+        assert set(schema["properties"]) == set(Context.model_fields)
+        for name, field in schema["properties"].items():
+            assert len(field["description"]) > 15, name
+            assert "default" in field, name
+            kinds = field.get("anyOf", [field])
+            numeric = [kind for kind in kinds if kind.get("type") in {"integer", "number"}]
+            assert all({"minimum", "maximum"} <= set(kind) for kind in numeric), name
+            choices = [kind for kind in kinds if kind.get("type") == "string"]
+            assert all(kind["enum"] for kind in choices), name
+
+
+def test_the_promised_options_have_their_defaults(told: dict[str, Any]) -> None:
+    properties = told["workflows"][1]["context_schema"]["properties"]
+    assert {name: properties[name]["default"] for name in PROMISED} == PROMISED
+
+
+def test_every_default_can_be_sent_back(service: Serving, told: dict[str, Any]) -> None:
+    properties = told["workflows"][1]["context_schema"]["properties"]
+    options = {name: field["default"] for name, field in properties.items()}
+    assert service.ask("How tall is the red tower of Umbra?", options=options)["answer"]
+
+
+def test_the_openapi_description_names_the_routes(service: Serving) -> None:
+    paths = service.client.get("/openapi.json").json()["paths"]
+    assert {"/ask", "/workflows", "/health/live", "/health/ready"} <= set(paths)
+    assert "422" in paths["/ask"]["post"]["responses"]

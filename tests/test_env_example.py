@@ -1,0 +1,65 @@
+"""`.env.example` names every setting, with its default and its description."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dotenv import dotenv_values
+from pydantic_core import PydanticUndefined
+
+from app.settings import Settings
+from evaluator.settings import EvaluatorSettings
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / ".env.example"
+GENERAL = {"OPENAI_API_KEY", "TAVILY_API_KEY"}
+ASSIGNMENT = re.compile(r"^#([A-Z_]+)=(.*)$", re.MULTILINE)
+
+
+def fields() -> dict[str, Any]:
+    """Variable -> field, of both packages."""
+    return {f"SELFCRAG_{name}".upper(): field for name, field in Settings.model_fields.items()} | {
+        f"SELFCRAG_EVALUATOR_{name}".upper(): field
+        for name, field in EvaluatorSettings.model_fields.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, str]:
+    found = ASSIGNMENT.findall(EXAMPLE.read_text(encoding="utf-8"))
+    assert len(found) == len(dict(found)), "named once"
+    return dict(found)
+
+
+def test_every_setting_is_named_and_nothing_else(example: dict[str, str]) -> None:
+    assert set(example) == set(fields()) | GENERAL
+
+
+def test_all_is_commented_out() -> None:
+    assert dotenv_values(EXAMPLE) == {}
+
+
+def test_every_setting_is_described(example: dict[str, str]) -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    for name, field in fields().items():
+        described = re.sub(r"\s+", " ", field.description)
+        assert f"# {described}\n#{name}=" in text, name
+
+
+def test_the_values_are_the_defaults(
+    example: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Uncommented as it stands, the file changes nothing."""
+    monkeypatch.chdir(ROOT)
+    for name in example:
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / ".env"
+    lines = [f"{name}={value}" for name, value in example.items()]
+    file.write_text("\n".join(lines), encoding="utf-8")
+
+    assert Settings(_env_file=file) == Settings(_env_file=None)
+    read = EvaluatorSettings(_env_file=file)
+    read.weights = read.weights.absolute()
+    assert read == EvaluatorSettings(_env_file=None)
+    assert all(field.default is not PydanticUndefined for field in fields().values())
