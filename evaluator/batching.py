@@ -40,6 +40,7 @@ class Batcher:
         self._max_queued_pairs = max_queued_pairs
         self._permits_taken = 0
         self._waiting: list[_Waiting] = []
+        self._open_jobs: set[_Job] = set()
         self._arrived = asyncio.Event()
 
     @property
@@ -53,7 +54,10 @@ class Batcher:
         self._permits_taken += len(pairs)
         try:
             job = await self._enqueue(task, pairs)
-            await job.done
+            try:
+                await job.done
+            finally:
+                self._open_jobs.discard(job)
         finally:
             self._permits_taken -= len(pairs)
         return _response(job, self.scorer.name)
@@ -69,6 +73,7 @@ class Batcher:
             self._waiting.append(_Waiting(job, index, row))
             job.missing += 1
             job.tokens += len(row.ids)
+        self._open_jobs.add(job)
         if job.missing:
             self._arrived.set()
         else:
@@ -77,12 +82,17 @@ class Batcher:
 
     async def run(self) -> None:
         """Work the queue until cancelled; each round takes all that waits."""
-        while True:
-            await self._arrived.wait()
-            self._arrived.clear()
-            rows, self._waiting = self._waiting, []
-            for batch in _batches(rows, self._batch_tokens):
-                await self._compute([entry for entry in batch if not entry.job.done.done()])
+        try:
+            while True:
+                await self._arrived.wait()
+                self._arrived.clear()
+                rows, self._waiting = self._waiting, []
+                for batch in _batches(rows, self._batch_tokens):
+                    await self._compute([entry for entry in batch if not entry.job.done.done()])
+        finally:
+            for job in self._open_jobs:  # nobody will compute these any more
+                if not job.done.done():
+                    job.done.set_exception(Overloaded(retry_after_s=1))
 
     async def _compute(self, batch: Sequence[_Waiting]) -> None:
         if not batch:

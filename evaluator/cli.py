@@ -42,10 +42,12 @@ def serve(
     """Serve POST /score in the foreground."""
     settings = EvaluatorSettings()
     scorer = load_scorer(settings)  # fails here, in one line, rather than inside the server
+    host, port = host or settings.host, port or settings.port
+    typer.echo(f"{scorer.name} ({', '.join(scorer.tasks)}) on http://{host}:{port}")
     uvicorn.run(
         create_app(settings, scorer),
-        host=host or settings.host,
-        port=port or settings.port,
+        host=host,
+        port=port,
         timeout_graceful_shutdown=10,
         log_level="warning",
     )

@@ -8,7 +8,7 @@ coverage measures: a small T5 trained for half an hour learns what these miss.
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from safetensors import SafetensorError
@@ -199,7 +199,8 @@ class EvaluatorModel(nn.Module):
         embedded = self.t5.shared(ids)
         tokens, pair, question = self.interaction(ids, embedded)
         encoded = self.t5.encoder(
-            inputs_embeds=embedded + self.matched(tokens), attention_mask=mask
+            inputs_embeds=(embedded + self.matched(tokens)).to(self._precision()),
+            attention_mask=mask,
         ).last_hidden_state
         read = self._read(encoded, mask, pair, question)
         logits: Tensor = self.head(read)
@@ -214,13 +215,24 @@ class EvaluatorModel(nn.Module):
     def _read(self, encoded: Tensor, mask: Tensor, pair: Tensor, question: Tensor) -> Tensor:
         """The decoder's one step: it opens with coverage and question, not with a fixed token."""
         loud = question * self.config.d_model**0.5
+        opening = self.opening(pair) + self.asking(loud)
         decoded: Tensor = self.t5.decoder(
-            inputs_embeds=(self.opening(pair) + self.asking(loud)).unsqueeze(1),
+            inputs_embeds=opening.unsqueeze(1).to(self._precision()),
             encoder_hidden_states=encoded,
             encoder_attention_mask=mask,
             use_cache=False,
         ).last_hidden_state
-        return decoded[:, 0]
+        return decoded[:, 0].float()
+
+    def lowered(self, precision: torch.dtype) -> Self:
+        """The model with its T5 in `precision`; embeddings and matching stay in float32."""
+        t5: nn.Module = self.t5
+        t5.to(precision)
+        self.t5.shared.float()
+        return self
+
+    def _precision(self) -> torch.dtype:
+        return next(self.t5.encoder.block.parameters()).dtype
 
     @staticmethod
     def placed(margin: Tensor) -> Tensor:

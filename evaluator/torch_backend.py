@@ -29,8 +29,8 @@ class TorchScorer:
         self.name = f"{config.get('architecture')}@{weights_digest(folder)[7:15]}"
         length = settings.max_length or int(config["max_length"])
         self._rows = PairTokenizer.from_folder(folder, length)
-        self._device, self._precision = _place(settings)
-        self._model = models.load(folder, config).to(self._device, self._precision)
+        self._device, precision = _place(settings)
+        self._model = models.load(folder, config).lowered(precision).to(self._device)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         return self._rows.encode(task, pairs)

@@ -216,3 +216,16 @@ async def test_a_failing_batch_is_told_to_its_waiters_and_the_worker_lives_on() 
         assert "thirteenth" not in broken.text
         body["pairs"] = [["a", "fine"]]
         assert (await http.post("/score", json=body)).status_code == 200
+
+
+async def test_stopping_tells_those_who_still_wait() -> None:
+    gate = Gate()
+    app = create_app(EvaluatorSettings(), gate)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http:
+        async with app.router.lifespan_context(app):
+            body = {"task": "relevance", "pairs": [["a", "b"]]}
+            waiting = asyncio.create_task(http.post("/score", json=body))
+            await asyncio.sleep(0.1)
+        gate.open.set()
+        assert (await waiting).status_code == 429

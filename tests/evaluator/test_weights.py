@@ -56,3 +56,12 @@ def test_something_else_entirely_is_below_lower(
     (found,) = shipped.forward("relevance", [row])
     assert isinstance(found, RowScore)
     assert found.score < load_thresholds(WEIGHTS).lower
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_bf16_stays_close(shipped: Scorer, device: str) -> None:
+    settings = EvaluatorSettings(backend="torch", device=device, precision="bf16")
+    rows = [row for row in shipped.encode("relevance", PAIRS) if isinstance(row, Row)]
+    both = [scorer.forward("relevance", rows) for scorer in (shipped, load_scorer(settings))]
+    left, right = ([r.score for r in found if isinstance(r, RowScore)] for found in both)
+    assert np.allclose(left, right, atol=0.05)
