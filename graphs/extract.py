@@ -48,7 +48,9 @@ def best_supported(
     graded: bool,
     keep_best: bool,
 ) -> list[Sentence]:
-    """At most three sentences in the order of the knowledge; none where none is supported.
+    """At most three sentences, the best strip's first; none where none is supported.
+
+    Sentences of one strip keep their order.
 
     A sentence's support is the mean of its own score and its strip's: alone it may lack its
     subject, and a good strip may hold sentences beside the point. Where strips were not graded
@@ -66,7 +68,9 @@ def best_supported(
     chosen = [item for item in best_first if item.score >= bar][:MOST_SENTENCES]
     if not chosen and keep_best:
         chosen = best_first[:1]
-    return [item for item in dict.fromkeys(judged) if item in chosen]
+    lead = list(dict.fromkeys(item.n for item in chosen))
+    in_order = [item for item in dict.fromkeys(judged) if item in chosen]
+    return sorted(in_order, key=lambda item: lead.index(item.n))
 
 
 def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:

@@ -88,7 +88,7 @@ def test_a_sentence_of_two_strips_is_quoted_once() -> None:
     st.floats(-1, 1),
     st.booleans(),
 )
-def test_chosen_sentences_are_few_supported_and_in_order(
+def test_chosen_sentences_are_few_and_supported_the_best_strips_first(
     given_: list[tuple[int, float, float | None]], floor: float, graded: bool
 ) -> None:
     candidates = [Sentence(n, f"s{i}", score) for i, (n, score, _) in enumerate(given_)]
@@ -97,7 +97,11 @@ def test_chosen_sentences_are_few_supported_and_in_order(
 
     assert len(chosen) <= MOST_SENTENCES
     assert all(item.score >= floor for item in chosen)
-    assert [int(item.text[1:]) for item in chosen] == sorted(int(item.text[1:]) for item in chosen)
+    best = {n: max(item.score for item in chosen if item.n == n) for n in {i.n for i in chosen}}
+    assert [best[item.n] for item in chosen] == sorted((best[i.n] for i in chosen), reverse=True)
+    for n in best:
+        places = [int(item.text[1:]) for item in chosen if item.n == n]
+        assert places == sorted(places)
 
 
 def test_unscored_openings_come_from_the_best_strips_in_order() -> None:
