@@ -90,24 +90,29 @@ class Server(uvicorn.Server):
 
 async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serves until a signal ends it. Raises StartFailed before anything is announced."""
-    bound = listen(settings.host, settings.port)
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
-    )
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    async with open_services(settings) as services:
-
-        @asynccontextmanager
-        async def opened(_: Settings) -> AsyncIterator[Services]:
-            yield services
-
-        app = create_app(settings, opened)
-        config = uvicorn.Config(
-            app, log_level=settings.log_level, timeout_graceful_shutdown=STOP_WITHIN_S
+    with listen(settings.host, settings.port) as bound:
+        logging.basicConfig(
+            level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
         )
-        host, port = bound.getsockname()[:2]
-        announce(f"self-crag answers on http://{f'[{host}]' if ':' in host else host}:{port}")
-        await Server(config, app).serve(sockets=[bound])
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        async with open_services(settings) as services:
+            await _serve_on(bound, settings, services, announce)
+
+
+async def _serve_on(
+    bound: socket.socket, settings: Settings, services: Services, announce: Callable[[str], None]
+) -> None:
+    @asynccontextmanager
+    async def opened(_: Settings) -> AsyncIterator[Services]:
+        yield services
+
+    app = create_app(settings, opened)
+    config = uvicorn.Config(
+        app, log_level=settings.log_level, timeout_graceful_shutdown=STOP_WITHIN_S
+    )
+    host, port = bound.getsockname()[:2]
+    announce(f"self-crag answers on http://{f'[{host}]' if ':' in host else host}:{port}")
+    await Server(config, app).serve(sockets=[bound])
 
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:

@@ -1,0 +1,114 @@
+"""Service and worker as processes: started, asked, signalled."""
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.main import create_app
+from app.settings import Settings
+from tests.app.processes import BIN, START_S, Process, environment
+from tests.app.serving import Serving, wait_until
+from tests.app.test_stream import CHINESE, ENGLISH, PER_RUN
+from tests.loopback.server import free_port
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts a command of ours; all are ended with the test."""
+    with ExitStack() as stack:
+
+        def begin(*command: str, **settings: object) -> Process:
+            log = tmp_path / f"{len(list(tmp_path.iterdir()))}.log"
+            words = [str(BIN / command[0]), *command[1:]]
+            process = Process(words, log, tmp_path, environment(**settings))
+            stack.callback(process.end)
+            return process
+
+        yield begin
+
+
+def lasting(answer: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in answer.items() if name not in PER_RUN}
+
+
+def test_one_of_two_services_on_a_port_ends_with_one_line(start: Start, data_dir: Path) -> None:
+    """Started at once, so that neither finds the other answering; the other one serves."""
+    port = free_port()
+    settings = {"data_dir": data_dir, "search": "off", "port": port}
+    both = [start("selfcrag", "serve", **settings) for _ in range(2)]
+    wait_until(lambda: any(process.popen.poll() is not None for process in both), START_S)
+    serving, ended = sorted(both, key=lambda process: process.popen.poll() is not None)
+    serving.wait_for(f"http://127.0.0.1:{port}/health/live")
+
+    assert ended.wait() == 1
+    assert ended.said.count("\n") == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in ended.said
+    asked = httpx.post(f"http://127.0.0.1:{port}/ask", json={"question": ENGLISH}, timeout=20)
+    assert "87 metres" in asked.json()["answer"]
+    assert f"answers on http://127.0.0.1:{port}" in serving.said
+    assert serving.end(signal.SIGTERM) < 5
+    assert "Traceback" not in serving.said
+
+
+def test_a_worker_over_http_gives_the_same_answer(
+    start: Start, service: Serving, data_dir: Path
+) -> None:
+    port = free_port()
+    worker = start("selfcrag-evaluator", "serve", evaluator_port=port)
+    worker.wait_for(f"http://127.0.0.1:{port}/health/ready")
+    settings = Settings(
+        _env_file=None,
+        data_dir=data_dir,
+        search="off",
+        worker_url=f"http://127.0.0.1:{port}",
+        worker_timeout_s=2,
+    )
+    with Serving(create_app(settings)) as apart:
+        for question in (ENGLISH, CHINESE):
+            assert lasting(apart.ask(question)) == lasting(service.ask(question))
+        assert apart.client.get("/health/ready").status_code == 200
+        worker.end(signal.SIGKILL)
+        assert_goes_on_without_the_worker(apart)
+
+
+def assert_goes_on_without_the_worker(apart: Serving) -> None:
+    assert apart.client.get("/health/ready").status_code == 503
+    for question, said in ((ENGLISH, "87 metres"), (CHINESE, "八十七米")):
+        answer = apart.ask(question)
+        assert {entry["component"] for entry in answer["degraded"]} == {"evaluator"}
+        assert "Is the worker running?" in answer["degraded"][0]["reason"]
+        assert answer["action"] is None
+        assert said in answer["answer"], "the best passages are quoted ungraded"
+        assert answer["citations"]
+
+
+def test_a_signal_ends_a_service_with_a_client_waiting(start: Start, data_dir: Path) -> None:
+    port = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        process = start(
+            *("selfcrag", "serve"),
+            **{"data_dir": data_dir, "search": "off", "port": port, "generator": "openai"},
+            openai_api_key="none",
+            openai_base_url=endpoint,
+        ).wait_for(f"http://127.0.0.1:{port}/health/ready")
+        body = {"question": ENGLISH, "stream": True}
+        url = f"http://127.0.0.1:{port}/ask"
+        with httpx.stream("POST", url, json=body, timeout=20) as response:
+            lines = response.iter_lines()
+            assert next(lines) == "event: run"
+            took_s = process.end(signal.SIGTERM)
+            rest = list(lines)
+
+    assert took_s < 8
+    assert "event: error" in rest
+    assert rest[-4] == "event: done"
+    assert "Traceback" not in process.said
