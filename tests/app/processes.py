@@ -31,6 +31,7 @@ class Process:
 
     def __init__(self, command: list[str], log: Path, cwd: Path, env: dict[str, str]) -> None:
         self.log = log
+        self.url = ""
         with log.open("wb") as out:
             self.popen = subprocess.Popen(
                 command, stdout=out, stderr=subprocess.STDOUT, cwd=cwd, env=env,

@@ -10,6 +10,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from app.cli import cli
+from app.errors import StartFailed
+from app.main import listen
 from tests.app.test_stream import CHINESE, ENGLISH
 
 Command = Callable[..., Result]
@@ -123,6 +125,13 @@ def test_a_taken_port_is_one_clear_line(command: Command) -> None:
 
     assert f"127.0.0.1:{port}" in line
     assert "SELFCRAG_PORT" in line
+
+
+def test_a_port_is_taken_while_the_service_still_loads() -> None:
+    with listen("127.0.0.1", 0) as loading:
+        port = loading.getsockname()[1]
+        with pytest.raises(StartFailed, match=f"127.0.0.1:{port}"):
+            listen("127.0.0.1", port)
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])

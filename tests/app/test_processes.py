@@ -12,8 +12,8 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
-from tests.app.processes import BIN, START_S, Process, environment
-from tests.app.serving import Serving, wait_until
+from tests.app.processes import BIN, Process, environment
+from tests.app.serving import Serving
 from tests.app.test_stream import CHINESE, ENGLISH, PER_RUN
 from tests.loopback.server import free_port
 
@@ -37,25 +37,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def lasting(answer: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in answer.items() if name not in PER_RUN}
-
-
-def test_one_of_two_services_on_a_port_ends_with_one_line(start: Start, data_dir: Path) -> None:
-    """Started at once, so that neither finds the other answering; the other one serves."""
-    port = free_port()
-    settings = {"data_dir": data_dir, "search": "off", "port": port}
-    both = [start("selfcrag", "serve", **settings) for _ in range(2)]
-    wait_until(lambda: any(process.popen.poll() is not None for process in both), START_S)
-    serving, ended = sorted(both, key=lambda process: process.popen.poll() is not None)
-    serving.wait_for(f"http://127.0.0.1:{port}/health/live")
-
-    assert ended.wait() == 1
-    assert ended.said.count("\n") == 1
-    assert f"cannot listen on 127.0.0.1:{port}" in ended.said
-    asked = httpx.post(f"http://127.0.0.1:{port}/ask", json={"question": ENGLISH}, timeout=20)
-    assert "87 metres" in asked.json()["answer"]
-    assert f"answers on http://127.0.0.1:{port}" in serving.said
-    assert serving.end(signal.SIGTERM) < 5
-    assert "Traceback" not in serving.said
 
 
 def test_a_worker_over_http_gives_the_same_answer(
@@ -109,6 +90,7 @@ def test_a_signal_ends_a_service_with_a_client_waiting(start: Start, data_dir: P
             rest = list(lines)
 
     assert took_s < 8
+    assert f"answers on http://127.0.0.1:{port}" in process.said
     assert "event: error" in rest
     assert rest[-4] == "event: done"
     assert "Traceback" not in process.said

@@ -1,0 +1,156 @@
+"""LangGraph Studio's server over our graphs, as `make studio` starts it."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from graphs.state import Context
+from tests.app.knowledge import fill
+from tests.app.processes import BIN, Process, environment
+from tests.loopback.server import free_port
+
+ROOT = Path(__file__).parents[1]
+CONFIG = ROOT / "langgraph.json"
+ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔有多高？"
+QUIET = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    home = tmp_path_factory.mktemp("studio")
+    fill(tmp_path_factory.mktemp("pages"), home / "state")
+    port = free_port()
+    # The server keeps its state where it is started, and finds the graphs from there.
+    shutil.copy(CONFIG, home)
+    (home / "app").symlink_to(ROOT / "app")
+    process = Process(
+        [str(BIN / "langgraph"), "dev", "--port", str(port), "--no-browser", "--no-reload"],
+        home / "log",
+        home,
+        environment(data_dir=home / "state", search="off") | QUIET,
+    )
+    process.url = f"http://127.0.0.1:{port}"
+    try:
+        yield process.wait_for(f"{process.url}/ok")
+    finally:
+        process.end()
+
+
+@pytest.fixture(scope="module")
+def client(server: Process) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as client:
+        yield client
+
+
+def run(client: httpx.Client, graph: str, given: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    body = {"assistant_id": graph, "input": given, **fields}
+    response = client.post("/runs/wait", json=body)
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    assert "__error__" not in answer
+    return answer
+
+
+def test_the_configuration_is_valid(tmp_path: Path) -> None:
+    checked = subprocess.run(
+        [str(BIN / "langgraph"), "validate", "--config", str(CONFIG)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        env=environment() | QUIET,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "3 graphs" in checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize(
+    ("graph", "question", "said"),
+    [("rag", ENGLISH, "87 metres"), ("crag", CHINESE, "八十七米")],
+)
+def test_a_graph_answers(client: httpx.Client, graph: str, question: str, said: str) -> None:
+    answer = run(client, graph, {"question": question})
+
+    assert said in answer["answer"]
+    assert answer["citations"][0]["source"].endswith("tower.md")
+    assert answer.get("action") == ("correct" if graph == "crag" else None)
+
+
+def test_tunables_are_the_runs_context(client: httpx.Client) -> None:
+    context = {"retrieve_k": 2, "only_action": "incorrect"}
+    answer = run(client, "crag", {"question": ENGLISH}, context=context)
+
+    assert len(answer["documents"]) == 2
+    assert answer["action"] == "incorrect"
+    assert answer["stopped_by"] == "no_evidence"
+
+
+def test_the_chat_view_answers_with_its_sources(client: httpx.Client) -> None:
+    messages = [{"role": "user", "content": ENGLISH}]
+    answer = run(client, "messages", {"messages": messages})
+    said = answer["messages"][-1]
+
+    assert said["type"] == "ai"
+    assert "87 metres" in said["content"]
+    assert "tower.md" in said["content"]
+
+
+def test_a_thread_is_answered_afresh_each_time(client: httpx.Client) -> None:
+    thread = client.post("/threads", json={}).json()["thread_id"]
+    body = {"assistant_id": "crag", "input": {"question": CHINESE}}
+    first, second = (
+        client.post(f"/threads/{thread}/runs/wait", json=body).json() for _ in range(2)
+    )
+
+    assert first["answer"] == second["answer"]
+    assert first["usage"] == second["usage"], "only what the run itself spent"
+
+
+def test_steps_can_be_watched(client: httpx.Client) -> None:
+    body = {
+        "assistant_id": "crag",
+        "input": {"question": ENGLISH},
+        "stream_mode": ["updates", "custom"],
+    }
+    with client.stream("POST", "/runs/stream", json=body) as response:
+        text = response.read().decode()
+    for node in ("retrieve", "grade", "refine", "generate"):
+        assert f'data: {{"{node}":' in text
+    assert '"token"' in text
+
+
+@pytest.mark.parametrize("graph", ["rag", "crag", "messages"])
+def test_studio_is_told_the_tunables_with_their_ranges(client: httpx.Client, graph: str) -> None:
+    found = client.post("/assistants/search", json={"graph_id": graph}).json()
+    schemas = client.get(f"/assistants/{found[0]['assistant_id']}/schemas").json()
+    properties = schemas["context_schema"]["properties"]
+
+    assert set(properties) == set(Context.model_fields)
+    assert all(field["description"] for field in properties.values())
+    assert (properties["max_critic"]["minimum"], properties["max_critic"]["maximum"]) == (0, 10)
+    assert properties["web"]["enum"] == ["auto", "never", "always"]
+
+
+def test_our_service_is_mounted_beside(client: httpx.Client) -> None:
+    assert [w["name"] for w in client.get("/workflows").json()["workflows"]] == ["rag", "crag"]
+    assert client.get("/health/ready").json() == {"status": "ready"}
+    answer = client.post("/ask", json={"question": CHINESE}).json()
+    assert "八十七米" in answer["answer"]
+    problem = client.post("/ask", json={"question": CHINESE, "options": {"upper": "x"}})
+    assert problem.status_code == 422
+    assert problem.json()["errors"][0]["pointer"] == "#/options/upper"
+
+
+def test_nothing_blocked_the_event_loop(server: Process, client: httpx.Client) -> None:
+    run(client, "crag", {"question": CHINESE})
+
+    assert "BlockingError" not in server.said
+    assert "Blocking call" not in server.said
+    assert "Traceback" not in server.said
