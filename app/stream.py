@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
 from typing import TypeVar
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 HEARTBEAT_S = 15.0
 EVENT_STREAM = "text/event-stream"
+# Unicode's line separators split lines in some clients; halves of a character are no UTF-8.
+_UNSAFE = re.compile("[\u2028\u2029\x85\ud800-\udfff]")
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -33,11 +36,14 @@ def payload(event: Event) -> dict[str, object]:
     return event.model_dump(mode="json", exclude_none=True)
 
 
+def as_json(value: object) -> str:
+    """One line of JSON that can be sent as UTF-8 whatever a chat endpoint has said."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def encoded(number: int, event: Event) -> str:
-    data = json.dumps(payload(event), ensure_ascii=False, separators=(",", ":"))
-    # Line separators of Unicode split lines in some clients.
-    data = data.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\x85", "\\u0085")
-    return f"event: {event.name}\ndata: {data}\nid: {number}\n\n"
+    return f"event: {event.name}\ndata: {as_json(payload(event))}\nid: {number}\n\n"
 
 
 async def sse(run: Run, heartbeat_s: float = HEARTBEAT_S) -> AsyncIterator[str]:

@@ -1,15 +1,12 @@
 """`POST /ask`: a question in, an answer out, as JSON or as the run's events."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 
 from app.errors import InvalidRequest, problem_response, problems
 from app.routes.deps import LiveGraphs, LiveRuns, LiveServices
 from app.runs import Run
 from app.schemas import AnswerEvent, AskRequest, AskResponse, ErrorEvent
-from app.stream import EVENT_STREAM, ClientLeft, EventStream, payload, while_client_stays
+from app.stream import EVENT_STREAM, ClientLeft, EventStream, as_json, payload, while_client_stays
 from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows import DEFAULT_WORKFLOW
@@ -54,8 +51,7 @@ async def whole(run: Run) -> Response:
     """The run's last word as one JSON body: its answer, or the problem that ended it."""
     async for _, event in run.follow():
         if isinstance(event, AnswerEvent):
-            body: dict[str, Any] = payload(event)
-            return JSONResponse(body)
+            return Response(as_json(payload(event)), media_type="application/json")
         if isinstance(event, ErrorEvent):
             return problem_response(event.problem)
     raise RuntimeError("a run ended without an answer or an error")

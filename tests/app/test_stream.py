@@ -222,6 +222,15 @@ def test_line_separators_do_not_split_a_data_line(serve: Callable[..., Serving])
     assert answer["answer"] == "one\u2028two\u2029three\x85four\r\nfive\rsix [1]."
 
 
+def test_half_characters_of_a_chat_endpoint_break_nothing(serve: Callable[..., Serving]) -> None:
+    chat = fakes.FakeChat(chunks=["Tall \ud83d", "\ude00 [1]."])
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    events = serving.stream(ENGLISH)
+
+    assert events[-1].name == "done"
+    assert events[-2].data["answer"] == serving.ask(ENGLISH)["answer"] == "Tall 😀 [1]."
+
+
 def test_an_event_is_one_data_line() -> None:
     block = encoded(3, TokenEvent(round=0, text="a\n\nevent: done\ndata: {}\n\n"))
     assert block.count("\n") == 4
