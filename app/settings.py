@@ -17,11 +17,8 @@ def _split(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
-class Settings(BaseSettings):
-    """Settings of the service, each as `SELFCRAG_<NAME>`; lists are separated by commas.
-
-    A provider is chosen by its setting; a key in the environment alone switches nothing.
-    """
+class StateSettings(BaseSettings):
+    """Where things are kept: all that reading documents needs."""
 
     model_config = SettingsConfigDict(
         env_prefix="SELFCRAG_",
@@ -31,11 +28,19 @@ class Settings(BaseSettings):
         env_ignore_empty=True,
     )
 
-    host: str = Field(default="127.0.0.1", description="Address the service listens on.")
-    port: int = Field(default=8000, ge=1, le=65535, description="Port the service listens on.")
     data_dir: Path = Field(
         default=Path(".selfcrag"), description="Folder of the index and other state."
     )
+
+
+class Settings(StateSettings):
+    """Settings of the service, each as `SELFCRAG_<NAME>`; lists are separated by commas.
+
+    A provider is chosen by its setting; a key in the environment alone switches nothing.
+    """
+
+    host: str = Field(default="127.0.0.1", description="Address the service listens on.")
+    port: int = Field(default=8000, ge=1, le=65535, description="Port the service listens on.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least severe message to log."
     )

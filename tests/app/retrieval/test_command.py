@@ -62,11 +62,9 @@ def test_the_data_folder_comes_from_the_settings(monkeypatch: pytest.MonkeyPatch
     assert Path("elsewhere/index").is_dir()
 
 
-def test_wrong_settings_are_told_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_documents_needs_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_SEARCH", "searxng")
-    result = CliRunner().invoke(app, ["docs"])
-    assert result.exit_code == 1
-    assert "needs SELFCRAG_SEARXNG_URL" in " ".join(result.output.split())
+    assert CliRunner().invoke(app, ["docs"]).exit_code == 0
 
 
 def test_a_busy_knowledge_base_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
