@@ -22,6 +22,7 @@ from app.schemas import FieldError, Problem
 log = logging.getLogger(__name__)
 
 MOST_FIELD_ERRORS = 20
+RETRY_AFTER_S = "2"
 
 
 class ServiceError(Exception):
@@ -39,14 +40,16 @@ class InvalidRequest(ServiceError):
 
 
 class TooManyRuns(ServiceError):
-    retry_after_s = 2
+    """As many runs as allowed are under way."""
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """As `application/problem+json`; one that passes tells when to try again."""
+    passes = {"Retry-After": RETRY_AFTER_S} if problem.status in (429, 503) else {}
     return JSONResponse(
         problem.model_dump(exclude_none=True),
         status_code=problem.status,
-        headers=dict(headers or {}),
+        headers={**passes, **(headers or {})},
         media_type="application/problem+json",
     )
 
@@ -90,12 +93,13 @@ async def _invalid_request(_: Request, error: Exception) -> JSONResponse:
 
 async def _too_many_runs(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, TooManyRuns)
-    problem = Problem(title="Too many runs", status=503, detail=str(error))
-    return problem_response(problem, {"Retry-After": str(error.retry_after_s)})
+    return problem_response(Problem(title="Too many runs", status=503, detail=str(error)))
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.BAD_REQUEST:  # only a body that cannot be parsed is one
+        return _unprocessable([FieldError(pointer="#", detail="cannot be read as JSON in UTF-8")])
     title = HTTPStatus(error.status_code).phrase
     problem = Problem(title=title, status=error.status_code, detail=str(error.detail))
     return problem_response(problem, error.headers)
@@ -115,6 +119,8 @@ def _unprocessable(errors: Sequence[FieldError]) -> JSONResponse:
 
 def message_of(item: Mapping[str, Any]) -> str:
     """What pydantic found wrong, without the name of its exception and without the value."""
+    if isinstance(item.get("input"), bytes):
+        return "is not JSON by its Content-Type; send application/json"
     return str(item["msg"]).removeprefix("Value error, ")
 
 

@@ -51,7 +51,8 @@ def create_app(settings: Settings | None = None, source: Source = open_services)
 def listen(host: str, port: int) -> socket.socket:
     """The bound socket. Raises StartFailed when the address is taken or not ours."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family)
+    # The protocol is named: asyncio switches Nagle's delay off only for sockets that say TCP.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))

@@ -57,9 +57,11 @@ class Run:
         self._tell(RunEvent(run_id=self.id, thread_id=self.thread_id, workflow=self.workflow))
         try:
             try:
-                async with asyncio.timeout(self._context.deadline_ms / 1000):
+                async with asyncio.timeout(self._context.deadline_ms / 1000) as deadline:
                     await self._through_graph()
             except TimeoutError:
+                if not deadline.expired():
+                    raise
                 self._stop_at_deadline()
             self._tell(AnswerEvent(response=self._response()))
         except Exception as error:

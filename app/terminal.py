@@ -52,7 +52,7 @@ class Telling:
             )
         documents = detail.get("documents", ())
         for document in documents[:MOST_SHOWN]:
-            yield _line(f"{document['score']:+.2f}  {document['title']}  [{document['source']}]")
+            yield _line(f"{document['score']:+.2f}  [{document['source']}]  {document['title']}")
         if len(documents) > MOST_SHOWN:
             yield _line(f"… and {len(documents) - MOST_SHOWN} more", "dim")
         yield from _strips(detail.get("strips", ()))
@@ -69,6 +69,10 @@ class Telling:
         for citation in response.citations:
             self._console.print(
                 _line(f"[{citation.n}] {citation.title}  {citation.source}", "green")
+            )
+        for entry in response.degraded:
+            self._console.print(
+                Text(f"degraded: {entry.component}: {entry.reason}", style="yellow")
             )
         told = f"{response.workflow} · {response.action or 'no action'} · {response.stopped_by}"
         self._console.print(Text(f"{told} · generator {response.models.generator}", style="dim"))

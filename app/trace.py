@@ -42,6 +42,8 @@ def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("action", "rewritten_query", "answer", "stopped_by", "generator"):
         if key in changed:
             told[key] = changed[key]
+    if changed.get("kept_below_floor"):
+        told["kept_below_floor"] = True
     if "documents" in changed:
         told["documents"] = _dump(map(document, changed["documents"]))
     if "web_pages" in changed:
@@ -86,7 +88,9 @@ def response(
         candidates=[],
         critique=[],
         stopped_by=state["stopped_by"],
-        degraded=[schemas.Degraded(**asdict(entry)) for entry in state.get("degraded", ())],
+        degraded=[
+            schemas.Degraded(**asdict(entry)) for entry in dict.fromkeys(state.get("degraded", ()))
+        ],
         models=schemas.Models(
             generator=state.get("generator", services.chat_name),
             evaluator=services.evaluator.name,

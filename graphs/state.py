@@ -121,6 +121,7 @@ class Answer(TypedDict, total=False):
     rewritten_query: str | None
     web_pages: Sequence[WebPage]
     internal_strips: Sequence[Strip]
+    kept_below_floor: bool
     web_strips: Sequence[Strip]
     generator: str
     stopped_by: StoppedBy
@@ -141,6 +142,7 @@ def begun(state: State, degraded: list[Degraded]) -> Answer:
         "rewritten_query": None,
         "web_pages": [],
         "internal_strips": [],
+        "kept_below_floor": False,
         "web_strips": [],
         # Past their reducers, which would add this run to the earlier one.
         "degraded": cast("list[Degraded]", Overwrite(degraded)),

@@ -16,6 +16,12 @@ router = APIRouter()
 CLIENT_CLOSED_REQUEST = 499
 
 
+def accepts_events(accept: str) -> bool:
+    """Whether the header asks for an event stream; `q=0` refuses it."""
+    kinds = (kind.replace(" ", "").partition(";") for kind in accept.lower().split(","))
+    return any(name == EVENT_STREAM and weight not in ("q=0", "q=0.0") for name, _, weight in kinds)
+
+
 def check_thresholds(context: Context, services: Services) -> None:
     """A lower above the upper would leave no band; one left out is the evaluator's own."""
     bounds = context.thresholds(services.evaluator.thresholds)
@@ -36,7 +42,7 @@ async def ask(
         raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(graphs)}")
     check_thresholds(body.options, services)
     run = runs.start(workflow, Question(question=body.question), body.options, body.thread_id)
-    if body.stream or EVENT_STREAM in request.headers.get("accept", ""):
+    if body.stream or accepts_events(request.headers.get("accept", "")):
         return EventStream(run, runs, body.detach)
     try:
         return await while_client_stays(request, whole(run))

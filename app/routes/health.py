@@ -24,5 +24,5 @@ async def ready(services: LiveServices) -> Response:
     ]
     if waiting:
         problem = Problem(title="Not ready", status=503, detail=f"Not ready: {', '.join(waiting)}.")
-        return problem_response(problem, {"Retry-After": "2"})
+        return problem_response(problem)
     return JSONResponse(Health(status="ready").model_dump())

@@ -120,11 +120,14 @@ async def _extracted(
     question, changed = state["question"], Answer()
     candidates = candidate_sentences(knowledge)
     pairs = [(question, item.text) for item in candidates]
-    floor = tunables(runtime).thresholds(services.evaluator.thresholds).strip_floor
+    bounds = tunables(runtime).thresholds(services.evaluator.thresholds)
+    # Scored like a passage that makes the action Incorrect, a sentence supports nothing.
+    floor = max(bounds.strip_floor, bounds.lower)
     try:
         scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
     except EvaluatorFailed as error:
-        chosen = first_sentences(candidates)
+        # Graded strips may be quoted; of ungraded ones nobody knows whether they answer anything.
+        chosen = first_sentences(candidates) if state.get("action") else []
         changed["degraded"] = [Degraded(error.component, str(error))]
     else:
         action = state.get("action")

@@ -33,9 +33,12 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
             "internal_strips": select(whole, floor, context.top_strips, keep_best=keep_best),
             "degraded": [Degraded(error.component, str(error))],
         }
-    return {
-        "internal_strips": select(
-            with_scores(strips, scores), floor, context.top_strips, keep_best=keep_best
-        ),
+    selected = select(with_scores(strips, scores), floor, context.top_strips, keep_best=keep_best)
+    changed: Answer = {
+        "internal_strips": selected,
+        "kept_below_floor": any(strip.kept and strip.score < floor for strip in selected),
         "usage": Usage(scored_pairs=len(pairs)),
     }
+    if unscored := len(strips) - len(selected):
+        changed["degraded"] = [Degraded("evaluator", f"{unscored} strips could not be graded.")]
+    return changed

@@ -12,9 +12,8 @@ LONGEST_QUERY = 300
 
 
 def query_of(state: State) -> str:
-    """The keywords, joined by blanks as search engines take them; else the question."""
-    rewritten = state.get("rewritten_query")
-    query = rewritten.replace(",", " ") if rewritten else state["question"]
+    """The keywords with their commas, which each engine reads in its way; else the question."""
+    query = state.get("rewritten_query") or state["question"]
     return " ".join(query.split())[:LONGEST_QUERY]
 
 

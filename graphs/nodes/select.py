@@ -37,7 +37,9 @@ async def select(state: State, runtime: Runtime[Context], *, services: Services)
     except EvaluatorFailed as error:
         return {"web_strips": strips, "degraded": [Degraded(error.component, str(error))]}
     floor = context.thresholds(services.evaluator.thresholds).strip_floor
-    return {
-        "web_strips": select_strips(with_scores(strips, scores), floor, context.top_strips),
-        "usage": Usage(scored_pairs=len(pairs)),
-    }
+    selected = select_strips(with_scores(strips, scores), floor, context.top_strips)
+    changed: Answer = {"web_strips": selected, "usage": Usage(scored_pairs=len(pairs))}
+    if unscored := len(strips) - len(selected):
+        told = f"{unscored} web paragraphs could not be graded."
+        changed["degraded"] = [Degraded("evaluator", told)]
+    return changed

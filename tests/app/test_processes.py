@@ -62,13 +62,13 @@ def test_a_worker_over_http_gives_the_same_answer(
 
 def assert_goes_on_without_the_worker(apart: Serving) -> None:
     assert apart.client.get("/health/ready").status_code == 503
-    for question, said in ((ENGLISH, "87 metres"), (CHINESE, "八十七米")):
+    for question in (ENGLISH, CHINESE):
         answer = apart.ask(question)
         assert {entry["component"] for entry in answer["degraded"]} == {"evaluator"}
         assert "Is the worker running?" in answer["degraded"][0]["reason"]
         assert answer["action"] is None
-        assert said in answer["answer"], "the best passages are quoted ungraded"
-        assert answer["citations"]
+        assert answer["stopped_by"] == "no_evidence", "what nobody judged is not quoted"
+        assert answer["citations"] == []
 
 
 def test_a_signal_ends_a_service_with_a_client_waiting(start: Start, data_dir: Path) -> None:

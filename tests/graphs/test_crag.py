@@ -80,7 +80,7 @@ async def test_everything_is_graded_against_the_original_question(world: World) 
 
     assert {asked for call in parts.evaluator.calls for asked, _ in call} == {world.question}
     assert (world.question, world.web) in [pair for call in parts.evaluator.calls for pair in call]
-    assert parts.web.queries == ["other words"]
+    assert parts.web.queries == ["other, words"]
     assert trace.output["rewritten_query"] == "other, words"
     assert world.question in parts.chat.prompt()
 

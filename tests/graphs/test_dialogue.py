@@ -63,7 +63,7 @@ def test_at_most_three_keywords_are_read_from_a_reply(reply: str, query: str) ->
 
 
 def test_the_query_is_plain_and_bounded() -> None:
-    assert query_of({"question": "why?", "rewritten_query": "a, b"}) == "a b"
+    assert query_of({"question": "why?", "rewritten_query": "a, b"}) == "a, b"
     assert query_of({"question": "why\n so?", "rewritten_query": None}) == "why so?"
     assert len(query_of({"question": "word " * 1000})) <= LONGEST_QUERY
 

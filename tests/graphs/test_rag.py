@@ -39,12 +39,12 @@ async def test_a_retrievers_high_score_does_not_make_a_sentence_supported() -> N
 
 
 @both_languages
-async def test_without_the_evaluator_the_openings_are_quoted(world: World) -> None:
+async def test_without_the_evaluator_nothing_is_quoted(world: World) -> None:
     parts = world.parts(world.full, evaluator=FakeEvaluator(fails_from_call=1))
     trace = await traced(parts.services, world.question, "rag")
 
     assert trace.failed == ["evaluator"]
-    assert trace.output["citations"]
+    assert (trace.output["stopped_by"], trace.output["citations"]) == ("no_evidence", [])
 
 
 async def test_without_the_index_it_admits_not_knowing() -> None:
