@@ -69,7 +69,9 @@ def response(
     timings_ms: dict[str, float],
 ) -> schemas.AskResponse:
     """The body of `POST /ask`; what the workflow does not have is null or empty."""
+    bounds = context.thresholds(services.evaluator.thresholds)
     strips = [*state.get("internal_strips", ()), *state.get("web_strips", ())]
+    degraded = dict.fromkeys(state.get("degraded", ()))  # what failed twice is told once
     return schemas.AskResponse(
         run_id=run_id,
         thread_id=thread_id,
@@ -80,7 +82,7 @@ def response(
         ],
         retrieval=None,
         action=state.get("action"),
-        thresholds=schemas.Thresholds(**asdict(context.thresholds(services.evaluator.thresholds))),
+        thresholds=schemas.Thresholds(**asdict(bounds)),
         documents=[document(passage) for passage in state.get("documents", ())],
         rewritten_query=state.get("rewritten_query"),
         web_results=[web_result(page) for page in state.get("web_pages", ())],
@@ -88,9 +90,7 @@ def response(
         candidates=[],
         critique=[],
         stopped_by=state["stopped_by"],
-        degraded=[
-            schemas.Degraded(**asdict(entry)) for entry in dict.fromkeys(state.get("degraded", ()))
-        ],
+        degraded=[schemas.Degraded(**asdict(entry)) for entry in degraded],
         models=schemas.Models(
             generator=state.get("generator", services.chat_name),
             evaluator=services.evaluator.name,

@@ -1,6 +1,5 @@
 """Rewrite the question into keywords for the web search (CRAG 4.5, appendix A)."""
 
-import asyncio
 import re
 
 from langchain_core.messages import AIMessage
@@ -47,6 +46,5 @@ async def rewrite(state: State, runtime: Runtime[Context], *, services: Services
             changed["usage"] = usage_of(reply) if isinstance(reply, AIMessage) else Usage(1)
             query = as_query(str(reply.text))
     if not query:
-        extract = services.keyword_extractor.keywords
-        query = ", ".join(await asyncio.to_thread(extract, question, MOST_KEYWORDS))
+        query = ", ".join(services.keyword_extractor.keywords(question, MOST_KEYWORDS))
     return {**changed, "rewritten_query": query or None}
