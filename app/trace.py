@@ -91,13 +91,17 @@ def response(
         critique=[],
         stopped_by=state["stopped_by"],
         degraded=[schemas.Degraded(**asdict(entry)) for entry in degraded],
-        models=schemas.Models(
-            generator=state.get("generator", services.chat_name),
-            evaluator=services.evaluator.name,
-            embedder=services.embedder_name,
-        ),
+        models=_models(state, services),
         timings_ms=timings_ms,
         usage=schemas.Usage(**asdict(state.get("usage", Usage()))),
+    )
+
+
+def _models(state: Answer, services: Services) -> schemas.Models:
+    return schemas.Models(
+        generator=state.get("generator", services.chat_name),
+        evaluator=services.evaluator.name,
+        embedder=services.embedder_name,
     )
 
 
