@@ -8,6 +8,11 @@ from graphs.text import StripMode, sentence_spans, split_strips, token_count
 from graphs.types import Passage, Strip, WebPage
 
 
+def as_judged(text: Passage | Strip, with_title: bool) -> str:
+    """`title // text`, the paper's input for all sets but PopQA, which has no titles."""
+    return f"{text.title} // {text.text}" if with_title and text.title else text.text
+
+
 def strips_of(passages: Sequence[Passage], mode: StripMode) -> list[Strip]:
     """The strips of all passages, unscored, in document order."""
     return [

@@ -75,7 +75,7 @@ class Context(BaseModel):
         60_000, ge=100, le=600_000, description="The run ends by then with what it has, in ms."
     )
     grade_titles: bool = Field(
-        True, description="Grade `title // passage`; switched off, the passage alone, as on PopQA."
+        True, description="Grade `title // text`; switched off, the text alone, as on PopQA."
     )
     refinement: bool = Field(
         True, description="Cut passages into strips and drop the irrelevant ones (table 3)."

@@ -7,14 +7,10 @@ from langgraph.runtime import Runtime
 
 from graphs.decide import choose_action
 from graphs.errors import EvaluatorFailed
+from graphs.knowledge import as_judged
 from graphs.ports import Services
 from graphs.state import Answer, Context, State, tunables
 from graphs.types import Degraded, Passage, Usage
-
-
-def as_judged(passage: Passage, with_title: bool) -> str:
-    """`title // passage`, the paper's input for all sets but PopQA, which has no titles."""
-    return f"{passage.title} // {passage.text}" if with_title and passage.title else passage.text
 
 
 def graded(passages: Sequence[Passage], scores: Sequence[float | None]) -> list[Passage]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
-from graphs.knowledge import select, strips_of, with_scores
+from graphs.knowledge import as_judged, select, strips_of, with_scores
 from graphs.ports import Services
 from graphs.state import Answer, Context, State, tunables
 from graphs.types import Degraded, Usage
@@ -22,7 +22,7 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
         whole = strips_of(documents, "passage")
         return {"internal_strips": [replace(strip, kept=True) for strip in whole]}
     strips = strips_of(documents, context.strip_mode)
-    pairs = [(state["question"], strip.text) for strip in strips]
+    pairs = [(state["question"], as_judged(strip, context.grade_titles)) for strip in strips]
     floor = context.thresholds(services.evaluator.thresholds).strip_floor
     keep_best = state.get("action") == "correct"
     try:
