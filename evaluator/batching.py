@@ -164,11 +164,14 @@ def _tokens_left(job: _Job) -> int:
 
 
 def _batch(leader: _Job, mates: Sequence[_Job], batch_tokens: int) -> list[_Waiting]:
-    """As wide as the leader's longest row: its own rows first, then any that fill it well."""
+    """As wide as the leader's longest row: its own rows first, then any that fill it well.
+
+    A request that fits into one batch is not split, whatever padding that costs.
+    """
     width = leader.waiting[0].length
     room = max(1, batch_tokens // width)
     own = leader.waiting
-    if len(own) > room:
+    if len(leader.results) > room:
         own = [entry for entry in own if entry.length >= ALIKE * width][:room]
     taken = set(own)
     others = [

@@ -27,14 +27,14 @@ class Recorder:
         self.batches: list[tuple[Task, list[int]]] = []
         self.busy = threading.Event()
         self.go = threading.Semaphore(0)
-        self.threads: set[str] = set()
+        self.threads: set[threading.Thread] = set()
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
-        self.threads.add(threading.current_thread().name)
+        self.threads.add(threading.current_thread())
         return [Row(tuple(map(ord, text))) if text else "empty" for _, text in pairs]
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
-        self.threads.add(threading.current_thread().name)
+        self.threads.add(threading.current_thread())
         self.batches.append((task, [len(row.ids) for row in rows]))
         self.busy.set()
         assert self.go.acquire(timeout=10)
@@ -158,7 +158,7 @@ async def test_scoring_needs_no_thread_of_the_default_pool() -> None:
     finally:
         stuck.set()
         await hung
-    assert {name.rsplit("_", 1)[0] for name in scorer.threads} == {
+    assert {thread.name.rsplit("_", 1)[0] for thread in scorer.threads} == {
         "evaluator-encoding",
         "evaluator-model",
     }
@@ -171,10 +171,10 @@ async def test_after_the_end_there_is_no_waiting_and_no_thread() -> None:
         await batcher.score("relevance", pairs(5))
     with pytest.raises(Overloaded):
         await batcher.score("relevance", pairs(5))
-    for thread in threading.enumerate():
-        if thread.name in scorer.threads:
-            thread.join(2)
-            assert not thread.is_alive()
+    assert len(scorer.threads) == 2
+    for thread in scorer.threads:
+        thread.join(2)
+        assert not thread.is_alive()
 
 
 def test_without_a_worker_the_answers_are_the_same() -> None:
