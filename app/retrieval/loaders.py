@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import stat
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from langchain_core.documents.base import Blob
 from pypdf.errors import FileNotDecryptedError, PyPdfError
 
 from app.retrieval.chunk import Block
-from app.retrieval.markup import html_blocks, markdown_blocks, text_blocks
+from app.retrieval.markup import TooNested, html_blocks, markdown_blocks, text_blocks
 
 # Its warnings are about damage that is either repaired or refused with a reason.
 logging.getLogger("pypdf").setLevel(logging.ERROR)
@@ -44,14 +45,16 @@ class Document:
 def read(path: Path) -> bytes:
     """The file's content. Raises DocumentRefused."""
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise DocumentRefused(
-                f"too large: {size / 1e6:.0f} MB, at most {MAX_BYTES / 1e6:.0f} MB; split it"
-            )
-        return path.read_bytes()
+        # Pipes and devices would be waited for, or read, without end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DocumentRefused("cannot be read: not a regular file")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise DocumentRefused(f"cannot be read: {error.strerror or error}") from error
+    if len(content) > MAX_BYTES:
+        raise DocumentRefused(f"too large: more than {MAX_BYTES / 1e6:.0f} MB; split it")
+    return content
 
 
 def load(path: Path, content: bytes) -> Document:
@@ -62,7 +65,10 @@ def load(path: Path, content: bytes) -> Document:
         raise DocumentRefused(f"unknown kind of file: {path.suffix or path.name}; known: {known}")
     if not content.strip():
         raise DocumentRefused("empty")
-    title, blocks = reader(content)
+    try:
+        title, blocks = reader(content)
+    except (TooNested, RecursionError) as error:
+        raise DocumentRefused("nested too deeply or too long to be read; split it") from error
     blocks = [block for block in blocks if block.text.strip()]
     if not blocks:
         raise DocumentRefused("no text in it")

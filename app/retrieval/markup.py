@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -9,20 +10,30 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from app.retrieval.chunk import Block
 from app.retrieval.segment import word_set
+from app.search.paragraphs import is_cheap_to_parse
 from graphs.text import HAN
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 FRONT_MATTER = re.compile(r"\A---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
 FRONT_TITLE = re.compile(r"^title:\s*[\"']?(.+?)[\"']?\s*$", re.MULTILINE)
 # What a page carries beside its own text.
-CHROME = list(word_set("script style noscript template nav footer aside form svg button iframe"))
+CHROME = "script, style, noscript, template, nav, footer, aside, form, svg, button, iframe"
+# Comparisons in scripts would count as tags; unclosed ones take the rest along.
+UNREAD = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
+)
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
+HOLDING = ", ".join([*HEADINGS, "p", "li", "pre", "table", "div", "dt", "dd", "br"])
 LEAVES = word_set("p li dt dd td th figcaption caption summary div blockquote section")
 LIST_ITEM = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s*\S")
 SENTENCE_END = re.compile(r"[.!?。！？；;:：…][\"'”’」』）)\]]*$")
 WIDE = re.compile(HAN.pattern + r"|[\u3000-\u303f\uff00-\uffef]")
 # Shorter lines are taken as written on purpose, longer ones as wrapped by an editor.
 WRAPPED_FROM = 40
+
+
+class TooNested(Exception):
+    """Reading the markup would take a parser time and memory without bound."""
 
 
 class Outline:
@@ -45,7 +56,10 @@ class Outline:
 
 
 def markdown_blocks(text: str) -> tuple[str, list[Block]]:
-    """Title and blocks in plain words: links become their text, emphasis goes."""
+    """Title and blocks in plain words: links become their text, emphasis goes.
+
+    Raises TooNested.
+    """
     text = text.replace("\r\n", "\n")
     outline, blocks = Outline(), []
     front = FRONT_MATTER.match(text)
@@ -62,9 +76,9 @@ def markdown_blocks(text: str) -> tuple[str, list[Block]]:
         elif token.type in {"fence", "code_block"}:
             blocks.append(Block(token.content.rstrip("\n"), outline.path, whole=True))
         elif token.type == "table_open":
-            blocks.append(Block(_table(tokens[at:]), outline.path, whole=True))
+            blocks.append(Block(_table(tokens, at), outline.path, whole=True))
         elif token.type == "html_block":
-            inner = LexborHTMLParser(token.content).text(separator=" ").strip()
+            inner = _parsed(token.content).text(separator=" ").strip()
             blocks.append(Block(" ".join(inner.split()), outline.path))
     return outline.title, blocks
 
@@ -82,9 +96,9 @@ def _plain(inline: Token) -> str:
     return "\n".join(joined(line.split("\n")) for line in lines)
 
 
-def _table(tokens: Sequence[Token]) -> str:
+def _table(tokens: Sequence[Token], at: int) -> str:
     rows: list[list[str]] = []
-    for token in tokens:
+    for token in islice(tokens, at, None):
         if token.type == "table_close":
             break
         if token.type == "tr_open":
@@ -95,63 +109,118 @@ def _table(tokens: Sequence[Token]) -> str:
 
 
 def html_blocks(text: str) -> tuple[str, list[Block]]:
-    page = LexborHTMLParser(text)
-    outline = Outline()
+    """Title and blocks of a page without its menus and forms. Raises TooNested."""
+    page = _parsed(text)
     named = page.css_first("title")
-    page.strip_tags(CHROME, recursive=True)
-    for header in page.css("header"):
-        if header.css_first("h1") is None:
-            header.decompose()
     root = page.css_first("main") or page.css_first("article") or page.body
-    blocks = list(_walk(root, outline)) if root is not None else []
+    outline = Outline()
+    blocks = list(_Page(page).walk(root, outline)) if root is not None else []
     return outline.title or (named.text(strip=True) if named is not None else ""), blocks
 
 
-def _walk(node: LexborNode, outline: Outline) -> Iterator[Block]:
-    """Blocks of `node` in reading order; text between block elements counts as a paragraph."""
-    loose: list[str] = []
+def _parsed(html: str) -> LexborHTMLParser:
+    html = UNREAD.sub(" ", html)
+    if not is_cheap_to_parse(html):
+        raise TooNested
+    return LexborHTMLParser(html)
 
-    def paragraph() -> Iterator[Block]:
-        text = " ".join("".join(loose).split())
-        loose.clear()
-        if text:
-            yield Block(text, outline.path)
 
-    for child in node.iter(include_text=True):
-        tag = child.tag or ""
+class _Page:
+    """What must be known of all elements before the page is walked, each found in one pass."""
+
+    def __init__(self, page: LexborHTMLParser) -> None:
+        self._holders = _above(page.css(HOLDING))
+        # Tables around tables are there for the layout: their cells are read one by one.
+        self._layout = _above(page.css("table"))
+        titled = _above(page.css("h1"))
+        self._hidden = {node.mem_id for node in page.css(CHROME)}
+        self._hidden |= {node.mem_id for node in page.css("header")} - titled
+
+    def walk(self, root: LexborNode, outline: Outline) -> Iterator[Block]:
+        """Blocks in reading order; text between block elements counts as a paragraph."""
+        loose: list[str] = []
+        ahead = [root.iter(include_text=True)]
+        while ahead:
+            child = next(ahead[-1], None)
+            if child is None:
+                ahead.pop()
+                yield from _paragraph(loose, outline)
+            elif child.mem_id in self._hidden:
+                continue
+            elif not self._stands_alone(child):
+                loose.append(self._text(child))
+            else:
+                yield from _paragraph(loose, outline)
+                if self._is_inner(child):
+                    ahead.append(child.iter(include_text=True))
+                else:
+                    yield from self._block(child, outline)
+
+    def _stands_alone(self, node: LexborNode) -> bool:
+        tag = node.tag or ""
+        return (
+            tag in HEADINGS
+            or tag in LEAVES
+            or tag in {"pre", "table", "br"}
+            or node.mem_id in self._holders
+        )
+
+    def _is_inner(self, node: LexborNode) -> bool:
+        """Whether there are further blocks in it."""
+        tag = node.tag or ""
+        if tag == "table":
+            return node.mem_id in self._layout
+        return tag not in HEADINGS and tag != "pre" and node.mem_id in self._holders
+
+    def _block(self, node: LexborNode, outline: Outline) -> Iterator[Block]:
+        tag = node.tag or ""
         if tag in HEADINGS:
-            yield from paragraph()
-            outline.enter(HEADINGS[tag], " ".join(child.text().split()))
+            outline.enter(HEADINGS[tag], " ".join(self._text(node).split()))
         elif tag == "pre":
-            yield from paragraph()
-            yield Block(child.text().strip("\n"), outline.path, whole=True)
+            yield Block(self._text(node).strip("\n"), outline.path, whole=True)
         elif tag == "table":
-            yield from paragraph()
-            yield Block(_html_table(child), outline.path, whole=True)
-        elif tag == "br":
-            yield from paragraph()
-        elif _holds_blocks(child):
-            yield from paragraph()
-            yield from _walk(child, outline)
-            yield from paragraph()
-        elif tag in LEAVES:
-            yield from paragraph()
-            loose.append(child.text())
-            yield from paragraph()
+            yield Block(self._rows(node), outline.path, whole=True)
         else:
-            loose.append(child.text())
-    yield from paragraph()
+            yield from _paragraph([self._text(node)], outline)
+
+    def _rows(self, table: LexborNode) -> str:
+        rows = (row.css("td, th") for row in table.css("tr"))
+        lines = (" | ".join(" ".join(self._text(cell).split()) for cell in row) for row in rows)
+        return "\n".join(line for line in lines if line.strip(" |"))
+
+    def _text(self, node: LexborNode) -> str:
+        if node.tag == "-text":
+            return node.text()
+        pieces: list[str] = []
+        ahead = [node.first_child]
+        while ahead:
+            here = ahead.pop()
+            if here is None:
+                continue
+            ahead.append(here.next)
+            if here.tag == "-text":
+                pieces.append(here.text())
+            elif here.mem_id not in self._hidden:
+                ahead.append(here.first_child)
+        return "".join(pieces)
 
 
-def _holds_blocks(node: LexborNode) -> bool:
-    inner = ", ".join([*HEADINGS, "p", "li", "pre", "table", "div", "dt", "dd", "br"])
-    return any(found.mem_id != node.mem_id for found in node.css(inner))
+def _paragraph(loose: list[str], outline: Outline) -> Iterator[Block]:
+    text = " ".join("".join(loose).split())
+    loose.clear()
+    if text:
+        yield Block(text, outline.path)
 
 
-def _html_table(table: LexborNode) -> str:
-    rows = [row.css("td, th") for row in table.css("tr")]
-    lines = (" | ".join(" ".join(cell.text().split()) for cell in row) for row in rows)
-    return "\n".join(line for line in lines if line.strip(" |"))
+def _above(nodes: Sequence[LexborNode]) -> set[int]:
+    """The elements that have one of `nodes` in them."""
+    found: set[int] = set()
+    for node in nodes:
+        above = node.parent
+        while above is not None and above.mem_id not in found:
+            found.add(above.mem_id)
+            above = above.parent
+    return found
 
 
 def text_blocks(text: str) -> list[Block]:

@@ -1,3 +1,5 @@
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,54 @@ def test_html_without_its_chrome() -> None:
     ]
 
 
+def test_html_chrome_within_text_is_left_out_however_it_is_nested() -> None:
+    page = loaded(
+        "page.html",
+        b"""<body><nav>A<nav>B</nav></nav><header>C<header>D</header></header>
+<p>Press <button>E<div>F</div></button> twice.</p><script>if (a<b) {}</script>""",
+    )
+    assert [block.text for block in page.blocks] == ["Press twice."]
+
+
+def test_html_tables_for_the_layout_are_read_cell_by_cell() -> None:
+    inner = "<table><tr><td>valve</td><td>3.50</td></tr></table>"
+    page = loaded(
+        "page.html",
+        f"<table><tr><td>Loose words.</td><td><p>One.</p>{inner}</td></tr></table>".encode(),
+    )
+    assert [block.text for block in page.blocks] == ["Loose words.", "One.", "valve | 3.50"]
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("<div>" * 3000 + "deep words", "deep words"),
+        ("<span>" * 3000 + "deep words", "deep words"),
+        ("<table><tr><td>" * 700 + "deep words", "deep words"),
+        ("<div>" * 60 + "<p>word" * 30_000, "word"),
+    ],
+)
+def test_deeply_nested_html_is_read_in_good_time(content: str, text: str) -> None:
+    started = time.process_time()
+    page = loaded("page.html", content.encode())
+    assert page.blocks
+    assert {block.text for block in page.blocks} == {text}
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("name", ["page.html", "page.md"])
+@pytest.mark.parametrize("content", ["<div>" * 20_000, "<div><b><i>" * 3000 + "<p>word" * 3000])
+def test_markup_built_to_exhaust_a_parser_is_refused(name: str, content: str) -> None:
+    with pytest.raises(DocumentRefused, match="nested too deeply"):
+        loaded(name, content.encode())
+
+
+def test_each_of_many_tables_is_read_for_itself() -> None:
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+    page = loaded("page.md", (table * 400).encode())
+    assert [block.text for block in page.blocks] == ["a | b\n1 | 2"] * 400
+
+
 def test_text_paragraphs_with_wrapped_lines() -> None:
     page = loaded(
         "notes.txt",
@@ -179,6 +229,14 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder.md").mkdir()
     with pytest.raises(DocumentRefused, match="cannot be read"):
         read(tmp_path / "folder.md")
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "endless.md").symlink_to("/dev/zero")
+    for name in ("pipe.md", "endless.md"):
+        with pytest.raises(DocumentRefused, match="not a regular file"):
+            read(tmp_path / name)
 
 
 def test_a_file_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
