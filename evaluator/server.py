@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client import generate_latest as metrics_text
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evaluator.batching import Batcher
 from evaluator.errors import EvaluatorError, Overloaded, TooManyPairs, UnknownTask, WeightsError
@@ -81,6 +82,7 @@ def create_app(settings: EvaluatorSettings | None = None, scorer: Scorer | None 
     app.state.worker = worker
     _add_routes(app)
     _add_error_handlers(app)
+    app.add_middleware(_BodyLimit, max_bytes=worker.settings.max_body_bytes)
     return app
 
 
@@ -132,7 +134,9 @@ def _add_routes(app: FastAPI) -> None:
     app.get("/metrics")(_metrics)
 
 
-async def _score(request: ScoreRequest, worker: AnyWorker, batcher: WarmBatcher) -> ScoreResponse:
+async def _score(
+    request: ScoreRequest, worker: AnyWorker, batcher: WarmBatcher, connection: Request
+) -> ScoreResponse:
     if request.task not in batcher.scorer.tasks:
         known = ", ".join(batcher.scorer.tasks)
         raise UnknownTask(
@@ -144,10 +148,26 @@ async def _score(request: ScoreRequest, worker: AnyWorker, batcher: WarmBatcher)
             f"{len(request.pairs)} pairs in one request; at most {worker.settings.max_pairs}."
         )
     with worker.metrics.seconds.time():
-        response = await batcher.score(request.task, request.pairs)
+        response = await _while_connected(connection, batcher.score(request.task, request.pairs))
     worker.metrics.pairs.labels(request.task).inc(len(request.pairs) - len(response.errors))
     worker.metrics.row_errors.inc(len(response.errors))
     return response
+
+
+async def _while_connected(
+    connection: Request, scoring: Coroutine[None, None, ScoreResponse]
+) -> ScoreResponse:
+    """The scores; a client that leaves before they are there takes its pairs with it."""
+    judging = asyncio.create_task(scoring)
+    leaving = asyncio.ensure_future(connection.receive())
+    try:
+        await asyncio.wait({judging, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not judging.done():
+            raise HTTPException(499, "The client left before its pairs were scored.")
+        return judging.result()
+    finally:
+        judging.cancel()
+        leaving.cancel()
 
 
 async def _thresholds(worker: AnyWorker) -> Thresholds:
@@ -177,6 +197,42 @@ def _problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONRes
     )
 
 
+def _pointer(found: Mapping[str, Any]) -> str:
+    """Where the fault lies as a JSON pointer; `#`, the whole body, where it is no JSON."""
+    steps = () if found["type"] == "json_invalid" else found["loc"][1:]
+    named = [str(step).replace("~", "~0").replace("/", "~1") for step in steps]
+    return "/".join(["#", *named]).encode("utf-8", "replace").decode()
+
+
+class _BodyLimit:
+    """Answers 413 to a body over `max_bytes`, announced or not, before it is parsed."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app, self._max_bytes = app, max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        detail = f"The body is larger than {self._max_bytes:,} bytes."
+        announced = dict(scope["headers"]).get(b"content-length", b"")
+        if announced.isdigit() and int(announced) > self._max_bytes:
+            problem = Problem(title="Request failed", status=413, detail=detail)
+            await _problem(problem)(scope, receive, send)
+            return
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._max_bytes:
+                raise HTTPException(413, detail)
+            return message
+
+        await self._app(scope, counted, send)
+
+
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(EvaluatorError)
     async def told(request: Request, error: EvaluatorError) -> JSONResponse:
@@ -190,8 +246,7 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         errors = [
-            {"pointer": "#/" + "/".join(map(str, found["loc"][1:])), "detail": found["msg"]}
-            for found in error.errors()[:20]
+            {"pointer": _pointer(found), "detail": found["msg"]} for found in error.errors()[:20]
         ]
         detail = f"The request does not fit: {errors[0]['pointer']}: {errors[0]['detail']}"
         return _problem(Problem(title="Invalid request", status=422, detail=detail, errors=errors))

@@ -13,7 +13,7 @@ class EvaluatorSettings(BaseSettings):
     """Settings of the worker, each as `SELFCRAG_EVALUATOR_<NAME>`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SELFCRAG_EVALUATOR_", env_file=".env", extra="ignore"
+        env_prefix="SELFCRAG_EVALUATOR_", env_file=".env", extra="ignore", env_ignore_empty=True
     )
 
     weights: Path = Field(
@@ -35,6 +35,9 @@ class EvaluatorSettings(BaseSettings):
     max_pairs: int = Field(default=1024, ge=1, description="Most pairs one request may carry.")
     max_queued_pairs: int = Field(
         default=4096, ge=1, description="Most pairs waiting or running; beyond it 429."
+    )
+    max_body_bytes: int = Field(
+        default=16_000_000, ge=10_000, description="Largest request body; beyond it 413."
     )
     batch_tokens: int = Field(
         default=4096, ge=1, description="Most tokens of one batch, padding counted in."
