@@ -1,5 +1,6 @@
 """The worker's client: one code path in-process (ASGITransport) and over HTTP."""
 
+import asyncio
 from collections.abc import Sequence
 
 import httpx
@@ -25,9 +26,16 @@ __all__ = [
     "WorkerUnreachable",
 ]
 
+LONGEST_PAUSE_S = 2.0
+RECONNECT_PAUSE_S = 0.2
+
 
 class EvaluatorClient:
-    """Scores pairs through a worker; the httpx client brings address, transport and timeouts."""
+    """Scores pairs through a worker; the httpx client brings address, transport and timeouts.
+
+    What cannot have been scored is asked once more: a busy worker's refusal, when it wants no
+    longer pause than LONGEST_PAUSE_S, and a connection that was never made.
+    """
 
     def __init__(self, http: httpx.AsyncClient, *, pairs_per_request: int = 256) -> None:
         self._http = http
@@ -55,7 +63,7 @@ class EvaluatorClient:
     async def ready(self) -> bool:
         """Whether the worker has loaded its weights and run its warm-up."""
         try:
-            await self._send("GET", "/health/ready")
+            await self._ask("GET", "/health/ready")
         except WorkerError:
             return False
         return True
@@ -75,9 +83,23 @@ class EvaluatorClient:
 
     async def _send(self, method: str, path: str, body: object = None) -> httpx.Response:
         try:
+            return await self._ask(method, path, body)
+        except WorkerOverloaded as busy:
+            if busy.retry_after_s > LONGEST_PAUSE_S:
+                raise
+            pause_s = busy.retry_after_s
+        except WorkerUnreachable as unreachable:
+            if not isinstance(unreachable.__cause__, httpx.ConnectError):
+                raise
+            pause_s = RECONNECT_PAUSE_S
+        await asyncio.sleep(pause_s)
+        return await self._ask(method, path, body)
+
+    async def _ask(self, method: str, path: str, body: object = None) -> httpx.Response:
+        try:
             response = await self._http.request(method, path, json=body)
         except httpx.TransportError as error:
-            where = f"{self._http.base_url}{path.lstrip('/')}"
+            where = f"{str(self._http.base_url).rstrip('/')}/{path.lstrip('/')}"
             raise WorkerUnreachable(
                 f"No answer from the evaluator at {where} ({type(error).__name__}). "
                 "Is the worker running?"
