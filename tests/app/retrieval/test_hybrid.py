@@ -38,5 +38,11 @@ def test_the_union_comes_back_sorted_and_finite(
     order = fuse(lexical, dense, Weights(0.3, 1.0))
     scores = [score for _, score in order]
     assert {key for key, _ in order} == lexical.keys() | dense.keys()
+    assert len(order) == len(lexical.keys() | dense.keys())
     assert scores == sorted(scores, reverse=True)
     assert all(math.isfinite(score) and 0 <= score <= 1.3 + 1e-9 for score in scores)
+    # The best of each search has that search's whole weight.
+    joined = dict(order)
+    for found, weight in ((lexical, 0.3), (dense, 1.0)):
+        if found:
+            assert joined[max(found, key=lambda key: found[key])] >= weight

@@ -25,6 +25,10 @@ def extractor(segmenter: Segmenter) -> CorpusKeywords:
         ("Who directed The Silent Harbour?", ["directed", "The Silent Harbour"]),
         ("谁写了《红楼梦》？", ["红楼梦"]),
         ("蒙古国的首都是哪里？", ["蒙古国", "首都"]),
+        ("什么是知识条？", ["知识条"]),
+        ("乌木城的红塔有多高？", ["乌木城", "红塔"]),
+        ("self-crag 怎么切分网页？", ["self-crag", "网页"]),
+        ("如何用Node.js和C++调用gpt-4o？", ["Node.js", "C++", "gpt-4o"]),
         ("「金閣寺」位於哪個城市？", ["金閣寺", "城市"]),
     ],
 )  # fmt: skip
@@ -63,3 +67,10 @@ def test_it_is_fast(extractor: CorpusKeywords) -> None:
         extractor.keywords("谁在1998年的世界杯决赛中为法国队打进了第一个球？", 3)
         extractor.keywords("Who scored first for France in the final of the 1998 World Cup?", 3)
     assert (time.perf_counter() - started) / 40 < 0.02
+
+
+def test_a_long_question_of_rare_characters_is_no_burden(extractor: CorpusKeywords) -> None:
+    question = "".join(chr(0x4E00 + at * 7919 % 20_000) for at in range(8000))
+    started = time.process_time()
+    assert len(extractor.keywords(question, 3)) == 3
+    assert time.process_time() - started < 1.5
