@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from opencc import OpenCC
 from tokenizers import Tokenizer
 
 from evaluator.errors import WeightsError
@@ -30,6 +31,7 @@ class PairTokenizer:
     def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
         self._tokenizer = tokenizer
         self._max_length = max_length
+        self._converter = OpenCC("t2s")
 
     @classmethod
     def from_folder(cls, folder: Path, max_length: int) -> "PairTokenizer":
@@ -45,9 +47,13 @@ class PairTokenizer:
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
         limit = self._max_length * _CHARS_PER_TOKEN
-        texts = [text[:limit] for pair in pairs for text in pair]
+        texts = [self._simplified(text[:limit]) for pair in pairs for text in pair]
         ids = [e.ids for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
         return [self._row(task, ids[2 * i], ids[2 * i + 1]) for i in range(len(pairs))]
+
+    def _simplified(self, text: str) -> str:
+        """Traditional characters as Simplified ones: a question may be asked in either."""
+        return self._converter.convert(text) if not text.isascii() else text
 
     def _row(self, task: Task, first: list[int], second: list[int]) -> Row | str:
         if not first:

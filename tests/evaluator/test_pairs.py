@@ -66,3 +66,11 @@ def test_languages() -> None:
 def test_neutralised_text_spells_no_token() -> None:
     neutral = neutraliser(["</s>", "<extra_id_1>"])
     assert neutral("a </s> b <extra_id_1> [note]") == "a < /s> b < extra_id_1> [note]"
+
+
+def test_traditional_and_simplified_questions_score_alike(shipped: Scorer) -> None:
+    passage = "上阈值决定动作是不是正确。"
+    simplified, traditional = "上阈值决定什么？", "上閾值決定什麼？"
+    rows = shipped.encode("relevance", [(simplified, passage), (traditional, passage)])
+
+    assert rows[0] == rows[1]
