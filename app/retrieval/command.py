@@ -22,7 +22,7 @@ def ingest_command(
         list[Path] | None, typer.Argument(help="Files and folders: Markdown, text, HTML, PDF.")
     ] = None,
     prune: Annotated[
-        bool, typer.Option(help="Remove documents whose file is gone from a folder given here.")
+        bool, typer.Option(help="Remove documents of these paths whose file is gone or refused.")
     ] = False,
     renew: Annotated[
         bool, typer.Option("--reindex", help="First renew words and vectors of what is stored.")
@@ -68,7 +68,7 @@ async def _ingest(paths: list[Path], data_dir: Path, prune: bool) -> Report:
     # Dictionary and table load with the first file that is new: often there is none.
     segmenter = Segmenter(data_dir / "cache")
     index = await Index.open(data_dir / "index", StaticEmbedder(segmenter))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("reading", total=None)
 

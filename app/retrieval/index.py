@@ -5,6 +5,7 @@ table: a crash leaves the old chunks or the new ones.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -18,18 +19,25 @@ from app.retrieval.embed import Embedder, Vectors
 from graphs.types import Language
 
 TABLE = "chunks"
-FORMAT = "1"
+FORMAT = "2"
 # Below this many chunks an exact scan is fast enough and misses nothing.
 VECTOR_INDEX_FROM = 50_000
 # Readers may still be in the middle of a version this old when it is cleaned away.
 KEEP_VERSIONS = timedelta(minutes=10)
 TEXT_COLUMNS: dict[Language, str] = {"en": "text_en", "zh": "text_zh"}
 HIT_COLUMNS = ["id", "document_id", "title", "heading", "source", "text"]
-DOCUMENT_COLUMNS = ["document_id", "source", "title", "sha256", "chunks", "bytes", "added_at"]
+DOCUMENT_COLUMNS = ["document_id", "source", "path", "title", "sha256", "chunks", "bytes"]
+DOCUMENT_COLUMNS += ["added_at"]
+# What LanceDB raises where files are damaged, lost, or cannot be written.
+STORAGE_ERRORS = (OSError, RuntimeError, ValueError)
 
 
 class IndexMismatch(Exception):
     """The index on disk was written with other vectors, or by another version of the format."""
+
+
+class IndexUnusable(IndexMismatch):
+    """There is no index, or it is damaged or at a place where none can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +55,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """`added_at` is the UTC time in ISO 8601, `bytes` the size of the file."""
+    """`added_at` is the UTC time in ISO 8601, `bytes` the size of the file.
+
+    `path` is the file's absolute path; empty where an older version did not keep it.
+    """
 
     id: str
     source: str
+    path: str
     title: str
     sha256: str
     chunks: int
@@ -58,13 +70,13 @@ class StoredDocument:
     added_at: str
 
 
-def schema(embedder_name: str, dimensions: int) -> pa.Schema:
+def schema(embedder: Embedder) -> pa.Schema:
     text, number = pa.string(), pa.int64()
     fields = dict.fromkeys(("id", "document_id", "title", "heading", "source", "text"), text)
-    fields |= dict.fromkeys(("text_en", "text_zh", "language", "sha256", "added_at"), text)
+    fields |= dict.fromkeys(("text_en", "text_zh", "language", "sha256", "added_at", "path"), text)
     fields |= dict.fromkeys(("position", "chunks", "bytes"), number)
-    fields["vector"] = pa.list_(pa.float32(), dimensions)
-    return pa.schema(fields, metadata={"embedder": embedder_name, "format": FORMAT})
+    fields["vector"] = pa.list_(pa.float32(), embedder.dimensions)
+    return pa.schema(fields, metadata={"embedder": embedder.name, "format": FORMAT})
 
 
 class Index:
@@ -79,48 +91,56 @@ class Index:
     async def open(cls, folder: Path, embedder: Embedder) -> "Index":
         """The index in `folder`, empty where there is none yet.
 
-        Raises IndexMismatch where it was written with another embedder.
+        Raises IndexMismatch where it was written with another embedder or in another format,
+        IndexUnusable where it cannot be read.
         """
-        table = await _open_table(folder, embedder)
-        found = (await table.schema()).metadata or {}
-        written = {key.decode(): value.decode() for key, value in found.items()}
-        if (written.get("embedder"), written.get("format")) != (embedder.name, FORMAT):
-            raise IndexMismatch(
-                f"The index in {folder} was written with the embedding table"
-                f" {written.get('embedder', 'of an unknown name')}, this installation uses"
-                f" {embedder.name}. Run `selfcrag ingest --reindex` to renew it; no document"
-                " has to be read again."
-            )
+        make_folder(folder.parent)
+        with _storage(folder):
+            table = await _open_table(folder, embedder)
+            _check(folder, embedder, (await table.schema()).metadata or {})
+            if not set(TEXT_COLUMNS.values()) <= await _indexed(table):
+                await _index_text(table)
         return cls(table, embedder, folder)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its files are gone since it was opened."""
+        return not (self.folder / f"{TABLE}.lance").is_dir()
 
     async def put(self, rows: Sequence[dict[str, Any]]) -> None:
         """Stores whole documents: in one commit their old chunks go and these come."""
         if not rows:
             return
         named = ", ".join(f"'{key}'" for key in sorted({row["document_id"] for row in rows}))
-        data = pa.Table.from_pylist(list(rows), schema=await self._table.schema())
+        data = pa.Table.from_pylist(list(rows), schema=schema(self.embedder))
         merge = self._table.merge_insert("id").when_matched_update_all()
         merge = merge.when_not_matched_insert_all()
-        await merge.when_not_matched_by_source_delete(f"document_id IN ({named})").execute(data)
+        merge = merge.when_not_matched_by_source_delete(f"document_id IN ({named})")
+        with _storage(self.folder):
+            # Texts without any known word have none.
+            await merge.execute(data, on_bad_vectors="null")
 
     async def delete(self, document_ids: Sequence[str]) -> int:
         """Removes documents and says how many of them there were."""
         known = {document.id for document in await self.documents()}
         named = ", ".join(f"'{key}'" for key in document_ids if key in known)
         if named:
-            await self._table.delete(f"document_id IN ({named})")
+            with _storage(self.folder):
+                await self._table.delete(f"document_id IN ({named})")
         return len(known & set(document_ids))
 
     async def tidy(self) -> None:
         """Brings new chunks into the search structures and drops what no reader needs."""
-        rows = await self._table.count_rows()
-        if rows >= VECTOR_INDEX_FROM and "vector" not in await _indexed(self._table):
-            await self._table.create_index("vector", config=IvfFlat(distance_type="l2"))
-        await self._table.optimize(cleanup_older_than=KEEP_VERSIONS)
+        with _storage(self.folder):
+            rows = await self._table.count_rows()
+            if rows >= VECTOR_INDEX_FROM and "vector" not in await _indexed(self._table):
+                await self._table.create_index("vector", config=IvfFlat(distance_type="l2"))
+            await self._table.optimize(cleanup_older_than=KEEP_VERSIONS)
 
     async def documents(self) -> list[StoredDocument]:
         query = self._table.query().where("position = 0").select(DOCUMENT_COLUMNS)
-        rows = [dict(row) for row in await query.to_list()]
+        with _storage(self.folder):
+            rows = [dict(row) for row in await query.to_list()]
         return sorted(
             (StoredDocument(id=row.pop("document_id"), **row) for row in rows),
             key=lambda document: document.source,
@@ -155,36 +175,87 @@ class Index:
 
 
 async def stored_chunks(folder: Path) -> Iterator[dict[str, Any]]:
-    """Every row without its vector, whatever embedder wrote it: what a renewal starts from."""
-    database = await lancedb.connect_async(folder)
-    table = await database.open_table(TABLE)
-    kept = [field.name for field in await table.schema() if field.name != "vector"]
-    rows: pa.Table = await table.query().select(kept).to_arrow()
-    return (row for batch in rows.to_batches(max_chunksize=512) for row in batch.to_pylist())
+    """Every row without its vector, whatever embedder wrote it: what a renewal starts from.
+
+    Raises IndexUnusable where there is no index or it cannot be read.
+    """
+    if not (folder / f"{TABLE}.lance").is_dir():
+        raise IndexUnusable(
+            f"There is no index in {folder} to renew. Run `selfcrag ingest PATH` to make one."
+        )
+    with _storage(folder):
+        database = await lancedb.connect_async(folder)
+        table = await database.open_table(TABLE)
+        kept = [field.name for field in await table.schema() if field.name != "vector"]
+        rows: pa.Table = await table.query().select(kept).to_arrow()
+    added = dict.fromkeys({"path"} - set(kept), "")
+    batches = rows.to_batches(max_chunksize=512)
+    return (added | row for batch in batches for row in batch.to_pylist())
 
 
 async def replace_all(
     folder: Path, embedder: Embedder, batches: Iterator[list[dict[str, Any]]]
 ) -> None:
     """Writes a new table over the old one in a single commit."""
-    layout = schema(embedder.name, embedder.dimensions)
+    layout = schema(embedder)
     data = (pa.RecordBatch.from_pylist(rows, schema=layout) for rows in batches)
-    database = await lancedb.connect_async(folder)
     reader = pa.RecordBatchReader.from_batches(layout, data)
-    table = await database.create_table(TABLE, reader, schema=layout, mode="overwrite")
-    await _index_text(table)
+    with _storage(folder):
+        database = await lancedb.connect_async(folder)
+        table = await database.create_table(
+            TABLE, reader, schema=layout, mode="overwrite", on_bad_vectors="null"
+        )
+        await _index_text(table)
+
+
+def make_folder(folder: Path) -> None:
+    """Raises IndexUnusable where it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise IndexUnusable(
+            f"The folder {folder} cannot be used for the knowledge base: {reason}."
+            " Name another one by --data-dir or SELFCRAG_DATA_DIR."
+        ) from error
+
+
+@contextmanager
+def _storage(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except STORAGE_ERRORS as error:
+        # Without the place in LanceDB's sources, which follows after the reason.
+        reason = str(error).split(", /")[0].removeprefix("lance error: ")[:200]
+        raise IndexUnusable(
+            f"The index in {folder} cannot be used ({reason}). If it is damaged, delete that folder"
+            " and run `selfcrag ingest PATH` to read the documents again; else see to it that"
+            " there is room on the disk and the folder may be written."
+        ) from error
+
+
+def _check(folder: Path, embedder: Embedder, found: dict[bytes, bytes]) -> None:
+    written = {key.decode(): value.decode() for key, value in found.items()}
+    by = ""
+    if written.get("embedder") != embedder.name:
+        by = (
+            f"with the embedding table {written.get('embedder', 'of an unknown name')},"
+            f" this installation uses {embedder.name}"
+        )
+    elif written.get("format") != FORMAT:
+        by = "by another version of self-crag"
+    if by:
+        raise IndexMismatch(
+            f"The index in {folder} was written {by}. Run `selfcrag ingest --reindex` to renew it;"
+            " no document has to be read again."
+        )
 
 
 async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
     database = await lancedb.connect_async(folder, read_consistency_interval=timedelta(0))
     if TABLE in (await database.list_tables()).tables:
-        table = await database.open_table(TABLE)
-    else:
-        layout = schema(embedder.name, embedder.dimensions)
-        table = await database.create_table(TABLE, schema=layout, exist_ok=True)
-    if not set(TEXT_COLUMNS.values()) <= await _indexed(table):
-        await _index_text(table)
-    return table
+        return await database.open_table(TABLE)
+    return await database.create_table(TABLE, schema=schema(embedder), exist_ok=True)
 
 
 async def _indexed(table: lancedb.AsyncTable) -> set[str]:

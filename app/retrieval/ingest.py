@@ -2,9 +2,8 @@
 
 import asyncio
 import hashlib
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,15 @@ from filelock import FileLock, Timeout
 
 from app.retrieval.chunk import chunk
 from app.retrieval.embed import Embedder
-from app.retrieval.index import Index, replace_all, stored_chunks
+from app.retrieval.index import (
+    Index,
+    IndexUnusable,
+    StoredDocument,
+    make_folder,
+    replace_all,
+    stored_chunks,
+)
+from app.retrieval.listing import Listed, at_or_below, gone, is_gone, listed
 from app.retrieval.loaders import READERS, Document, DocumentRefused, digest, load, read
 from app.retrieval.segment import Segmenter
 from graphs.text import language_of
@@ -66,9 +73,10 @@ async def ingest(
 ) -> Report:
     """Brings files and folders (with all below them) into the index.
 
-    A file is known by its source and skipped while its content is unchanged. `prune` removes
-    documents whose file is gone from one of the folders. `progress` hears (done, all, source).
-    Raises IngestBusy after waiting a minute for another writer.
+    A file is known by its path, links resolved, and skipped while its content is unchanged.
+    `prune` removes documents of these paths whose file is gone or is now refused. `progress` hears
+    (done, all, source). Raises IngestBusy after waiting a minute for another writer and
+    IndexUnusable where the index is damaged.
     """
     started = time.perf_counter()
     lock = FileLock(lock_file(index.folder), timeout=LOCK_TIMEOUT_S, thread_local=False)
@@ -82,7 +90,10 @@ async def ingest(
 
 
 async def reindex(folder: Path, embedder: Embedder, segmenter: Segmenter) -> int:
-    """Renews words and vectors of every stored chunk; says how many chunks there are."""
+    """Renews words and vectors of every stored chunk; says how many chunks there are.
+
+    Raises IngestBusy, and IndexUnusable where there is no index or it cannot be read.
+    """
     lock = FileLock(lock_file(folder), timeout=LOCK_TIMEOUT_S, thread_local=False)
     await asyncio.to_thread(_acquire, lock)
     try:
@@ -98,32 +109,15 @@ async def reindex(folder: Path, embedder: Embedder, segmenter: Segmenter) -> int
 
 
 def lock_file(folder: Path) -> Path:
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     return folder.with_name(folder.name + ".lock")
-
-
-def source_of(path: Path) -> str:
-    """The path as clients see it: below the working directory relative to it, else absolute."""
-    absolute = Path(os.path.abspath(path))
-    working = Path.cwd()
-    return (absolute.relative_to(working) if working in absolute.parents else absolute).as_posix()
 
 
 def document_id(source: str) -> str:
     return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def files_below(path: Path) -> Iterator[Path]:
-    """`path` itself, or the files below it in a fixed order, hidden ones left out."""
-    if not path.is_dir():
-        yield path
-        return
-    for folder, folders, names in os.walk(path):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
-
-
-def document_rows(source: str, document: Document) -> list[Row]:
+def document_rows(source: str, path: str, document: Document) -> list[Row]:
     """One row a chunk, still without words and vectors."""
     identity = document_id(source)
     chunks = chunk(document.blocks)
@@ -131,6 +125,7 @@ def document_rows(source: str, document: Document) -> list[Row]:
         "document_id": identity,
         "title": document.title,
         "source": source,
+        "path": path,
         "sha256": document.sha256,
         "bytes": document.bytes,
         "chunks": len(chunks),
@@ -173,36 +168,56 @@ class _Run:
         self._progress = progress
         self._report = Report()
         self._waiting: list[Row] = []
+        self._known: list[StoredDocument] = []
+        self._outdated: list[StoredDocument] = []
 
     async def all(self, paths: Sequence[Path], prune: bool) -> Report:
-        files = await asyncio.to_thread(_listed, paths)
-        known = {document.source: document.sha256 for document in await self._index.documents()}
-        for done, (source, path) in enumerate(files.items()):
-            if self._progress is not None:
-                self._progress(done, len(files), source)
-            await self._file(source, path, known.get(source))
-        await self._commit()
+        self._known = await self._index.documents()
+        files = await asyncio.to_thread(listed, paths, self._known)
         if prune:
-            await self._prune([path for path in paths if path.is_dir()], known, files)
+            self._outdated = await asyncio.to_thread(gone, paths, self._known, files)
+        for done, file in enumerate(files):
+            if self._progress is not None:
+                self._progress(done, len(files), file.shown)
+            await self._file(file, prune)
+        await self._commit()
+        await self._remove()
         if self._progress is not None:
             self._progress(len(files), len(files), "")
         if self._report.chunks or self._report.removed:
             await self._index.tidy()
         return self._report
 
-    async def _file(self, source: str, path: Path, known_hash: str | None) -> None:
+    async def _file(self, file: Listed, prune: bool) -> None:
         try:
-            rows = await asyncio.to_thread(_rows, source, path, known_hash)
+            rows = await asyncio.to_thread(_rows, file)
         except DocumentRefused as refusal:
-            self._report.refused.append(Refused(source, refusal.reason))
+            self._refuse(file, refusal.reason, prune)
             return
         if not rows:
-            self._report.skipped.append(source)
+            self._report.skipped.append(file.source)
             return
         self._waiting += rows
-        (self._report.added if known_hash is None else self._report.updated).append(source)
+        (self._report.updated if file.stored else self._report.added).append(file.source)
         if len(self._waiting) >= COMMIT_ROWS:
             await self._commit()
+
+    def _refuse(self, file: Listed, reason: str, prune: bool) -> None:
+        """What was read from the path before stays, and so said, or goes if asked to prune."""
+        missing = is_gone(file.path)
+        stored = at_or_below([file.path], self._known) if missing else [file.stored]
+        earlier = [document for document in stored if document is not None]
+        if earlier and prune:
+            if missing:  # told among the removed
+                return
+            self._outdated += earlier
+        elif earlier:
+            reason += (
+                "; its earlier version stays, --prune removes it"
+                if file.stored
+                else f"; {len(earlier)} documents read from it stay, --prune removes them"
+            )
+        self._report.refused.append(Refused(file.shown, reason))
 
     async def _commit(self) -> None:
         if not self._waiting:
@@ -214,17 +229,9 @@ class _Run:
         self._report.chunks += len(rows)
         self._waiting = []
 
-    async def _prune(
-        self, folders: Sequence[Path], known: dict[str, str], files: dict[str, Path]
-    ) -> None:
-        gone = [source for source in _below(folders, known) if source not in files]
-        await self._index.delete([document_id(source) for source in gone])
-        self._report.removed += gone
-
-
-def _below(folders: Sequence[Path], sources: Iterable[str]) -> list[str]:
-    roots = {Path(os.path.abspath(folder)) for folder in folders}
-    return [source for source in sources if roots & set(Path(os.path.abspath(source)).parents)]
+    async def _remove(self) -> None:
+        await self._index.delete([document.id for document in self._outdated])
+        self._report.removed += sorted(document.source for document in self._outdated)
 
 
 def _acquire(lock: FileLock) -> None:
@@ -234,25 +241,29 @@ def _acquire(lock: FileLock) -> None:
         raise IngestBusy(
             "another process is writing to this knowledge base; try again when it has ended"
         ) from error
+    except OSError as error:
+        raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error
 
 
-def _listed(paths: Sequence[Path]) -> dict[str, Path]:
-    """Every file once by its source; of folders only the kinds that can be read."""
-    listed: dict[str, Path] = {}
-    for path in paths:
-        for file in files_below(path):
-            listed.setdefault(source_of(file), file)
-    return listed
-
-
-def _rows(source: str, path: Path, known_hash: str | None) -> list[Row]:
+def _rows(item: Listed) -> list[Row]:
     """Rows of a new or changed file, none of an unchanged one. Raises DocumentRefused."""
-    if path.exists() and path.suffix.lower() not in READERS:
-        load(path, b"")  # tells what is known, without reading what is not
-    content = read(path)
-    if digest(content) == known_hash:
+    file, stored = item.file, item.stored
+    if not _is_utf8(item.path):
+        raise DocumentRefused("its path is not UTF-8; rename it")
+    if file.suffix.lower() not in READERS and not is_gone(item.path):
+        load(file, b"")  # tells what is known, without reading what is not
+    content = read(file)
+    if stored is not None and (stored.path, stored.sha256) == (item.path, digest(content)):
         return []
-    rows = document_rows(source, load(path, content))
+    rows = document_rows(item.source, item.path, load(file, content))
     if not rows:
         raise DocumentRefused("no text in it")
     return rows
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

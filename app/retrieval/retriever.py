@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.retrieval.embed import Embedder, StaticEmbedder, Vectors
 from app.retrieval.hybrid import WEIGHTS, Weights, fuse
-from app.retrieval.index import Hit, Index, StoredDocument
+from app.retrieval.index import STORAGE_ERRORS, Hit, Index, StoredDocument, make_folder
 from app.retrieval.segment import Segmenter, english_query
 from graphs.errors import RetrieverFailed
 from graphs.text import language_of
@@ -32,8 +32,10 @@ class HybridRetriever:
     async def open(cls, data_dir: Path, embedder: Embedder | None = None) -> "HybridRetriever":
         """The knowledge base in `data_dir`, warm; the shipped table embeds unless told otherwise.
 
-        Raises IndexMismatch where another embedder wrote the index.
+        Raises IndexMismatch where another embedder wrote the index, IndexUnusable where it is
+        damaged or the folder cannot be.
         """
+        await asyncio.to_thread(make_folder, data_dir)
         segmenter = Segmenter(data_dir / "cache")
         await asyncio.to_thread(segmenter.load)
         if embedder is None:
@@ -53,19 +55,16 @@ class HybridRetriever:
             raise RetrieverFailed(
                 f"the knowledge base gave no answer within {self._timeout_s:g} s"
             ) from error
-        except (OSError, RuntimeError, ValueError) as error:
+        except STORAGE_ERRORS as error:
             log.exception("search in %s failed", self.index.folder)
-            raise RetrieverFailed(
-                "the index of the knowledge base cannot be searched; `selfcrag ingest --reindex`"
-                " renews it"
-            ) from error
+            raise RetrieverFailed(self._remedy()) from error
 
     async def ready(self) -> bool:
         """Whether the index can be read."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self.index.count()
-        except (TimeoutError, OSError, RuntimeError, ValueError):
+        except STORAGE_ERRORS:  # a TimeoutError is an OSError
             return False
         return True
 
@@ -91,7 +90,21 @@ class HybridRetriever:
             other: Language = "en" if language == "zh" else "zh"
             found = await self.index.search_words(words[other], other, k)
             passages += _joined(found, [], Weights(0.0, 0.0))
+        if not passages and not await self.index.count():
+            raise RetrieverFailed(
+                f"the knowledge base in {self.index.folder.parent} is empty:"
+                " run `selfcrag ingest PATH`"
+            )
         return passages[:k]
+
+    def _remedy(self) -> str:
+        folder = self.index.folder
+        if self.index.is_lost:
+            return f"the index in {folder} is gone: run `selfcrag ingest PATH` to make a new one"
+        return (
+            f"the index in {folder} cannot be searched; `selfcrag ingest --reindex` renews it, and"
+            " where it cannot, delete that folder and run `selfcrag ingest PATH`"
+        )
 
     def _within(self, language: Language) -> Language | None:
         return None if self.index.embedder.crosses_languages else language

@@ -1,10 +1,14 @@
+import io
 from pathlib import Path
 
 import pytest
 import typer
 from filelock import FileLock
+from rich.console import Console
+from rich.text import Text
 from typer.testing import CliRunner
 
+from app.retrieval import command
 from app.retrieval import ingest as module
 from app.retrieval.command import ingest_command
 from app.retrieval.ingest import lock_file
@@ -65,6 +69,47 @@ def test_the_data_folder_comes_from_the_settings(monkeypatch: pytest.MonkeyPatch
 def test_reading_documents_needs_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_SEARCH", "searxng")
     assert CliRunner().invoke(app, ["docs"]).exit_code == 0
+
+
+def test_names_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=200)
+    monkeypatch.setattr(command, "console", terminal)
+    Path("docs/[").mkdir()
+    # The dictionary that Chinese asks for loads long enough for the name to be seen.
+    Path("docs/[/red].md").write_text("阀门开着。\n", "utf-8")
+    Path("docs/[/b].pdf").write_bytes(b"%PDF-1.4 broken")
+    assert call("docs")[0] == 0
+    assert "docs/[/red].md" in screen.getvalue()
+    assert "docs/[/b].pdf: damaged PDF" in Text.from_ansi(screen.getvalue()).plain
+
+
+def test_there_is_nothing_to_renew_before_something_was_read() -> None:
+    code, output = call("--reindex")
+    assert (code, "There is no index in" in output, "selfcrag ingest PATH" in output) == (
+        1,
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize("arguments", [["docs"], ["--reindex"]])
+def test_a_file_cannot_be_the_data_folder(arguments: list[str]) -> None:
+    Path("data").write_text("words", "utf-8")
+    code, output = call(*arguments)
+    assert (code, "folder data cannot be used" in output, "--data-dir" in output) == (1, True, True)
+
+
+@pytest.mark.parametrize("arguments", [["docs"], ["--reindex"]])
+@pytest.mark.parametrize("part", ["_versions", "data"])
+def test_a_damaged_index_is_told(part: str, arguments: list[str]) -> None:
+    call("docs")
+    for file in Path("data/index/chunks.lance", part).iterdir():
+        file.write_bytes(b"damaged")
+    code, output = call(*arguments)
+    assert code == 1
+    assert "selfcrag: The index in data/index cannot be used" in output
+    assert "delete that folder and run `selfcrag ingest PATH`" in output
 
 
 def test_a_busy_knowledge_base_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
 import asyncio
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,8 @@ from filelock import FileLock
 from app.retrieval import ingest as module
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.index import Index
-from app.retrieval.ingest import IngestBusy, Report, ingest, lock_file, source_of
+from app.retrieval.ingest import IngestBusy, Report, ingest, lock_file
+from app.retrieval.listing import source_of
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
 
@@ -81,14 +84,92 @@ async def test_refused_files_do_not_stop_the_rest(retriever: HybridRetriever, do
     assert len(report.added) == 3
 
 
-async def test_a_refused_change_keeps_the_old_document(
+async def test_a_refused_change_keeps_the_old_document_and_says_so(
     retriever: HybridRetriever, docs: Path
 ) -> None:
     await run(retriever, docs)
     write(docs / "clock.md", "")
-    report = await run(retriever, docs)
-    assert [refusal.source for refusal in report.refused] == ["docs/clock.md"]
+    (refused,) = (await run(retriever, docs)).refused
+    assert refused.source == "docs/clock.md"
+    assert refused.reason == "empty; its earlier version stays, --prune removes it"
     assert len(await retriever.documents()) == 3
+    pruned = await run(retriever, docs, prune=True)
+    assert pruned.removed == ["docs/clock.md"]
+    assert [refusal.reason for refusal in pruned.refused] == ["empty"]
+    assert [document.source for document in await retriever.documents()] == [
+        "docs/mirror.md",
+        "docs/table.md",
+    ]
+
+
+async def test_a_deleted_folder_or_file_can_be_removed(
+    retriever: HybridRetriever, docs: Path
+) -> None:
+    write(docs.parent / "docs2" / "vase.md", PAGE.format("vase"))
+    await run(retriever, docs, docs.parent / "docs2")
+    shutil.rmtree(docs)
+    (refused,) = (await run(retriever, docs)).refused
+    assert refused.reason.endswith("3 documents read from it stay, --prune removes them")
+    one = await run(retriever, docs / "clock.md", prune=True)
+    assert (one.removed, one.refused) == (["docs/clock.md"], [])
+    rest = await run(retriever, docs, prune=True)
+    assert (rest.removed, rest.refused) == (["docs/mirror.md", "docs/table.md"], [])
+    assert [document.source for document in await retriever.documents()] == ["docs2/vase.md"]
+    again = await run(retriever, docs, prune=True)
+    assert (again.removed, len(again.refused)) == ([], 1)
+
+
+async def test_another_working_directory_has_documents_of_its_own(
+    retriever: HybridRetriever, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(retriever, Path("docs"))
+    other = docs.parent / "other"
+    write(other / "docs" / "clock.md", PAGE.format("sundial"))
+    monkeypatch.chdir(other)
+    report = await run(retriever, Path("docs"), prune=True)
+    assert (report.added, report.removed) == ([str(other / "docs" / "clock.md")], [])
+    assert len(await retriever.documents()) == 4
+    (other / "docs" / "clock.md").unlink()
+    assert (await run(retriever, Path("docs"), prune=True)).removed == report.added
+    assert len(await retriever.documents()) == 3
+
+
+async def test_a_file_keeps_its_source_wherever_it_is_read_from(
+    retriever: HybridRetriever, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await run(retriever, Path("docs"))
+    monkeypatch.chdir(docs)
+    assert (await run(retriever, Path("."), prune=True)).skipped == first.added
+
+
+async def test_a_moved_project_takes_its_documents_along(
+    retriever: HybridRetriever, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await run(retriever, Path("docs"))
+    moved = docs.parent / "moved"
+    shutil.move(docs, moved / "docs")
+    monkeypatch.chdir(moved)
+    report = await run(retriever, Path("docs"), docs, prune=True)
+    assert (report.updated, report.removed) == (first.added, [])
+    assert (await run(retriever, Path("docs"))).skipped == first.added
+
+
+async def test_links_to_a_file_are_that_file(retriever: HybridRetriever, docs: Path) -> None:
+    (docs / "a_clock.md").symlink_to(docs / "clock.md")
+    (docs.parent / "linked").symlink_to(docs)
+    report = await run(retriever, docs, docs.parent / "linked")
+    assert sorted(report.added) == ["docs/clock.md", "docs/mirror.md", "docs/table.md"]
+    assert (await run(retriever, docs.parent / "linked", prune=True)).removed == []
+
+
+async def test_a_name_that_is_no_text_is_refused_alone(
+    retriever: HybridRetriever, docs: Path
+) -> None:
+    write(Path(os.fsdecode(bytes(docs) + b"/caf\xe9.md")), "Words.\n")
+    report = await run(retriever, docs)
+    assert len(report.added) == 3
+    (refused,) = report.refused
+    assert (refused.source, "not UTF-8" in refused.reason) == ("docs/caf\\udce9.md", True)
 
 
 async def test_progress_names_every_file(retriever: HybridRetriever, docs: Path) -> None:

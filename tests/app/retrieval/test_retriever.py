@@ -1,11 +1,13 @@
 import asyncio
+import re
 from pathlib import Path
 
+import lancedb
 import numpy as np
 import pytest
 
 from app.retrieval.embed import StaticEmbedder, Vectors
-from app.retrieval.index import Index, IndexMismatch
+from app.retrieval.index import Index, IndexMismatch, IndexUnusable
 from app.retrieval.ingest import ingest, reindex
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
@@ -91,9 +93,26 @@ async def test_text_without_any_known_word_is_stored_and_found_by_no_meaning(
     assert all(passage.score == passage.score for passage in found)
 
 
-async def test_an_empty_knowledge_base_finds_nothing(retriever: HybridRetriever) -> None:
-    assert await retriever.retrieve("anything", 5) == []
-    assert await retriever.documents() == []
+async def test_an_empty_knowledge_base_says_so(filled: HybridRetriever) -> None:
+    await filled.index.delete([document.id for document in await filled.documents()])
+    assert await filled.documents() == []
+    data = re.escape(str(filled.index.folder.parent))
+    with pytest.raises(RetrieverFailed, match=f"{data} is empty: run `selfcrag ingest PATH`"):
+        await filled.retrieve("anything", 5)
+
+
+async def test_what_has_no_known_word_is_stored_and_finding_nothing_is_no_failure(
+    retriever: HybridRetriever, tmp_path: Path
+) -> None:
+    marks = tmp_path / "\u16a0.md"
+    marks.write_text("\u16a0\u16a1\u16a2 \u16a3\u16a4\n", "utf-8")
+    assert (await ingest([marks], retriever.index, retriever.segmenter)).chunks == 1
+    assert await retriever.retrieve("fruit garden", 5) == []
+    folder, embedder = retriever.index.folder, retriever.index.embedder
+    assert await reindex(folder, embedder, retriever.segmenter) == 1
+    assert (await retriever.retrieve("\u16a3\u16a4", 5))[
+        0
+    ].text == "\u16a0\u16a1\u16a2 \u16a3\u16a4"
 
 
 async def test_documents_are_listed_and_deleted(filled: HybridRetriever) -> None:
@@ -149,8 +168,67 @@ async def test_another_table_is_a_clear_error_and_reindex_renews(
 async def test_a_lost_index_is_a_typed_error(filled: HybridRetriever) -> None:
     for file in sorted(filled.index.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
-    with pytest.raises(RetrieverFailed, match="cannot be searched"):
+    with pytest.raises(RetrieverFailed, match="is gone: run `selfcrag ingest PATH`"):
         await filled.retrieve("pump", 3)
+
+
+def damage(folder: Path, part: str) -> None:
+    for file in (folder / "chunks.lance" / part).rglob("*"):
+        if file.is_file():
+            file.write_bytes(b"damaged")
+
+
+async def test_lost_search_structures_are_renewed(
+    filled: HybridRetriever, embedder: StaticEmbedder
+) -> None:
+    folder = filled.index.folder
+    damage(folder, "_indices")
+    reopened = HybridRetriever(await Index.open(folder, embedder), filled.segmenter)
+    with pytest.raises(RetrieverFailed, match="`selfcrag ingest --reindex` renews it"):
+        await reopened.retrieve("pump", 3)
+    assert await reindex(folder, embedder, filled.segmenter) == 6
+    renewed = HybridRetriever(await Index.open(folder, embedder), filled.segmenter)
+    assert (await renewed.retrieve("pump", 3))[0].source == "docs/en/pump.md"
+
+
+async def test_a_damaged_index_cannot_be_opened_or_renewed(
+    filled: HybridRetriever, embedder: StaticEmbedder
+) -> None:
+    folder = filled.index.folder
+    damage(folder, "_versions")
+    for call in (Index.open(folder, embedder), reindex(folder, embedder, filled.segmenter)):
+        with pytest.raises(IndexUnusable, match="delete that folder and run") as raised:
+            await call
+        assert "\n" not in str(raised.value)
+        assert "cargo" not in str(raised.value)
+
+
+async def test_a_file_cannot_be_the_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("words", "utf-8")
+    for data, reason in ((tmp_path / "file", "it is a file"), (tmp_path / "file" / "x", "Not a")):
+        with pytest.raises(IndexUnusable, match=reason):
+            await HybridRetriever.open(data)
+
+
+async def test_an_index_of_the_format_before_is_renewed(
+    filled: HybridRetriever, embedder: StaticEmbedder
+) -> None:
+    folder = filled.index.folder
+    database = await lancedb.connect_async(folder)
+    rows = (await (await database.open_table("chunks")).query().to_arrow()).drop_columns(["path"])
+    rows = rows.replace_schema_metadata({"embedder": embedder.name, "format": "1"})
+    await database.create_table("chunks", rows, mode="overwrite")
+    with pytest.raises(IndexMismatch, match=r"another version of self-crag.*--reindex"):
+        await Index.open(folder, embedder)
+    assert await reindex(folder, embedder, filled.segmenter) == 6
+    index = await Index.open(folder, embedder)
+    assert {document.path for document in await index.documents()} == {""}
+    report = await ingest([Path("docs")], index, filled.segmenter)
+    assert len(report.updated) == 4
+    working = filled.index.folder.parents[1]
+    assert {document.path for document in await index.documents()} == {
+        str(working / "docs" / name) for name in PAGES
+    }
 
 
 async def test_a_search_that_takes_too_long_is_a_typed_error(
@@ -167,6 +245,6 @@ async def test_a_search_that_takes_too_long_is_a_typed_error(
 
 async def test_open_makes_everything_in_the_data_folder(tmp_path: Path) -> None:
     retriever = await HybridRetriever.open(tmp_path / "new")
-    assert await retriever.retrieve("anything", 3) == []
+    assert await retriever.ready()
     assert {path.name for path in (tmp_path / "new").iterdir()} == {"cache", "index"}
     assert retriever.embedder_name.startswith("static-")

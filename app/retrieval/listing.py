@@ -1,0 +1,105 @@
+"""Which files an ingest reads, under which name each is known, and which are gone."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.retrieval.index import StoredDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file by its absolute `path`, links resolved, and what the index holds of it."""
+
+    file: Path
+    path: str
+    source: str
+    stored: StoredDocument | None
+
+    @property
+    def shown(self) -> str:
+        """The source as any terminal can print it; a file name need not be UTF-8."""
+        return self.source.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def listed(paths: Sequence[Path], known: Sequence[StoredDocument]) -> list[Listed]:
+    """Every file at or below `paths` once, however many links lead to it."""
+    by_path = {document.path: document for document in known if document.path}
+    by_source = {document.source: document for document in known}
+    found: dict[str, Listed] = {}
+    for path in paths:
+        for file in files_below(path):
+            real = os.path.realpath(file)
+            if real not in found:
+                found[real] = _named(file, real, by_path.get(real), by_source)
+    return list(found.values())
+
+
+def files_below(path: Path) -> Iterator[Path]:
+    """`path` itself, or the files below it in a fixed order, hidden ones left out."""
+    if not os.path.isdir(path):
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+
+
+def source_of(path: Path) -> str:
+    """The path as clients see it: below the working directory relative to it, else absolute."""
+    absolute = Path(os.path.realpath(path))
+    working = Path.cwd()
+    return (absolute.relative_to(working) if working in absolute.parents else absolute).as_posix()
+
+
+def at_or_below(
+    paths: Sequence[str | Path], known: Sequence[StoredDocument]
+) -> list[StoredDocument]:
+    """The documents read from one of `paths` or from a folder below it."""
+    roots = {os.path.realpath(path) for path in paths}
+    return [document for document in known if roots & _places(document.path)]
+
+
+def gone(
+    paths: Sequence[Path], known: Sequence[StoredDocument], found: Sequence[Listed]
+) -> list[StoredDocument]:
+    """Documents of `paths` without a file, but for those that `found` reads from elsewhere now."""
+    moved = {item.stored.id for item in found if item.stored is not None and not is_gone(item.path)}
+    return [
+        document
+        for document in at_or_below(paths, known)
+        if document.id not in moved and is_gone(document.path)
+    ]
+
+
+def is_gone(path: str) -> bool:
+    """Whether nothing is there; what may merely not be seen counts as being there."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _named(
+    file: Path, path: str, stored: StoredDocument | None, by_source: dict[str, StoredDocument]
+) -> Listed:
+    """A file keeps its source from whatever folder it is read again.
+
+    A source that another existing file has, such as the same relative path in another working
+    directory, is left to that file.
+    """
+    if stored is not None:
+        return Listed(file, path, stored.source, stored)
+    source = source_of(file)
+    other = by_source.get(source)
+    if other is not None and other.path and not is_gone(other.path):
+        return Listed(file, path, path, None)
+    return Listed(file, path, source, other)
+
+
+def _places(path: str) -> set[str]:
+    return {path, *map(str, Path(path).parents)} if path else set()
