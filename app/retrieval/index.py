@@ -94,7 +94,8 @@ class Index:
         Raises IndexMismatch where it was written with another embedder or in another format,
         IndexUnusable where it cannot be read.
         """
-        make_folder(folder.parent)
+        for needed in (folder.parent, folder):
+            make_folder(needed)
         with _storage(folder):
             table = await _open_table(folder, embedder)
             _check(folder, embedder, (await table.schema()).metadata or {})
@@ -226,7 +227,7 @@ def _storage(folder: Path) -> Iterator[None]:
         yield
     except STORAGE_ERRORS as error:
         # Without the place in LanceDB's sources, which follows after the reason.
-        reason = str(error).split(", /")[0].removeprefix("lance error: ")[:200]
+        reason = str(error).split(", /")[0].removeprefix("lance error: ")[:100]
         raise IndexUnusable(
             f"The index in {folder} cannot be used ({reason}). If it is damaged, delete that folder"
             " and run `selfcrag ingest PATH` to read the documents again; else see to it that"
