@@ -206,7 +206,7 @@ async def test_a_damaged_index_cannot_be_opened_or_renewed(
 async def test_a_file_cannot_be_the_data_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("words", "utf-8")
     (tmp_path / "index").write_text("words", "utf-8")
-    with pytest.raises(IndexUnusable, match="index cannot be used .* it is a file"):
+    with pytest.raises(IndexUnusable, match=r"index cannot be used .* it is a file"):
         await HybridRetriever.open(tmp_path)
     for data, reason in ((tmp_path / "file", "it is a file"), (tmp_path / "file" / "x", "Not a")):
         with pytest.raises(IndexUnusable, match=reason):
