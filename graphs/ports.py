@@ -58,8 +58,8 @@ class WebSearch(Protocol):
 class KeywordExtractor(Protocol):
     """Rewriting without a language model."""
 
-    def keywords(self, question: str, most: int) -> Sequence[str]:
-        """At most `most` named spans and rare terms of the question, in its order. Pure CPU."""
+    async def keywords(self, question: str, most: int) -> Sequence[str]:
+        """At most `most` named spans and rare terms of the question, in its order."""
         ...
 
 

@@ -80,7 +80,7 @@ class FakeWebSearch:
 
 
 class FakeKeywords:
-    def keywords(self, question: str, most: int) -> Sequence[str]:
+    async def keywords(self, question: str, most: int) -> Sequence[str]:
         return [word for word in question.strip("?？").split() if word[:1].isupper()][:most]
 
 

@@ -1,5 +1,6 @@
 """Search words of a question without a language model: named spans and rare terms."""
 
+import asyncio
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -66,9 +67,13 @@ class CorpusKeywords:
         _ = self._tokenizer
         list(self._tagger.cut("词性"))
 
-    def keywords(self, question: str, most: int = 3) -> Sequence[str]:
+    async def keywords(self, question: str, most: int) -> Sequence[str]:
+        return await asyncio.to_thread(self.find, question, most)
+
+    def find(self, question: str, most: int = 3) -> Sequence[str]:
+        """`keywords` on the calling thread: up to half a second of CPU for a long question."""
         question = question[:MOST_CHARACTERS]
-        find = self._chinese if language_of(question) == "zh" else self._english
+        spans = self._chinese if language_of(question) == "zh" else self._english
         quoted = [
             Span(match.start(match.lastindex), match.end(match.lastindex), QUOTE_RANK, 0.0)
             for match in QUOTED.finditer(question)
@@ -76,7 +81,7 @@ class CorpusKeywords:
         ]
         free = [
             span
-            for span in find(question)
+            for span in spans(question)
             if not any(span.start < taken.end and taken.start < span.end for taken in quoted)
         ]
         best = sorted([*quoted, *free], key=lambda span: (-span.rank, -span.rarity))

@@ -46,5 +46,5 @@ async def rewrite(state: State, runtime: Runtime[Context], *, services: Services
             changed["usage"] = usage_of(reply) if isinstance(reply, AIMessage) else Usage(1)
             query = as_query(str(reply.text))
     if not query:
-        query = ", ".join(services.keyword_extractor.keywords(question, MOST_KEYWORDS))
+        query = ", ".join(await services.keyword_extractor.keywords(question, MOST_KEYWORDS))
     return {**changed, "rewritten_query": query or None}
