@@ -21,7 +21,7 @@ from evaluator.text import is_chinese
 
 Score = Callable[[Sequence[tuple[str, str]]], list[float]]
 
-CORRECT_PRECISION, INCORRECT_PRECISION, STRIPS_KEPT = 0.9, 0.88, 0.95
+CORRECT_PRECISION, INCORRECT_PRECISION, STRIPS_KEPT = 0.9, 0.95, 0.95
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class TrainOptions:
     train_length: int = 224
     learning_rate: float = 1e-3
     distil_steps: int = 600
-    coverage_steps: int = 600
+    coverage_steps: int = 1500
     teacher_share: float = 0.5
     held_back_percent: int = 6
     checkpoint_every: int = 1000
@@ -135,12 +135,16 @@ def fit_coverage(
     network.t5.shared.requires_grad_(False)  # settled before, and cheap if left so
     network.interaction.pool_weight.requires_grad_(False)
     first = network.interaction.token_weight.detach().clone()
+    matching = network.interaction
+    kinds = [*matching.asks.parameters(), *matching.offers.parameters(), matching.ask_weight]
     groups = [
-        {"params": [network.interaction.token_weight], "lr": 1e-2},
-        {"params": [network.interaction.turn], "lr": 3e-4},
-        {"params": list(network.coverage.parameters()), "lr": 1e-2},
+        {"params": [matching.token_weight], "lr": 1e-2},
+        {"params": [matching.turn], "lr": 1e-3},
+        {"params": kinds, "lr": 5e-3},
+        {"params": list(network.coverage.parameters()), "lr": 5e-3},
     ]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
+    rates = [group["lr"] for group in optimizer.param_groups]
     source = batches(examples, 4 * options.batch_tokens, options.seed)
     running = 0.0
     for step in range(options.coverage_steps):
@@ -152,10 +156,10 @@ def fit_coverage(
         optimizer.zero_grad()
         _differentiate(loss + 0.3 * drift)  # rare tokens keep the weight their rarity gave them
         optimizer.step()
-        for group in optimizer.param_groups:
-            group["lr"] *= 0.995
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * (1 - step / options.coverage_steps)
         running = 0.97 * running + 0.03 * loss.item() if step else loss.item()
-        if step % 100 == 99:
+        if step % 250 == 249:
             say(f"coverage step {step + 1}: loss {running:.4f}")
     _freeze_coverage(network)
 

@@ -42,7 +42,7 @@ def test_thresholds_reach_their_precisions_in_both_languages() -> None:
     assert -0.6 < thresholds.strip_floor < -0.3
     for language in ("en", "zh"):
         assert thresholds.figures[f"{language}_correct_precision"] >= 0.9
-        assert thresholds.figures[f"{language}_incorrect_precision"] >= 0.88
+        assert thresholds.figures[f"{language}_incorrect_precision"] >= 0.95
         assert thresholds.figures[f"{language}_questions"] == 200
         assert thresholds.figures[f"{language}_accuracy"] > 0.8
 
