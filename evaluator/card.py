@@ -87,7 +87,8 @@ def _data(made_by: dict[str, Any]) -> str:
 Benchmarks and the CMRC development set are never read by training or calibration. Passages are
 shown whole, as chunks of three to six sentences, or as strips of one or two.
 Pairs by kind: {kinds}.
-`words` are BM25 neighbours, `meaning` MiniLM neighbours (English), both without an answer string; `same passage` are sentences beside the answer; `unanswerable` are
+`words` are BM25 neighbours, `meaning` MiniLM neighbours (English), both without an answer string;
+`same passage` are sentences beside the answer; `unanswerable` are
 questions labelled so; `elsewhere` are passages of another set or language."""
 
 
@@ -169,6 +170,7 @@ def _or_dash(figures: dict[str, float], name: str) -> str:
 _LIMITS = """## Limits
 
 It is small and was trained for little time: nearly all of its judgement comes from the coverage
-measures; the T5 layers have so far added less than 0.002 AUC to them. It leans on words shared between question and passage,
+measures; the T5 layers have so far added less than 0.002 AUC to them. It leans on words shared
+between question and passage,
 knows few paraphrases, and in Chinese sees characters rather than words. A passage about the right
 subject that does not answer the question often scores high. It judges relevance, not truth."""
