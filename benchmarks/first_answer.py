@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -58,7 +58,8 @@ def service(command: list[str], folder: Path, url: str, wait_s: float) -> Iterat
             time.sleep(0.2)
         yield time.perf_counter() - started
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
         process.wait(20)
 
 
