@@ -4,6 +4,7 @@ A document's facts stand in each of its chunks, so replacing a document is one c
 table: a crash leaves the old chunks or the new ones.
 """
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,7 +96,7 @@ class Index:
         IndexUnusable where it cannot be read.
         """
         for needed in (folder.parent, folder):
-            make_folder(needed)
+            await asyncio.to_thread(make_folder, needed)
         with _storage(folder):
             table = await _open_table(folder, embedder)
             _check(folder, embedder, (await table.schema()).metadata or {})
