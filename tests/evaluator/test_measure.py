@@ -1,11 +1,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from evaluator.card import keep_figures, write_card
 from evaluator.errors import DataError
-from evaluator.measure import measure
+from evaluator.measure import auc_interval, contests, measure
+from evaluator.records import Record
 
 KINDS = ("river", "road", "wall", "canal", "tunnel", "bridge", "fence", "dike")
 
@@ -39,6 +42,56 @@ def test_nothing_to_measure_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"passage": "alone"}\n', encoding="utf-8")
     with pytest.raises(DataError, match="no answerable questions"):
         measure(tmp_path / "x.jsonl", lambda _: [], most=5, seed=1, minilm=False)
+
+
+def test_the_interval_is_seeded_and_holds_the_auc() -> None:
+    dice = np.random.default_rng(3)
+    labels = [True, False, False] * 40
+    values = dice.normal(size=120) + np.array(labels)
+    owners = [number for number in range(40) for _ in range(3)]
+    auc, low, high = auc_interval(labels, values, owners, seed=1)
+    assert auc == pytest.approx(roc_auc_score(labels, values))
+    assert 0.5 < low < auc < high < 1
+    assert auc_interval(labels, values, owners, seed=1) == (auc, low, high)
+
+
+def test_the_interval_is_that_of_plain_resampling() -> None:
+    dice = np.random.default_rng(5)
+    labels = list(dice.random(60) < 0.4)
+    values = np.round(dice.normal(size=60), 1)  # ties among them
+    owners = list(dice.integers(20, size=60))
+    truth, owner = np.array(labels), np.unique(owners, return_inverse=True)[1]
+    drawn = []
+    for _ in range(500):
+        rows = np.concatenate([np.flatnonzero(owner == g) for g in dice.integers(20, size=20)])
+        if len(set(truth[rows])) == 2:
+            drawn.append(roc_auc_score(truth[rows], values[rows]))
+    _, low, high = auc_interval(labels, values, owners, seed=1)
+    assert (low, high) == pytest.approx(tuple(np.quantile(drawn, (0.025, 0.975))), abs=0.03)
+
+
+def test_one_class_has_no_auc() -> None:
+    with pytest.raises(DataError, match="both classes"):
+        auc_interval([True, True], np.array([0.1, 0.2]), [0, 1], seed=1)
+
+
+def test_another_passage_that_answers_is_no_negative() -> None:
+    def record(question: str, passage: str, answer: str) -> Record:
+        return Record("s", "en", question, (answer,), True, "", passage)
+
+    rows = [
+        record(f"Where is lake {n}?", f"Lake {n} is in land {n}.", f"land {n}") for n in "abcdefg"
+    ]
+    twice = record("Where is lake a?", "The lake called a: where it is, land x says.", "land x")
+    answering = record("Who owns lake a?", "Lake a, lake a: it lies in land a and is Eve's.", "Eve")
+    found = contests([*rows, twice, answering], most=20, seed=1)
+    of_a = [contest for contest in found if contest.question == "Where is lake a?"]
+    assert len(of_a) == 2
+    for contest in of_a:
+        assert len(contest.passages) == 5
+        assert not {rows[0].passage, twice.passage} & set(contest.passages[1:])
+    first = next(contest for contest in of_a if contest.passages[0] == rows[0].passage)
+    assert answering.passage not in first.passages
 
 
 def test_the_card_tells_what_was_measured(folder: Path) -> None:
