@@ -1,0 +1,111 @@
+"""What a training run keeps on disk: written whole or not at all, refused by another run."""
+
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_model, save_model
+from torch import nn
+
+from evaluator.errors import DataError
+
+_NAMED_DIFFERENCES = 5
+
+
+def write(path: Path, state: dict[str, Any]) -> None:
+    """Replace the file at once; a kill in mid-writing leaves the old one."""
+    _replace(path, lambda part: torch.save(state, part))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A state on the CPU, whatever device it was written from; DataError when it is unreadable."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise DataError(
+            f"{path} cannot be read as a checkpoint; remove it to start anew: {error}"
+        ) from error
+    return state
+
+
+def refuse_another(path: Path, theirs: Any, ours: Any) -> None:
+    """DataError, naming what differs, unless both identities are the same."""
+    found = list(_differences(theirs, ours, ""))
+    if found:
+        named = "; ".join(found[:_NAMED_DIFFERENCES])
+        more = len(found) - _NAMED_DIFFERENCES
+        named += f"; and {more} more" if more > 0 else ""
+        raise DataError(
+            f"{path} belongs to another run: {named}. Remove it, or go on with what it was made of."
+        )
+
+
+def _differences(theirs: Any, ours: Any, name: str) -> Iterator[str]:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for key in sorted({*theirs, *ours}):
+            absent = "absent"
+            below = f"{name}.{key}" if name else key
+            yield from _differences(theirs.get(key, absent), ours.get(key, absent), below)
+    elif theirs != ours:
+        yield f"{name} is {_short(theirs)} there and {_short(ours)} here"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:20]}…"
+
+
+def write_network(path: Path, network: nn.Module, told: dict[str, str]) -> None:
+    """The network's tensors as safetensors, tied ones once, with `told` beside them."""
+    _replace(path, lambda part: save_model(network, str(part), told))
+
+
+def read_network(path: Path, network: nn.Module) -> None:
+    """Put the tensors written by `write_network` into the network, on its device."""
+    load_model(network, path, device=str(next(network.parameters()).device))
+
+
+def told(path: Path) -> dict[str, str]:
+    """What was told beside a network's tensors."""
+    with safe_open(path, "pt") as tensors:
+        metadata: dict[str, str] = tensors.metadata()
+    return metadata
+
+
+def _replace(path: Path, write_part: Callable[[Path], None]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    write_part(part)
+    part.replace(path)
+
+
+def seed_dice(seed: int) -> None:
+    """Seed every source of chance a learner may draw from: PyTorch, CUDA, Python, NumPy."""
+    torch.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
+def dice() -> dict[str, Any]:
+    """Their states, in types that a weights-only load takes back."""
+    kind, keys, *rest = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "python": random.getstate(),
+        "numpy": (kind, [int(key) for key in keys], *rest),
+    }
+
+
+def set_dice(state: dict[str, Any]) -> None:
+    """Put the states of `dice` back; a GPU's only where as many are there as then."""
+    torch.set_rng_state(state["torch"])
+    if len(state["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
