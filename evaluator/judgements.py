@@ -1,6 +1,8 @@
 """Labelled rows for the judgements beyond relevance: support, utility and retrieval."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from evaluator.schema import Task
 
@@ -24,3 +26,27 @@ class Judgement:
     source: str
     kind: str
     group: str
+
+
+def held_back(group: str, percent: int) -> bool:
+    """Whether a split of `percent` keeps this group for validation; as dataset.split decides."""
+    return int.from_bytes(sha256(group.encode()).digest()[:4], "big") % 100 < percent
+
+
+def split_judgements(
+    judgements: Iterable[Judgement], percent: int
+) -> tuple[list[Judgement], list[Judgement]]:
+    """Training and validation rows, divided by group, `percent` of the groups held back."""
+    sides: tuple[list[Judgement], list[Judgement]] = ([], [])
+    for judgement in judgements:
+        sides[held_back(judgement.group, percent)].append(judgement)
+    return sides
+
+
+def class_counts(judgements: Sequence[Judgement]) -> dict[tuple[str, str, str, str, str], int]:
+    """How many rows there are by (task, language, label, kind, source), sorted."""
+    counts: dict[tuple[str, str, str, str, str], int] = {}
+    for row in judgements:
+        key = (row.task, row.language, row.label, row.kind, row.source)
+        counts[key] = counts.get(key, 0) + 1
+    return dict(sorted(counts.items()))
