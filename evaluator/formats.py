@@ -54,7 +54,9 @@ def format_of(raw: dict[str, Any]) -> Format:
 def recognised(path: Path) -> tuple[Format, Iterator[Row]]:
     """The file's format and its rows; DataError at the first row that differs or lacks a field."""
     rows = read_rows(path)
-    first = next(rows)
+    first = next(rows, None)
+    if first is None:
+        raise DataError(f"{path} is empty: its list holds no rows.")
     known = format_of(first.raw)
     if known is OTHER and {"question", "passage"} <= first.raw.keys():
         raise DataError(

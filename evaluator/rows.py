@@ -41,13 +41,11 @@ class Row:
         value = self.raw.get(name)
         if not isinstance(value, str) or not value.strip():
             raise DataError(f"{self.where}: {name} must be a text that is not empty.")
-        if not _is_unicode(value):
-            raise DataError(f"{self.where}: {name} holds half of a surrogate pair.")
-        return value.strip()
+        return self._sound(value, name).strip()
 
     def title(self) -> str:
         """The title with blanks for underscores, "" where there is none."""
-        return str(self.raw.get("title") or "").replace("_", " ")
+        return self._sound(str(self.raw.get("title") or ""), "title").replace("_", " ")
 
     def flag(self, name: str) -> bool:
         value = self.raw[name]
@@ -65,7 +63,14 @@ class Row:
                 value = None
         if not isinstance(value, list):
             raise DataError(f"{self.where}: {name} must be a list, or a list written as JSON.")
-        return tuple(str(answer).strip() for answer in value)
+        return tuple(self._sound(str(answer), name).strip() for answer in value)
+
+    def _sound(self, text: str, name: str) -> str:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(f"{self.where}: {name} holds half of a surrogate pair.") from error
+        return text
 
     def label(self) -> bool:
         """Whether `label` says relevant; 0 is read as -1."""
@@ -85,14 +90,6 @@ def _plain(value: str | float) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value).strip().strip("[]").casefold()
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def data_files(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Path]:
@@ -130,7 +127,7 @@ def _lines(path: Path) -> list[bytes]:
             content = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    return content.rstrip().splitlines()
+    return content.rstrip(b"\r\n").splitlines()
 
 
 def _decoded(lines: list[bytes], path: Path) -> Iterator[tuple[str, str]]:
