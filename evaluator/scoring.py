@@ -99,14 +99,18 @@ def load_scorer(settings: EvaluatorSettings) -> Scorer:
     return scorer
 
 
-_FORBIDDEN_KEYS = ("auto_map", "_attn_implementation_internal")
-_PICKLED = {".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"}
+_FORBIDDEN_KEYS = ("auto_map", "_attn_implementation_internal", "custom_pipelines")
+_PICKLED = (
+    ".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".dill", ".bin.index.json",
+)  # fmt: skip
+_SHARDS = "model.safetensors.index.json"
 
 
 def check_folder(folder: Path) -> dict[str, Any]:
     """The folder's config.json, once the folder is found fit to be opened at all.
 
-    Refused by name: pickled weights, and configs that would run code of their own.
+    Refused by name, at any depth: pickled weights, also where only their index is there, and
+    configs that would run code of their own.
     """
     config_path = folder / "config.json"
     if not config_path.is_file():
@@ -114,18 +118,52 @@ def check_folder(folder: Path) -> dict[str, Any]:
             f"No evaluator weights in {folder} (config.json is missing). Point "
             "SELFCRAG_EVALUATOR_WEIGHTS at a checkpoint folder or train one."
         )
-    for path in sorted(folder.iterdir()):
-        if path.suffix in _PICKLED:
+    for path in sorted(folder.rglob("*")):
+        if path.name.lower().endswith(_PICKLED):
             raise WeightsError(f"{path} is refused: pickled weights can run code; use safetensors.")
-    try:
-        config = json.loads(config_path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise WeightsError(f"{config_path} is no JSON: {error}") from error
-    for key in _FORBIDDEN_KEYS:
-        if isinstance(config, dict) and key in config:
-            raise WeightsError(f"{config_path} is refused: it sets {key}, which can run code.")
-    if not isinstance(config, dict):
-        raise WeightsError(f"{config_path} must hold an object.")
-    if not (folder / "model.safetensors").is_file():
-        raise WeightsError(f"{folder / 'model.safetensors'} is missing.")
+    for path in sorted(folder.rglob("*config.json")):
+        if key := _forbidden_key(_object(path)):
+            raise WeightsError(f"{path} is refused: it sets {key}, which can run code.")
+    config = _object(config_path)
+    _check_tensors(folder, may_be_sharded="architectures" in config)
     return config
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise WeightsError(f"{path} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise WeightsError(f"{path} must hold an object.")
+    return found
+
+
+def _forbidden_key(value: object) -> str | None:
+    """The first key at any depth that names code to run."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in _FORBIDDEN_KEYS:
+                return str(key)
+            if found := _forbidden_key(inner):
+                return found
+    if isinstance(value, list):
+        return next(filter(None, map(_forbidden_key, value)), None)
+    return None
+
+
+def _check_tensors(folder: Path, *, may_be_sharded: bool) -> None:
+    """One safetensors file or, in transformers' form, an index whose shards lie beside it."""
+    if (folder / "model.safetensors").is_file():
+        return
+    index = folder / _SHARDS
+    if not may_be_sharded or not index.is_file():
+        raise WeightsError(f"{folder / 'model.safetensors'} is missing.")
+    shards = _object(index).get("weight_map")
+    if not isinstance(shards, dict) or not shards:
+        raise WeightsError(f"{index} names no shards.")
+    for name in sorted({str(shard) for shard in shards.values()}):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise WeightsError(f"{index} is refused: {name} is no safetensors file of its folder.")
+        if not (folder / name).is_file():
+            raise WeightsError(f"{folder / name}, a shard that {index.name} names, is missing.")

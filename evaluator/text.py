@@ -1,10 +1,12 @@
 """Sentences, languages and the neutralising of special tokens, in English and Chinese."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 
 _SENTENCE_END = re.compile(r"(?<=[。！？；])|(?<=[.!?;])[\"'”’)\]]*\s+|\n+")
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
 def sentences(text: str) -> list[str]:
@@ -21,13 +23,23 @@ def neutraliser(special_tokens: Iterable[str]) -> Callable[[str], str]:
     """A function that breaks these strings with a blank wherever a text spells them.
 
     For tokenizers that read special tokens out of plain text: an end token inside a passage
-    makes T5's heads refuse the whole batch.
+    makes T5's heads refuse the whole batch. T5's tokenizer folds wide letters and drops
+    invisible ones first, so a text that spells a token only then is returned folded and broken.
     """
     longest_first = sorted((token for token in special_tokens if token), key=len, reverse=True)
     if not longest_first:
         return lambda text: text
     spelt = re.compile("|".join(re.escape(token) for token in longest_first))
-    return lambda text: spelt.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
+
+    def broken(text: str) -> str:
+        return spelt.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
+
+    def neutral(text: str) -> str:
+        as_written = broken(text)
+        folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", as_written))
+        return broken(folded) if spelt.search(folded) else as_written
+
+    return neutral
 
 
 def normal_form(text: str) -> str:

@@ -1,6 +1,6 @@
 """Scores with PyTorch, on a GPU or a CPU: our checkpoints and the CRAG authors' form."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,16 +92,31 @@ def _authors_model(folder: Path) -> Any:
     form: Any = T5ForSequenceClassification
     try:
         model, loading = form.from_pretrained(
-            folder, use_safetensors=True, local_files_only=True, output_loading_info=True
+            folder,
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # told here, by name, rather than by transformers
         )
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise WeightsError(f"{folder} cannot be loaded as the authors' T5: {error}") from error
     missing = sorted(loading["missing_keys"])
     if missing:
-        raise WeightsError(f"{folder / 'model.safetensors'} lacks {', '.join(missing[:4])}.")
+        raise WeightsError(f"{folder} lacks the tensors {', '.join(missing[:4])}.")
+    _check_shapes(folder, loading["mismatched_keys"])
     if model.config.num_labels != 1:
         raise WeightsError(f"{folder} has {model.config.num_labels} labels where one is needed.")
     return model
+
+
+def _check_shapes(
+    folder: Path, mismatched: Iterable[tuple[str, Sequence[int], Sequence[int]]]
+) -> None:
+    for name, stored, asked in sorted(mismatched):
+        raise WeightsError(
+            f"{folder} does not fit its config.json: {name} has the shape {list(stored)} where "
+            f"{list(asked)} is needed."
+        )
 
 
 def _place(settings: EvaluatorSettings) -> tuple[torch.device, torch.dtype]:
