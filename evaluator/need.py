@@ -111,7 +111,8 @@ def _problems(read: Wordings) -> Iterator[str]:
         if not text.strip():
             yield f"an empty wording in {kind}, {split}"
         for slot in _SLOT.findall(text):
-            if not all(value.strip() for value in read.slots.get(split, {}).get(slot, [""])):
+            values = read.slots.get(split, {}).get(slot, [])
+            if not values or not all(value.strip() for value in values):
                 yield f"{kind}, {split}: no values for the slot {slot}: {text}"
     yield from _repeated(read)
 
@@ -130,7 +131,7 @@ def _repeated(read: Wordings) -> Iterator[str]:
 
 
 def _all_texts(read: Wordings) -> Iterator[tuple[str, str]]:
-    """Wordings and slot values with the split they may occur in."""
+    """Every wording and slot value, after the split it belongs to."""
     yield from ((split, text) for _, split, text in read.entries())
     for split, slots in read.slots.items():
         yield from ((split, value) for values in slots.values() for value in values)

@@ -112,6 +112,11 @@ def unknown_slot(raw: dict[str, Any]) -> None:
     raw["wordings"]["chat"]["train"] = ["hello {friend}"]
 
 
+def slot_without_values(raw: dict[str, Any]) -> None:
+    raw["slots"] = {"train": {"friend": []}}
+    raw["wordings"]["chat"]["train"] = ["hello {friend}"]
+
+
 def empty_wording(raw: dict[str, Any]) -> None:
     raw["wordings"]["chat"]["train"] = [" "]
 
@@ -148,6 +153,7 @@ SMALL: dict[str, Any] = {
         (unknown_split, "wordings.chat.test"),
         (held_kind_in_training, "coding may have no wordings of the split train"),
         (unknown_slot, "no values for the slot friend"),
+        (slot_without_values, "no values for the slot friend"),
         (empty_wording, "an empty wording in chat, train"),
         (wording_twice, "given twice: thank  you"),
         (wording_in_two_splits, "chat 2"),
