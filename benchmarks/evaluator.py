@@ -1,0 +1,137 @@
+"""Measures an evaluator: relevance, actions, judgements, contamination.
+
+    python -m benchmarks.evaluator DATA [--weights DIR] [--most 300] [--cache DIR]
+
+DATA is the folder with the published question sets. Figures go to benchmarks/evaluator.json and
+from there, with those of the training runs in --ablations, to the report benchmarks/evaluator.md;
+`--report` alone writes that anew from the figures. About 10 minutes on 2 free CPU cores.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.evaluator_actions import on_actions
+from benchmarks.evaluator_judgements import on_judgements
+from benchmarks.evaluator_relevance import (
+    HELD_BACK_PERCENT,
+    Bench,
+    Figures,
+    on_subjects,
+    on_tests,
+    on_validation,
+    training_records,
+)
+from benchmarks.evaluator_report import report
+from evaluator.batching import in_batches
+from evaluator.errors import DataError, EvaluatorError
+from evaluator.measure import Score
+from evaluator.neighbours import Meaning
+from evaluator.schema import load_thresholds
+from evaluator.scoring import Scorer, load_scorer
+from evaluator.settings import WEIGHTS, EvaluatorSettings
+
+FIGURES = Path(__file__).with_suffix(".json")
+STARTED = time.monotonic()
+
+
+def main(chosen: argparse.Namespace) -> None:
+    figures = json.loads(chosen.out.read_text("utf-8")) if chosen.report else measured(chosen)
+    if chosen.ablations is not None:
+        figures["ablations"] = ablations(chosen.ablations)
+    keep(chosen.out, figures)
+    path = chosen.out.with_suffix(".md")
+    path.write_text(report(figures), "utf-8")
+    say(f"figures in {chosen.out}, report in {path}")
+
+
+def keep(path: Path, figures: Figures) -> None:
+    path.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def measured(chosen: argparse.Namespace) -> Figures:
+    """All figures of one weights folder, kept after each part so that a break loses little."""
+    settings = EvaluatorSettings(weights=chosen.weights, backend=chosen.backend)
+    scorer = load_scorer(settings)
+    meaning = Meaning(chosen.cache) if chosen.minilm else None
+    bench = Bench(chosen.data, relevance_of(scorer), meaning, chosen.most, chosen.seed)
+    figures: Figures = {
+        "evaluator": scorer.name,
+        "tasks": list(scorer.tasks),
+        "seed": chosen.seed,
+        "most": chosen.most,
+        "held_back_percent": HELD_BACK_PERCENT,
+    }
+    training = training_records(chosen.data)
+
+    def part(named: Figures) -> None:
+        figures.update(named, minutes=round((time.monotonic() - STARTED) / 60, 1))
+        keep(chosen.out, figures)
+        say(f"measured: {', '.join(named)}")
+
+    tests, seen = on_tests(bench, training)
+    part({"tests": tests, "seen": seen})
+    part({"actions": on_actions(bench, training, load_thresholds(chosen.weights))})
+    part({"subjects": on_subjects(bench, whole="en_popqa" in chosen.left_out)})
+    validation, left_out = on_validation(bench, training, chosen.left_out)
+    part({"validation": validation, "left_out": left_out})
+    part({"judgements": on_judgements(bench, scorer, say)})
+    return figures
+
+
+def relevance_of(scorer: Scorer) -> Score:
+    """The scorer's relevance scores; a pair it refuses scores as low as can be."""
+
+    def scores(pairs: list[tuple[str, str]]) -> list[float]:
+        results = in_batches(scorer, "relevance", pairs)
+        return [-1.0 if isinstance(result, str) else result.score for result in results]
+
+    return scores
+
+
+def ablations(folder: Path) -> list[dict[str, Any]]:
+    """The training runs' figures, one JSON file a run, in the order of the files' names."""
+    runs = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            run = json.loads(path.read_text("utf-8"))
+            runs.append({key: run[key] for key in ("name", "what", "minutes", "rows")})
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} holds no run's figures: {error!r}") from error
+        runs[-1] |= {key: run.get(key) or {} for key in ("validation", "left_out")}
+    return runs
+
+
+def say(line: str) -> None:
+    sys.stderr.write(f"{time.monotonic() - STARTED:5.0f} s  {line}\n")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("data", type=Path, nargs="?", help="folder with the question sets")
+    parser.add_argument("--weights", type=Path, default=WEIGHTS)
+    parser.add_argument("--backend", choices=("onnx", "torch"), default="onnx")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--most", type=int, default=300, help="most questions of a set")
+    parser.add_argument("--left-out", nargs="*", default=[], metavar="SET",
+                        help="sets these weights were not trained on: measured whole")  # fmt: skip
+    parser.add_argument("--no-minilm", dest="minilm", action="store_false")
+    parser.add_argument("--cache", type=Path, default=Path(".selfcrag/bench"),
+                        help="keeps MiniLM's vectors")  # fmt: skip
+    parser.add_argument("--ablations", type=Path, help="folder of training runs' figures")
+    parser.add_argument("--out", type=Path, default=FIGURES, help="JSON; the report beside it")
+    parser.add_argument("--report", action="store_true", help="only write the report anew")
+    chosen = parser.parse_args()
+    if chosen.data is None and not chosen.report:
+        parser.error("DATA is needed to measure")
+    return chosen
+
+
+if __name__ == "__main__":
+    try:
+        main(arguments())
+    except EvaluatorError as error:
+        sys.exit(f"benchmarks.evaluator: {error}")

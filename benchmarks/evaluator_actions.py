@@ -1,0 +1,188 @@
+"""Actions: what the thresholds make of questions asked of an index, half of them without gold.
+
+The retriever is the service's own with its default weights, its index fresh, every passage one
+chunk, and passages are graded as the service grades them, `title // text`.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from app.retrieval.embed import StaticEmbedder
+from app.retrieval.index import Index
+from app.retrieval.ingest import COMMIT_ROWS, document_id, encoded
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.segment import Segmenter
+from benchmarks.evaluator_relevance import (
+    HELD_BACK_PERCENT,
+    TESTS,
+    Bench,
+    Figures,
+    file_of,
+    rows_of,
+)
+from benchmarks.retrieval import Row, chunk_row
+from evaluator.actions import Costs, Graded, action_figures, sweep
+from evaluator.dataset import split
+from evaluator.measure import Score, auc_interval
+from evaluator.questions import build_questions
+from evaluator.records import Record
+from evaluator.schema import Thresholds
+from evaluator.text import contains_answer
+from graphs.knowledge import as_judged
+from graphs.types import Passage
+
+RETRIEVED = 10
+DISTRACTORS = {"bench_en_qed": "corpus_en_2wiki", "zh_cmrc2018_dev": "corpus_zh_news"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with what was retrieved for it.
+
+    `has_gold`: its passage is among the retrieved ones; `has_answer`: any of them holds an
+    answer string.
+    """
+
+    question: str
+    passages: Sequence[Passage]
+    gold_kept: bool
+    has_gold: bool
+    has_answer: bool
+
+
+def on_actions(bench: Bench, training: dict[str, list[Record]], thresholds: Thresholds) -> Figures:
+    """Action accuracy of each test set, at the thresholds and at one cut found on validation."""
+    cut = best_cut(bench, training)
+    embedder, segmenter = _loaded()
+    figures: Figures = {"upper": thresholds.upper, "lower": thresholds.lower, "cut": round(cut, 4)}
+    for name in TESTS:
+        asked = asyncio.run(retrieved(bench, name, embedder, segmenter))
+        best = _best_scores(bench.relevance, asked)
+        figures[name] = _figures(asked, best, thresholds, cut, bench.seed)
+    return figures
+
+
+def best_cut(bench: Bench, training: dict[str, list[Record]]) -> float:
+    """The threshold that alone tells answered from unanswered calibration questions best.
+
+    Those are built from held-back records as `calibrate` builds them; both languages count the
+    same.
+    """
+    records = [record for rows in training.values() for record in rows]
+    labelled = build_questions(split(records, HELD_BACK_PERCENT)[1], bench.seed, 2 * bench.most)
+    scores = iter(bench.relevance([(q.question, p) for q in labelled for p in q.passages]))
+    best = [max(next(scores) for _ in q.passages) for q in labelled]
+    outcomes = {}
+    for language in sorted({question.language for question in labelled}):
+        rows = [i for i, question in enumerate(labelled) if question.language == language]
+        answered = np.array([any(labelled[i].labels) for i in rows])
+        outcomes[language] = Graded(np.array([best[i] for i in rows]), answered)
+    uppers, _ = sweep(outcomes, Costs(ambiguous=1.0))
+    return float(uppers[0])
+
+
+def _loaded() -> tuple[StaticEmbedder, Segmenter]:
+    segmenter = Segmenter()
+    embedder = StaticEmbedder(segmenter)
+    embedder.load()
+    return embedder, segmenter
+
+
+async def retrieved(
+    bench: Bench, name: str, embedder: StaticEmbedder, segmenter: Segmenter
+) -> list[Asked]:
+    """The set's questions, drawn by the seed, with the ten passages found for each.
+
+    Half of the drawn questions' gold passages are not in the index, so a passage that several
+    questions share is there for all of them or for none.
+    """
+    tests = list(rows_of(file_of(bench.data, name)))
+    rows = [row for row in tests if contains_answer(row["passage"], row["answers"])]
+    dice = random.Random(bench.seed)
+    rows = dice.sample(rows, min(bench.most, len(rows)))
+    golds = list(dict.fromkeys(row["passage"] for row in rows))
+    removed = set(dice.sample(golds, len(golds) // 2))
+    others = [row for row in [*tests, *rows_of(file_of(bench.data, DISTRACTORS[name]))]
+              if row["passage"] not in removed]  # fmt: skip
+    with TemporaryDirectory() as folder:
+        index = await _indexed(Path(folder), others, embedder, segmenter)
+        retriever = HybridRetriever(index, segmenter)
+        return [
+            _asked(row, await retriever.retrieve(row["question"], RETRIEVED), removed)
+            for row in rows
+        ]
+
+
+async def _indexed(
+    folder: Path, rows: Sequence[Row], embedder: StaticEmbedder, segmenter: Segmenter
+) -> Index:
+    index = await Index.open(folder / "index", embedder)
+    titles = {row["passage"]: str(row.get("title") or "").replace("_", " ") for row in rows}
+    chunks = [chunk_row(passage, title) for passage, title in titles.items()]
+    for at in range(0, len(chunks), COMMIT_ROWS):
+        await index.put(encoded(chunks[at : at + COMMIT_ROWS], embedder, segmenter))
+    await index.tidy()
+    return index
+
+
+def _asked(row: Row, found: Sequence[Passage], removed: set[str]) -> Asked:
+    return Asked(
+        question=row["question"],
+        passages=found,
+        gold_kept=row["passage"] not in removed,
+        has_gold=document_id(row["passage"]) in {passage.id for passage in found},
+        has_answer=any(contains_answer(passage.text, row["answers"]) for passage in found),
+    )
+
+
+def _best_scores(score: Score, asked: Sequence[Asked]) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    pairs = [(one.question, as_judged(p, True)) for one in asked for p in one.passages]
+    scores = iter(score(pairs))
+    return np.array([max((next(scores) for _ in one.passages), default=-1.0) for one in asked])
+
+
+def _figures(
+    asked: Sequence[Asked],
+    best: "np.ndarray[Any, np.dtype[np.float64]]",
+    thresholds: Thresholds,
+    cut: float,
+    seed: int,
+) -> Figures:
+    gold = np.array([one.has_gold for one in asked])
+    answer = np.array([one.has_answer for one in asked])
+    undisputed = gold == answer
+    auc, low, high = auc_interval(gold.tolist(), best, range(len(asked)), seed)
+    at = (thresholds.upper, thresholds.lower)
+    figures: Figures = {
+        "gold_kept": float(np.mean([one.gold_kept for one in asked])),
+        "gold_found": float(gold[[one.gold_kept for one in asked]].mean()),
+        "answer_without_gold": float((answer & ~gold).mean()),
+        "auc": auc,
+        "auc_low": low,
+        "auc_high": high,
+        "always_correct": float(gold.mean()),
+        "always_incorrect": float(1 - gold.mean()),
+        "at_cut": action_figures(Graded(best, gold), cut, cut)["accuracy"],
+        "undisputed": action_figures(Graded(best[undisputed], gold[undisputed]), *at)["accuracy"],
+        "by_answer": action_figures(Graded(best, answer), *at)["accuracy"],
+        **action_figures(Graded(best, gold), *at),
+        **_interval(Graded(best, gold), at, seed),
+    }
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in figures.items()}
+
+
+def _interval(graded: Graded, at: tuple[float, float], seed: int) -> dict[str, float]:
+    """95 % of the accuracy when questions are drawn anew."""
+    upper, lower = at
+    right = np.where(graded.answered, graded.best >= upper, graded.best < lower)
+    dice = np.random.default_rng(seed)
+    means = right[dice.integers(right.size, size=(1000, right.size))].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return {"accuracy_low": float(low), "accuracy_high": float(high)}
