@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from evaluator.material import Material
+from evaluator.material import Material, ended
 from evaluator.text import is_chinese, normal_form
 
 FRAMES = {
@@ -19,6 +19,7 @@ FRAMES = {
     ),
 }  # fmt: skip
 
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _ASKED = {
     "en": re.compile(r"\b(how (?:many|much|long|old|far)|who|whom|whose|when|where|why|how|"
@@ -43,6 +44,7 @@ _WHERE_ZH = re.compile(
     r"哪里|哪裡|哪儿|哪兒|何处|何處|什么地方|什麼地方|哪一?[个個](?:国家|國家|城市|省份|地区|地區)"
 )
 _MANY_ZH = re.compile(r"(?:多少|几|幾)(?![十百千次]{2})")
+_CLAUSE_ZH = re.compile(r"[也是由被因但把将將让讓为為而从從]|如今|可以")
 _END_ZH = re.compile(r"(?:什么|什麼|何)(?=[？?呢]*$)")
 
 
@@ -69,20 +71,33 @@ class Values:
 
     def __init__(self, materials: Sequence[Material]) -> None:
         self._alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
-        self._at: dict[str, list[str]] = defaultdict(list)
+        self._at: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for material in materials:
             if material.answers:
                 value = material.answers[0]
                 asked = asked_for(material.question, material.language)
                 self._alike[material.source, asked, shape_of(value)].append(value)
-                self._at[material.passage].append(value)
+                self._at[material.passage].append((asked, value))
 
     def wrong(self, material: Material, like: str, dice: random.Random) -> str | None:
-        """Another answer of the type of `like`, of the same passage where there is one."""
+        """Another answer in the place of `like`: mostly one that the passage itself holds.
+
+        Of the same type where there is one, else what another question found in the passage.
+        """
         shape, asked = shape_of(like), asked_for(material.question, material.language)
-        near = [value for value in self._at[material.passage] if shape_of(value) == shape]
-        far = self._alike[material.source, asked, shape]
-        for pool in (near, far) if dice.random() < 0.5 else (far, near):
+        here = self._at[material.passage]
+        alike = [
+            value
+            for other, value in here
+            if shape_of(value) == shape and (other == asked or shape.startswith("digits"))
+        ]
+        named: list[str] = _NAME.findall(material.passage) if shape.startswith("name") else []
+        pools = [alike, named, self._alike[material.source, asked, shape]]
+        if not shape.startswith("digits"):
+            pools.insert(2, [value for _, value in here])
+        if dice.random() < 0.3:
+            pools.reverse()
+        for pool in pools:
             for value in dice.sample(pool, min(5, len(pool))):
                 if not any(_same(value, answer) for answer in (like, *material.answers)):
                     return value
@@ -91,18 +106,19 @@ class Values:
     def for_unanswerable(self, material: Material, dice: random.Random) -> str | None:
         """An answer that another question found in this passage."""
         pool = self._at[material.passage]
-        return dice.choice(pool) if pool else None
+        return dice.choice(pool)[1] if pool else None
 
 
 def renumbered(text: str, passage: str, dice: random.Random) -> str | None:
-    """The text with one number changed, to one of the passage's own where one has its length."""
+    """The text with one number changed, to one of the passage's own where one is like it."""
     numbers = list(_NUMBER.finditer(text))
     if not numbers:
         return None
     chosen = dice.choice(numbers)
-    old = chosen.group()
+    old, unit = chosen.group(), text[chosen.end() : chosen.end() + 1]
     mine = set(_NUMBER.findall(text))
-    others = sorted({n for n in _NUMBER.findall(passage) if len(n) == len(old)} - mine)
+    alike = [n for n in _NUMBER.finditer(passage) if len(n.group()) == len(old)]
+    others = sorted({n.group() for n in alike if passage[n.end() : n.end() + 1] == unit} - mine)
     new = dice.choice(others) if others else _moved(old, dice)
     return f"{text[: chosen.start()]}{new}{text[chosen.end() :]}"
 
@@ -127,14 +143,25 @@ def joined(one: str, two: str, language: str, dice: random.Random) -> str:
     return ("和" if language == "zh" else " and ").join(values)
 
 
+def is_brief(value: str) -> bool:
+    """Whether a value is a phrase of a few words and no clause."""
+    if is_chinese(value):
+        return len(value) <= 15 and not _CLAUSE_ZH.match(value)
+    return len(value.split()) <= 8 and len(value) <= 60
+
+
 def framed(value: str, language: str, dice: random.Random) -> str:
-    """The value in a short sentence that says nothing else."""
+    """The value in a short sentence that says nothing else; a clause as a sentence of its own."""
+    if not is_brief(value):
+        return ended(value[0].upper() + value[1:], language)
     return dice.choice(FRAMES[language]).format(value.strip(" .。"))
 
 
 def statement(question: str, value: str, language: str) -> str | None:
     """The question turned into a statement of the value; None where no rule fits its wording."""
     value = value.strip(" .。")
+    if not is_brief(value):
+        return None
     return (_stated_zh if language == "zh" else _stated_en)(question.strip(), value)
 
 
@@ -154,7 +181,7 @@ def _stated_en(question: str, value: str) -> str | None:
 def _stated_zh(question: str, value: str) -> str | None:
     for pattern in (_WHO_ZH, _WHEN_ZH, _WHERE_ZH, _END_ZH):
         found = list(pattern.finditer(question))
-        if len(found) == 1 and len(value) <= 20:
+        if len(found) == 1:
             return _in_place(question, found[0].start(), found[0].end(), value)
     many = _MANY_ZH.search(question)
     if not many:

@@ -10,6 +10,7 @@ from typing import Any
 
 from evaluator.errors import DataError
 from evaluator.judgements import Judgement
+from evaluator.neighbours import terms
 from evaluator.records import CHUNK_CHARS, Record, chunked, data_files, read_file
 from evaluator.text import contains_answer, is_chinese, sentences
 
@@ -25,6 +26,13 @@ _OPENING = re.compile(
     r"^(However|Moreover|Furthermore|In addition|Additionally|Also|Thus|Therefore|For example|"
     r"For instance|Finally|Meanwhile|"
     r"此外|另外|然而|但是|因此|所以|同时|同時|其中|后来|後來)[,，]\s*"
+)
+_LEFTOVER = re.compile(r"^[\s)）\]，,、；;:：.]+|[\s；;，,：:]+$")
+_REFUSAL = re.compile(
+    r"(?:document|passage|text|context|article|it) (?:does|did|do) not|no answer|"
+    r"cannot be (?:answered|determined)|"
+    r"not (?:explicitly )?(?:mentioned|stated|specified|provided)",
+    re.I,
 )
 _BRACKETS = re.compile(r"\s?(\([^()]*\)|（[^（）]*）|\[[^\[\]]*\])")
 
@@ -71,7 +79,8 @@ def natural(folder: Path, side: Side) -> list[Judgement]:
 
     Faithful answers are fully supported, others not at all; relevant answers are of grade 5,
     others of grade 1, as two values say nothing about grades between. Bare verdicts on a claim
-    and cloze texts answer no question: they have no utility.
+    and cloze texts answer no question: they have no utility. Answers that say that the passage
+    does not tell are left out, as their labels contradict each other.
     """
     found: list[Judgement] = []
     for path in _line_files(folder):
@@ -93,6 +102,8 @@ def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[Judgemen
         values[field] = raw.get(field)
         if values[field] not in (True, False, None):
             raise DataError(f"{where}: {field} must be true, false or null.")
+    if _REFUSAL.search(answer):
+        answer = ""
     kind = "natural verdict" if answer in _VERDICTS else "natural"
     if answer and values["answer_faithful"] is not None:
         label = "[Fully supported]" if values["answer_faithful"] else "[No support / Contradictory]"
@@ -120,7 +131,7 @@ def _from_record(record: Record) -> Material | None:
         return None
     present = tuple(answer for answer in answers if contains_answer(passage, [answer]))
     parts = _whole(sentences(passage), record.language)
-    stated = tuple(part for part in parts if any(answer in part for answer in present))
+    stated = _nearest(record, [part for part in parts if any(a in part for a in present)])
     asides = tuple(part for part in parts if not contains_answer(part, list(present)))
     return _material(record, present, passage, stated, asides)
 
@@ -163,13 +174,22 @@ def _from_snippets(raw: dict[str, Any], source: str, side: Side) -> Material | N
     exact = raw.get("exact_answer") if raw.get("type") == "factoid" else None
     known = [str(a) for group in exact or [] for a in group]
     answers = tuple(a for a in known if any(a in sentence for sentence in stated))
-    asides = [s for s in sentences(passage) if not contains_answer(s, list(known))]
+    asides = [
+        s for s in sentences(passage) if s not in stated and not contains_answer(s, list(known))
+    ]
     if not stated:
         return None
     return Material(
         question, answers, passage, _whole(stated, language), _whole(asides, language), True,
         language, source, texts[0],
     )  # fmt: skip
+
+
+def _nearest(record: Record, holding: list[str]) -> tuple[str, ...]:
+    """Of the sentences that hold an answer, those that share most with the question."""
+    asked = set(terms(record.question))
+    shared = [len(asked & set(terms(sentence))) for sentence in holding]
+    return tuple(s for s, n in zip(holding, shared, strict=True) if n == max(shared) and n > 0)
 
 
 def _covered(sentence: str, passage: str) -> bool:
@@ -183,8 +203,14 @@ def _whole(parts: list[str], language: str) -> tuple[str, ...]:
     """Sentences of a usual length, without what ties them to the sentence before."""
     least, most = _SENTENCE_CHARS[language]
     trimmed = [_BRACKETS.sub("", _OPENING.sub("", part)).strip() for part in parts]
-    capital = [part[:1].upper() + part[1:] for part in trimmed]
+    trimmed = [_LEFTOVER.sub("", part) for part in trimmed]
+    capital = [ended(part[:1].upper() + part[1:], language) for part in trimmed]
     return tuple(part for part in capital if least <= len(part) <= most)
+
+
+def ended(text: str, language: str) -> str:
+    """The text with a full stop, unless it has an end of its own."""
+    return text if text[-1:] in '.!?。！？"”」' else text + ("。" if language == "zh" else ".")
 
 
 def _chunk_with(passage: str, answers: tuple[str, ...], language: str) -> str:

@@ -3,9 +3,9 @@
 import random
 from collections.abc import Sequence
 
-from evaluator.claims import Values, framed, joined, renumbered, statement
+from evaluator.claims import Values, framed, is_brief, joined, renumbered, statement
 from evaluator.judgements import Judgement
-from evaluator.material import ANSWER_MARK, Material
+from evaluator.material import ANSWER_MARK, Material, ended
 from evaluator.text import contains_answer
 
 _FULLY, _PARTLY, _NOT = (
@@ -72,17 +72,17 @@ class Support:
     ) -> list[tuple[Material, str, str, str, str]]:
         made = [(material, right, material.passage, _FULLY, "right answer")]
         wrong = self._values.wrong(material, material.answers[0], self._dice)
-        if wrong:
+        if wrong and is_brief(wrong) and is_brief(material.answers[0]):
             both = joined(material.answers[0], wrong, material.language, self._dice)
             text = self.claim(material, form, both)
             if text:
                 made.append((material, text, material.passage, _PARTLY, "right and wrong value"))
         draw = self._dice.random()
-        text = self.claim(material, form, wrong) if wrong and draw < 0.6 else None
+        text = self.claim(material, form, wrong) if wrong and draw < 0.75 else None
         if text:
             return [*made, (material, text, material.passage, _NOT, "swapped answer")]
         elsewhere = without_answer(material, near)
-        if elsewhere and draw < 0.85:
+        if elsewhere and draw < 0.9:
             return [*made, (material, right, elsewhere[0].passage, _NOT, "another passage")]
         other = self._foreign(material)
         text = self.claim(other, self._form(other), None)
@@ -109,7 +109,7 @@ class Support:
             text = self._both(right, false, material.language)
             made.append((material, text, passage, _PARTLY, how))
         elsewhere = without_answer(material, near)
-        if wrong and false and self._dice.random() < 0.65:
+        if wrong and false and self._dice.random() < 0.75:
             text = self._both(wrong, false, material.language)
             made.append((material, text, passage, _NOT, "nothing right"))
         elif elsewhere:
@@ -129,7 +129,7 @@ class Support:
             for aside in material.asides
             if (text := renumbered(aside, material.passage, self._dice))
         ]
-        if changed and self._dice.random() < 0.5:
+        if changed and self._dice.random() < 0.7:
             return self._dice.choice(changed), "changed sentence"
         others = [other for other in near if other.group != material.group and other.asides]
         other = others[0] if others and self._dice.random() < 0.5 else self._foreign(material)
@@ -156,11 +156,6 @@ class Support:
         form = self._dice.choice(("short", "framed", "stated"))
         text = self.claim(material, form, value)
         return [_row(material, text or value, material.passage, _NOT, "unanswerable")]
-
-
-def ended(text: str, language: str) -> str:
-    """The text with a full stop, unless it has an end of its own."""
-    return text if text[-1:] in '.!?。！？；;"”」' else text + ("。" if language == "zh" else ".")
 
 
 def without_answer(material: Material, near: Sequence[Material]) -> list[Material]:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from evaluator.claims import asked_for, framed, shape_of, statement
 from evaluator.judgements import Judgement
-from evaluator.material import Material, Side
-from evaluator.support import ended
+from evaluator.material import Material, Side, ended
 
 EMPTY_TALK = {
     "en": (
