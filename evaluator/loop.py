@@ -85,19 +85,20 @@ def batches(rows: Sequence[RowT], tokens: int, seed: int) -> Iterator[list[RowT]
         found: list[list[RowT]] = []
         for start in range(0, len(order), _SORTED_AT_ONCE):
             part = sorted(order[start : start + _SORTED_AT_ONCE], key=lambda row: len(row.ids))
-            found += _cut(part, tokens)
+            found += cut(part, tokens)
         dice.shuffle(found)
         yield from found
         epoch += 1
 
 
-def _cut(ordered: Sequence[RowT], tokens: int) -> list[list[RowT]]:
-    cut: list[list[RowT]] = []
+def cut(ordered: Sequence[RowT], tokens: int) -> list[list[RowT]]:
+    """Rows, shortest first, as batches of at most `tokens` padded."""
+    found: list[list[RowT]] = []
     for row in ordered:
-        if not cut or (len(cut[-1]) + 1) * len(row.ids) > tokens:
-            cut.append([])
-        cut[-1].append(row)
-    return cut
+        if not found or (len(found[-1]) + 1) * len(row.ids) > tokens:
+            found.append([])
+        found[-1].append(row)
+    return found
 
 
 def fit(
@@ -118,8 +119,8 @@ def fit(
     """
     if not rows:
         raise DataError("There are no rows to train on.")
-    whole = {**identity, "schedule": asdict(schedule), "rows": len(rows)}
-    run = _Run(learner, schedule, checkpoint, json.loads(json.dumps(whole)), say)
+    whole = json.dumps({**identity, "schedule": asdict(schedule), "rows": len(rows)})
+    run = _Run(learner, schedule, checkpoint, json.loads(whole), say)
     run.begin()
     source = islice(batches(rows, schedule.batch_tokens, schedule.seed), run.at.step, None)
     while not (stopped_by := run.stop_reason()):
@@ -221,10 +222,9 @@ class _Run(Generic[RowT]):
     def log(self) -> None:
         """The mean loss since the last time: into the history and the log."""
         self._read_losses()
-        mean = sum(self.at.losses) / len(self.at.losses)
-        self.at.history.append((self.at.step, mean))
-        self.at.losses = []
         now, at = time.monotonic(), self.at
+        mean = sum(at.losses) / len(at.losses)
+        at.history, at.losses = [*at.history, (at.step, mean)], []
         speed = (at.rows - self._logged_rows) / max(1e-9, now - self._logged)
         self._logged, self._logged_rows = now, at.rows
         done = f"{at.rows} rows, {at.spent_s / 60:.1f} min"
@@ -283,9 +283,9 @@ class _Run(Generic[RowT]):
             self.log()
         if self.at.checked_step != self.at.step or not self._checkpoint.exists():
             self.check()
+        network = self._learner.network.eval()
         if self.at.best is not None:
-            checkpoints.read_network(best_of(self._checkpoint), self._learner.network)
-        self._learner.network.eval()
+            checkpoints.read_network(best_of(self._checkpoint), network)
 
     def figures(self, stopped_by: str) -> dict[str, Any]:
         kept = {} if self.at.best is None else checkpoints.told(best_of(self._checkpoint))
