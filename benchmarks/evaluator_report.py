@@ -12,13 +12,21 @@ JUDGED = {
     "1; overlap is the share of the question's words in the answer.",
     "retrieval": "Evidence at hand: does it answer the question, or must more be retrieved?",
 }
+RELEVANCE = ("set", "questions", "AUC", "BM25", "MiniLM", "gold first", "BM25", "MiniLM")
 KINDS = {"kind-held": "kinds never trained, all", "held": "held wordings of trained kinds"}
 
 
 def report(figures: Figures) -> str:
     """All sections for which there are figures."""
-    parts = [_head(figures), _relevance(figures), _seen(figures["seen"])]
-    parts += [_actions(figures["actions"]), *_judgements(figures), *_needs(figures)]
+    parts = [_head(figures)]
+    if "tests" in figures:
+        parts += [_relevance(figures), _seen(figures["seen"])]
+    if "validation" in figures:
+        parts.append(_held_back(figures))
+    if "actions" in figures:
+        parts.append(_actions(figures["actions"]))
+    if "judgements" in figures:
+        parts += [*_judgements(figures), *_needs(figures)]
     if figures.get("ablations"):
         parts.append(_ablations(figures["ablations"]))
     return "\n\n".join(parts) + "\n"
@@ -31,9 +39,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _head(figures: Figures) -> str:
+    command = f"python -m benchmarks.evaluator DATA --most {figures['most']}"
+    command += f" --seed {figures['seed']}"
+    if figures.get("left_out"):
+        command += f" --left-out {' '.join(figures['left_out'])}"
     return f"""# The evaluator, measured
 
-    python -m benchmarks.evaluator DATA --most {figures["most"]} --seed {figures["seed"]}
+    {command}
 
 DATA is a folder with the published question sets as gzip-compressed JSON lines. Written by that
 command from benchmarks/evaluator.json; it took {figures["minutes"]:g} minutes. Evaluator
@@ -43,27 +55,28 @@ of a set. Brackets are 95 % intervals of a bootstrap over questions (1,000 draws
 
 def _relevance(figures: Figures) -> str:
     rows = [_relevance_row(name, f) for name, f in figures["tests"].items()]
-    held = [_relevance_row(name, f) for name, f in figures["validation"].items()]
-    out = [_relevance_row(f"{name}, left out", f) for name, f in figures["left_out"].items()]
-    subjects = [_relevance_row("en_popqa by subject", figures["subjects"])]
-    head = ("set", "questions", "AUC", "BM25", "MiniLM", "gold first", "BM25", "MiniLM")
-    percent = figures["held_back_percent"]
     return f"""## Relevance
 
 Each question's gold passage against the four BM25-nearest passages of other records without an
 answer string; all scorers judge the same pairs, passages without their titles. AUC over all pairs,
 then the share of questions whose gold passage scores highest. MiniLM (all-MiniLM-L6-v2, 22 M
-parameters, English) is the cosine of question and passage.
+parameters, English) is the cosine of question and passage. Sets never trained on:
 
-Sets never trained on:
+{table(RELEVANCE, rows)}"""
 
-{table(head, [*rows, *out])}
 
-Held-back parts ({percent} % of the articles) of the training sets. `by subject` is PopQA in the
-paper's way: the subject's page against the nearest pages of the same relation, whether or not they
-hold an answer string.
+def _held_back(figures: Figures) -> str:
+    rows = [_relevance_row(name, f) for name, f in figures["validation"].items()]
+    rows += [_relevance_row(f"{name}, left out", f) for name, f in figures["left_out"].items()]
+    rows.append(_relevance_row("en_popqa by subject", figures["subjects"]))
+    return f"""## Relevance on held-back parts
 
-{table(head, [*held, *subjects])}"""
+The same on the held-back parts ({figures["held_back_percent"]} % of the articles) of the training
+sets, and on whole sets where they were left out of training. `by subject` is PopQA in the paper's
+way: the subject's page against the nearest pages of the same relation, whether or not they hold an
+answer string.
+
+{table(RELEVANCE, rows)}"""
 
 
 def _relevance_row(name: str, figures: Figures) -> list[str]:
@@ -101,8 +114,7 @@ spaces, or overlapping (half of a passage's runs of 13 words stand in training p
 
 {table(("set", "questions", "question", "passage", "overlap", "any", "of the measured"), rows)}"""
     if cleaned:
-        head = ("set", "questions", "AUC", "BM25", "MiniLM", "gold first", "BM25", "MiniLM")
-        text += f"\n\nThe same figures without those:\n\n{table(head, cleaned)}"
+        text += f"\n\nThe same figures without those:\n\n{table(RELEVANCE, cleaned)}"
     return text
 
 
@@ -116,6 +128,8 @@ def _actions(actions: Figures) -> str:
          lambda f: f"{f['correct_precision']:.3f} / {f['correct_recall']:.3f}"),
         ("Incorrect: precision / recall",
          lambda f: f"{f['incorrect_precision']:.3f} / {f['incorrect_recall']:.3f}"),
+        ("web searches: all / needless",
+         lambda f: f"{f['web_searches']:.3f} / {f['needless_searches']:.3f}"),
         (f"one cut at {actions['cut']:.3f} instead", lambda f: f"{f['at_cut']:.3f}"),
         ("always Correct", lambda f: f"{f['always_correct']:.3f}"),
         ("always Incorrect", lambda f: f"{f['always_incorrect']:.3f}"),
@@ -135,7 +149,8 @@ passage is not in the index. Right is Correct where the gold passage was retriev
 where it was not, even if another passage holds an answer string by chance or by right; the last
 lines say how many such there are and count them otherwise. Thresholds of the weights folder:
 upper {actions["upper"]:.3f}, lower {actions["lower"]:.3f}. The one cut is the best on held-back
-calibration questions; nothing was chosen on the sets below.
+calibration questions; nothing was chosen on the sets below. A web search (all that is not Correct)
+is needless where gold was retrieved.
 
 {table(("", *sets), rows)}"""
 
