@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from app.errors import StartFailed
 from evaluator.client import EvaluatorClient, WorkerError
 from graphs.errors import EvaluatorFailed
 from graphs.types import Scores, Task, Thresholds
@@ -17,13 +18,28 @@ class WorkerEvaluator:
 
     @classmethod
     async def connect(
-        cls, client: EvaluatorClient, thresholds: Thresholds | None
+        cls,
+        client: EvaluatorClient,
+        preset: Thresholds | None,
+        *,
+        allow_foreign: bool = False,
     ) -> "WorkerEvaluator":
-        """Asks the worker for its name and, unless given, its thresholds. Raises WorkerError."""
+        """Asks the worker for its name and, without a preset, its thresholds. Raises WorkerError.
+
+        Presets are for the authors' checkpoint, which only regresses. Raises StartFailed, unless
+        `allow_foreign`, where one is given for an evaluator that tells probabilities.
+        """
         warm_up = await client.score("relevance", [("Is it warm?", "It is warm now.")])
-        if thresholds is None:
-            own = await client.thresholds()
-            thresholds = Thresholds(own.upper, own.lower, own.strip_floor)
+        if preset is not None:
+            if any(warm_up.probabilities) and not allow_foreign:
+                raise StartFailed(
+                    "The thresholds of SELFCRAG_THRESHOLDS were made for the CRAG authors' "
+                    f"evaluator, not for {warm_up.model}: choose calibrated, or set "
+                    "SELFCRAG_ALLOW_FOREIGN_THRESHOLDS=true."
+                )
+            return cls(client, warm_up.model, preset)
+        own = await client.thresholds(allow_foreign=allow_foreign)
+        thresholds = Thresholds(own.upper, own.lower, own.strip_floor)
         return cls(client, warm_up.model, thresholds)
 
     async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:

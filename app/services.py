@@ -73,7 +73,9 @@ async def _evaluator(settings: Settings, stack: AsyncExitStack) -> WorkerEvaluat
             timeout=None,
         )
     client = EvaluatorClient(await stack.enter_async_context(http))
-    return await WorkerEvaluator.connect(client, PRESETS.get(settings.thresholds))
+    return await WorkerEvaluator.connect(
+        client, PRESETS.get(settings.thresholds), allow_foreign=settings.allow_foreign_thresholds
+    )
 
 
 def _worker() -> FastAPI:

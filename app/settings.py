@@ -55,6 +55,9 @@ class Settings(StateSettings):
         default="calibrated",
         description="calibrated: those of the weights; else the paper's, for its own checkpoints.",
     )
+    allow_foreign_thresholds: bool = Field(
+        default=False, description="Whether thresholds made for another evaluator may be used."
+    )
 
     generator: Literal["extractive", "openai"] = Field(
         default="extractive",

@@ -1,186 +1,110 @@
 """Finds upper, lower and the strip floor for one checkpoint from labelled questions.
 
-A question is its passages and which of them answer it. The action of a question follows from
-its best passage's score: Correct at or above upper, Incorrect below lower, else Ambiguous.
+Upper and lower are the pair that costs least (`evaluator.actions`), the same for both languages;
+the strip floor is the highest one that keeps nearly all strips that answer.
 """
 
-import json
-import math
-import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from evaluator.actions import (
+    Bools,
+    Costs,
+    Floats,
+    Graded,
+    Outcomes,
+    TradeOff,
+    accuracy_interval,
+    accuracy_unseen,
+    action_figures,
+    choose,
+    trade_offs,
+)
 from evaluator.errors import DataError
+from evaluator.labelled import LabelledQuestion, check_classes
 from evaluator.schema import THRESHOLDS_FILE, Thresholds, weights_digest
-from evaluator.text import is_chinese
 
 Score = Callable[[Sequence[tuple[str, str]]], list[float]]
+_Rows = list[tuple[float, bool]]  # scores, and whether each answers
 
-CORRECT_PRECISION, INCORRECT_PRECISION, STRIPS_KEPT = 0.9, 0.95, 0.95
-
-
-@dataclass(frozen=True)
-class LabelledQuestion:
-    """A question, its passages as retrieved, and whether each answers it.
-
-    `strips` are one or two sentences that hold the answer.
-    """
-
-    question: str
-    passages: list[str]
-    labels: list[bool]
-    strips: list[str]
-
-    @property
-    def language(self) -> str:
-        return "zh" if is_chinese(self.question) else "en"
+STRIPS_KEPT = 0.95
 
 
 @dataclass(frozen=True)
-class _Outcome:
-    best: float
-    answered: bool
+class Strips:
+    """The scores of one language's strips, those that answer and those that do not."""
+
+    answering: Floats
+    others: Floats
 
 
-Outcomes = dict[str, list[_Outcome]]
+@dataclass(frozen=True)
+class Calibration:
+    """Thresholds, not yet bound to weights, and what they were found on, by language."""
+
+    thresholds: Thresholds
+    outcomes: Outcomes
+    strips: Mapping[str, Strips]
+    trade_offs: Sequence[TradeOff]
 
 
-def read_questions(path: Path) -> list[LabelledQuestion]:
-    """Labelled questions of a JSON lines file; DataError names the file and line at fault."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    questions = [_parsed(line, f"{path}:{i}") for i, line in enumerate(lines, 1) if line.strip()]
-    if not questions:
-        raise DataError(f"{path} is empty.")
-    return questions
+@dataclass(frozen=True)
+class Aims:
+    """What thresholds are chosen for.
 
-
-def write_questions(path: Path, questions: Sequence[LabelledQuestion]) -> None:
-    """The same as JSON lines, for a later calibration on equal questions."""
-    lines = (json.dumps(asdict(question), ensure_ascii=False) for question in questions)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _parsed(line: str, where: str) -> LabelledQuestion:
-    try:
-        raw = json.loads(line)
-        question, passages, labels = raw["question"], raw["passages"], raw["labels"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{where} is no labelled question: {error!r}") from error
-    if not isinstance(question, str) or not question.strip():
-        raise DataError(f"{where}: question must be a text that is not empty.")
-    if not isinstance(passages, list) or not isinstance(labels, list) or not passages:
-        raise DataError(f"{where}: passages and labels must be lists that are not empty.")
-    if len(passages) != len(labels):
-        raise DataError(f"{where}: {len(passages)} passages, but {len(labels)} labels.")
-    if any(label not in (True, False) for label in labels):
-        raise DataError(f"{where}: labels must be true or false.")
-    return LabelledQuestion(question, passages, [bool(x) for x in labels], raw.get("strips", []))
-
-
-def calibrate(questions: Sequence[LabelledQuestion], score: Score) -> tuple[Thresholds, Outcomes]:
-    """Thresholds for the scorer, and each language's outcomes they were found on.
-
-    Both languages must meet the precisions, so the stricter one decides.
+    `least_precision` of Correct and Incorrect holds in every language; 0 asks for none.
+    `strips_kept` is the share of answering strips at or above the floor.
     """
+
+    costs: Costs = field(default_factory=Costs)
+    least_precision: float = 0.0
+    strips_kept: float = STRIPS_KEPT
+    seed: int = 1
+
+
+def calibrate(
+    questions: Sequence[LabelledQuestion], score: Score, aims: Aims | None = None
+) -> Calibration:
+    """Thresholds for the scorer. DataError where no language has both kinds of question.
+
+    A language whose questions are all answered, or none, is measured but decides nothing.
+    """
+    aims = aims or Aims()
+    check_classes(questions, "calibration")
     outcomes, strips = _scored(questions, score)
-    upper = max(_upper(found) for found in outcomes.values())
-    lower = min(_lower(found) for found in outcomes.values())
-    floors = [float(np.quantile(found, 1 - STRIPS_KEPT)) for found in strips.values()]
-    floor = min(floors, default=lower)
-    figures = {"strip_floor_keeps": STRIPS_KEPT}
+    deciding = {name: found for name, found in outcomes.items() if 0 < found.answered.mean() < 1}
+    if not deciding:
+        raise DataError("calibration: no language has both answered and unanswered questions.")
+    upper, lower = choose(deciding, aims.costs, aims.least_precision, aims.seed)
+    floor = strip_floor(strips, aims.strips_kept)
+    traded = trade_offs(deciding, aims.costs, aims.least_precision, aims.seed)
+    figures = _summary(deciding, upper, lower, aims) | _traded(traded)
     for language, found in outcomes.items():
-        measured = action_figures(found, upper, lower)
-        figures |= {f"{language}_{name}": round(value, 4) for name, value in measured.items()}
+        measured = action_figures(found, upper, lower) | _strip_figures(strips[language], floor)
+        figures |= {f"{language}_{name}": value for name, value in measured.items()}
     thresholds = Thresholds(
-        upper=math.ceil(upper * 1e4) / 1e4,  # rounded to the careful side
-        lower=math.floor(min(lower, upper) * 1e4) / 1e4,
-        strip_floor=round(floor, 4),
+        upper=upper,
+        lower=lower,
+        strip_floor=floor,
         evaluator="",
         questions=len(questions),
-        figures=figures,
+        figures={name: round(value, 4) for name, value in figures.items()},
     )
-    return thresholds, outcomes
+    return Calibration(thresholds, outcomes, strips, traded)
 
 
-def _scored(
-    questions: Sequence[LabelledQuestion], score: Score
-) -> tuple[Outcomes, dict[str, list[float]]]:
-    pairs = [(q.question, text) for q in questions for text in [*q.passages, *q.strips]]
-    scores = iter(score(pairs))
-    outcomes: Outcomes = defaultdict(list)
-    strips: dict[str, list[float]] = defaultdict(list)
-    for question in questions:
-        best = max(next(scores) for _ in question.passages)
-        outcomes[question.language].append(_Outcome(best, any(question.labels)))
-        strips[question.language] += [next(scores) for _ in question.strips]
-    return dict(outcomes), {language: found for language, found in strips.items() if found}
-
-
-def _cut(outcomes: Sequence[_Outcome]) -> float:
-    """The one threshold that would tell answered from unanswered questions best."""
-    ordered = sorted(outcomes, key=lambda outcome: outcome.best)
-    right = sum(outcome.answered for outcome in ordered)
-    most, cut = right, ordered[0].best
-    for outcome, following in pairwise(ordered):
-        right += -1 if outcome.answered else 1
-        if right > most:
-            most, cut = right, (outcome.best + following.best) / 2
-    return cut
-
-
-def _upper(outcomes: Sequence[_Outcome]) -> float:
-    """The lowest best score, not under the cut, from which CORRECT_PRECISION are answered."""
-    cut = _cut(outcomes)
-    ordered = sorted((o for o in outcomes if o.best >= cut), key=lambda outcome: -outcome.best)
-    right, threshold = 0, ordered[0].best if ordered else cut
-    for place, outcome in enumerate(ordered, start=1):
-        right += outcome.answered
-        if right >= CORRECT_PRECISION * place:
-            threshold = outcome.best
-    return threshold
-
-
-def _lower(outcomes: Sequence[_Outcome]) -> float:
-    """The threshold, not over the cut, under which INCORRECT_PRECISION are not answered."""
-    cut = _cut(outcomes)
-    ordered = sorted((o for o in outcomes if o.best < cut), key=lambda outcome: outcome.best)
-    right, threshold = 0, ordered[0].best if ordered else cut
-    for place, outcome in enumerate(ordered, start=1):
-        right += not outcome.answered
-        if right >= INCORRECT_PRECISION * place:
-            threshold = outcome.best + 1e-4
-    return threshold
-
-
-def action_figures(outcomes: Sequence[_Outcome], upper: float, lower: float) -> dict[str, float]:
-    """Coverage and precision of Correct and Incorrect, the share left Ambiguous, accuracy.
-
-    Accuracy counts Correct on answered and Incorrect on unanswered questions as right.
-    """
-    best = np.array([outcome.best for outcome in outcomes])
-    answered = np.array([outcome.answered for outcome in outcomes])
-    correct, incorrect = best >= upper, best < lower
-    return {
-        "questions": float(len(outcomes)),
-        "correct_precision": _mean(answered[correct]),
-        "correct_recall": _mean(correct[answered]),
-        "incorrect_precision": _mean(~answered[incorrect]),
-        "incorrect_recall": _mean(incorrect[~answered]),
-        "ambiguous_share": _mean(~correct & ~incorrect),
-        "accuracy": _mean((correct & answered) | (incorrect & ~answered)),
-    }
-
-
-def _mean(values: "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]") -> float:
-    return float(values.mean()) if values.size else 0.0
+def strip_floor(strips: Mapping[str, Strips], kept: float) -> float:
+    """The highest floor at or above which `kept` of the answering strips lie, in each language."""
+    found = [
+        float(np.quantile(each.answering, 1 - kept, method="lower"))
+        for each in strips.values()
+        if each.answering.size
+    ]
+    return float(np.floor(min(found) * 1e6) / 1e6)
 
 
 def store(thresholds: Thresholds, folder: Path) -> Path:
@@ -191,30 +115,67 @@ def store(thresholds: Thresholds, folder: Path) -> Path:
     return path
 
 
-def draw(outcomes: Outcomes, thresholds: Thresholds, path: Path) -> None:
-    """Histogram of best scores with both thresholds; ModuleNotFoundError without matplotlib."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - serving must not need it
-
-    figure = Figure(figsize=(7, 2.6 * len(outcomes)))
-    for row, (language, found) in enumerate(outcomes.items(), start=1):
-        axes = figure.add_subplot(len(outcomes), 1, row)
-        for answered, label in ((True, "answer among the passages"), (False, "no answer there")):
-            best = [outcome.best for outcome in found if outcome.answered is answered]
-            axes.hist(best, bins=40, range=(-1, 1), alpha=0.6, label=label)
-        for name, value in (("lower", thresholds.lower), ("upper", thresholds.upper)):
-            axes.axvline(value, linestyle="--", color="black")
-            axes.annotate(name, (value, axes.get_ylim()[1] * 0.9))
-        axes.set_title(f"best score of a question's passages, {language}")
-        axes.legend()
-    figure.tight_layout()
-    figure.savefig(path)
+def _summary(outcomes: Outcomes, upper: float, lower: float, aims: Aims) -> dict[str, float]:
+    low, high = accuracy_interval(outcomes, upper, lower, aims.seed)
+    return {
+        "accuracy_low": low,
+        "accuracy_high": high,
+        "accuracy_unseen": accuracy_unseen(outcomes, aims.costs, aims.least_precision, aims.seed),
+        "least_precision": aims.least_precision,
+        "strip_floor_keeps": aims.strips_kept,
+        **{f"{name}_cost": value for name, value in asdict(aims.costs).items()},
+    }
 
 
-def sampled(questions: Sequence[LabelledQuestion], most: int, seed: int) -> list[LabelledQuestion]:
-    """At most `most` questions, as many of each language as there are of the rarer one."""
-    by_language: dict[str, list[LabelledQuestion]] = defaultdict(list)
-    for question in questions:
-        by_language[question.language].append(question)
-    each = min([len(found) for found in by_language.values()] + [most // len(by_language)])
-    dice = random.Random(seed)
-    return [q for found in by_language.values() for q in dice.sample(found, each)]
+def _traded(rows: Sequence[TradeOff]) -> dict[str, float]:
+    return {
+        f"at_cost_{row.ambiguous_cost:g}_{name}": row.figures[name]
+        for row in rows
+        for name in ("accuracy", "ambiguous_share", "correct_precision", "incorrect_precision")
+    }
+
+
+def _strip_figures(strips: Strips, floor: float) -> dict[str, float]:
+    """Shares: answering strips kept, others dropped; what has no strips is left out."""
+    found = {}
+    if strips.answering.size:
+        found["strips_kept"] = float((strips.answering >= floor).mean())
+    if strips.others.size:
+        found["other_strips_dropped"] = float((strips.others < floor).mean())
+    return found
+
+
+def _scored(
+    questions: Sequence[LabelledQuestion], score: Score
+) -> tuple[dict[str, Graded], dict[str, Strips]]:
+    pairs = [(q.question, text) for q in questions for text in _texts(q)]
+    scores = iter(score(pairs))
+    best: dict[str, _Rows] = defaultdict(list)
+    passages: dict[str, _Rows] = defaultdict(list)
+    strips: dict[str, _Rows] = defaultdict(list)
+    for q in questions:
+        found = [(next(scores), label) for label in q.labels]
+        best[q.language].append((max(score for score, _ in found), q.answered))
+        passages[q.language] += found
+        strips[q.language] += [(next(scores), True) for _ in q.strips]
+        strips[q.language] += [(next(scores), False) for _ in q.other_strips]
+    for language, found in passages.items():
+        # Without strips the passages stand for them: a short passage is one strip.
+        if not any(answers for _, answers in strips[language]):
+            strips[language] = found
+    outcomes = {language: Graded(*_columns(rows)) for language, rows in best.items()}
+    return outcomes, {language: _strips(strips[language]) for language in best}
+
+
+def _texts(question: LabelledQuestion) -> list[str]:
+    return [*question.passages, *question.strips, *question.other_strips]
+
+
+def _columns(rows: _Rows) -> tuple[Floats, Bools]:
+    scores, flags = zip(*rows, strict=True) if rows else ((), ())
+    return np.array(scores, dtype=float), np.array(flags, dtype=bool)
+
+
+def _strips(rows: _Rows) -> Strips:
+    scores, answering = _columns(rows)
+    return Strips(scores[answering], scores[~answering])

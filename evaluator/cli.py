@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -12,9 +12,14 @@ from typing import Annotated, Any
 import typer
 import uvicorn
 
+from evaluator.actions import Costs
 from evaluator.batching import in_batches
+from evaluator.calibrate import Aims, store
+from evaluator.calibrate import calibrate as find_thresholds
 from evaluator.card import keep_figures, write_card
 from evaluator.errors import EvaluatorError
+from evaluator.labelled import read_questions
+from evaluator.report import report
 from evaluator.schema import Task
 from evaluator.scoring import Scorer, load_scorer
 from evaluator.server import create_app
@@ -101,28 +106,39 @@ def calibrate(
         Path | None, typer.Option(help="Build questions from held-back records.")
     ] = None,
     questions: Annotated[Path | None, typer.Option(help="Labelled questions, JSON lines.")] = None,
-    most: Annotated[int, typer.Option(help="Most questions built from data.")] = 800,
-    seed: Annotated[int, typer.Option(help="Decides which questions.")] = 1,
+    most: Annotated[int, typer.Option(help="Most questions built from data.")] = 1600,
+    seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
+    ambiguous_cost: Annotated[
+        float, typer.Option(help="Cost of Ambiguous; 0.5 and more leave none.")
+    ] = 0.45,
+    wrong_correct_cost: Annotated[float, typer.Option(help="Cost of a wrong Correct.")] = 1.0,
+    wrong_incorrect_cost: Annotated[float, typer.Option(help="Cost of a wrong Incorrect.")] = 1.0,
+    least_precision: Annotated[
+        float, typer.Option(min=0, max=1, help="Asked of Correct and Incorrect; 0 asks for none.")
+    ] = 0.0,
+    strips_kept: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of answering strips above the strip floor.")
+    ] = 0.95,
 ) -> None:
     """Find upper, lower and strip floor; writes thresholds.json and a histogram."""
-    with _needs("train"):
-        calibrating = import_module("evaluator.calibrate")
-    if (data is None) == (questions is None):
-        raise EvaluatorError("calibrate needs either --data or --questions.")
-    if data is not None:
+    costs = Costs(wrong_correct_cost, wrong_incorrect_cost, ambiguous_cost)
+    aims = Aims(costs, least_precision, strips_kept, seed)
+    if data is not None and questions is None:
         labelled = _held_back_questions(data, seed, most)
+    elif questions is not None and data is None:
+        labelled = read_questions(questions)
     else:
-        labelled = calibrating.read_questions(questions)
+        raise EvaluatorError("calibrate needs either --data or --questions.")
     scorer = load_scorer(EvaluatorSettings(weights=weights))
-    thresholds, outcomes = calibrating.calibrate(labelled, _relevance(scorer))
-    path = calibrating.store(thresholds, weights)
-    typer.echo(thresholds.model_dump_json(indent=2, exclude={"evaluator"}))
+    found = find_thresholds(labelled, _relevance(scorer), aims)
+    path = store(found.thresholds, weights)
+    typer.echo(report(found))
     write_card(weights)
     typer.echo(f"written to {path}")
     try:
-        calibrating.draw(outcomes, thresholds, weights / "thresholds.png")
-    except ModuleNotFoundError:
-        typer.echo("no histogram: matplotlib is not installed")
+        import_module("evaluator.histogram").draw(found, weights / "thresholds.png")
+    except ModuleNotFoundError as error:
+        typer.echo(f"no histogram: {error.name} is not installed")
 
 
 @app.command()
@@ -196,8 +212,8 @@ def _held_back_questions(data: Path, seed: int, most: int) -> Any:
     return building.build_questions(held_back, seed, most)
 
 
-def _relevance(scorer: Scorer) -> Callable[[list[tuple[str, str]]], list[float]]:
-    def scores(pairs: list[tuple[str, str]]) -> list[float]:
+def _relevance(scorer: Scorer) -> Callable[[Sequence[tuple[str, str]]], list[float]]:
+    def scores(pairs: Sequence[tuple[str, str]]) -> list[float]:
         results = in_batches(scorer, "relevance", pairs)
         return [-1.0 if isinstance(result, str) else result.score for result in results]
 

@@ -52,9 +52,13 @@ class EvaluatorClient:
         parts = [await self._score_chunk(task, chunk) for chunk in chunks]
         return _joined(parts)
 
-    async def thresholds(self) -> Thresholds:
-        """The thresholds calibrated for the worker's checkpoint; WorkerRefused (404) if none."""
-        response = await self._send("GET", "/thresholds")
+    async def thresholds(self, *, allow_foreign: bool = False) -> Thresholds:
+        """The thresholds beside the worker's checkpoint.
+
+        WorkerRefused (404) if there are none, or none made for it unless `allow_foreign`.
+        """
+        path = "/thresholds?allow_foreign=true" if allow_foreign else "/thresholds"
+        response = await self._send("GET", path)
         try:
             return Thresholds.model_validate_json(response.content)
         except ValidationError as error:

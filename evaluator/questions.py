@@ -3,19 +3,22 @@
 import random
 from collections.abc import Sequence
 
-from evaluator.calibrate import LabelledQuestion
+from evaluator.labelled import LabelledQuestion
 from evaluator.neighbours import WordNeighbours
 from evaluator.records import CHUNK_CHARS, Record, chunked
-from evaluator.text import contains_answer, sentences
+from evaluator.text import contains_answer
 
 RETRIEVED = 10
+STRIP_CHARS = {"en": 270, "zh": 90}
+"""About 45 words, as the service cuts strips; two Chinese characters count as a word."""
 
 
 def build_questions(records: Sequence[Record], seed: int, most: int) -> list[LabelledQuestion]:
     """Questions with their ten BM25-nearest passages; half have lost every passage that answers.
 
     Half of the pool is cut to chunks of one to six sentences, as a documentation index holds
-    them. Only questions with an answer string are used, so that every passage can be labelled.
+    them. Only questions with an answer string are used, so that every passage can be labelled;
+    one whose own passage is not found does not count among the answered.
     """
     questions: list[LabelledQuestion] = []
     for language in ("en", "zh"):
@@ -47,12 +50,24 @@ def _question(
     record: Record, near: Sequence[str], *, with_gold: bool, dice: random.Random
 ) -> list[LabelledQuestion]:
     answers = list(record.answers)
-    gold = [text for text in near if text in record.passage and contains_answer(text, answers)]
+    gold = {text for text in near if text in record.passage and contains_answer(text, answers)}
+    # What holds the answer's words elsewhere may answer or not: it is left out.
     others = [text for text in near if not contains_answer(text, answers)]
-    if with_gold and not gold:
-        return []
-    passages = (gold[:1] if with_gold else []) + others[: RETRIEVED - with_gold]
-    strips = [part for part in sentences(record.passage) if contains_answer(part, answers)]
-    dice.shuffle(strips)
+    passages = [text for text in near if text in gold or text in others] if with_gold else others
+    passages = passages[:RETRIEVED]
     labels = [text in gold for text in passages]
-    return [LabelledQuestion(record.question, passages, labels, strips[:1])] if passages else []
+    if not passages or any(labels) != with_gold:
+        return []
+    strips, beside = _strips(record.passage, record, dice)
+    _, elsewhere = _strips(dice.choice(others), record, dice) if others else ([], [])
+    other_strips = beside[:1] + elsewhere[:1]
+    return [LabelledQuestion(record.question, passages, labels, strips[:1], other_strips)]
+
+
+def _strips(passage: str, record: Record, dice: random.Random) -> tuple[list[str], list[str]]:
+    """The passage's strips that hold an answer and those that do not, shuffled."""
+    parts = chunked(passage, record.language, STRIP_CHARS[record.language])
+    dice.shuffle(parts)
+    answers = list(record.answers)
+    holding = [part for part in parts if contains_answer(part, answers)]
+    return holding, [part for part in parts if part not in holding]

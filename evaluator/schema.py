@@ -120,15 +120,16 @@ def weights_digest(folder: Path) -> str:
         return "sha256:" + hashlib.file_digest(tensors, "sha256").hexdigest()
 
 
-def load_thresholds(folder: Path) -> Thresholds:
+def load_thresholds(folder: Path, *, allow_foreign: bool = False) -> Thresholds:
     """Read `thresholds.json` of a weights folder.
 
-    Raises WeightsError when it is absent, unreadable, or belongs to other weights.
+    Raises WeightsError when it is absent, unreadable, or, unless `allow_foreign`, made for other
+    weights.
     """
     path = folder / THRESHOLDS_FILE
     try:
         thresholds = Thresholds.model_validate_json(path.read_bytes())
-        if thresholds.evaluator != weights_digest(folder):
+        if not allow_foreign and thresholds.evaluator != weights_digest(folder):
             raise WeightsError(
                 f"{path} belongs to other weights: run `selfcrag-evaluator calibrate` for these."
             )

@@ -170,8 +170,10 @@ async def _while_connected(
         leaving.cancel()
 
 
-async def _thresholds(worker: AnyWorker) -> Thresholds:
-    return await asyncio.to_thread(load_thresholds, worker.settings.weights)
+async def _thresholds(worker: AnyWorker, allow_foreign: bool = False) -> Thresholds:
+    return await asyncio.to_thread(
+        load_thresholds, worker.settings.weights, allow_foreign=allow_foreign
+    )
 
 
 async def _live() -> dict[str, str]:

@@ -15,7 +15,8 @@ from app.retrieval.hybrid import WEIGHTS
 from app.retrieval.loaders import MAX_BYTES, READERS
 from app.retrieval.retriever import CANDIDATES
 from app.settings import Settings
-from evaluator.calibrate import CORRECT_PRECISION, INCORRECT_PRECISION, STRIPS_KEPT
+from evaluator.actions import Costs
+from evaluator.calibrate import STRIPS_KEPT
 from evaluator.cli import app as evaluator_cli
 from evaluator.server import create_app as create_worker
 from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
@@ -217,7 +218,7 @@ def test_endpoints_exist(language: str, page: str) -> None:
 def figures() -> list[tuple[str, str, str]]:
     """(page, English, Chinese) phrases that hold a figure of the code."""
     en, zh = WEIGHTS["en"], WEIGHTS["zh"]
-    upper, lower = f"{CORRECT_PRECISION:.0%}", f"{INCORRECT_PRECISION:.0%}"
+    wrong, ambiguous = Costs().wrong_correct, Costs().ambiguous
     return [
         ("knowledge-base.md", f"up to about {CHUNK_TOKENS} tokens", f"不超过 {CHUNK_TOKENS} 个"),
         ("knowledge-base.md", f"more than {HARD_TOKENS} tokens", f"超过 {HARD_TOKENS} 个"),
@@ -237,8 +238,11 @@ def figures() -> list[tuple[str, str, str]]:
         ),
         ("crag.md", f"about {STRIP_WORDS} words", f"大约 {STRIP_WORDS} 个词"),
         ("generators.md", f"more than {WITHIN:g} below", f"低不超过 {WITHIN:g} 的"),
-        ("thresholds.md", upper.replace("%", " %"), upper.replace("%", " %")),
-        ("thresholds.md", lower.replace("%", " %"), lower.replace("%", " %")),
+        (
+            "thresholds.md",
+            f"wrong Correct and a wrong Incorrect cost {wrong:g} each and Ambiguous {ambiguous:g}",
+            f"“错误”动作各计代价 {wrong:g}，“模糊”动作计 {ambiguous:g}",
+        ),
         (
             "thresholds.md",
             f"so that {STRIPS_KEPT:.0%}".replace("%", " %"),

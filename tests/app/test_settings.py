@@ -7,6 +7,7 @@ import pytest
 from app.errors import StartFailed
 from app.services import load_settings, open_services
 from app.settings import Settings
+from graphs.decide import PRESETS
 
 SECRET = "sk-very-secret-4711"
 
@@ -171,3 +172,11 @@ async def test_parts_that_cannot_start_are_told_in_one_line(
 
     assert told in str(failed.value)
     assert "\n" not in str(failed.value)
+
+
+async def test_a_preset_for_another_evaluator_is_used_where_told(data_dir: Path) -> None:
+    settings = Settings(
+        data_dir=data_dir, thresholds="popqa", allow_foreign_thresholds=True, search="off"
+    )
+    async with open_services(settings) as services:
+        assert services.evaluator.thresholds == PRESETS["popqa"]

@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,8 @@ from typer.testing import CliRunner
 
 from evaluator import cli
 from evaluator.errors import EvaluatorError
+from evaluator.schema import load_thresholds
+from evaluator.settings import WEIGHTS
 
 
 def test_score_prints_a_line_a_passage() -> None:
@@ -20,6 +23,25 @@ def test_score_prints_a_line_a_passage() -> None:
 def test_calibrate_needs_one_source() -> None:
     result = CliRunner().invoke(cli.app, ["calibrate"])
     assert isinstance(result.exception, EvaluatorError)
+
+
+def test_calibrate_writes_thresholds_for_the_weights(tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    shutil.copytree(WEIGHTS, weights, ignore=shutil.ignore_patterns("thresholds.*"))
+    rows = [
+        {"question": "How long is the river?", "passage": "The river is 9 km long.", "label": 1},
+        {"question": "Who bakes the bread?", "passage": "The river is 9 km long.", "label": -1},
+    ]
+    feedback = tmp_path / "feedback.jsonl"
+    feedback.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    arguments = ["calibrate", "--weights", str(weights), "--questions", str(feedback)]
+    result = CliRunner().invoke(cli.app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "needless searches" in result.output
+    found = load_thresholds(weights)
+    assert found.lower <= found.upper
+    assert found.figures["en_questions"] == 2
+    assert (weights / "thresholds.png").exists()
 
 
 def test_an_expected_failure_is_one_line(

@@ -60,6 +60,7 @@ def test_thresholds_of_other_weights_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     with pytest.raises(WeightsError, match="belongs to other weights"):
         load_thresholds(tmp_path)
+    assert load_thresholds(tmp_path, allow_foreign=True) == thresholds
 
 
 def test_missing_thresholds_name_the_remedy(tmp_path: Path) -> None:
