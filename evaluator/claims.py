@@ -94,7 +94,7 @@ class Values:
         named: list[str] = _NAME.findall(material.passage) if shape.startswith("name") else []
         pools = [alike, named, self._alike[material.source, asked, shape]]
         if not shape.startswith("digits"):
-            pools.insert(2, [value for _, value in here])
+            pools.insert(2, [v for _, v in here if not shape_of(v).startswith("digits")])
         if dice.random() < 0.3:
             pools.reverse()
         for pool in pools:

@@ -28,7 +28,7 @@ passage is [Continue to Use Evidence], another one or an unanswerable question's
 | Partially supported | foreign sentence | a right answer beside another article's sentence |
 | Partially supported | changed sentence | a right answer, and a sentence with one number changed |
 | Partially supported | wrong answer, right sentence | a wrong answer, and the passage's words |
-| No support | swapped answer | another answer of the same type in the right one's place |
+| No support | swapped answer | another value, of the same type where there is one, in its place |
 | No support | another passage | a right answer beside a similar passage without the answer |
 | No support | answer to another question | a right answer of another article's question |
 | No support | nothing right | a wrong answer beside a foreign or changed sentence |
@@ -46,7 +46,7 @@ passage is [Continue to Use Evidence], another one or an unanswerable question's
 | Retrieval | answer removed | the answering passage without the sentences that answer |
 | Retrieval | another subject | a passage of another article |
 
-Wrong answers are of the passage itself where it has one, so words in common decide nothing.
+Most wrong values are of the passage itself, so that words in common do not decide alone.
 """
 """How each class is made, for the model card."""
 

@@ -23,7 +23,7 @@ class Evidence:
         if not material.answerable:
             return [_row(material, material.passage, _SEARCH, "natural")]
         rest = _without(material, holding=False)
-        whole, part = self._dice.random() < 0.6, _without(material, holding=True)
+        whole, part = self._dice.random() < 0.75, _without(material, holding=True)
         found = material.passage if whole or not part else part
         rows = [_row(material, found, _GO_ON, "constructed: answering passage")]
         elsewhere = without_answer(material, near)
