@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -86,7 +87,7 @@ def check_classes(questions: Sequence[LabelledQuestion], where: str) -> None:
 def _lines(path: Path) -> list[str]:
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
     lines: list[str] = []
     for number, line in enumerate(content.split(b"\n"), start=1):
