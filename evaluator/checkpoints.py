@@ -30,6 +30,8 @@ def read(path: Path) -> dict[str, Any]:
         raise DataError(
             f"{path} cannot be read as a checkpoint; remove it to start anew: {error}"
         ) from error
+    if not isinstance(state, dict) or "identity" not in state:
+        raise DataError(f"{path} is no checkpoint of this loop; remove it to start anew.")
     return state
 
 

@@ -4,6 +4,7 @@ Folders are local and hold safetensors; nothing is fetched and no pickle is open
 """
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def load_network(form: Any, folder: Path, new: tuple[str, ...], **config: Any) -
     Those are drawn by PyTorch's dice. Raises WeightsError.
     """
     said = transformers_log.get_verbosity()
-    transformers_log.set_verbosity(transformers_log.ERROR)  # a new head is meant, no fault
+    transformers_log.set_verbosity(logging.ERROR)  # a new head is meant, no fault
     try:
         network, loading = form.from_pretrained(
             folder, use_safetensors=True, local_files_only=True, dtype=torch.float32,

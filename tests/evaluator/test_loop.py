@@ -154,6 +154,9 @@ def test_a_checkpoint_that_is_none_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"no checkpoint")
     with pytest.raises(DataError, match=r"made\.pt cannot be read"):
         trained(Summing(), path)
+    torch.save({"model": {}}, path)
+    with pytest.raises(DataError, match=r"made\.pt is no checkpoint"):
+        trained(Summing(), path)
 
 
 def test_a_loss_that_is_no_number_names_its_step(tmp_path: Path) -> None:
