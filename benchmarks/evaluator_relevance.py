@@ -30,7 +30,7 @@ HELD_BACK_PERCENT = 6
 FEWEST = 20
 """Questions below which a set's figures would say nothing."""
 SHINGLE, SHARED = 13, 0.5
-"""A passage overlaps when half of its runs of 13 words stand in training passages."""
+"""A passage overlaps when half of its runs of 13 words stand in passages of one training set."""
 
 Figures = dict[str, Any]
 
@@ -105,26 +105,23 @@ class Seen:
 
     def __init__(self, tests: Sequence[Record], training: Iterable[Record]) -> None:
         self._tests = [record for record in tests if record.question and record.relevant]
-        passages = {record.passage for record in self._tests}
-        shingles = {passage: _shingles(passage) for passage in passages}
+        shingles = {record.passage: _shingles(record.passage) for record in self._tests}
         wanted = set().union(*shingles.values())
-        self._questions, self._passages, met = set[str](), set[str](), set[int]()
-        for passage in self._read(training):
-            met |= wanted & _shingles(passage)
-        self._overlapping = {
-            passage
-            for passage, runs in shingles.items()
-            if runs and len(runs & met) >= SHARED * len(runs)
-        }
-
-    def _read(self, training: Iterable[Record]) -> set[str]:
-        found = set()
+        by_source: dict[str, set[str]] = defaultdict(set)
+        self._questions = set[str]()
         for record in training:
-            found.add(record.passage)
+            by_source[record.source].add(record.passage)
             if record.question:
                 self._questions.add(normal_form(record.question))
-        self._passages = {normal_form(passage) for passage in found}
-        return found
+        self._passages = {normal_form(text) for found in by_source.values() for text in found}
+        self._overlapping = {}
+        for source, found in by_source.items():
+            met = set().union(*(wanted & _shingles(passage) for passage in found))
+            self._overlapping[source] = {
+                passage
+                for passage, runs in shingles.items()
+                if runs and len(runs & met) >= SHARED * len(runs)
+            }
 
     def has(self, contest: Contest) -> bool:
         """Whether the question or its gold passage, equal or overlapping, was seen."""
@@ -134,18 +131,26 @@ class Seen:
         return (
             normal_form(question) in self._questions
             or normal_form(passage) in self._passages
-            or passage in self._overlapping
+            or self._overlaps(passage)
         )
 
-    def counts(self) -> dict[str, int]:
-        """Questions of the whole test set by what of them was seen."""
+    def _overlaps(self, passage: str) -> bool:
+        return any(passage in found for found in self._overlapping.values())
+
+    def counts(self) -> Figures:
+        """Questions of the whole test set by what of them was seen, overlaps also by set."""
         pairs = [(record.question, record.passage) for record in self._tests]
         return {
             "questions": len(pairs),
             "question": sum(normal_form(q) in self._questions for q, _ in pairs),
             "passage": sum(normal_form(p) in self._passages for _, p in pairs),
-            "overlapping": sum(p in self._overlapping for _, p in pairs),
+            "overlapping": sum(self._overlaps(p) for _, p in pairs),
             "any": sum(self._has(q, p) for q, p in pairs),
+            "files": {
+                source: sum(p in found for _, p in pairs)
+                for source, found in self._overlapping.items()
+                if found
+            },
         }
 
 

@@ -104,15 +104,18 @@ def _seen(seen: Figures) -> str:
     rows, cleaned = [], []
     for name, f in seen.items():
         counts = [str(f[key]) for key in ("questions", "question", "passage", "overlapping", "any")]
-        rows.append([name, *counts, str(f["removed"])])
+        files = ", ".join(f"{source} {count}" for source, count in f["files"].items())
+        rows.append([name, *counts, files or "-", str(f["removed"])])
         if "without" in f:
             cleaned.append(_relevance_row(name, f["without"]))
+    head = ("set", "questions", "question", "passage", "overlap", "any", "overlap by set",
+            "of the measured")  # fmt: skip
     text = f"""## What training has seen of the tests
 
 Questions and gold passages that occur in a training file: equal but for case, punctuation and
-spaces, or overlapping (half of a passage's runs of 13 words stand in training passages).
+spaces, or overlapping (half of a passage's runs of 13 words stand in passages of one set).
 
-{table(("set", "questions", "question", "passage", "overlap", "any", "of the measured"), rows)}"""
+{table(head, rows)}"""
     if cleaned:
         text += f"\n\nThe same figures without those:\n\n{table(RELEVANCE, cleaned)}"
     return text

@@ -24,7 +24,8 @@ def test_what_training_has_seen_is_found_whatever_its_dress() -> None:
     ]
     seen = Seen(tests, training)
     assert seen.counts() == {
-        "questions": 4, "question": 1, "passage": 1, "overlapping": 1, "any": 3
+        "questions": 4, "question": 1, "passage": 1, "overlapping": 1, "any": 3,
+        "files": {"set": 1},
     }  # fmt: skip
     assert not seen.has(Contest("Why was it?", ("Nobody knows why it was.",)))
     assert seen.has(Contest("Why else?", (f"A new beginning. {LONG}",)))
