@@ -211,7 +211,7 @@ def _response(job: _Job, model: str) -> ScoreResponse:
 
 
 def in_batches(
-    scorer: Scorer, task: Task, pairs: Sequence[tuple[str, str]], batch_tokens: int = 4096
+    scorer: Scorer, task: Task, pairs: Sequence[tuple[str, str]], batch_tokens: int = 1536
 ) -> list[RowScore | str]:
     """The same without a worker, for commands: each pair's judgement or reason, in order."""
     encoded = scorer.encode(task, pairs)

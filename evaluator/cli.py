@@ -1,4 +1,4 @@
-"""`selfcrag-evaluator`: serve, score, train, calibrate, export, measure, bench."""
+"""`selfcrag-evaluator`: serve, score, train, teach, calibrate, export, measure, bench."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ from evaluator.settings import WEIGHTS, EvaluatorSettings
 app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training, calibration.")
 
 Weights = Annotated[Path, typer.Option(help="Folder of the checkpoint.")]
-Data = Annotated[Path, typer.Option(help="Folder of *.jsonl and *.jsonl.gz records.")]
+Data = Annotated[Path, typer.Option(help="Folder of records; the handbook names the formats.")]
 
 
 def main() -> None:
@@ -82,21 +82,59 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder the weights are written to.")],
     work: Annotated[Path, typer.Option(help="Checkpoints and caches.")] = Path(".selfcrag/train"),
     minutes: Annotated[float, typer.Option(help="Most minutes for the T5.")] = 60.0,
-    pairs: Annotated[int, typer.Option(help="Most pairs the T5 reads.")] = 150_000,
+    rows: Annotated[int, typer.Option(help="Most rows the T5 reads.")] = 60_000,
     seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
-    minilm: Annotated[bool, typer.Option(help="Mine and teach English by MiniLM.")] = True,
+    layers: Annotated[
+        int, typer.Option(min=1, max=6, help="Encoder layers that read each text for itself.")
+    ] = 6,
+    init: Annotated[str, typer.Option(help="minilm: begin with its layers; none: begin anew.")] = (
+        "minilm"
+    ),
+    teacher: Annotated[
+        Path | None, typer.Option(help="Cross-encoder whose scores soften English targets.")
+    ] = None,
+    t5: Annotated[
+        Path | None, typer.Option(help="Any local T5: the CRAG paper's recipe instead of ours.")
+    ] = None,
     threads: Annotated[int, typer.Option(help="Threads of PyTorch; 0 lets it choose.")] = 0,
 ) -> None:
     """Train an evaluator and export it; goes on from its last checkpoint if there is one."""
     with _needs("train"):
-        training, torch = import_module("evaluator.train"), import_module("torch")
-        exporting = import_module("evaluator.export")
+        torch = import_module("torch")
+        training = import_module("evaluator.recipe" if t5 else "evaluator.train")
     if threads:
         torch.set_num_threads(threads)
-    options = training.TrainOptions(seed=seed, minutes=minutes, pairs=pairs, use_minilm=minilm)
+    if t5 is not None:
+        options = training.RecipeOptions(seed=seed, minutes=minutes, pairs=rows)
+        training.train_recipe(data, t5, out, work, options, _timed())
+        return
+    if init not in ("minilm", "none"):
+        raise EvaluatorError(f"--init is minilm or none, not {init}.")
+    options = training.TrainOptions(
+        seed=seed, minutes=minutes, rows=rows, own_layers=layers, init=init
+    )
+    if teacher is not None:
+        options = training.taught_by(teacher, options)
     training.train(data, out, work, options, _timed())
     write_card(out)
-    typer.echo(f"exported to {exporting.export(out)}")
+    typer.echo(f"exported to {import_module('evaluator.export').export(out)}")
+
+
+@app.command()
+def teach(
+    data: Data,
+    work: Annotated[Path, typer.Option(help="Where the teacher is kept.")] = Path(
+        ".selfcrag/train"
+    ),
+    minutes: Annotated[float, typer.Option(help="Most minutes.")] = 60.0,
+    rows: Annotated[int, typer.Option(help="Most pairs it reads.")] = 45_000,
+    seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
+) -> None:
+    """Fine-tune a MiniLM cross-encoder for `train --teacher`; it is never shipped."""
+    with _needs("train"):
+        teaching = import_module("evaluator.teacher")
+    options = teaching.TeacherOptions(seed=seed, minutes=minutes, pairs=rows)
+    typer.echo(f"teacher in {teaching.train_teacher(data, work, options, _timed())}")
 
 
 @app.command()

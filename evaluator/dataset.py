@@ -52,10 +52,16 @@ class Pairs:
     """Makes pairs out of records of one language, each question with its own negatives."""
 
     def __init__(
-        self, records: Sequence[Record], language: str, seed: int, meaning: Meaning | None
+        self,
+        records: Sequence[Record],
+        language: str,
+        seed: int,
+        meaning: Meaning | None,
+        *,
+        mined: bool = True,
     ) -> None:
         mine = [r for r in records if r.language == language]
-        self._language = language
+        self._language, self._mined = language, mined
         self._random = random.Random(seed)
         self._passages = list({r.passage: r for r in mine}.values())
         self._asked = list({(r.question, r.passage): r for r in mine if r.question}.values())
@@ -121,6 +127,9 @@ class Pairs:
         return view
 
     def _negatives(self, number: int, record: Record, hard_only: bool) -> list[tuple[str, int]]:
+        if not self._mined:
+            anywhere = [self._random.randrange(len(self._passages)) for _ in range(3)]
+            return [("random", i) for i in self._allowed(anywhere, record)]
         chosen = [("words", i) for i in self._allowed(self._by_words[number], record)[:2]]
         alike = self._by_meaning.get(number, [])
         chosen += [("meaning", i) for i in self._allowed(alike, record)[:1]]
@@ -206,13 +215,22 @@ def _titled(title: str, passage: str) -> str:
 
 
 def pairs_of(
-    records: Sequence[Record], seed: int, meaning: Meaning | None, *, hard_only: bool = False
+    records: Sequence[Record],
+    seed: int,
+    meaning: Meaning | None,
+    *,
+    hard_only: bool = False,
+    mined: bool = True,
 ) -> list[Pair]:
-    """Pairs of all languages; English negatives are mined by meaning too where it is given."""
+    """Pairs of all languages; English negatives are mined by meaning too where it is given.
+
+    `mined` false takes random passages as negatives: to see what mining brings.
+    """
     pairs: list[Pair] = []
     for language in ("en", "zh"):
         if any(record.language == language and record.question for record in records):
-            maker = Pairs(records, language, seed, meaning if language == "en" else None)
+            near = meaning if language == "en" else None
+            maker = Pairs(records, language, seed, near, mined=mined)
             pairs += maker.all(hard_only=hard_only)
     return pairs + ([] if hard_only else _across_languages(records, len(pairs) // 100, seed))
 

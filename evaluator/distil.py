@@ -50,8 +50,8 @@ def distil(
     say: Callable[[str], None],
 ) -> None:
     """Train embeddings and pooling weights in place; `steps` by language, batches of 192."""
-    loud = network.config.d_model**0.5
-    table = nn.Parameter(network.t5.shared.weight.detach() / loud)
+    loud = network.config.d_words**0.5
+    table = nn.Parameter(network.words.weight.detach() / loud)
     first = network.interaction.token_weight.detach().abs().clamp(min=0.02)
     weight = nn.Parameter(first.log())
     for language, count in steps.items():
@@ -63,7 +63,7 @@ def distil(
         loss = _settle(table, weight, side, count, seed)
         say(f"embeddings, {language}: {len(taught)} pairs, {count} steps, loss {loss:.3f}")
     with torch.no_grad():
-        network.t5.shared.weight.copy_(table * loud)
+        network.words.weight.copy_(table * loud)
         network.interaction.pool_weight.copy_(weight.exp())
 
 

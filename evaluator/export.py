@@ -1,7 +1,7 @@
 """Exports a checkpoint to ONNX whose weights stay in model.safetensors.
 
-The graph's initialisers point into the safetensors file by offset (float16, cast to float32
-where the session loads them), so that weights are stored once.
+The graph's initialisers point into the safetensors file by offset and are turned into float32
+where the session loads them, so that weights are stored once.
 """
 
 import json
@@ -14,13 +14,14 @@ import numpy as np
 import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
-from safetensors.numpy import load_file
+from safetensors.torch import load_file
 
 from evaluator import model as models
 from evaluator.errors import WeightsError
 from evaluator.model import EvaluatorModel
 from evaluator.pairs import SEPARATOR, SPECIAL_TOKENS
 from evaluator.scoring import check_folder
+from evaluator.storage import NIBBLES, SCALE, unpacked
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
 
@@ -60,8 +61,9 @@ def _traced(network: EvaluatorModel) -> onnx.ModelProto:
 
 
 def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
-    """Replace large initialisers by casts of the safetensors file's entries."""
-    stored = {name: value.astype(np.float32) for name, value in load_file(tensors).items()}
+    """Replace large initialisers by what makes them of the safetensors file's entries."""
+    stored = load_file(tensors)
+    values = {name: value.numpy() for name, value in unpacked(stored).items()}
     offsets = _offsets(tensors)
     kept, nodes, used = [], [], set()
     for initial in model.graph.initializer:
@@ -69,10 +71,12 @@ def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
         if value.size < _SMALL:
             kept.append(initial)
             continue
-        name, turned = _found(value, stored, initial.name)
-        nodes += _casts(name, initial.name, turned)
-        used.add(name)
-    kept += [_external(name, stored[name].shape, offsets[name], tensors.name) for name in used]
+        name, turned = _found(value, values, initial.name)
+        entries = [entry for entry in stored if entry.partition("|")[0] == name]
+        nodes += _made_of(name, entries, initial.name, turned)
+        used.update(entries)
+    kept += [_external(entry, stored[entry], offsets[entry], tensors.name) for entry in used]
+    kept += _numbers()
     operations = [*nodes, *model.graph.node]
     for node in operations:  # where each came from in Python would be most of the file
         node.doc_string = ""
@@ -93,23 +97,62 @@ def _found(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bool]:
     )
 
 
-def _casts(name: str, wanted: str, turned: bool) -> list[onnx.NodeProto]:
-    single = f"{wanted}.untransposed" if turned else wanted
-    nodes = [helper.make_node("Cast", [f"stored.{name}"], [single], to=TensorProto.FLOAT)]
+def _made_of(name: str, entries: list[str], wanted: str, turned: bool) -> list[onnx.NodeProto]:
+    """The operations of `storage.unpacked`, for one tensor."""
+    node, result = helper.make_node, f"{wanted}.untransposed" if turned else wanted
+    forms = {entry.partition("|")[2] for entry in entries}
+    if forms == {""}:
+        nodes = [node("Cast", [f"stored.{name}"], [result], to=TensorProto.FLOAT)]
+    else:
+        (form,) = forms - {SCALE}
+        whole, scale = f"{wanted}.whole", f"{wanted}.scale"
+        nodes = [
+            node("Cast", [f"stored.{name}|{SCALE}"], [scale], to=TensorProto.FLOAT),
+            node("Cast", [f"stored.{name}|{form}"], [whole], to=TensorProto.FLOAT),
+        ]
+        if form == NIBBLES:
+            nodes += _halved(wanted, whole)
+            whole = f"{wanted}.halves"
+        nodes.append(node("Mul", [whole, scale], [result]))
     if turned:
-        nodes.append(helper.make_node("Transpose", [single], [wanted], perm=[1, 0]))
+        nodes.append(node("Transpose", [result], [wanted], perm=[1, 0]))
     return nodes
 
 
+def _halved(wanted: str, both: str) -> list[onnx.NodeProto]:
+    node, made = helper.make_node, f"{wanted}.{{}}".format
+    return [
+        node("Div", [both, "number.16"], [made("sixteenths")]),
+        node("Floor", [made("sixteenths")], [made("right")]),
+        node("Mul", [made("right"), "number.16"], [made("high")]),
+        node("Sub", [both, made("high")], [made("left")]),
+        node("Concat", [made("left"), made("right")], [made("joined")], axis=1),
+        node("Sub", [made("joined"), "number.8"], [made("halves")]),
+    ]
+
+
+def _numbers() -> list[onnx.TensorProto]:
+    return [
+        numpy_helper.from_array(np.array(number, dtype=np.float32), f"number.{number}")
+        for number in (8, 16)
+    ]
+
+
+_TYPES = {
+    torch.float16: TensorProto.FLOAT16, torch.int8: TensorProto.INT8,
+    torch.uint8: TensorProto.UINT8,
+}  # fmt: skip
+
+
 def _external(
-    name: str, shape: tuple[int, ...], place: tuple[int, int], file: str
+    entry: str, value: torch.Tensor, place: tuple[int, int], file: str
 ) -> onnx.TensorProto:
     tensor = onnx.TensorProto(
-        name=f"stored.{name}", dims=shape, data_type=TensorProto.FLOAT16,
+        name=f"stored.{entry}", dims=value.shape, data_type=_TYPES[value.dtype],
         data_location=TensorProto.EXTERNAL,
     )  # fmt: skip
-    for key, value in (("location", file), ("offset", place[0]), ("length", place[1])):
-        tensor.external_data.add(key=key, value=str(value))
+    for key, told in (("location", file), ("offset", place[0]), ("length", place[1])):
+        tensor.external_data.add(key=key, value=str(told))
     return tensor
 
 

@@ -13,6 +13,7 @@ from evaluator.pairs import SEPARATOR, SPECIAL_TOKENS
 WINDOW, STRIDE = 40, 8  # tokens of a passage window, and between two windows' starts
 QUESTION = 65  # positions compared with the passage: the task's token and 64 of the question
 TOKEN_FEATURES, PAIR_FEATURES = 9, 17
+CHINESE = 13  # place of the pair feature that says how much of the first text is Chinese
 NONE = -6.0  # stands where no passage token is
 KINDS = 16  # width in which what is asked for meets what is offered
 
@@ -45,18 +46,19 @@ class Interaction(nn.Module):
         self.ask_weight = nn.Parameter(torch.ones(vocab_size))
 
     def forward(self, ids: Tensor, embedded: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        after = torch.cumsum((ids == SEPARATOR).float(), dim=1)
-        text = (ids >= len(SPECIAL_TOKENS)).float()
-        asked, told = text * (1 - after), text * after  # question and passage, (batch, length)
-        weight = self.token_weight[ids].abs() * text
+        after = torch.cumsum((ids == SEPARATOR).long(), dim=1)
+        text = ids >= len(SPECIAL_TOKENS)
+        asked = (text & (after == 0)).float()  # the first text, (batch, length)
+        told = (text & (after == 1)).float()  # the second; a third is only read
+        weight = self.weight_of(ids)
         unit = nn.functional.normalize(embedded @ self.turn, dim=-1)
-        head, head_unit, head_asked = _head(ids), _head(unit), _head(asked)
+        head, head_unit, head_asked = leading(ids), leading(unit), leading(asked)
         across = head_asked.unsqueeze(2) * told.unsqueeze(1)  # (batch, QUESTION, length)
         same = (head.unsqueeze(2) == ids.unsqueeze(1)).float() * across
         similar = torch.matmul(head_unit, unit.transpose(1, 2)).clamp(min=0) * across
         similar = torch.maximum(similar, same)
         twice = same * nn.functional.pad(same[:, 1:, 1:], (0, 1, 0, 1))  # starts of equal pairs
-        sides = _Sides(asked, told, weight, head_asked, _head(weight))
+        sides = _Sides(asked, told, weight, head_asked, leading(weight))
         pooled = embedded * self.pool_weight[ids].unsqueeze(2)
         cjk = (ids >= self.cjk_start).float()
         question, alike = _alike(sides, pooled)
@@ -64,6 +66,10 @@ class Interaction(nn.Module):
         covered = _covered(sides, similar, same, twice, cjk)
         kinds = self._kinds(sides, embedded, self.ask_weight[ids], similar, same)
         return tokens, torch.stack([*alike, *covered, *kinds], dim=-1), question
+
+    def weight_of(self, ids: Tensor) -> Tensor:
+        """What each token counts, 0 where it is no text: (batch, length)."""
+        return self.token_weight[ids].abs() * (ids >= len(SPECIAL_TOKENS))
 
     def _kinds(
         self, sides: _Sides, embedded: Tensor, ask_weight: Tensor, similar: Tensor, same: Tensor
@@ -86,11 +92,11 @@ class Interaction(nn.Module):
         covered = covered / w.sum(1, keepdim=True).clamp(min=1e-3)
         there = in_window.clamp(max=NONE + 0.5) - NONE  # 0 where a window holds no free word
         nearest = torch.softmax(12 * covered + 100 * there, dim=1)
-        mean = _share(fit, free)
+        mean = share(fit, free)
         return [torch.tanh(value) for value in (fit.amax(1), (nearest * in_window).sum(1), mean)]
 
 
-def _head(values: Tensor) -> Tensor:
+def leading(values: Tensor) -> Tensor:
     """The first QUESTION positions, where the question stands; short rows are filled with 0."""
     beyond = [0] * (2 * (values.dim() - 2)) + [0, QUESTION]
     return nn.functional.pad(values, beyond)[:, :QUESTION]
@@ -124,7 +130,7 @@ def _alike(sides: _Sides, pooled: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]
     question = unit((pooled * sides.asked.unsqueeze(2)).sum(1), dim=-1)
     told = pooled * sides.told.unsqueeze(2)
     passage = unit(told.sum(1), dim=-1)
-    windows = unit(_window_means(told.transpose(1, 2)), dim=1)
+    windows = unit(window_means(told.transpose(1, 2)), dim=1)
     # Windows of padding alone are 0: without the clamp they would outdo a negative best.
     best = torch.matmul(question.unsqueeze(1), windows).squeeze(1).amax(1).clamp(min=0)
     return question, ((question * passage).sum(1), best)
@@ -139,22 +145,22 @@ def _covered(
     pair_w = (w + nn.functional.pad(w[:, 1:], (0, 1))) * following
     best, exact = similar.amax(2), same.amax(2)
     return [
-        _share(exact, w),
-        _share(best, w),
-        _best_window(same, w),
-        _best_window(similar, w),
-        _share(twice.amax(2), pair_w),
-        _best_window(twice, pair_w),
+        share(exact, w),
+        share(best, w),
+        best_window(same, w),
+        best_window(similar, w),
+        share(twice.amax(2), pair_w),
+        best_window(twice, pair_w),
         ((1 - exact) * w).amax(1),
         ((1 - best) * w).amax(1),
-        _share(same.amax(1), weight * told),
+        share(same.amax(1), weight * told),
         torch.log1p(told.sum(1)) / 6,
         torch.log1p(asked.sum(1)) / 4,
-        _share(cjk, asked),
+        share(cjk, asked),
     ]
 
 
-def _share(values: Tensor, weight: Tensor) -> Tensor:
+def share(values: Tensor, weight: Tensor) -> Tensor:
     """Weighted mean over a row; 0 where nothing has weight."""
     return (values * weight).sum(1) / weight.sum(1).clamp(min=1e-3)
 
@@ -167,14 +173,14 @@ def _window_best(values: Tensor, none: float = 0.0) -> Tensor:
     return nn.functional.max_pool2d(blocks, (1, WINDOW // STRIDE), 1).squeeze(1)
 
 
-def _best_window(matches: Tensor, weight: Tensor) -> Tensor:
+def best_window(matches: Tensor, weight: Tensor) -> Tensor:
     """How much of the question one window of passage tokens covers, at best: (batch,)."""
     windows = _window_best(matches)
     covered = torch.matmul(weight.unsqueeze(1), windows).squeeze(1)  # (batch, window)
     return covered.amax(1) / weight.sum(1).clamp(min=1e-3)
 
 
-def _window_means(values: Tensor) -> Tensor:
+def window_means(values: Tensor) -> Tensor:
     """Means over windows of positions: (batch, width, length) to (batch, width, window)."""
     padded = nn.functional.pad(values, (0, WINDOW - 1)).unsqueeze(1)
     blocks = nn.functional.avg_pool2d(padded, (1, STRIDE))

@@ -1,8 +1,9 @@
-"""The evaluator's T5: encoder, one decoder step, and how question and passage touch.
+"""The evaluator's T5: each text read for itself, then both together, then one decoder step.
 
-The encoder reads `[task] question [SEP] passage </s>`. Beside its token embedding each token is
-given how well it is matched on the other side, and the relevance logit starts from the classic
-coverage measures: a small T5 trained for half an hour learns what these miss.
+Rows read `[task] question [SEP] [task] passage </s>` (support: answer, passage, question). The
+first encoder layers let a token see its own text only, as in a sentence encoder; the last see
+both, told how well each token is matched on the other side. The relevance logit starts from the
+classic coverage measures and the nearness of the two texts, which what is learnt adds to.
 """
 
 import json
@@ -16,11 +17,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import T5Config, T5Model
 
+from evaluator.closeness import CLOSENESS, closeness, mean_of, places_of, sides_of
 from evaluator.errors import WeightsError
-from evaluator.matching import PAIR_FEATURES, TOKEN_FEATURES, Interaction
-from evaluator.pairs import REFLECTION_TOKENS
+from evaluator.matching import CHINESE, PAIR_FEATURES, TOKEN_FEATURES, Interaction
+from evaluator.pairs import REFLECTION_TOKENS, SPECIAL_TOKENS
+from evaluator.schema import TASKS
+from evaluator.storage import packed, unpacked
 
-ARCHITECTURE = "selfcrag-t5-interaction"
+ARCHITECTURE = "selfcrag-t5-judgements"
+FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
 
 
 @dataclass
@@ -29,13 +34,15 @@ class ModelConfig:
 
     vocab_size: int
     cjk_start: int
-    d_model: int = 256
-    d_ff: int = 768
-    heads: int = 4
-    encoder_layers: int = 2
+    d_model: int = 384
+    d_words: int = 256
+    d_ff: int = 1536
+    heads: int = 12
+    own_layers: int = 6
+    joint_layers: int = 1
     decoder_layers: int = 1
     max_length: int = 512
-    tasks: list[str] = field(default_factory=lambda: ["relevance"])
+    tasks: list[str] = field(default_factory=lambda: list(TASKS))
     architecture: str = ARCHITECTURE
     made_by: dict[str, Any] = field(default_factory=dict)
 
@@ -50,39 +57,87 @@ class EvaluatorModel(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        width = config.d_model
         self.t5 = T5Model(t5_config(config))
-        self.interaction = Interaction(config.vocab_size, config.d_model, config.cjk_start)
-        self.matched = nn.Linear(TOKEN_FEATURES, config.d_model)
-        self.opening = nn.Linear(PAIR_FEATURES, config.d_model)
-        self.asking = nn.Linear(config.d_model, config.d_model, bias=False)
+        self.positions = nn.Embedding(config.max_length, width)
+        self.meaning = nn.Linear(width, width)
+        self.words = nn.Embedding(config.vocab_size, config.d_words)
+        self.interaction = Interaction(config.vocab_size, config.d_words, config.cjk_start)
         self.coverage = nn.Sequential(nn.Linear(PAIR_FEATURES, 64), nn.GELU(), nn.Linear(64, 1))
-        self.head = nn.Linear(config.d_model, len(REFLECTION_TOKENS))
-        nn.init.normal_(self.matched.weight, std=0.7)  # as loud as the embeddings
-        nn.init.normal_(self.opening.weight, std=0.7)
-        nn.init.zeros_(self.head.weight)  # step 0 is the coverage measures alone
-        nn.init.zeros_(self.head.bias)
+        measures = PAIR_FEATURES + CLOSENESS
+        self.nearness = nn.Linear(measures + 1, 1)
+        self.tasks = nn.Embedding(len(TASKS), width)
+        self.matched = nn.Linear(TOKEN_FEATURES, width)
+        self.spelt = nn.Linear(config.d_words, width, bias=False)
+        self.opening = nn.Linear(measures + 2 * width + config.d_words, width)
+        self.head = nn.Linear(width, len(REFLECTION_TOKENS))
+        for parameter in (*self.nearness.parameters(), *self.head.parameters()):
+            nn.init.zeros_(parameter)  # step 0 is the coverage alone
+        nn.init.ones_(self.nearness.weight[:, -1])
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        embedded = self.t5.shared(ids)
-        tokens, pair, question = self.interaction(ids, embedded)
-        encoded = self.t5.encoder(
-            inputs_embeds=(embedded + self.matched(tokens)).to(self._precision()),
-            attention_mask=mask,
-        ).last_hidden_state
-        read = self._read(encoded, mask, pair, question)
-        logits: Tensor = self.head(read)
-        return logits + self.placed(self.coverage(pair))
+        words = self.words(ids)
+        tokens, pair, question = self.interaction(ids, words)
+        sides = sides_of(ids)
+        states = self.read(ids, sides, mask)
+        meaning = self.meaning(states.float())
+        measures = self._measured(ids, pair, meaning, sides, mask)
 
-    def coverage_only(self, ids: Tensor) -> Tensor:
-        """The relevance logit before the T5 says anything, shape (batch,)."""
-        _, pair, _ = self.interaction(ids, self.t5.shared(ids))
-        margin: Tensor = self.coverage(pair)
-        return margin.squeeze(1)
+        task = self.tasks(ids[:, 0] - FIRST_TASK)
+        loud = self.config.d_words**0.5
+        known = self.matched(tokens) + self.spelt(words) + task.unsqueeze(1)
+        both = self._joint(states + known.to(states.dtype), mask)
+        means = [mean_of(meaning, sides, mask, side) for side in (0, 1)]
+        told = torch.cat([measures[:, :-1], *means, question * loud], dim=1)
+        logits: Tensor = self.head(self._decoded(self.opening(told) + task, both, mask))
+        return logits + self.placed(self.margin(measures))
 
-    def _read(self, encoded: Tensor, mask: Tensor, pair: Tensor, question: Tensor) -> Tensor:
-        """The decoder's one step: it opens with coverage and question, not with a fixed token."""
-        loud = question * self.config.d_model**0.5
-        opening = self.opening(pair) + self.asking(loud)
+    def measures(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """All measures of a pair, the coverage's own logit last: (batch, measures + 1)."""
+        sides = sides_of(ids)
+        _, pair, _ = self.interaction(ids, self.words(ids))
+        meaning = self.meaning(self.read(ids, sides, mask).float())
+        return self._measured(ids, pair, meaning, sides, mask)
+
+    def _measured(
+        self, ids: Tensor, pair: Tensor, meaning: Tensor, sides: Tensor, mask: Tensor
+    ) -> Tensor:
+        near = closeness(ids, meaning, sides, mask, self.interaction.weight_of(ids))
+        return torch.cat([pair, near, self.coverage(pair)], dim=1)
+
+    def margin(self, measures: Tensor) -> Tensor:
+        """The relevance logit from measures alone, shape (batch, 1).
+
+        In Chinese the coverage's, as the layers that read each text know little of it.
+        """
+        chinese = measures[:, CHINESE : CHINESE + 1]
+        weighed: Tensor = self.nearness(measures)
+        return chinese * measures[:, -1:] + (1 - chinese) * weighed
+
+    def read(self, ids: Tensor, sides: Tensor, mask: Tensor) -> Tensor:
+        """Each text read for itself: states of root mean square 1, (batch, length, width)."""
+        embedded = self.t5.shared(ids) + self.positions(places_of(sides))
+        # The 1 carries biases: evaluator/transplant.py.
+        stream = nn.functional.layer_norm(embedded, embedded.shape[-1:]) + 1
+        own = (sides.unsqueeze(1) == sides.unsqueeze(2)) & mask.bool().unsqueeze(1)
+        return self._layers(stream, own, 0, self.config.own_layers)
+
+    def _joint(self, stream: Tensor, mask: Tensor) -> Tensor:
+        seen = mask.bool().unsqueeze(1).expand(-1, mask.shape[1], -1)
+        first = self.config.own_layers
+        return self._layers(stream, seen, first, first + self.config.joint_layers)
+
+    def _layers(self, stream: Tensor, seen: Tensor, first: int, last: int) -> Tensor:
+        """T5 blocks `first` to `last` under a mask (batch, length, length), normalised."""
+        precision = self._precision()
+        bias = torch.where(seen, 0.0, torch.finfo(precision).min).to(precision).unsqueeze(1)
+        stream = stream.to(precision)
+        for block in self.t5.encoder.block[first:last]:
+            stream = block(stream, position_bias=bias)[0]
+        return root_normal(stream)
+
+    def _decoded(self, opening: Tensor, encoded: Tensor, mask: Tensor) -> Tensor:
+        """The decoder's one step: it opens with what is known, not with a fixed token."""
         decoded: Tensor = self.t5.decoder(
             inputs_embeds=opening.unsqueeze(1).to(self._precision()),
             encoder_hidden_states=encoded,
@@ -90,6 +145,12 @@ class EvaluatorModel(nn.Module):
             use_cache=False,
         ).last_hidden_state
         return decoded[:, 0].float()
+
+    def coverage_only(self, ids: Tensor) -> Tensor:
+        """The relevance logit before the T5 says anything, shape (batch,)."""
+        _, pair, _ = self.interaction(ids, self.words(ids))
+        margin: Tensor = self.coverage(pair)
+        return margin.squeeze(1)
 
     def lowered(self, precision: torch.dtype) -> Self:
         """The model with its T5 in `precision`; embeddings and matching stay in float32."""
@@ -106,6 +167,11 @@ class EvaluatorModel(nn.Module):
         return nn.functional.pad(margin, (0, len(REFLECTION_TOKENS) - 1))
 
 
+def root_normal(stream: Tensor) -> Tensor:
+    """Scaled to a root mean square of 1 a token, as T5 reads its stream."""
+    return stream * torch.rsqrt(stream.square().mean(-1, keepdim=True) + 1e-6)
+
+
 def relevance_margin(logits: Tensor) -> Tensor:
     """log p(Relevant) - log p(Irrelevant), shape (batch,)."""
     return logits[:, 0] - logits[:, 1]
@@ -118,11 +184,11 @@ def t5_config(config: ModelConfig) -> T5Config:
         d_model=config.d_model,
         d_kv=config.d_model // config.heads,
         d_ff=config.d_ff,
-        num_layers=config.encoder_layers,
+        num_layers=config.own_layers + config.joint_layers,
         num_decoder_layers=config.decoder_layers,
         num_heads=config.heads,
-        dropout_rate=0.1,
-        feed_forward_proj="relu",
+        dropout_rate=0.0,  # each row is read once or twice: nothing to forget
+        feed_forward_proj="gelu",
         pad_token_id=0,
         eos_token_id=1,
     )
@@ -136,27 +202,36 @@ def tensors(model: EvaluatorModel) -> dict[str, Tensor]:
 
 
 def save(model: EvaluatorModel, folder: Path) -> None:
-    """Write config.json and model.safetensors (float16, rounded where it stores them)."""
+    """Write config.json and model.safetensors, rounded as evaluator/storage.py says."""
     folder.mkdir(parents=True, exist_ok=True)
-    stored = {name: value.detach().half().contiguous() for name, value in tensors(model).items()}
-    save_file(stored, folder / "model.safetensors")
+    save_file(packed(tensors(model)), folder / "model.safetensors")
     text = json.dumps(asdict(model.config), indent=2, ensure_ascii=False)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
 def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
     """The folder's model in float32; WeightsError when names or shapes do not fit."""
+    path = folder / "model.safetensors"
     try:
         model = EvaluatorModel(ModelConfig(**config))
     except TypeError as error:
         raise WeightsError(f"{folder / 'config.json'} does not fit: {error}") from error
     try:
-        stored = load_file(folder / "model.safetensors")
-        expected = tensors(model)
-        if stored.keys() != expected.keys():
-            different = sorted(stored.keys() ^ expected.keys())
-            raise WeightsError(f"{folder}: tensors missing or unknown: {', '.join(different[:4])}")
-        model.load_state_dict({k: v.float() for k, v in stored.items()}, strict=False)
-    except (RuntimeError, SafetensorError) as error:
-        raise WeightsError(f"{folder / 'model.safetensors'} does not fit: {error}") from error
+        stored = unpacked(load_file(path))
+    except (RuntimeError, KeyError, SafetensorError) as error:
+        raise WeightsError(f"{path} does not fit: {error}") from error
+    _check_fit(stored, tensors(model), path)
+    model.load_state_dict(stored, strict=False)
     return model.eval()
+
+
+def _check_fit(stored: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
+    if stored.keys() != expected.keys():
+        different = ", ".join(sorted(stored.keys() ^ expected.keys())[:4])
+        raise WeightsError(f"{path} is refused: tensors missing or unknown: {different}.")
+    for name, value in expected.items():
+        if stored[name].shape != value.shape:
+            raise WeightsError(
+                f"{path} is refused: {name} has shape {tuple(stored[name].shape)} where "
+                f"config.json asks for {tuple(value.shape)}."
+            )

@@ -1,4 +1,8 @@
-"""From a pair of texts to one row of token ids: `[task] question [SEP] passage </s>`."""
+"""From two texts to one row of token ids: `[task] question [SEP] [task] passage </s>`.
+
+Support has three texts, `question [SEP] answer` and a passage: the answer is what the passage must
+cover, so it stands first: `[task] answer [SEP] [task] passage [SEP] [task] question </s>`.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +25,9 @@ SPECIAL_TOKENS = (
     *REFLECTION_TOKENS,
 )
 """The vocabulary's first entries, in this order; texts cannot spell them."""
+
+ANSWER_MARK = " [SEP] "
+"""Stands between question and answer in support's first text (contract, "Worker")."""
 
 _CHARS_PER_TOKEN = 16  # more text than this can only be blanks or one endless word
 
@@ -47,20 +54,30 @@ class PairTokenizer:
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
         limit = self._max_length * _CHARS_PER_TOKEN
-        texts = [self._simplified(text[:limit]) for pair in pairs for text in pair]
+        threes = [_in_order(task, first[:limit], second[:limit]) for first, second in pairs]
+        texts = [self._simplified(text) for three in threes for text in three]
         ids = [e.ids for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
-        return [self._row(task, ids[2 * i], ids[2 * i + 1]) for i in range(len(pairs))]
+        return [self._row(task, *ids[3 * i : 3 * i + 3]) for i in range(len(pairs))]
 
     def _simplified(self, text: str) -> str:
         """Traditional characters as Simplified ones: a question may be asked in either."""
         return self._converter.convert(text) if not text.isascii() else text
 
-    def _row(self, task: Task, first: list[int], second: list[int]) -> Row | str:
+    def _row(self, task: Task, first: list[int], second: list[int], third: list[int]) -> Row | str:
         if not first:
             return "The first text holds nothing to read."
         if not second and task != "retrieval":
             return "The second text holds nothing to read."
-        first = first[: self._max_length // 4]
-        room = self._max_length - len(first) - 3
+        first, third = first[: self._max_length // 4], third[: self._max_length // 8]
         task_id = SPECIAL_TOKENS.index(f"[task:{task}]")
-        return Row((task_id, *first, SEPARATOR, *second[:room], END))
+        end = [SEPARATOR, task_id, *third, END] if third else [END]
+        room = self._max_length - len(first) - len(end) - 3
+        return Row((task_id, *first, SEPARATOR, task_id, *second[:room], *end))
+
+
+def _in_order(task: Task, first: str, second: str) -> tuple[str, str, str]:
+    """The texts as the row holds them: what is to be covered, what covers it, and the rest."""
+    if task != "support":
+        return first, second, ""
+    question, found, answer = first.partition(ANSWER_MARK)
+    return (answer, second, question) if found else (first, second, "")

@@ -40,7 +40,7 @@ class EvaluatorSettings(BaseSettings):
         default=16_000_000, ge=10_000, description="Largest request body; beyond it 413."
     )
     batch_tokens: int = Field(
-        default=4096, ge=1, description="Most tokens of one batch, padding counted in."
+        default=1536, ge=1, description="Most tokens of one batch, padding counted in."
     )
     threads: int = Field(
         default=0, ge=0, description="Threads of the model's arithmetic; 0 lets it choose."

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse  # type: ignore[import-untyped]
 import torch
+from opencc import OpenCC
 from sklearn.decomposition import PCA
 from sklearn.utils.extmath import randomized_svd
 from tokenizers import Tokenizer
@@ -34,7 +35,9 @@ def build_tokenizer(texts: Sequence[str], least_count: int = 2) -> tuple[Tokeniz
     english = [word for word in words if not _CJK.search(word) and not _is_special(word)]
     counts = Counter(_CJK.findall("".join(texts)))
     common = {character for character, count in counts.items() if count >= least_count}
-    chinese = sorted(common | everyday_characters())
+    simplified = OpenCC("t2s").convert
+    wanted = common | everyday_characters()
+    chinese = sorted(c for c in wanted if simplified(c) == c)  # the others are never read
     tokens = [*SPECIAL_TOKENS, *english, *chinese]
     model = WordPiece(
         {token: i for i, token in enumerate(tokens)},

@@ -38,5 +38,19 @@ async def http(shipped: Scorer) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
+async def relevance_alone(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A worker around a tiny checkpoint that knows no other task."""
+    folder = tiny_folder(tmp_path / "one", "relevance")
+    settings = EvaluatorSettings(_env_file=None, weights=folder, backend="torch")  # type: ignore[call-arg]
+    app = create_app(settings)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as client,
+    ):
+        yield client
+
+
+@pytest.fixture
 def client(http: httpx.AsyncClient) -> EvaluatorClient:
     return EvaluatorClient(http)

@@ -123,9 +123,9 @@ async def test_overload_says_when_to_return() -> None:
     assert raised.value.retry_after_s == 3
 
 
-async def test_a_refusal_keeps_the_workers_words(client: EvaluatorClient) -> None:
+async def test_a_refusal_keeps_the_workers_words(relevance_alone: httpx.AsyncClient) -> None:
     with pytest.raises(WorkerRefused, match="not trained") as raised:
-        await client.score("support", [PAIR])
+        await EvaluatorClient(relevance_alone).score("support", [PAIR])
     assert raised.value.status == 422
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from evaluator.claims import asked_for, shape_of, statement
-from evaluator.constructed import RULES, constructed
+from evaluator.constructed import constructed
 from evaluator.errors import DataError
 from evaluator.judgements import Judgement, held_back
 from evaluator.material import read_material
+from evaluator.rules import RULES
 from evaluator.schema import LABELS
 
 RIVERS = ["Elm", "Oak", "Ash", "Fir", "Yew", "Bay", "Fig", "Box", "Gum", "Nut", "Pea", "Rye"]

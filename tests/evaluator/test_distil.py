@@ -12,17 +12,17 @@ def rivers() -> list[Record]:
 
 def test_questions_move_towards_their_passages() -> None:
     network, said = tiny_network(), list[str]()
-    before = network.t5.shared.weight.clone()
+    before = network.words.weight.clone()
     for steps in (5, 80):
         distil(network, tiny_tokenizer(), rivers(), None, {"en": steps}, 1, said.append)
     losses = [float(text.rsplit(" ", 1)[1]) for text in said]
     assert losses[1] < losses[0]
-    assert not torch.equal(before, network.t5.shared.weight)
+    assert not torch.equal(before, network.words.weight)
     assert network.interaction.pool_weight.min() > 0
 
 
 def test_a_language_without_pairs_is_passed_over() -> None:
     network = tiny_network()
-    before = network.t5.shared.weight.clone()
+    before = network.words.weight.clone()
     distil(network, tiny_tokenizer(), rivers(), None, {"zh": 5}, 1, lambda _: None)
-    assert torch.allclose(before, network.t5.shared.weight, atol=1e-5)
+    assert torch.allclose(before, network.words.weight, atol=1e-5)

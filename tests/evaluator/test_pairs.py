@@ -28,14 +28,32 @@ def test_a_long_question_keeps_to_its_share() -> None:
     pairs = PairTokenizer(tiny_tokenizer(), max_length=40)
     ids = row(pairs, "a" * 80, "d" * 20)
     assert ids.index(SEPARATOR) == 11
-    assert len(ids) == 11 + 1 + 20 + 1
+    assert len(ids) == 11 + 2 + 20 + 1
 
 
 def test_no_text_spells_a_special_token() -> None:
     pairs = PairTokenizer(tiny_tokenizer(), max_length=400)
     ids = row(pairs, "a", " ".join(SPECIAL_TOKENS))
     special = [number for number in ids if number < len(SPECIAL_TOKENS) and number != UNKNOWN]
-    assert len(special) == 3  # the task, one separator, one end
+    assert len(special) == 4  # the task twice, one separator, one end
+
+
+def test_support_puts_the_answer_first_and_the_question_last() -> None:
+    pairs = PairTokenizer(tiny_tokenizer(), max_length=40)
+    (found,) = pairs.encode("support", [("q [SEP] ab [SEP] c", "ddd")])
+    assert isinstance(found, Row)
+    task = SPECIAL_TOKENS.index("[task:support]")
+    tokens = [tiny_tokenizer().id_to_token(number) for number in found.ids]
+    assert [place for place, number in enumerate(found.ids) if number == task] == [0, 10, 15]
+    assert tokens[1:3] == ["a", "##b"]
+    assert tokens[-2:] == ["q", "</s>"]
+
+
+def test_support_without_a_question_takes_the_whole_as_the_answer() -> None:
+    pairs = PairTokenizer(tiny_tokenizer(), max_length=40)
+    (found,) = pairs.encode("support", [("ab", "ddd")])
+    assert isinstance(found, Row)
+    assert found.ids.count(SEPARATOR) == 1
 
 
 def test_own_chinese_text_is_read(shipped: Scorer) -> None:

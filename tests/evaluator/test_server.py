@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from evaluator.errors import WeightsError
-from evaluator.schema import Task
+from evaluator.schema import LABELS, Task
 from evaluator.scoring import Row, RowScore
 from evaluator.server import create_app
 from evaluator.settings import EvaluatorSettings
@@ -82,8 +82,25 @@ async def test_no_pairs_no_scores(http: httpx.AsyncClient) -> None:
     assert await scores(http, []) == []
 
 
-async def test_a_task_not_trained_for_is_refused(http: httpx.AsyncClient) -> None:
-    response = await http.post("/score", json={"task": "utility", "pairs": [["a", "b"]]})
+async def test_the_shipped_weights_know_all_four_tasks(http: httpx.AsyncClient) -> None:
+    asked = {
+        "relevance": ["When was the mill built?", "The mill was built in 1804."],
+        "support": ["When was it built? [SEP] In 1804.", "The mill was built in 1804."],
+        "utility": ["磨坊建于哪一年？", "磨坊建于1804年。"],
+        "retrieval": ["When was the mill built?", ""],
+    }
+    for task, pair in asked.items():
+        response = await http.post("/score", json={"task": task, "pairs": [pair]})
+        body = response.json()
+        assert response.status_code == 200
+        assert set(body["probabilities"][0]) == set(LABELS[task])  # type: ignore[index]
+        assert sum(body["probabilities"][0].values()) == pytest.approx(1)
+        assert body["labels"][0] == max(body["probabilities"][0], key=body["probabilities"][0].get)
+
+
+async def test_a_task_not_trained_for_is_refused(relevance_alone: httpx.AsyncClient) -> None:
+    body = {"task": "utility", "pairs": [["a", "b"]]}
+    response = await relevance_alone.post("/score", json=body)
     assert response.status_code == 422
     assert response.headers["content-type"] == "application/problem+json"
     assert "relevance" in response.json()["detail"]

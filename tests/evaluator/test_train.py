@@ -1,78 +1,97 @@
-"""Training on a few made-up records: it learns, and a killed run ends as if never killed."""
+"""Training on a few made-up records: it learns, and a killed run goes on as if never killed."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from evaluator.beginning import fit_coverage
 from evaluator.dataset import Pair
 from evaluator.errors import DataError
-from evaluator.examples import Example, validation
+from evaluator.examples import Example, mixed, of_judgements, of_pairs, summary, validation
+from evaluator.judgements import Judgement
+from evaluator.loop import fit
+from evaluator.options import Part, TrainOptions
 from evaluator.pairs import PairTokenizer
-from evaluator.train import TrainOptions, fit_coverage, teach, train
+from evaluator.train import Learner, _schedule, train
 from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 
 OPTIONS = TrainOptions(
-    minutes=1000, pairs=160, batch_tokens=256, train_length=48, coverage_steps=60,
-    checkpoint_every=5, learning_rate=3e-3, use_minilm=False,
+    minutes=1000, rows=160, batch_tokens=256, train_length=48, coverage_steps=60, judgements=60,
+    check_every=5, learning_rate=3e-3, init="none",
 )  # fmt: skip
 
 
-def examples() -> list[Example]:
+def pairs(count: int = 60) -> list[Pair]:
     made = []
-    rows = PairTokenizer(tiny_tokenizer(), 48)
-    for number in range(60):
+    for number in range(count):
         relevant = number % 2 == 0
         question, told = f"ab{number}?", f"ab{number} is c" if relevant else f"xy{number + 31} is d"
-        pair = Pair(question, told, relevant, "en", "made", "positive" if relevant else "words")
-        (row,) = rows.encode("relevance", [(question, told)])
-        assert not isinstance(row, str)
-        made.append(Example(row.ids, float(relevant), pair))
+        kind = "positive" if relevant else "words"
+        made.append(Pair(question, told, relevant, "en", "made", kind))
     return made
 
 
-class Killed(Exception):
-    pass
+def judgements(count: int = 40) -> list[Judgement]:
+    labels = ("[Retrieval]", "[No Retrieval]")
+    return [
+        Judgement("retrieval", f"{'who' if n % 2 == 0 else 'sum'} {n}", "", labels[n % 2],
+                  "en", "own", "made", str(n))
+        for n in range(count)
+    ]  # fmt: skip
 
 
-def test_a_killed_run_ends_as_if_never_killed(tmp_path: Path) -> None:
-    def taught(checkpoint: Path, killed_after: str | None) -> dict[str, torch.Tensor]:
-        def say(text: str) -> None:
-            if killed_after and text.startswith(killed_after):
-                raise Killed
-
-        torch.manual_seed(1)
-        network = tiny_network()
-        teach(network, examples(), examples(), checkpoint, OPTIONS, say)
-        return {name: value.clone() for name, value in network.state_dict().items()}
-
-    whole = taught(tmp_path / "whole.pt", None)
-    with pytest.raises(Killed):
-        taught(tmp_path / "killed.pt", "step 5")
-    resumed = taught(tmp_path / "killed.pt", None)
-    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
-
-
-def test_a_checkpoint_of_other_options_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "checkpoint.pt"
-    teach(tiny_network(), examples(), examples(), path, OPTIONS, lambda _: None)
-    other = replace(OPTIONS, seed=2)
-    with pytest.raises(DataError, match="other options"):
-        teach(tiny_network(), examples(), examples(), path, other, lambda _: None)
+def examples() -> list[Example]:
+    return of_pairs(pairs(), PairTokenizer(tiny_tokenizer(), 48))
 
 
 def test_coverage_learns_to_tell_matches_apart() -> None:
     network = tiny_network()
     torch.nn.init.zeros_(network.head.weight)
     fit_coverage(network, examples(), OPTIONS, lambda _: None)
-    assert validation(network, examples())["made"]["auc"] > 0.95
+    assert validation(network, examples())["relevance made"]["figure"] > 0.95
 
 
-@pytest.mark.slow
-def test_a_folder_becomes_weights(tmp_path: Path) -> None:
-    data = tmp_path / "data"
+def test_one_decoder_step_learns_two_tasks_at_once(tmp_path: Path) -> None:
+    rows = PairTokenizer(tiny_tokenizer(), 48)
+    both = examples() + of_judgements(judgements(), rows)
+    network = tiny_network()
+    options = replace(OPTIONS, rows=1500, check_every=1000)
+    learner = Learner(network, both, options)
+    fit(learner, both, _schedule(options), tmp_path / "run.ckpt", {}, lambda _: None)
+    means = summary(validation(network, both))
+    assert means["relevance"] > 0.9
+    assert means["retrieval"] > 0.9
+
+
+def test_settled_parts_stay_as_they_are(tmp_path: Path) -> None:
+    network = tiny_network()
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    learner = Learner(network, examples(), OPTIONS)
+    fit(learner, examples(), _schedule(OPTIONS), tmp_path / "run.ckpt", {}, lambda _: None)
+    after = network.state_dict()
+    same = {name.split(".")[0] for name in before if torch.equal(before[name], after[name])}
+    assert {"words", "interaction", "coverage"} <= same
+    assert not torch.equal(before["head.weight"], after["head.weight"])
+
+
+def test_the_mix_keeps_the_shares_and_evens_out_sources() -> None:
+    many = [replace(pair, source="large") for pair in pairs(900)] + pairs(100)
+    shares: dict[Part, float] = {"relevance": 0.75, "need": 0.25}
+    drawn, judged = mixed(many, judgements(100), shares, 400, seed=1)
+    assert (len(drawn), len(judged)) == (300, 100)
+    assert Counter(pair.source for pair in drawn) == {"large": 225, "made": 75}
+
+
+def test_a_rare_source_is_repeated_six_times_at_most() -> None:
+    drawn, _ = mixed(pairs(10), [], {"relevance": 1.0}, 400, seed=1)
+    assert set(Counter(pair.question for pair in drawn).values()) == {6}
+
+
+def folder_of(data: Path) -> Path:
     data.mkdir()
     rows = [
         {
@@ -84,9 +103,17 @@ def test_a_folder_becomes_weights(tmp_path: Path) -> None:
     ]  # fmt: skip
     lines = "\n".join(json.dumps(row) for row in rows)
     (data / "rivers.jsonl").write_text(lines, encoding="utf-8")
-    options = replace(OPTIONS, pairs=64, coverage_steps=10)
+    return data
+
+
+@pytest.mark.slow
+def test_a_folder_becomes_weights_and_another_run_is_refused(tmp_path: Path) -> None:
+    data = folder_of(tmp_path / "data")
+    options = replace(OPTIONS, rows=64, coverage_steps=10)
     train(data, tmp_path / "out", tmp_path / "work", options, lambda _: None)
     config = json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))
     assert config["made_by"]["data"].keys() == {"rivers.jsonl"}
-    assert config["made_by"]["validation"]["rivers"]["pairs"] > 0
-    assert (tmp_path / "out" / "tokenizer.json").is_file()
+    assert config["made_by"]["validation"]["relevance rivers"]["rows"] > 0
+    assert config["tasks"] == ["relevance", "support", "utility", "retrieval"]
+    with pytest.raises(DataError, match="seed is 1 there and 2 here"):
+        train(data, tmp_path / "out", tmp_path / "work", replace(options, seed=2), lambda _: None)

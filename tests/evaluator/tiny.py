@@ -29,15 +29,33 @@ def tiny_network(seed: int = 0) -> EvaluatorModel:
     torch.manual_seed(seed)
     size = tiny_tokenizer().get_vocab_size()
     config = ModelConfig(
-        vocab_size=size, cjk_start=size - 4, d_model=16, d_ff=24, heads=2, encoder_layers=1,
-        max_length=96,
+        vocab_size=size, cjk_start=size - 4, d_model=16, d_words=12, d_ff=24, heads=2,
+        own_layers=1, max_length=96,
     )  # fmt: skip
     network = EvaluatorModel(config)
     torch.nn.init.normal_(network.head.weight, std=0.2)  # zeros at first: nothing to compare
     return network.eval()
 
 
-def tiny_folder(folder: Path) -> Path:
-    models.save(tiny_network(), folder)
+def tiny_folder(folder: Path, *tasks: str) -> Path:
+    """The tiny network as a checkpoint of these tasks, of all where none is named."""
+    network = tiny_network()
+    network.config.tasks = list(tasks) or network.config.tasks
+    models.save(network, folder)
+    tiny_tokenizer().save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def wide_folder(folder: Path) -> Path:
+    """The same, its matrices large enough to be stored as integers."""
+    torch.manual_seed(0)
+    size = tiny_tokenizer().get_vocab_size()
+    config = ModelConfig(
+        vocab_size=size, cjk_start=size - 4, d_model=256, d_words=192, d_ff=64, heads=2,
+        own_layers=1, max_length=96,
+    )  # fmt: skip
+    network = EvaluatorModel(config)
+    torch.nn.init.normal_(network.head.weight, std=0.2)
+    models.save(network.eval(), folder)
     tiny_tokenizer().save(str(folder / "tokenizer.json"))
     return folder

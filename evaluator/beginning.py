@@ -1,0 +1,159 @@
+"""Where training begins: vocabulary, embeddings, coverage measures, a transplanted encoder."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from sklearn.linear_model import LogisticRegression
+from tokenizers import Tokenizer
+from torch import nn
+
+from evaluator import checkpoints
+from evaluator.dataset import Pair
+from evaluator.distil import distil
+from evaluator.examples import Example, computed, mixed, of_pairs, padded
+from evaluator.loop import Say, batches
+from evaluator.model import EvaluatorModel, ModelConfig, tensors
+from evaluator.neighbours import Meaning
+from evaluator.options import TrainOptions
+from evaluator.pairs import PairTokenizer
+from evaluator.records import Record
+from evaluator.transplant import transplant
+from evaluator.vocabulary import build_tokenizer, embeddings, idf
+
+_FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
+
+
+def beginning(
+    records: Sequence[Record],
+    pairs: Sequence[Pair],
+    meaning: Meaning | None,
+    folder: Path,
+    identity: dict[str, Any],
+    options: TrainOptions,
+    say: Say,
+) -> tuple[EvaluatorModel, Tokenizer]:
+    """The network before the T5 is taught, kept in `folder` and read from there a second time.
+
+    DataError when the folder holds the beginning of another run (`identity` differs).
+    """
+    if (folder / "identity.json").exists():
+        known = json.loads((folder / "identity.json").read_text(encoding="utf-8"))
+        checkpoints.refuse_another(folder, known, json.loads(json.dumps(identity)))
+        return kept(folder)
+    network, tokenizer = _fresh(records, options)
+    steps = {"zh": options.distil_steps // 3, "en": options.distil_steps}
+    distil(network, tokenizer, records, meaning, steps, options.seed, say)
+    rows = PairTokenizer(tokenizer, options.train_length)
+    fit_coverage(network, of_pairs(pairs, rows), options, say)
+    if options.init == "minilm":
+        _transplanted(network, tokenizer, records, rows, say)
+        sample, _ = mixed(pairs, [], {"relevance": 1.0}, options.nearness_rows, options.seed)
+        fit_nearness(network, of_pairs(sample, rows), say)
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = json.dumps(asdict(network.config))
+    (folder / "config.json").write_text(config, encoding="utf-8")
+    save_file(tensors(network), folder / "model.safetensors")
+    (folder / "identity.json").write_text(json.dumps(identity), encoding="utf-8")  # now it is whole
+    return network, tokenizer
+
+
+def kept(folder: Path) -> tuple[EvaluatorModel, Tokenizer]:
+    """Network and tokenizer of a beginning that an earlier call has left."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    network = EvaluatorModel(ModelConfig(**config))
+    network.load_state_dict(load_file(folder / "model.safetensors"), strict=False)
+    return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def _fresh(records: Sequence[Record], options: TrainOptions) -> tuple[EvaluatorModel, Tokenizer]:
+    texts = sorted({record.passage for record in records})
+    tokenizer, cjk_start = build_tokenizer(texts, options.least_count)
+    network = EvaluatorModel(
+        ModelConfig(
+            tokenizer.get_vocab_size(), cjk_start, own_layers=options.own_layers,
+            joint_layers=options.joint_layers,
+        )
+    )  # fmt: skip
+    table = embeddings(tokenizer, cjk_start, texts, network.config.d_words)
+    with torch.no_grad():
+        network.words.weight.copy_(torch.from_numpy(table))
+        network.interaction.token_weight.copy_(torch.from_numpy(idf(tokenizer, texts)))
+    return network, tokenizer
+
+
+def fit_coverage(
+    network: EvaluatorModel, examples: Sequence[Example], options: TrainOptions, say: Say
+) -> None:
+    """Fit token weights and coverage measures alone, so that the T5 starts from a good score."""
+    matching = network.interaction
+    first = matching.token_weight.detach().clone()
+    kinds = [*matching.asks.parameters(), *matching.offers.parameters(), matching.ask_weight]
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": [matching.token_weight], "lr": 1e-2},
+            {"params": [matching.turn], "lr": 1e-3},
+            {"params": kinds, "lr": 5e-3},
+            {"params": list(network.coverage.parameters()), "lr": 5e-3},
+        ],
+        weight_decay=0.0,
+    )
+    rates = [group["lr"] for group in optimizer.param_groups]
+    network.words.requires_grad_(False)  # settled before, and cheap if left so
+    source, running = batches(examples, options.coverage_tokens, options.seed), 0.0
+    for step in range(options.coverage_steps):
+        batch = next(source)
+        ids, _ = padded([example.ids for example in batch])
+        target = torch.tensor([example.target[0] for example in batch])
+        loss = nn.functional.binary_cross_entropy_with_logits(network.coverage_only(ids), target)
+        drift = (matching.token_weight - first).square().mean()
+        optimizer.zero_grad()
+        # Rare tokens keep the weight their rarity gave them.
+        (loss + 0.3 * drift).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * (1 - step / options.coverage_steps)
+        running = 0.97 * running + 0.03 * loss.item() if step else loss.item()
+        if step % 250 == 249:
+            say(f"coverage step {step + 1}: loss {running:.4f}")
+
+
+def fit_nearness(network: EvaluatorModel, examples: Sequence[Example], say: Say) -> None:
+    """Weigh all measures by logistic regression on the English examples.
+
+    Linear on purpose: on data sets left out of training a network over the same measures fell
+    below each of them, because it learns which set a pair is from.
+    """
+    english = [example for example in examples if example.language == "en"]
+    if len({example.label for example in english}) < 2:
+        return
+    found = computed(english, network.measures)
+    mean, spread = found.mean(0), found.std(0) + 1e-6
+    relevant = [example.label == 0 for example in english]
+    fitted = LogisticRegression(C=0.3, max_iter=2000).fit((found - mean) / spread, relevant)
+    weights = fitted.coef_[0] / spread
+    with torch.no_grad():
+        network.nearness.weight.copy_(torch.from_numpy(weights).unsqueeze(0))
+        network.nearness.bias.fill_(float(fitted.intercept_[0] - weights @ mean))
+    say(f"measures weighed on {len(english)} English pairs")
+
+
+def _transplanted(
+    network: EvaluatorModel,
+    tokenizer: Tokenizer,
+    records: Sequence[Record],
+    rows: PairTokenizer,
+    say: Say,
+) -> None:
+    asked = [r for r in records if r.question and r.relevant and r.language == "en"]
+    sample = random.Random(0).sample(asked, min(_FITTED_ON, len(asked)))
+    encoded = rows.encode("relevance", [(r.question, r.passage) for r in sample])
+    ids, mask = padded([row.ids for row in encoded if not isinstance(row, str)])
+    missed = ", ".join(f"{share:.3f}" for share in transplant(network, tokenizer, ids, mask))
+    say(f"transplanted; of the teacher's variance, half-layer by half-layer, missed: {missed}")
