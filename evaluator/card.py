@@ -139,7 +139,8 @@ def _training(made_by: dict[str, Any]) -> str:
 Embeddings: {options["distil_steps"]} steps in English, a third in Chinese. Coverage measures:
 {options["coverage_steps"]} steps. T5: {training["steps"]} steps, {training["rows_seen"]} rows,
 {training["minutes"]} minutes; best at step {training["best_step"]}, kept. AdamW
-{options["learning_rate"]:g}, batches of {options["batch_tokens"]} padded tokens, at most {options["train_length"]} a row. Mixed: {shares};
+{options["learning_rate"]:g}, batches of {options["batch_tokens"]} padded tokens, at most
+{options["train_length"]} a row. Mixed: {shares};
 within a task by the square root of a source's size. {taught} Seed {options["seed"]}."""
 
 
@@ -183,8 +184,9 @@ def _thresholds(folder: Path) -> str:
     return f"""## Thresholds
 
 upper {found.upper:.3f}, lower {found.lower:.3f}, strip floor {found.strip_floor:.3f}, by
-`selfcrag-evaluator calibrate --data DIR{costs}` on {found.questions} held-back questions with their ten
-nearest passages, half of them without any passage that answers. Accuracy counts Ambiguous as wrong.
+`selfcrag-evaluator calibrate --data DIR{costs}`
+on {found.questions} held-back questions with their ten nearest passages, half of them without any
+passage that answers. Accuracy counts Ambiguous as wrong.
 
 {table}"""
 

@@ -110,11 +110,8 @@ def train(
         return
     if init not in ("minilm", "none"):
         raise EvaluatorError(f"--init is minilm or none, not {init}.")
-    options = training.TrainOptions(
-        seed=seed, minutes=minutes, rows=rows, own_layers=layers, init=init
-    )
-    if teacher is not None:
-        options = training.taught_by(teacher, options)
+    options = training.TrainOptions(seed, minutes, rows, own_layers=layers, init=init)
+    options = training.taught_by(teacher, options) if teacher else options
     training.train(data, out, work, options, _timed())
     write_card(out)
     typer.echo(f"exported to {import_module('evaluator.export').export(out)}")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.linear_model import LogisticRegression
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator import loop, teacher
@@ -90,11 +91,16 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
         "validation": figures,
         "kinds": dict(sorted(kinds.items())),
     }
+    write(network, tokenizer, out)
+    say(f"weights written to {out}")
+
+
+def write(network: EvaluatorModel, tokenizer: Tokenizer, out: Path) -> None:
+    """The checkpoint's files; what belonged to weights that stood in the folder goes."""
     for stale in ("thresholds.json", "thresholds.png", "measured.json", "model.onnx"):
-        (out / stale).unlink(missing_ok=True)  # they belong to the weights that stood there
+        (out / stale).unlink(missing_ok=True)
     models.save(network, out)
     tokenizer.save(str(out / "tokenizer.json"))
-    say(f"weights written to {out}")
 
 
 def _records(data: Path, options: TrainOptions) -> list[Any]:

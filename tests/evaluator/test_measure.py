@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 from evaluator.card import keep_figures, write_card
 from evaluator.errors import DataError
 from evaluator.measure import auc_interval, contests, measure
+from evaluator.options import TrainOptions
 from evaluator.records import Record
 
 KINDS = ("river", "road", "wall", "canal", "tunnel", "bridge", "fence", "dike")
@@ -96,20 +98,21 @@ def test_another_passage_that_answers_is_no_negative() -> None:
 
 def test_the_card_tells_what_was_measured(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    options = TrainOptions(minutes=3, rows=10, seed=7, init="none")
     config["made_by"] = {
-        "options": {"minutes": 3.0, "pairs": 10, "seed": 7, "use_minilm": False,
-                    "distil_steps": 1, "coverage_steps": 2, "learning_rate": 1e-3,
-                    "batch_tokens": 64, "teacher_share": 0.5, "held_back_percent": 6},
+        "options": asdict(options),
         "data": {"rivers.jsonl": "f" * 64},
-        "training": {"steps": 4, "pairs_seen": 9, "pairs": 10, "minutes": 0.1},
-        "validation": {"rivers": {"auc": 0.75, "pairs": 12}},
+        "training": {"steps": 4, "rows_seen": 9, "minutes": 0.1, "best_step": 4},
+        "validation": {"relevance rivers": {"figure": 0.75, "rows": 12}},
         "kinds": {"positive": 5},
-    }  # fmt: skip
+    }
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     measured = {"questions": 20, "auc_evaluator": 0.9, "auc_bm25": 0.8, "first_evaluator": 0.7,
                 "first_bm25": 0.6}  # fmt: skip
     keep_figures(folder, "unseen", measured)
-    card = write_card(folder).read_text(encoding="utf-8")
-    assert "--minutes 3 --pairs 10 --seed 7 --no-minilm" in card
-    assert "| rivers | 0.750 | 12 |" in card
+    path = write_card(folder)
+    assert path is not None
+    card = path.read_text(encoding="utf-8")
+    assert "--minutes 3 --rows 10 --seed 7 --layers 6 --init none" in card
+    assert "| relevance rivers | 0.750 | 12 |" in card
     assert "| unseen | 20 | 0.900 | 0.800 | - | 0.700 | 0.600 | - |" in card

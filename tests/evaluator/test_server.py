@@ -116,7 +116,7 @@ async def test_too_many_pairs_are_413(http: httpx.AsyncClient) -> None:
 async def test_health_metrics_and_thresholds(http: httpx.AsyncClient) -> None:
     await scores(http, PAIRS[:2])
     assert (await http.get("/health/live")).status_code == 200
-    assert (await http.get("/health/ready")).json()["tasks"] == ["relevance"]
+    assert (await http.get("/health/ready")).json()["tasks"] == list(LABELS)
     assert (await http.get("/thresholds")).json()["evaluator"].startswith("sha256:")
     metrics = (await http.get("/metrics")).text
     assert 'selfcrag_evaluator_pairs_total{task="relevance"} 2.0' in metrics
