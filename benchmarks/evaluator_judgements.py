@@ -10,11 +10,11 @@ from benchmarks.evaluator_relevance import HELD_BACK_PERCENT, Bench, Figures
 from evaluator.batching import in_batches
 from evaluator.constructed import constructed
 from evaluator.judgements import Judgement, held_back
-from evaluator.material import ANSWER_MARK, natural
+from evaluator.material import natural
 from evaluator.measure import Pairs, Values, auc_interval, pair_cosines
 from evaluator.need import KINDS_HELD, needs
 from evaluator.neighbours import terms
-from evaluator.schema import LABELS, Task
+from evaluator.schema import ANSWER_MARK, LABELS, Task
 from evaluator.scoring import RowScore, Scorer
 
 HIGH: dict[Task, frozenset[str]] = {

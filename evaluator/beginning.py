@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +28,7 @@ from evaluator.transplant import transplant
 from evaluator.vocabulary import build_tokenizer, embeddings, idf
 
 _FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
+_WEIGHED_KINDS = {"positive", "words", "random"}
 
 
 def beginning(
@@ -125,18 +127,22 @@ def fit_coverage(
 
 
 def fit_nearness(network: EvaluatorModel, examples: Sequence[Example], say: Say) -> None:
-    """Weigh all measures by logistic regression on the English examples.
+    """Weigh all measures by logistic regression on the English examples, every source alike.
 
     Linear on purpose: on data sets left out of training a network over the same measures fell
-    below each of them, because it learns which set a pair is from.
+    below each of them, because it learns which set a pair is from. Negatives mined by meaning are
+    left out: they are chosen for a high cosine, which would teach distrust of it.
     """
-    english = [example for example in examples if example.language == "en"]
+    english = [e for e in examples if e.language == "en" and e.kind in _WEIGHED_KINDS]
     if len({example.label for example in english}) < 2:
         return
     found = computed(english, network.measures)
     mean, spread = found.mean(0), found.std(0) + 1e-6
     relevant = [example.label == 0 for example in english]
-    fitted = LogisticRegression(C=0.3, max_iter=2000).fit((found - mean) / spread, relevant)
+    counts = Counter((example.source, example.label) for example in english)
+    alike = [len(english) / len(counts) / counts[e.source, e.label] for e in english]
+    weighing = LogisticRegression(C=0.3, max_iter=2000)
+    fitted = weighing.fit((found - mean) / spread, relevant, sample_weight=alike)
     weights = fitted.coef_[0] / spread
     with torch.no_grad():
         network.nearness.weight.copy_(torch.from_numpy(weights).unsqueeze(0))

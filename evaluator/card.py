@@ -71,18 +71,24 @@ passage must cover, `[task] answer [SEP] [task] passage [SEP] [task] question`.
 {_BEGUN[config["made_by"]["options"]["init"]]}
 
 The layer that reads both is told how well each token is matched on the other side. The logit of
-{LABELS["relevance"][0]} is a sum: a score of coverage measures alone, fitted first and then left
-as it is; what a small network makes of these and of the nearness of the two texts (cosines of
-their means, of the question with the passage's best window, of tokens with their best match); and
-what the decoder adds. The coverage measures (weighted exact and soft coverage of the question, in
-the whole passage and in its best window of 40 tokens, pairs of neighbouring tokens, similarity of
-the means and of the best window's mean; whether unmatched words are of the kind the question asks
-for) have word vectors of their own, settled first: their weighted mean learns MiniLM's
+{LABELS["relevance"][0]} is, in English, a linear weighing of coverage measures, of a score fitted
+to these alone, and of the nearness of the two texts (cosines of their means, of the question with
+the passage's best window, of tokens with their best match); in Chinese it is the coverage score.
+{_RELEVANCE[config.get("relevance_taught", False)]}
+The coverage measures (weighted exact and soft coverage of the question, in the whole passage and in
+its best window of 40 tokens, pairs of neighbouring tokens, similarity of the means and of the best
+window's mean; whether unmatched words are of the kind the question asks for) have word vectors of
+their own, settled first: their weighted mean learns MiniLM's
 similarities of English texts, and in Chinese which passage answers which question.
 
 Matrices are stored as integers with a scale a row: one byte a value, four bits in the two tables of
 words. Both backends compute with exactly these values."""
 
+
+_RELEVANCE = {
+    True: "The decoder, taught relevance too, adds to it.",
+    False: "The decoder adds nothing to it: on sets left out of training it had nothing to add.",
+}
 
 _BEGUN = {
     "minilm": """The layers that read each text for itself are those of MiniLM (all-MiniLM-L6-v2,

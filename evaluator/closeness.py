@@ -7,6 +7,7 @@ from evaluator.matching import best_window, leading, share, window_means
 from evaluator.pairs import SEPARATOR, SPECIAL_TOKENS
 
 CLOSENESS = 4
+SIDES = 3  # texts in a row, at most
 
 
 def sides_of(ids: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from evaluator.evidence import Evidence
 from evaluator.judgements import Judgement
 from evaluator.material import Material, Side, natural, read_material
 from evaluator.neighbours import WordNeighbours
-from evaluator.schema import LABELS
+from evaluator.schema import LABELS, Task
 from evaluator.support import Support
 from evaluator.utility import Utility
 
@@ -20,6 +20,7 @@ def constructed(
 ) -> list[Judgement]:
     """Rows for support, utility and retrieval, about `most` a task and language, labels balanced.
 
+    As many again where the data set itself labels them, an eighth of these bare verdicts at most.
     Made only of groups for which `side` holds, foreign sentences included: call it once for
     training and once for validation (`held_back` of evaluator/judgements tells the sides).
     Retrieval rows say [Retrieval] or [Continue to Use Evidence]; [No Retrieval] needs no evidence
@@ -32,10 +33,12 @@ def constructed(
     for language in ("en", "zh"):
         dice = random.Random(f"{seed} {language}")
         mine = [material for material in materials if material.language == language]
-        rows = [row for row in labelled if row.language == language]
-        rows += _made(mine, most, side, dice)
+        rows = _made(mine, most, side, dice)
+        own = [row for row in labelled if row.language == language and row.kind == "natural"]
+        bare = [row for row in labelled if row.language == language and row.kind != "natural"]
         for task in ("support", "utility", "retrieval"):
-            found += balanced([row for row in rows if row.task == task], most, dice)
+            found += balanced(_of(task, rows), most, dice) + balanced(_of(task, own), most, dice)
+            found += balanced(_of(task, bare), most // 8, dice)
     return found
 
 
@@ -74,8 +77,12 @@ def _near(asked: Sequence[Material], materials: Sequence[Material]) -> list[list
     return [[passages[number] for number in numbers] for numbers in found]
 
 
+def _of(task: Task, rows: Sequence[Judgement]) -> list[Judgement]:
+    return [row for row in rows if row.task == task]
+
+
 def balanced(rows: Sequence[Judgement], most: int, dice: random.Random) -> list[Judgement]:
-    """At most `most` rows, as many of each label that occurs; natural ones fill half a label."""
+    """At most `most` rows of one task, as many of each label that occurs."""
     by_label: dict[str, list[Judgement]] = defaultdict(list)
     for row in rows:
         by_label[row.label].append(row)
@@ -84,15 +91,7 @@ def balanced(rows: Sequence[Judgement], most: int, dice: random.Random) -> list[
     share = min(most // len(by_label), *(len(found) for found in by_label.values()))
     chosen: list[Judgement] = []
     for label in LABELS[rows[0].task]:
-        chosen += _of_label(dice.sample(by_label[label], len(by_label[label])), share)
+        if label in by_label:
+            chosen += dice.sample(by_label[label], share)
     dice.shuffle(chosen)
     return chosen
-
-
-def _of_label(rows: Sequence[Judgement], share: int) -> list[Judgement]:
-    """The first `share` rows: half of them natural, an eighth bare verdicts, where there are."""
-    own = [row for row in rows if row.kind == "natural"]
-    verdicts = [row for row in rows if row.kind == "natural verdict"][: share // 8]
-    made = [row for row in rows if not row.kind.startswith("natural")]
-    labelled = [*verdicts, *own[: share // 2 - len(verdicts)]]
-    return [*labelled, *made, *own[share // 2 - len(verdicts) :]][:share]

@@ -4,9 +4,9 @@ import random
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Literal
 
+from evaluator.judgements import held_back
 from evaluator.neighbours import (
     Meaning,
     Vectors,
@@ -39,13 +39,10 @@ class Pair:
 
 def split(records: Sequence[Record], percent: int) -> tuple[list[Record], list[Record]]:
     """Training and validation records, divided by article or passage, `percent` held back."""
-    held_back = [_bucket(record.group) < percent for record in records]
-    train = [r for r, held in zip(records, held_back, strict=True) if not held]
-    return train, [r for r, held in zip(records, held_back, strict=True) if held]
-
-
-def _bucket(text: str) -> int:
-    return int.from_bytes(sha256(text.encode()).digest()[:4], "big") % 100
+    sides: tuple[list[Record], list[Record]] = ([], [])
+    for record in records:
+        sides[held_back(record.group, percent)].append(record)
+    return sides
 
 
 class Pairs:

@@ -102,7 +102,7 @@ def mixed(
 
 def _part(judgement: Judgement) -> Part:
     if judgement.task == "support" or judgement.task == "utility":
-        return judgement.task
+        return "natural" if judgement.kind.startswith("natural") else judgement.task
     return "evidence" if judgement.second else "need"
 
 

@@ -15,6 +15,7 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.torch import load_file
+from torch import Tensor, nn
 
 from evaluator import model as models
 from evaluator.errors import WeightsError
@@ -36,6 +37,17 @@ def export(folder: Path) -> Path:
     return path
 
 
+class _TwoAnswers(nn.Module):
+    """Logits, and what they are by the measures alone: a session computes what it is asked for."""
+
+    def __init__(self, network: EvaluatorModel) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        return self.network.judged(ids, mask)
+
+
 def _traced(network: EvaluatorModel) -> onnx.ModelProto:
     network.t5.set_attn_implementation("eager")  # the fused form fixes the length
     ids = torch.full((2, 90), len(SPECIAL_TOKENS) + 1)
@@ -45,12 +57,12 @@ def _traced(network: EvaluatorModel) -> onnx.ModelProto:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own, about its own parts
         program = torch.onnx.export(
-            network,
+            _TwoAnswers(network),
             (ids, torch.ones_like(ids)),
             dynamo=True,
             dynamic_shapes={"ids": free, "mask": free},
             input_names=["ids", "mask"],
-            output_names=["logits"],
+            output_names=["logits", "measured"],
             optimize=True,
             verbose=False,
         )

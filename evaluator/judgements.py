@@ -29,7 +29,7 @@ class Judgement:
 
 
 def held_back(group: str, percent: int) -> bool:
-    """Whether a split of `percent` keeps this group for validation; as dataset.split decides."""
+    """Whether a split of `percent` keeps this group (article, passage) for validation."""
     return int.from_bytes(sha256(group.encode()).digest()[:4], "big") % 100 < percent
 
 

@@ -12,13 +12,11 @@ from evaluator.errors import DataError
 from evaluator.judgements import Judgement
 from evaluator.neighbours import terms
 from evaluator.records import CHUNK_CHARS, Record, chunked, data_files, read_file
+from evaluator.schema import ANSWER_MARK
 from evaluator.text import contains_answer, is_chinese, sentences
 
 Side = Callable[[str], bool]
 """Whether a group belongs to the side of the split that rows are made for."""
-
-ANSWER_MARK = " [SEP] "
-"""Stands between question and answer in support's first text (contract, "Worker")."""
 
 _SENTENCE_CHARS = {"en": (25, 320), "zh": (8, 150)}
 _VERDICTS = {"SUPPORTS", "REFUTES"}

@@ -1,9 +1,10 @@
 """The evaluator's T5: each text read for itself, then both together, then one decoder step.
 
-Rows read `[task] question [SEP] [task] passage </s>` (support: answer, passage, question). The
-first encoder layers let a token see its own text only, as in a sentence encoder; the last see
-both, told how well each token is matched on the other side. The relevance logit starts from the
-classic coverage measures and the nearness of the two texts, which what is learnt adds to.
+Rows read `[task] question [SEP] [task] passage </s>` (support: answer, passage, question). The own
+encoder layers let a token see its own text only, as in a sentence encoder. The joint ones see
+both, told how well each token is matched on the other side; they begin as copies of the last own
+layers and read what those read. Relevance is weighed from the classic coverage measures and the
+nearness of the two texts.
 """
 
 import json
@@ -17,10 +18,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import T5Config, T5Model
 
-from evaluator.closeness import CLOSENESS, closeness, mean_of, places_of, sides_of
+from evaluator.closeness import CLOSENESS, SIDES, closeness, mean_of, places_of, sides_of
 from evaluator.errors import WeightsError
 from evaluator.matching import CHINESE, PAIR_FEATURES, TOKEN_FEATURES, Interaction
 from evaluator.pairs import REFLECTION_TOKENS, SPECIAL_TOKENS
+from evaluator.phrases import WIDTH as PHRASE_WIDTH
+from evaluator.phrases import Phrases
 from evaluator.schema import TASKS
 from evaluator.storage import packed, unpacked
 
@@ -39,12 +42,18 @@ class ModelConfig:
     d_ff: int = 1536
     heads: int = 12
     own_layers: int = 6
-    joint_layers: int = 1
+    joint_layers: int = 2
     decoder_layers: int = 1
     max_length: int = 512
     tasks: list[str] = field(default_factory=lambda: list(TASKS))
+    relevance_taught: bool = False  # to the decoder too; else the measures alone judge it
     architecture: str = ARCHITECTURE
     made_by: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def fork(self) -> int:
+        """The own layer after which the joint ones go their own way."""
+        return max(0, self.own_layers - self.joint_layers)
 
 
 class EvaluatorModel(nn.Module):
@@ -67,36 +76,51 @@ class EvaluatorModel(nn.Module):
         measures = PAIR_FEATURES + CLOSENESS
         self.nearness = nn.Linear(measures + 1, 1)
         self.tasks = nn.Embedding(len(TASKS), width)
+        self.sides = nn.Embedding(SIDES, width)
         self.matched = nn.Linear(TOKEN_FEATURES, width)
         self.spelt = nn.Linear(config.d_words, width, bias=False)
-        self.opening = nn.Linear(measures + 2 * width + config.d_words, width)
+        self.phrases = Phrases()
+        self.opening = nn.Linear(measures + 2 * width + config.d_words + PHRASE_WIDTH, width)
         self.head = nn.Linear(width, len(REFLECTION_TOKENS))
-        for parameter in (*self.nearness.parameters(), *self.head.parameters()):
-            nn.init.zeros_(parameter)  # step 0 is the coverage alone
+        nn.init.normal_(self.tasks.weight, std=0.02)
+        # Step 0 is the coverage alone, and joint layers that read what they were made to read.
+        for part in (self.nearness, self.head, self.sides, self.matched, self.spelt):
+            for parameter in part.parameters():
+                nn.init.zeros_(parameter)
         nn.init.ones_(self.nearness.weight[:, -1])
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        return self.judged(ids, mask)[0]
+
+    def judged(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The logits, and the logits as the measures alone would have them: `relevance`."""
         words = self.words(ids)
         tokens, pair, question = self.interaction(ids, words)
         sides = sides_of(ids)
-        states = self.read(ids, sides, mask)
+        lower, states = self.read(ids, sides, mask)
         meaning = self.meaning(states.float())
         measures = self._measured(ids, pair, meaning, sides, mask)
 
         task = self.tasks(ids[:, 0] - FIRST_TASK)
         loud = self.config.d_words**0.5
-        known = self.matched(tokens) + self.spelt(words) + task.unsqueeze(1)
-        both = self._joint(states + known.to(states.dtype), mask)
+        known = self.matched(tokens) + self.spelt(words) + self.sides(sides) + task.unsqueeze(1)
+        both = self._joint(lower + known.to(lower.dtype), mask)
         means = [mean_of(meaning, sides, mask, side) for side in (0, 1)]
-        told = torch.cat([measures[:, :-1], *means, question * loud], dim=1)
+        phrases = self.phrases(ids, sides)
+        told = torch.cat([measures[:, :-1], *means, question * loud, phrases], dim=1)
         logits: Tensor = self.head(self._decoded(self.opening(told) + task, both, mask))
-        return logits + self.placed(self.margin(measures))
+        measured = self.placed(self.margin(measures))
+        return logits + measured, measured
+
+    def relevance(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """The logits of relevance rows where the decoder was not taught it: its layers rest."""
+        return self.placed(self.margin(self.measures(ids, mask)))
 
     def measures(self, ids: Tensor, mask: Tensor) -> Tensor:
         """All measures of a pair, the coverage's own logit last: (batch, measures + 1)."""
         sides = sides_of(ids)
         _, pair, _ = self.interaction(ids, self.words(ids))
-        meaning = self.meaning(self.read(ids, sides, mask).float())
+        meaning = self.meaning(self.read(ids, sides, mask)[1].float())
         return self._measured(ids, pair, meaning, sides, mask)
 
     def _measured(
@@ -114,27 +138,31 @@ class EvaluatorModel(nn.Module):
         weighed: Tensor = self.nearness(measures)
         return chinese * measures[:, -1:] + (1 - chinese) * weighed
 
-    def read(self, ids: Tensor, sides: Tensor, mask: Tensor) -> Tensor:
-        """Each text read for itself: states of root mean square 1, (batch, length, width)."""
+    def read(self, ids: Tensor, sides: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Each text read for itself: the stream where the joint layers fork off, and the last
+        states, of root mean square 1; both (batch, length, width)."""
         embedded = self.t5.shared(ids) + self.positions(places_of(sides))
         # The 1 carries biases: evaluator/transplant.py.
         stream = nn.functional.layer_norm(embedded, embedded.shape[-1:]) + 1
         own = (sides.unsqueeze(1) == sides.unsqueeze(2)) & mask.bool().unsqueeze(1)
-        return self._layers(stream, own, 0, self.config.own_layers)
+        lower = self._layers(stream, own, 0, self.config.fork)
+        return lower, root_normal(
+            self._layers(lower, own, self.config.fork, self.config.own_layers)
+        )
 
     def _joint(self, stream: Tensor, mask: Tensor) -> Tensor:
         seen = mask.bool().unsqueeze(1).expand(-1, mask.shape[1], -1)
         first = self.config.own_layers
-        return self._layers(stream, seen, first, first + self.config.joint_layers)
+        return root_normal(self._layers(stream, seen, first, first + self.config.joint_layers))
 
     def _layers(self, stream: Tensor, seen: Tensor, first: int, last: int) -> Tensor:
-        """T5 blocks `first` to `last` under a mask (batch, length, length), normalised."""
+        """T5 blocks `first` to `last` under a mask (batch, length, length)."""
         precision = self._precision()
         bias = torch.where(seen, 0.0, torch.finfo(precision).min).to(precision).unsqueeze(1)
         stream = stream.to(precision)
         for block in self.t5.encoder.block[first:last]:
             stream = block(stream, position_bias=bias)[0]
-        return root_normal(stream)
+        return stream
 
     def _decoded(self, opening: Tensor, encoded: Tensor, mask: Tensor) -> Tensor:
         """The decoder's one step: it opens with what is known, not with a fixed token."""
@@ -170,11 +198,6 @@ class EvaluatorModel(nn.Module):
 def root_normal(stream: Tensor) -> Tensor:
     """Scaled to a root mean square of 1 a token, as T5 reads its stream."""
     return stream * torch.rsqrt(stream.square().mean(-1, keepdim=True) + 1e-6)
-
-
-def relevance_margin(logits: Tensor) -> Tensor:
-    """log p(Relevant) - log p(Irrelevant), shape (batch,)."""
-    return logits[:, 0] - logits[:, 1]
 
 
 def t5_config(config: ModelConfig) -> T5Config:

@@ -22,13 +22,17 @@ class OnnxScorer:
         length = settings.max_length or int(config["max_length"])
         self._rows = PairTokenizer.from_folder(folder, length)
         self._session = _session(settings)
+        self._relevance = "logits" if config.get("relevance_taught") else "measured"
+        self._needed_only = ort.RunOptions()
+        self._needed_only.only_execute_path_to_fetches = True
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         return self._rows.encode(task, pairs)
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = padded(rows)
-        (logits,) = self._session.run(None, {"ids": ids, "mask": mask})
+        wanted = self._relevance if task == "relevance" else "logits"
+        (logits,) = self._session.run([wanted], {"ids": ids, "mask": mask}, self._needed_only)
         return [judged(task, row) for row in logits]
 
 

@@ -11,7 +11,7 @@ from opencc import OpenCC
 from tokenizers import Tokenizer
 
 from evaluator.errors import WeightsError
-from evaluator.schema import LABELS, TASKS, Task
+from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Task
 from evaluator.scoring import Row
 
 PAD, END, UNKNOWN, SEPARATOR = range(4)
@@ -25,9 +25,6 @@ SPECIAL_TOKENS = (
     *REFLECTION_TOKENS,
 )
 """The vocabulary's first entries, in this order; texts cannot spell them."""
-
-ANSWER_MARK = " [SEP] "
-"""Stands between question and answer in support's first text (contract, "Worker")."""
 
 _CHARS_PER_TOKEN = 16  # more text than this can only be blanks or one endless word
 

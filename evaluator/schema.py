@@ -21,6 +21,9 @@ LABELS: dict[Task, tuple[str, ...]] = {
 
 TASKS: tuple[Task, ...] = tuple(LABELS)
 
+ANSWER_MARK = " [SEP] "
+"""Stands between question and answer in support's first text (contract, "Worker")."""
+
 UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Self-RAG's weight of each utility grade, worst first."""
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 BYTES, NIBBLES, SCALE = "bytes", "nibbles", "scale"
-FOUR_BITS = ("words.weight", "t5.shared.weight")
+FOUR_BITS = ("words.weight", "t5.shared.weight", "phrases.table.weight")
 _SMALL = 16_384  # matrices of fewer values stay float16
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from evaluator.claims import Values, framed, is_brief, joined, renumbered, statement
 from evaluator.judgements import Judgement
-from evaluator.material import ANSWER_MARK, Material, ended
+from evaluator.material import Material, ended
+from evaluator.schema import ANSWER_MARK
 from evaluator.text import contains_answer
 
 _FULLY, _PARTLY, _NOT = (

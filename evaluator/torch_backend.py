@@ -38,7 +38,8 @@ class TorchScorer:
     @torch.inference_mode()
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
-        logits: Tensor = self._model(ids, mask)
+        measured = task == "relevance" and not self._model.config.relevance_taught
+        logits: Tensor = (self._model.relevance if measured else self._model)(ids, mask)
         return [judged(task, row) for row in logits.float().cpu().numpy()]
 
 

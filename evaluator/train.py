@@ -40,17 +40,17 @@ from evaluator.options import TrainOptions
 from evaluator.pairs import REFLECTION_TOKENS, PairTokenizer
 from evaluator.records import digests, read_folder
 
+_CHECKED = {"relevance": 100, "support": 40, "utility": 40, "retrieval": 40}
+"""Rows a source and task that a validation in mid-training looks at."""
+_MEASURED = {"relevance": 400, "support": 200, "utility": 200, "retrieval": 200}
+"""The same for the figures kept with the weights."""
+JOINT_RATE = 0.3  # of the learning rate: these layers know much from where they are copied from
+
 
 def taught_by(teacher: Path, options: TrainOptions) -> TrainOptions:
     """The options with a cross-encoder as teacher: the decoder learns relevance too, from it."""
     shares = {"relevance": 0.4, **{part: 0.6 * share for part, share in options.shares.items()}}
     return replace(options, teacher=str(teacher), teacher_share=0.5, shares=shares)
-
-
-_CHECKED = {"relevance": 100, "support": 40, "utility": 40, "retrieval": 40}
-"""Rows a source and task that a validation in mid-training looks at."""
-_MEASURED = {"relevance": 400, "support": 200, "utility": 200, "retrieval": 200}
-"""The same for the figures kept with the weights."""
 
 
 def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) -> None:
@@ -79,6 +79,7 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
     examples = softened(network, of_pairs(pairs, rows), work, options)
     examples += of_judgements(judged, rows)
 
+    network.config.relevance_taught = "relevance" in options.shares
     learner = Learner(network, _sampled(check, _CHECKED), options)
     story = loop.fit(learner, examples, _schedule(options), work / "run.ckpt", identity, say)
 
@@ -158,8 +159,15 @@ class Learner:
         return settled
 
     def groups(self) -> list[dict[str, Any]]:
-        learnt = [p for p in self.network.parameters() if p.requires_grad]
-        return [{"params": learnt, "lr": self.options.learning_rate}]
+        learnt = {p for p in self.network.parameters() if p.requires_grad}
+        joint = [p for p in self._joint() if p in learnt]
+        rest = [p for p in self.network.parameters() if p in learnt and p not in set(joint)]
+        rate = self.options.learning_rate
+        return [{"params": joint, "lr": JOINT_RATE * rate}, {"params": rest, "lr": rate}]
+
+    def _joint(self) -> list[nn.Parameter]:
+        blocks: Any = self.network.t5.encoder.block
+        return list(blocks[self.options.own_layers :].parameters())
 
     def loss(self, batch: Sequence[Example]) -> Tensor:
         """Cross-entropy over each row's own reflection tokens."""

@@ -59,7 +59,16 @@ def transplant(
             stream = _attention(layer, block.layer[0].SelfAttention, stream, missed)
             stream = _feed_forward(layer, block.layer[1].DenseReluDense, stream, missed)
         _told(network.meaning, stream)
+        _copied(network)
     return missed
+
+
+def _copied(network: EvaluatorModel) -> None:
+    """The joint layers begin as the own layers beside them."""
+    config, blocks = network.config, network.t5.encoder.block
+    for own, joint in enumerate(range(config.own_layers, len(blocks)), config.fork):
+        beside = blocks[min(own, config.own_layers - 1)].state_dict()
+        blocks[joint].load_state_dict(beside, strict=False)  # block 0 has a bias nobody reads
 
 
 def _embed(network: EvaluatorModel, tokenizer: Tokenizer, bert: Any) -> None:

@@ -49,6 +49,6 @@ def test_the_first_layer_follows_its_teacher() -> None:
     with torch.no_grad():
         parts = [theirs[:, :split], theirs[:, split:]]  # a text is read for itself
         read = [bert(input_ids=part, output_hidden_states=True).hidden_states[1] for part in parts]
-        found = network.meaning(network.read(ids, sides_of(ids), mask))
+        found = network.meaning(network.read(ids, sides_of(ids), mask)[1])
         alike = torch.nn.functional.cosine_similarity(found, torch.cat(read, dim=1), dim=-1)
     assert alike.mean() > 0.9
