@@ -1,4 +1,4 @@
-"""The worker's client: one code path in-process (ASGITransport) and over HTTP."""
+"""The worker's client: one code path in-process (ASGITransport) and over HTTP, one or several."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,8 +12,10 @@ from evaluator.errors import (
     WorkerFailed,
     WorkerOverloaded,
     WorkerRefused,
+    WorkersDisagree,
     WorkerUnreachable,
 )
+from evaluator.pool import Pool, Worker
 from evaluator.schema import RowError, ScoreRequest, ScoreResponse, Task, Thresholds
 
 __all__ = [
@@ -24,117 +26,94 @@ __all__ = [
     "WorkerOverloaded",
     "WorkerRefused",
     "WorkerUnreachable",
+    "WorkersDisagree",
 ]
 
-LONGEST_PAUSE_S = 2.0
-RECONNECT_PAUSE_S = 0.2
+LEAST_PAIRS = 32
+"""Fewer pairs are not worth a request of their own to another worker."""
 
 
 class EvaluatorClient:
-    """Scores pairs through a worker; the httpx client brings address, transport and timeouts.
+    """Scores pairs through workers; each httpx client brings an address, transport and timeouts.
 
-    What cannot have been scored is asked once more: a busy worker's refusal, when it wants no
-    longer pause than LONGEST_PAUSE_S, and a connection that was never made.
+    Scoring has no effects, so what a worker failed to score is asked of another, and at last once
+    more of all (see Pool). The caller bounds the whole by cancelling.
     """
 
-    def __init__(self, http: httpx.AsyncClient, *, pairs_per_request: int = 256) -> None:
-        self._http = http
+    def __init__(self, *workers: httpx.AsyncClient, pairs_per_request: int = 256) -> None:
+        self._pool = Pool(workers)
         self._pairs_per_request = pairs_per_request
 
+    async def connect(self) -> None:
+        """Compares the workers' weights. Raises WorkersDisagree; absent workers are let be."""
+        await self._pool.connect()
+
     async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> ScoreResponse:
-        """Scores in the order of `pairs`, split over several requests where there are many.
+        """Scores in the order of `pairs`, all of the same weights; many are spread over workers.
 
         No pairs make no request and an empty response. Raises WorkerUnreachable,
-        WorkerOverloaded (with retry_after_s), WorkerRefused or WorkerFailed.
+        WorkerOverloaded (with retry_after_s), WorkerRefused, WorkerFailed or WorkersDisagree.
         """
-        size = self._pairs_per_request
+        size = self._request_size(len(pairs))
         chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
-        parts = [await self._score_chunk(task, chunk) for chunk in chunks]
-        return _joined(parts)
+        turns = asyncio.Semaphore(len(self._pool))
+
+        async def scored(chunk: Sequence[tuple[str, str]]) -> ScoreResponse:
+            async with turns:
+                return await self._score_chunk(task, chunk)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                parts = [group.create_task(scored(chunk)) for chunk in chunks]
+        except ExceptionGroup as failed:
+            first = failed.exceptions[0]
+            raise first from first.__cause__
+        return _joined([part.result() for part in parts])
 
     async def thresholds(self, *, allow_foreign: bool = False) -> Thresholds:
-        """The thresholds beside the worker's checkpoint.
+        """The thresholds beside the workers' checkpoint.
 
         WorkerRefused (404) if there are none, or none made for it unless `allow_foreign`.
         """
         path = "/thresholds?allow_foreign=true" if allow_foreign else "/thresholds"
-        response = await self._send("GET", path)
-        try:
-            return Thresholds.model_validate_json(response.content)
-        except ValidationError as error:
-            raise WorkerFailed(f"The evaluator's thresholds cannot be read: {error}") from error
+
+        async def thresholds_of(worker: Worker) -> Thresholds:
+            self._pool.agree(worker, await worker.model())
+            response = await worker.request("GET", path)
+            try:
+                return Thresholds.model_validate_json(response.content)
+            except ValidationError as error:
+                raise WorkerFailed(f"The evaluator's thresholds cannot be read: {error}") from error
+
+        return await self._pool.ask(thresholds_of)
 
     async def ready(self) -> bool:
-        """Whether the worker has loaded its weights and run its warm-up."""
-        try:
-            await self._ask("GET", "/health/ready")
-        except WorkerError:
-            return False
-        return True
+        """Whether a worker has loaded its weights and run its warm-up."""
+        return await self._pool.ready()
+
+    def _request_size(self, pairs: int) -> int:
+        """Pairs of one request: an even share of a worker, where the shares are worth it."""
+        shares = max(1, min(len(self._pool), pairs // LEAST_PAIRS))
+        return max(1, min(self._pairs_per_request, -(-pairs // shares)))
 
     async def _score_chunk(self, task: Task, pairs: Sequence[tuple[str, str]]) -> ScoreResponse:
-        request = ScoreRequest(task=task, pairs=list(pairs))  # also drops what is no UTF-8
-        response = await self._send("POST", "/score", request.model_dump())
-        try:
-            scored = ScoreResponse.model_validate_json(response.content)
-        except ValidationError as error:
-            raise WorkerFailed(f"The evaluator's answer cannot be read: {error}") from error
-        if len(scored.scores) != len(pairs):
-            raise WorkerFailed(
-                f"The evaluator scored {len(scored.scores)} pairs where {len(pairs)} were sent."
-            )
-        return scored
+        # Making the request also drops what is no UTF-8.
+        body = ScoreRequest(task=task, pairs=list(pairs)).model_dump()
 
-    async def _send(self, method: str, path: str, body: object = None) -> httpx.Response:
-        try:
-            return await self._ask(method, path, body)
-        except WorkerOverloaded as busy:
-            if busy.retry_after_s > LONGEST_PAUSE_S:
-                raise
-            pause_s = busy.retry_after_s
-        except WorkerUnreachable as unreachable:
-            if not isinstance(unreachable.__cause__, httpx.ConnectError):
-                raise
-            pause_s = RECONNECT_PAUSE_S
-        await asyncio.sleep(pause_s)
-        return await self._ask(method, path, body)
+        async def scores_of(worker: Worker) -> ScoreResponse:
+            response = await worker.request("POST", "/score", body)
+            try:
+                scored = ScoreResponse.model_validate_json(response.content)
+            except ValidationError as error:
+                raise WorkerFailed(f"The evaluator's answer cannot be read: {error}") from error
+            if len(scored.scores) != len(pairs):
+                raise WorkerFailed(
+                    f"The evaluator scored {len(scored.scores)} pairs where {len(pairs)} were sent."
+                )
+            self._pool.agree(worker, scored.model)
+            return scored
 
-    async def _ask(self, method: str, path: str, body: object = None) -> httpx.Response:
-        try:
-            response = await self._http.request(method, path, json=body)
-        except httpx.TransportError as error:
-            where = f"{str(self._http.base_url).rstrip('/')}/{path.lstrip('/')}"
-            raise WorkerUnreachable(
-                f"No answer from the evaluator at {where} ({type(error).__name__}). "
-                "Is the worker running?"
-            ) from error
-        if response.is_success:
-            return response
-        raise _failure(response)
-
-
-def _failure(response: httpx.Response) -> WorkerError:
-    detail = _detail(response)
-    if response.status_code in (429, 503):
-        return WorkerOverloaded(detail, _retry_after_s(response))
-    if response.is_client_error:
-        return WorkerRefused(detail, response.status_code)
-    return WorkerFailed(f"The evaluator failed with {response.status_code}: {detail}")
-
-
-def _detail(response: httpx.Response) -> str:
-    try:
-        body = response.json()
-    except ValueError:
-        body = None
-    if isinstance(body, dict) and isinstance(body.get("detail"), str):
-        return str(body["detail"])
-    return f"HTTP {response.status_code}"
-
-
-def _retry_after_s(response: httpx.Response) -> float:
-    value = response.headers.get("retry-after", "")
-    return float(value) if value.isdigit() else 1.0
+        return await self._pool.ask(scores_of, len(pairs))
 
 
 def _joined(parts: Sequence[ScoreResponse]) -> ScoreResponse:

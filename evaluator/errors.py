@@ -10,6 +10,7 @@ EvaluatorError
    |- WorkerUnreachable  no connection, or no answer in time
    |- WorkerOverloaded   429 or 503, with `retry_after_s`
    |- WorkerRefused      another 4xx: the request is at fault, with the worker's own words
+   |- WorkersDisagree    other weights than those of the other workers, or than before
    `- WorkerFailed       5xx, or an answer that is not what the contract promises
 """
 
@@ -64,6 +65,10 @@ class WorkerRefused(WorkerError):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
+
+
+class WorkersDisagree(WorkerError):
+    """A worker has other weights than those whose scores and thresholds are in use."""
 
 
 class WorkerFailed(WorkerError):

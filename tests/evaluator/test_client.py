@@ -83,7 +83,10 @@ SCORED = {"scores": [0.5], "labels": ["[Relevant]"], "probabilities": [{}], "mod
           "tokens": 1, "queue_ms": 0, "inference_ms": 0}  # fmt: skip
 
 
-@pytest.mark.parametrize("first", [busy(0), httpx.ConnectError("refused")])
+@pytest.mark.parametrize(
+    "first",
+    [busy(0), httpx.ConnectError("refused"), httpx.ReadError("lost"), httpx.Response(500)],
+)
 async def test_what_was_not_scored_is_asked_once_more(
     first: httpx.Response | httpx.TransportError,
 ) -> None:
@@ -99,7 +102,9 @@ async def test_what_was_not_scored_is_asked_once_more(
         ([busy(3)], WorkerOverloaded, 1),
         ([httpx.ConnectError("refused")] * 2, WorkerUnreachable, 2),
         ([httpx.ReadTimeout("slow")], WorkerUnreachable, 1),
-        ([httpx.Response(500)], WorkerFailed, 1),
+        ([httpx.ReadError("lost")] * 2, WorkerUnreachable, 2),
+        ([httpx.Response(500)] * 2, WorkerFailed, 2),
+        ([httpx.Response(422)], WorkerRefused, 1),
     ],
 )
 async def test_no_more_than_once_and_nothing_else(
