@@ -10,9 +10,10 @@ import pytest
 
 from evaluator.errors import WeightsError
 from evaluator.export import export
+from evaluator.schema import TASKS, Task
 from evaluator.scoring import Row, RowScore, Scorer, load_scorer
 from evaluator.settings import EvaluatorSettings
-from tests.evaluator.tiny import tiny_folder
+from tests.evaluator.tiny import tiny_folder, tiny_network
 
 PAIRS = [
     ("how long is the river?", "the river is long. 河流很长"),
@@ -25,9 +26,11 @@ def loaded(folder: Path, backend: str = "torch") -> Scorer:
     return load_scorer(EvaluatorSettings.model_validate({"weights": folder, "backend": backend}))
 
 
-def scored(scorer: Scorer, pairs: list[tuple[str, str]] = PAIRS) -> list[float]:
-    rows = [row for row in scorer.encode("relevance", pairs) if isinstance(row, Row)]
-    results = scorer.forward("relevance", rows)
+def scored(
+    scorer: Scorer, pairs: list[tuple[str, str]] = PAIRS, task: Task = "relevance"
+) -> list[float]:
+    rows = [row for row in scorer.encode(task, pairs) if isinstance(row, Row)]
+    results = scorer.forward(task, rows)
     return [result.score for result in results if isinstance(result, RowScore)]
 
 
@@ -38,12 +41,25 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_onnx_gives_pytorchs_scores(exported: Path) -> None:
+@pytest.mark.parametrize("task", TASKS)
+def test_onnx_gives_pytorchs_scores(exported: Path, task: Task) -> None:
     onnx, pytorch = loaded(exported, "onnx"), loaded(exported)
-    assert scored(onnx) == pytest.approx(scored(pytorch), abs=1e-5)
-    alone = [scored(onnx, [pair])[0] for pair in PAIRS]
-    assert scored(onnx) == pytest.approx(alone, abs=1e-5)
-    assert np.ptp(alone) > 1e-3
+    assert scored(onnx, task=task) == pytest.approx(scored(pytorch, task=task), abs=1e-5)
+    alone = [scored(onnx, [pair], task)[0] for pair in PAIRS]
+    assert scored(onnx, task=task) == pytest.approx(alone, abs=1e-5)
+    assert np.ptp(alone) > 1e-4
+
+
+@pytest.mark.parametrize("backend", ["onnx", "torch"])
+def test_relevance_takes_the_decoder_only_where_it_was_taught(tmp_path: Path, backend: str) -> None:
+    scores: dict[bool, list[float]] = {}
+    for taught in (False, True):
+        network = tiny_network()
+        network.config.relevance_taught = taught
+        folder = tiny_folder(tmp_path / str(taught), network=network)
+        export(folder)
+        scores[taught] = scored(loaded(folder, backend))
+    assert scores[False] != pytest.approx(scores[True], abs=1e-4)
 
 
 def test_weights_are_stored_once(exported: Path) -> None:

@@ -37,9 +37,9 @@ def tiny_network(seed: int = 0) -> EvaluatorModel:
     return network.eval()
 
 
-def tiny_folder(folder: Path, *tasks: str) -> Path:
+def tiny_folder(folder: Path, *tasks: str, network: EvaluatorModel | None = None) -> Path:
     """The tiny network as a checkpoint of these tasks, of all where none is named."""
-    network = tiny_network()
+    network = network or tiny_network()
     network.config.tasks = list(tasks) or network.config.tasks
     models.save(network, folder)
     tiny_tokenizer().save(str(folder / "tokenizer.json"))
