@@ -4,15 +4,15 @@
 
 DATA holds every set. BEGINNING is the folder `beginning` of a training run on a folder without the
 left-out sets: `selfcrag-evaluator train --data OTHERS --out DIR --work WORK` leaves it in WORK.
-Every variant weighs the same measures of the same pairs; one JSON file a variant goes to FOLDER,
-for `python -m benchmarks.evaluator --ablations FOLDER`.
+Every variant scores the same pairs; one JSON file a variant goes to FOLDER, for
+`python -m benchmarks.evaluator --ablations FOLDER`. About 20 minutes on 2 free CPU cores.
 """
 
 import argparse
 import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +23,27 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tokenizers import Tokenizer
 
-from evaluator.beginning import kept
+from benchmarks.evaluator_begun import Begun, anew, undistilled
+from evaluator.beginning import fit_coverage, kept
 from evaluator.dataset import Pair, pairs_of
-from evaluator.examples import computed, mixed, of_pairs
+from evaluator.examples import Example, computed, mixed, of_pairs
 from evaluator.matching import PAIR_FEATURES
 from evaluator.measure import contests
 from evaluator.model import EvaluatorModel
+from evaluator.neighbours import Meaning
+from evaluator.options import TrainOptions
 from evaluator.pairs import PairTokenizer
 from evaluator.records import data_files, read_file
+from evaluator.weighing import KINDS, weighing
 
 Measures = Any  # (pairs, PAIR_FEATURES + CLOSENESS + 1): matching, nearness, the coverage's logit
-Weigh = Callable[["Known"], Callable[[Measures], Any]]
+Score = Callable[[Measures], Any]
+Weigh = Callable[["Known"], Score]
 WORDS = [*range(PAIR_FEATURES), -1]
 LENGTH = 192
+SQUAD_LIKE = ("en_squad2_half", "en_squadshifts_wiki")
 
 
 @dataclass
@@ -46,24 +53,39 @@ class Known:
     measures: Measures
     relevant: Any
     kind: Any
+    source: Any
+
+    def of(self, chosen: Any) -> "Known":
+        parts = (self.measures, self.relevant, self.kind, self.source)
+        return Known(*(part[chosen] for part in parts))
 
 
-def linear(columns: Any = slice(None), kinds: tuple[str, ...] = ()) -> Weigh:
-    """Logistic regression over some measures, of some kinds of pairs."""
+def weighed(
+    columns: Any = slice(None), kinds: Sequence[str] = KINDS, sources: Sequence[str] = ()
+) -> Weigh:
+    """The shipped weighing over some measures, of some pairs."""
 
-    def weigh(known: Known) -> Callable[[Measures], Any]:
-        chosen = np.isin(known.kind, kinds) if kinds else np.ones(len(known.kind), dtype=bool)
-        model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=3000))
-        model.fit(known.measures[chosen][:, columns], known.relevant[chosen])
+    def weigh(known: Known) -> Score:
+        chosen = np.isin(known.kind, kinds)
+        mine = known.of(chosen & np.isin(known.source, sources) if sources else chosen)
+        model = weighing(mine.measures[:, columns], mine.relevant.tolist(), mine.source.tolist())
         return lambda measures: model.decision_function(measures[:, columns])
 
     return weigh
 
 
-def network(known: Known) -> Callable[[Measures], Any]:
+def as_they_come(known: Known) -> Score:
+    """Every pair counts the same, whatever its set."""
+    mine = known.of(np.isin(known.kind, KINDS))
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=3000))
+    return model.fit(mine.measures, mine.relevant).decision_function  # type: ignore[no-any-return]
+
+
+def network(known: Known) -> Score:
     """A small network over all measures."""
+    mine = known.of(np.isin(known.kind, KINDS))
     layers = MLPClassifier((32,), alpha=0.05, early_stopping=True, max_iter=300, random_state=0)
-    model = make_pipeline(StandardScaler(), layers).fit(known.measures, known.relevant)
+    model = make_pipeline(StandardScaler(), layers).fit(mine.measures, mine.relevant)
     return lambda measures: model.predict_proba(measures)[:, 1]
 
 
@@ -72,75 +94,121 @@ def one(column: int) -> Weigh:
     return lambda _: lambda measures: measures[:, column]
 
 
+COSINE = PAIR_FEATURES
 VARIANTS: dict[str, tuple[str, Weigh]] = {
-    "1 coverage": ("coverage measures alone", one(-1)),
-    "2 initialisation": ("cosine of means, by the layers taken over alone", one(PAIR_FEATURES)),
-    "3 late interaction": ("tokens' best matches, by these layers", one(PAIR_FEATURES + 2)),
-    "4 words, weighed": ("matching and coverage, without the layers", linear(WORDS)),
-    "5 all, weighed": ("as shipped in English", linear()),
-    "6 easy negatives": (
-        "the same, weighed on random negatives only", linear(kinds=("positive", "random")),
+    "01 coverage": ("coverage measures alone", one(-1)),
+    "02 initialisation": ("cosine of means, by MiniLM's layers taken over", one(COSINE)),
+    "03 late interaction": ("tokens' best matches, by these layers", one(COSINE + 2)),
+    "04 words, weighed": ("matching and coverage, without the layers", weighed(WORDS)),
+    "05 all, weighed": ("as shipped in English", weighed()),
+    "06 easy negatives": (
+        "weighed on random negatives only", weighed(kinds=("positive", "random")),
     ),
-    "7 a network": ("a network of 32 in place of the weighing", network),
+    "07 negatives by meaning": (
+        "MiniLM's neighbours among the negatives too", weighed(kinds=(*KINDS, "meaning")),
+    ),
+    "08 sets as they come": ("each pair counts, not each set", as_they_come),
+    "09 SQuAD alone": ("weighed on SQuAD-like sets only", weighed(sources=SQUAD_LIKE)),
+    "10 a network": ("a network of 32 in place of the weighing", network),
 }  # fmt: skip
 
 
+class Run:
+    """The pairs of one run, and what the networks under test make of them."""
+
+    def __init__(self, chosen: argparse.Namespace, tokenizer: Tokenizer) -> None:
+        self._started, self._out = time.monotonic(), Path(chosen.out)
+        self.rows = PairTokenizer(tokenizer, LENGTH)
+        files = {path.name.split(".")[0]: path for path in data_files(chosen.data)}
+        records = [
+            record for name, path in files.items() if name not in chosen.left_out
+            for record in read_file(path) if record.language == "en"
+        ]  # fmt: skip
+        self.texts = sorted({record.passage for record in records})
+        found = pairs_of(records, chosen.seed, Meaning(chosen.work))
+        pairs, _ = mixed(found, [], {"relevance": 1.0}, chosen.rows, chosen.seed)
+        self.known = of_pairs(pairs, self.rows)
+        self.more = of_pairs(found[:: max(1, len(found) // 12_000)], self.rows)
+        self.tests = {
+            name: self._contest(files[name], chosen.most, chosen.seed) for name in chosen.left_out
+        }
+        self._out.mkdir(parents=True, exist_ok=True)
+
+    def _contest(self, path: Path, most: int, seed: int) -> list[Example]:
+        asked = [record for record in read_file(path) if record.question and record.relevant]
+        pairs = [
+            Pair(contest.question, passage, place == 0, "en", path.name, "contest")
+            for contest in contests(asked, most, seed)
+            for place, passage in enumerate(contest.passages)
+        ]
+        return of_pairs(pairs, self.rows)
+
+    def fitted_on(self, begun: EvaluatorModel) -> Known:
+        relevant = np.array([example.label == 0 for example in self.known])
+        kinds = np.array([example.kind for example in self.known])
+        sources = np.array([example.source for example in self.known])
+        return Known(computed(self.known, begun.measures), relevant, kinds, sources)
+
+    def tested(self, begun: EvaluatorModel) -> dict[str, tuple[Measures, list[bool]]]:
+        return {
+            name: (computed(found, begun.measures), [example.label == 0 for example in found])
+            for name, found in self.tests.items()
+        }
+
+    def keep(self, name: str, what: str, score: Score, tests: dict[str, Any]) -> None:
+        """One variant's figures as a file, and shown."""
+        auc = {
+            test: round(float(roc_auc_score(labels, score(measures))), 4)
+            for test, (measures, labels) in tests.items()
+        }
+        minutes = round((time.monotonic() - self._started) / 60, 1)
+        told = {"name": name, "what": what, "minutes": minutes, "rows": len(self.known),
+                "validation": {}, "left_out": auc}  # fmt: skip
+        text = json.dumps(told, indent=2) + "\n"
+        (self._out / f"{name.replace(' ', '-')}.json").write_text(text, encoding="utf-8")
+        print(name, auc, flush=True)  # noqa: T201 - a script's result
+
+
 def main() -> None:
+    chosen = arguments()
+    torch.manual_seed(chosen.seed)
+    begun, tokenizer = kept(chosen.beginning)
+    run = Run(chosen, tokenizer)
+    known, tests = run.fitted_on(begun.eval()), run.tested(begun)
+    for name, (what, weigh) in VARIANTS.items():
+        run.keep(name, what, weigh(known), tests)
+    for own_layers in (3, 1):
+        small = Begun(begun, tokenizer).with_layers(own_layers, run.known)
+        what = f"size: {own_layers} of MiniLM's 6 layers, weighed"
+        run.keep(f"1{own_layers} {own_layers} layers", what, weighed()(run.fitted_on(small)),
+                 run.tested(small))  # fmt: skip
+    at_random = Begun(begun, tokenizer).with_layers(6, ())
+    run.keep("14 no initialisation", "cosine of means, by the same layers at random", one(COSINE),
+             run.tested(at_random))  # fmt: skip
+    options = replace(TrainOptions(), coverage_steps=chosen.steps, coverage_tokens=4096)
+    words = {
+        "15 distilled words": ("coverage, fitted briefly on words that learnt from MiniLM", begun),
+        "16 plain words": ("coverage, fitted briefly on words by what they stand beside",
+                           undistilled(begun, tokenizer, run.texts)),
+    }  # fmt: skip
+    for name, (what, source) in words.items():
+        refitted = anew(source)
+        fit_coverage(refitted, run.more, options, lambda _: None)
+        run.keep(name, what, one(-1), run.tested(refitted.eval()))
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("beginning", type=Path)
     parser.add_argument("--left-out", nargs="+", required=True)
-    parser.add_argument("--rows", type=int, default=4000)
-    parser.add_argument("--most", type=int, default=80, help="questions of a left-out set")
+    parser.add_argument("--rows", type=int, default=6000)
+    parser.add_argument("--most", type=int, default=100, help="questions of a left-out set")
+    parser.add_argument("--steps", type=int, default=400, help="to fit coverage anew")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--work", type=Path, default=Path(".selfcrag/bench"))
     parser.add_argument("--out", type=Path, default=Path(".selfcrag/ablations"))
-    chosen = parser.parse_args()
-    started = time.monotonic()
-    torch.manual_seed(chosen.seed)
-    begun, tokenizer = kept(chosen.beginning)
-    rows = PairTokenizer(tokenizer, LENGTH)
-    known = _known(begun.eval(), rows, chosen)
-    tests = {name: _test(begun, rows, chosen, name) for name in chosen.left_out}
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    for name, (what, weigh) in VARIANTS.items():
-        score = weigh(known)
-        found = {
-            test: round(float(roc_auc_score(labels, score(measures))), 4)
-            for test, (measures, labels) in tests.items()
-        }
-        minutes = round((time.monotonic() - started) / 60, 1)
-        told = {"name": name, "what": what, "minutes": minutes, "rows": len(known.relevant),
-                "validation": {}, "left_out": found}  # fmt: skip
-        path = chosen.out / f"{name.replace(' ', '-')}.json"
-        path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-        print(name, found, flush=True)  # noqa: T201 - a script's result
-
-
-def _known(begun: EvaluatorModel, rows: PairTokenizer, chosen: argparse.Namespace) -> Known:
-    files = [path for path in data_files(chosen.data) if path.name.split(".")[0] not in
-             chosen.left_out]  # fmt: skip
-    records = [record for path in files for record in read_file(path) if record.language == "en"]
-    pairs, _ = mixed(
-        pairs_of(records, chosen.seed, None), [], {"relevance": 1.0}, chosen.rows, chosen.seed
-    )
-    examples = of_pairs(pairs, rows)
-    relevant = np.array([example.label == 0 for example in examples])
-    kinds = np.array([example.kind for example in examples])
-    return Known(computed(examples, begun.measures), relevant, kinds)
-
-
-def _test(
-    begun: EvaluatorModel, rows: PairTokenizer, chosen: argparse.Namespace, name: str
-) -> tuple[Measures, list[bool]]:
-    (path,) = [path for path in data_files(chosen.data) if path.name.split(".")[0] == name]
-    asked = [record for record in read_file(path) if record.question and record.relevant]
-    pairs = [
-        Pair(contest.question, passage, place == 0, "en", name, "contest")
-        for contest in contests(asked, chosen.most, chosen.seed)
-        for place, passage in enumerate(contest.passages)
-    ]
-    examples = of_pairs(pairs, rows)
-    return computed(examples, begun.measures), [example.label == 0 for example in examples]
+    return parser.parse_args()
 
 
 if __name__ == "__main__":

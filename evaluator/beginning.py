@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from sklearn.linear_model import LogisticRegression
 from tokenizers import Tokenizer
 from torch import nn
 
 from evaluator import checkpoints
 from evaluator.dataset import Pair
 from evaluator.distil import distil
-from evaluator.examples import Example, computed, mixed, of_pairs, padded
+from evaluator.examples import Example, mixed, of_pairs, padded
 from evaluator.loop import Say, batches
 from evaluator.model import EvaluatorModel, ModelConfig, tensors
 from evaluator.neighbours import Meaning
@@ -26,9 +24,9 @@ from evaluator.pairs import PairTokenizer
 from evaluator.records import Record
 from evaluator.transplant import transplant
 from evaluator.vocabulary import build_tokenizer, embeddings, idf
+from evaluator.weighing import fit_nearness
 
 _FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
-_WEIGHED_KINDS = {"positive", "words", "random"}
 
 
 def beginning(
@@ -124,30 +122,6 @@ def fit_coverage(
         running = 0.97 * running + 0.03 * loss.item() if step else loss.item()
         if step % 250 == 249:
             say(f"coverage step {step + 1}: loss {running:.4f}")
-
-
-def fit_nearness(network: EvaluatorModel, examples: Sequence[Example], say: Say) -> None:
-    """Weigh all measures by logistic regression on the English examples, every source alike.
-
-    Linear on purpose: on data sets left out of training a network over the same measures fell
-    below each of them, because it learns which set a pair is from. Negatives mined by meaning are
-    left out: they are chosen for a high cosine, which would teach distrust of it.
-    """
-    english = [e for e in examples if e.language == "en" and e.kind in _WEIGHED_KINDS]
-    if len({example.label for example in english}) < 2:
-        return
-    found = computed(english, network.measures)
-    mean, spread = found.mean(0), found.std(0) + 1e-6
-    relevant = [example.label == 0 for example in english]
-    counts = Counter((example.source, example.label) for example in english)
-    alike = [len(english) / len(counts) / counts[e.source, e.label] for e in english]
-    weighing = LogisticRegression(C=0.3, max_iter=2000)
-    fitted = weighing.fit((found - mean) / spread, relevant, sample_weight=alike)
-    weights = fitted.coef_[0] / spread
-    with torch.no_grad():
-        network.nearness.weight.copy_(torch.from_numpy(weights).unsqueeze(0))
-        network.nearness.bias.fill_(float(fitted.intercept_[0] - weights @ mean))
-    say(f"measures weighed on {len(english)} English pairs")
 
 
 def _transplanted(

@@ -2,9 +2,9 @@
 
 import torch
 
-from evaluator.beginning import fit_nearness
 from evaluator.examples import Example, computed, of_pairs
 from evaluator.pairs import PairTokenizer
+from evaluator.weighing import fit_nearness
 from tests.evaluator.test_train import pairs
 from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 

@@ -1,0 +1,60 @@
+"""Variants of the network that training begins with, for benchmarks/evaluator_ingredients.py."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from tokenizers import Tokenizer
+from torch import nn
+
+from evaluator.examples import Example, padded
+from evaluator.model import EvaluatorModel
+from evaluator.transplant import transplant
+from evaluator.vocabulary import embeddings, idf
+
+FITTED_ON = 240
+
+
+class Begun:
+    """One beginning, of which others are made."""
+
+    def __init__(self, begun: EvaluatorModel, tokenizer: Tokenizer) -> None:
+        self._begun, self._tokenizer = begun, tokenizer
+
+    def with_layers(self, own_layers: int, fitted_on: Sequence[Example]) -> EvaluatorModel:
+        """The same words and coverage with other layers; left at random where none to fit on."""
+        changed = EvaluatorModel(replace(self._begun.config, own_layers=own_layers, joint_layers=1))
+        same = {
+            name: value
+            for name, value in self._begun.state_dict().items()
+            if name.startswith(("words.", "interaction.", "coverage."))
+        }
+        changed.load_state_dict(same, strict=False)
+        if fitted_on:
+            positives = [e for e in fitted_on if e.kind == "positive"][:FITTED_ON]
+            ids, mask = padded([example.ids for example in positives])
+            transplant(changed, self._tokenizer, ids, mask)
+        return changed.eval()
+
+
+def anew(begun: EvaluatorModel) -> EvaluatorModel:
+    """A copy whose coverage measures are to be fitted again."""
+    again = copy.deepcopy(begun).train()
+    for part in again.coverage:
+        if isinstance(part, nn.Linear):
+            part.reset_parameters()
+    return again
+
+
+def undistilled(
+    begun: EvaluatorModel, tokenizer: Tokenizer, texts: Sequence[str]
+) -> EvaluatorModel:
+    """The words as they were before they learnt from MiniLM."""
+    plain = copy.deepcopy(begun)
+    table = embeddings(tokenizer, begun.config.cjk_start, texts, begun.config.d_words)
+    with torch.no_grad():
+        plain.words.weight.copy_(torch.from_numpy(table))
+        plain.interaction.token_weight.copy_(torch.from_numpy(idf(tokenizer, texts)))
+        plain.interaction.turn.copy_(torch.eye(begun.config.d_words))
+    return plain
