@@ -30,6 +30,7 @@ from graphs.workflows import Graph
 
 log = logging.getLogger(__name__)
 
+SUMS = ("usage", "degraded")
 STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
 
 
@@ -96,10 +97,21 @@ class Run:
         async for part in stream:
             if part["type"] == "tasks":
                 self._tell_step(part["ns"], part["data"])
+                self._keep(part["ns"], part["data"])
             elif part["type"] == "custom":
                 self._tell_text(part["data"])
             elif not part["ns"]:
                 self._state = cast("Answer", part["data"])
+
+    def _keep(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
+        """What a step found counts at the deadline though a step beside it goes on.
+
+        Sums are left to the graph, whose values follow when all steps side by side have ended.
+        """
+        if not namespace:
+            result = task.get("result") or {}
+            found = {key: value for key, value in result.items() if key not in SUMS}
+            self._state = cast("Answer", {**self._state, **found})
 
     def _tell_step(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         now, name = self._elapsed_ms(), task["name"]

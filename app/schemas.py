@@ -148,6 +148,7 @@ class Usage(BaseModel):
     output_tokens: int = 0
     scored_pairs: int = 0
     web_searches: int = 0
+    discarded_searches: int = 0
 
 
 class AskResponse(BaseModel):

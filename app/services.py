@@ -14,6 +14,7 @@ from app.llm import EndpointChat, chat_model
 from app.retrieval.index import IndexMismatch
 from app.retrieval.keywords import CorpusKeywords
 from app.retrieval.retriever import HybridRetriever
+from app.search.ahead import SearchesAhead
 from app.search.engine import SearchEngine
 from app.search.fixture import FixtureSearch
 from app.search.page import PageReader
@@ -26,7 +27,7 @@ from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.server import create_app as create_worker
 from graphs.decide import PRESETS
 from graphs.errors import PortError
-from graphs.ports import Services
+from graphs.ports import Services, WebSearch
 
 
 @asynccontextmanager
@@ -47,11 +48,13 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     chat = _chat(settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
+    web_search = await _web_search(settings, stack)
     return Services(
         retriever=retriever,
         evaluator=await _evaluator(settings, stack),
         keyword_extractor=keywords,
-        web_search=await _web_search(settings, stack),
+        web_search=web_search,
+        search_ahead=_search_ahead(settings, web_search, stack),
         chat=chat,
         chat_name=settings.openai_model if chat else "extractive",
         embedder_name=retriever.embedder_name,
@@ -111,6 +114,16 @@ async def _web_search(settings: Settings, stack: AsyncExitStack) -> FetchingWebS
     search = FetchingWebSearch(engine, reader, settings.preferred_domains)
     stack.push_async_callback(search.aclose)
     return search
+
+
+def _search_ahead(
+    settings: Settings, web_search: WebSearch | None, stack: AsyncExitStack
+) -> SearchesAhead | None:
+    if web_search is None:
+        return None
+    ahead = SearchesAhead(web_search, settings.max_speculative_searches)
+    stack.push_async_callback(ahead.aclose)
+    return ahead
 
 
 def _engine(settings: Settings) -> SearchEngine | None:

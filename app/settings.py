@@ -83,6 +83,11 @@ class Settings(StateSettings):
         default="wikipedia", description="Web search to use; off never leaves this machine."
     )
     search_timeout_s: float = Field(default=8.0, gt=0, description="Longest wait for a search.")
+    max_speculative_searches: int = Field(
+        default=8,
+        ge=0,
+        description="Most speculative searches under way at once, of all runs; 0 allows none.",
+    )
     tavily_api_key: SecretStr = Field(
         default=SecretStr(""),
         validation_alias=AliasChoices("SELFCRAG_TAVILY_API_KEY", "TAVILY_API_KEY"),

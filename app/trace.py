@@ -36,6 +36,13 @@ def web_result(page: WebPage) -> schemas.WebResult:
     return schemas.WebResult(url=page.url, title=page.title, score=page.score)
 
 
+def speculation(changed: Mapping[str, Any]) -> str:
+    """What became of the web search that began beside this node; empty where none did."""
+    if changed.get("search_ahead"):
+        return "kept"
+    return "discarded" if changed.get("usage", Usage()).discarded_searches else ""
+
+
 def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
     """What a node changed, as JSON in the words of the answer; empty for nodes of no interest."""
     told: dict[str, Any] = {}
@@ -44,6 +51,8 @@ def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
             told[key] = changed[key]
     if changed.get("kept_below_floor"):
         told["kept_below_floor"] = True
+    if outcome := speculation(changed):
+        told["speculative_search"] = outcome
     if "documents" in changed:
         told["documents"] = _dump(map(document, changed["documents"]))
     if "web_pages" in changed:

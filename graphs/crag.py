@@ -6,7 +6,8 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from graphs.decide import searches_web
+from graphs.decide import searches_again, searches_web
+from graphs.nodes.collect import collect
 from graphs.nodes.generate import generate
 from graphs.nodes.grade import grade
 from graphs.nodes.refine import refine
@@ -16,6 +17,7 @@ from graphs.nodes.search_web import search_web
 from graphs.nodes.select import select
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question, State, tunables
+from graphs.types import Usage
 
 
 def build_crag(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
@@ -23,6 +25,7 @@ def build_crag(services: Services) -> CompiledStateGraph[State, Context, Questio
     graph.add_node("retrieve", partial(retrieve, services=services))
     graph.add_node("grade", partial(grade, services=services))
     graph.add_node("refine", partial(refine, services=services))
+    graph.add_node("collect", partial(collect, services=services))
     graph.add_node("rewrite", partial(rewrite, services=services))
     graph.add_node("search_web", partial(search_web, services=services))
     graph.add_node("select", partial(select, services=services))
@@ -30,17 +33,26 @@ def build_crag(services: Services) -> CompiledStateGraph[State, Context, Questio
     graph.add_node("generate", partial(generate, services=services), defer=True)
 
     def by_action(state: State, runtime: Runtime[Context]) -> list[str]:
-        """Correct refines, Incorrect goes to the web, Ambiguous does both."""
+        """Correct refines, Incorrect goes to the web, Ambiguous does both.
+
+        Where a search began beside grading, its pages stand for those of a rewritten query.
+        """
         action, branches = state.get("action"), []
         if action in ("correct", "ambiguous"):
             branches.append("refine")
         if searches_web(action, tunables(runtime), services.web_search is not None):
-            branches.append("rewrite")
+            branches.append("collect" if state.get("search_ahead") else "rewrite")
         return branches or ["generate"]
+
+    def by_pages(state: State, runtime: Runtime[Context]) -> str:
+        """What was found is graded; where nothing was, keywords may find more."""
+        again = searches_again(state.get("usage", Usage()), tunables(runtime))
+        return "rewrite" if again and not state.get("web_pages") else "select"
 
     graph.add_edge(START, "retrieve")
     graph.add_edge("retrieve", "grade")
-    graph.add_conditional_edges("grade", by_action, ["refine", "rewrite", "generate"])
+    graph.add_conditional_edges("grade", by_action, ["refine", "collect", "rewrite", "generate"])
+    graph.add_conditional_edges("collect", by_pages, ["select", "rewrite"])
     graph.add_edge("rewrite", "search_web")
     graph.add_edge("search_web", "select")
     graph.add_edge("refine", "generate")

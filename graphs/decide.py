@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from graphs.state import Context
-from graphs.types import Action, Thresholds
+from graphs.types import Action, Passage, Thresholds, Usage
 
 PRESETS: dict[str, Thresholds] = {
     "popqa": Thresholds(upper=0.59, lower=-0.99, strip_floor=-0.5),
@@ -38,6 +38,19 @@ def searches_web(action: Action | None, context: Context, has_web_search: bool) 
     if not has_web_search or context.web == "never" or context.max_web_searches == 0:
         return False
     return context.web == "always" or action in ("incorrect", "ambiguous")
+
+
+def speculates(context: Context, passages: Sequence[Passage]) -> bool:
+    """Whether to search while grading: not where the action, and so the path, is known already."""
+    likely: Action = "ambiguous" if context.only_action == "any" else context.only_action
+    return context.speculative_search and bool(passages) and searches_web(likely, context, True)
+
+
+def searches_again(usage: Usage, context: Context) -> bool:
+    """Whether keywords are searched where the speculative search brought nothing."""
+    if usage.web_searches == 0:
+        return True  # it was lost: the web has not been asked
+    return context.rewriting and usage.web_searches < context.max_web_searches
 
 
 def uses_documents(action: Action | None) -> bool:

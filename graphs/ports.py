@@ -1,6 +1,7 @@
 """The seams between the graphs and the world: what a run needs, said as protocols."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,6 +56,28 @@ class WebSearch(Protocol):
         ...
 
 
+class SearchAhead(Protocol):
+    """Web searches that begin before it is known whether they are needed (speculation)."""
+
+    def begin(self, query: str, max_pages: int) -> AbstractContextManager[str | None]:
+        """Begins a search and tells its ticket, or None where too many are under way.
+
+        The search ends with the block, unless it was kept.
+        """
+        ...
+
+    def keep(self, ticket: str) -> None:
+        """Lets the search go on after its block, for `take` to follow at once."""
+        ...
+
+    async def take(self, ticket: str) -> tuple[Sequence[WebPage], Sequence[Degraded]] | None:
+        """What a kept search found, once, as `WebSearch.search` tells it; None where it is gone.
+
+        Raises SearchFailed. Whoever stops waiting ends the search.
+        """
+        ...
+
+
 class KeywordExtractor(Protocol):
     """Rewriting without a language model."""
 
@@ -68,12 +91,14 @@ class Services:
     """Everything a graph may call; built once by the application, shared by all runs.
 
     `chat` None: answers are extracted from the strips. `web_search` None: the web is off.
+    `search_ahead` None: no search begins before the action is known.
     """
 
     retriever: Retriever
     evaluator: Evaluator
     keyword_extractor: KeywordExtractor
     web_search: WebSearch | None = None
+    search_ahead: SearchAhead | None = None
     chat: BaseChatModel | None = None
     chat_name: str = "extractive"
     embedder_name: str = ""

@@ -67,6 +67,11 @@ class Context(BaseModel):
         "always searches whatever the action.",
     )
     max_web_searches: int = Field(1, ge=0, le=10, description="Most web searches of one run.")
+    speculative_search: bool = Field(
+        False,
+        description="Search the web with the question itself while passages are graded; under "
+        "Correct the search is stopped and thrown away.",
+    )
     web_pages: int = Field(5, ge=1, le=20, description="Most result pages read per search.")
     max_critic: int = Field(
         3, ge=0, le=10, description="Most revisions by the critic; 0 judges once and never revises."
@@ -129,7 +134,13 @@ class Answer(TypedDict, total=False):
     usage: Annotated[Usage, operator.add]
 
 
-class State(Question, Answer, total=False):
+class Graded(Answer, total=False):
+    """What `grade` says; `search_ahead` is the ticket of the web search it began and kept."""
+
+    search_ahead: str | None
+
+
+class State(Question, Graded, total=False):
     """Everything a node may read. `question` is never overwritten by a rewritten one."""
 
 

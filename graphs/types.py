@@ -112,13 +112,18 @@ class Degraded:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a run has spent so far; usages of parallel branches add up."""
+    """What a run has spent so far; usages of parallel branches add up.
+
+    `discarded_searches` are those of `web_searches` that began before the action was known and
+    then were not needed.
+    """
 
     llm_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     scored_pairs: int = 0
     web_searches: int = 0
+    discarded_searches: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -127,6 +132,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.scored_pairs + other.scored_pairs,
             self.web_searches + other.web_searches,
+            self.discarded_searches + other.discarded_searches,
         )
 
 

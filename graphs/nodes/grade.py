@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.decide import choose_action
+from graphs.decide import choose_action, searches_web, speculates
 from graphs.errors import EvaluatorFailed
 from graphs.knowledge import as_judged
+from graphs.nodes.search_web import query_of
 from graphs.ports import Services
-from graphs.state import Answer, Context, State, tunables
+from graphs.state import Answer, Context, Graded, State, tunables
 from graphs.types import Degraded, Passage, Usage
 
 
@@ -23,9 +24,27 @@ def graded(passages: Sequence[Passage], scores: Sequence[float | None]) -> list[
     return sorted(scored, key=lambda passage: -passage.score)
 
 
-async def grade(state: State, runtime: Runtime[Context], *, services: Services) -> Answer:
-    """Graded documents and the action; no action, and so said, where the evaluator fails."""
-    context, passages = tunables(runtime), state.get("documents", [])
+async def grade(state: State, runtime: Runtime[Context], *, services: Services) -> Graded:
+    """Graded documents and the action; no action, and so said, where the evaluator fails.
+
+    Where the run speculates, a web search begins beside it and is kept if the action wants it.
+    """
+    context, ahead = tunables(runtime), services.search_ahead
+    if ahead is None or not speculates(context, state.get("documents", [])):
+        return {**await _judged(state, context, services), "search_ahead": None}
+    with ahead.begin(query_of(state), context.web_pages) as ticket:
+        changed = await _judged(state, context, services)
+        if ticket and searches_web(changed["action"], context, True):
+            ahead.keep(ticket)
+            return {**changed, "search_ahead": ticket}
+    if ticket:
+        discarded = Usage(web_searches=1, discarded_searches=1)
+        changed["usage"] = changed.get("usage", Usage()) + discarded
+    return {**changed, "search_ahead": None}
+
+
+async def _judged(state: State, context: Context, services: Services) -> Answer:
+    passages = state.get("documents", [])
     pairs = [(state["question"], as_judged(passage, context.grade_titles)) for passage in passages]
     try:
         scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()

@@ -1,0 +1,59 @@
+"""Speculative search over HTTP: what the trace tells of it, and that it ends with its run."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from app.search.ahead import SearchesAhead
+from graphs.ports import Services
+from tests import fakes
+from tests.app.serving import Serving, wait_until
+from tests.app.slow import SlowEvaluator, SlowWebSearch
+from tests.app.test_leaving import ENGLISH, PAGE, TOWER, request_bytes
+
+Serve = Callable[..., Serving]
+SPECULATIVE = {"speculative_search": True}
+
+
+def parts_with(web: fakes.FakeWebSearch, evaluator: fakes.FakeEvaluator | None = None) -> Services:
+    parts = fakes.services(fakes.FakeRetriever([TOWER]), evaluator, web_search=web)
+    return replace(parts, search_ahead=SearchesAhead(web, most=1))
+
+
+@pytest.mark.parametrize(
+    ("upper", "outcome", "step", "discarded"),
+    [(None, "discarded", "refine", 1), (1.0, "kept", "collect", 0)],
+)
+def test_the_trace_says_what_became_of_it(
+    serve: Serve, upper: float | None, outcome: str, step: str, discarded: int
+) -> None:
+    serving = serve(parts_with(fakes.FakeWebSearch([PAGE])))
+    events = serving.stream(ENGLISH, options={**SPECULATIVE, "upper": upper})
+    ended = {e.data["step"]: e.data["detail"] for e in events if e.data.get("phase") == "end"}
+
+    assert ended["grade"]["speculative_search"] == outcome
+    assert step in ended
+    assert ("web_results" in ended.get("collect", {})) == (outcome == "kept")
+    usage = events[-2].data["usage"]
+    assert (usage["web_searches"], usage["discarded_searches"]) == (1, discarded)
+
+
+def test_it_ends_when_the_client_leaves(serve: Serve) -> None:
+    web = SlowWebSearch()
+    serving = serve(parts_with(web, SlowEvaluator()))
+    with socket.create_connection(("127.0.0.1", serving.port)) as connection:
+        connection.sendall(request_bytes(options=SPECULATIVE))
+        wait_until(lambda: bool(web.waiting.at_s), 5)
+    wait_until(lambda: bool(web.waiting.left_s), 5)
+
+
+def test_it_ends_at_the_deadline(serve: Serve) -> None:
+    web = SlowWebSearch()
+    serving = serve(parts_with(web))
+    answer = serving.ask(ENGLISH, options={**SPECULATIVE, "upper": 1.0, "deadline_ms": 1500})
+
+    assert (answer["stopped_by"], answer["action"]) == ("deadline", "ambiguous")
+    assert "87 metres" in answer["answer"], "what is local was kept meanwhile"
+    wait_until(lambda: bool(web.waiting.left_s), 5)
