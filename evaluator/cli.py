@@ -207,20 +207,40 @@ def measure(
 @app.command()
 def bench(
     weights: Weights = WEIGHTS,
-    words: Annotated[int, typer.Option(help="Words of each passage.")] = 120,
-    pairs: Annotated[int, typer.Option(help="Pairs scored per batch size.")] = 256,
+    backend: Annotated[str, typer.Option(help="onnx or torch; as configured if left out.")] = "",
+    device: Annotated[str, typer.Option(help="torch: auto, cpu or cuda.")] = "",
+    precision: Annotated[str, typer.Option(help="torch: auto, fp32 or bf16.")] = "",
+    shape: Annotated[
+        str, typer.Option(help="Untrained T5 instead: small, t5-small, t5-base or t5-large.")
+    ] = "",
+    task: Annotated[Task, typer.Option(help="Which judgement.")] = "relevance",
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs scored per batch size.")] = 256,
+    length: Annotated[
+        int, typer.Option(min=0, help="Tokens of every pair; 0: texts as long as real ones.")
+    ] = 0,
+    batch_tokens: Annotated[
+        list[int] | None, typer.Option(min=1, help="A batch size, several times for several.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Least seconds a figure.")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Decides the texts.")] = 1,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Keep the figures.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the figures, PNG.")] = None,
 ) -> None:
-    """Pairs a second at several batch sizes, model and tokenizer together."""
-    scorer = load_scorer(EvaluatorSettings(weights=weights))
-    passage = " ".join(f"word{number % 97} is here" for number in range(words // 3))
-    for size in (1, 8, 32, 128):
-        started = time.perf_counter()
-        for _ in range(max(1, pairs // size)):
-            rows = scorer.encode("relevance", [("which word is where?", passage)] * size)
-            scorer.forward("relevance", [row for row in rows if not isinstance(row, str)])
-        took_s = time.perf_counter() - started
-        rate = max(1, pairs // size) * size / took_s
-        typer.echo(f"batch {size:4d}: {rate:8.1f} pairs/s")
+    """Pairs and tokens a second, latency, padding and share of the peak, by batch size."""
+    benching = import_module("evaluator.bench")
+    asked = {"backend": backend, "device": device, "precision": precision}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value}
+    settings = EvaluatorSettings(weights=weights, **given)
+    sizes = tuple(batch_tokens or ())
+    options = benching.BenchOptions(task, pairs, length, sizes, seconds, seed)
+    with _needs("train"):
+        speed = benching.bench(settings, options, shape)
+        drawing = import_module("evaluator.bench_plot") if plot else None
+    typer.echo(benching.table(speed))
+    if json_file is not None:
+        json_file.write_text(json.dumps(speed.figures(), indent=1) + "\n", encoding="utf-8")
+    if drawing is not None:
+        drawing.draw(speed, plot)
 
 
 @contextmanager
