@@ -3,7 +3,9 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import pytest
@@ -15,17 +17,61 @@ from evaluator.server import create_app
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 from graphs.decide import PRESETS
 from graphs.types import Thresholds
+from tests.evaluator.tiny import tiny_folder
+from tests.fakes import FakeChat
+from tests.graphs.languages import EN
+from tests.graphs.traced import traced
 
 
 @asynccontextmanager
-async def worker_of(weights: Path) -> AsyncIterator[EvaluatorClient]:
-    app = create_app(EvaluatorSettings(weights=weights))
+async def worker_of(
+    weights: Path, heard: list[int] | None = None, backend: Literal["onnx", "torch"] = "onnx"
+) -> AsyncIterator[EvaluatorClient]:
+    """The client of a real worker; `heard` becomes the number of pairs of each request."""
+    app = create_app(EvaluatorSettings(weights=weights, backend=backend))
     transport = httpx.ASGITransport(app)
+
+    async def hear(request: httpx.Request) -> None:
+        if heard is not None and request.url.path == "/score":
+            heard.append(len(json.loads(request.content)["pairs"]))
+
     async with (
         app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
+        httpx.AsyncClient(
+            transport=transport, base_url="http://evaluator", event_hooks={"request": [hear]}
+        ) as http,
     ):
         yield EvaluatorClient(http)
+
+
+@pytest.mark.parametrize(
+    ("action", "requests"),
+    [("correct", ["passages", "strips"]), ("ambiguous", ["passages", "strips", "web strips"])],
+)
+async def test_one_request_carries_all_passages_and_one_all_strips(
+    tmp_path: Path, action: str, requests: list[str]
+) -> None:
+    """Web strips are not yet there when local ones are graded, so they have one of their own."""
+    heard: list[int] = []
+    sentences = " ".join(f"The paper mill of Bergen made {word} of paper." for word in "abcdefghi")
+    texts = [f"{sentences} Page {number}." for number in range(10)]
+    parts = EN.parts(*texts, chat=FakeChat(chunks=["a [1]"], keywords="mill"))
+    async with worker_of(tiny_folder(tmp_path / "tiny"), heard, "torch") as client:
+        worker = await WorkerEvaluator.connect(client, PRESETS["popqa"], allow_foreign=True)
+        heard.clear()
+        trace = await traced(
+            replace(parts.services, evaluator=worker), EN.question, only_action=action
+        )
+
+    output = trace.output
+    pairs = {
+        "passages": len(output["documents"]),
+        "strips": len(output["internal_strips"]),
+        "web strips": len(output.get("web_strips", [])),
+    }
+    assert heard == [pairs[name] for name in requests]
+    assert pairs["strips"] > pairs["passages"] == 10
+    assert output["usage"].scored_pairs == sum(heard)
 
 
 async def test_a_preset_for_another_evaluator_is_refused_unless_told() -> None:
