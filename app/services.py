@@ -29,6 +29,9 @@ from graphs.decide import PRESETS
 from graphs.errors import PortError
 from graphs.ports import Services, WebSearch
 
+CONNECT_S = 3.0
+"""Longest wait for a worker's machine to take a connection."""
+
 
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
@@ -62,23 +65,32 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
 
 
 async def _evaluator(settings: Settings, stack: AsyncExitStack) -> WorkerEvaluator:
-    """The worker in this process, or the one at `worker_url`: the same app behind HTTP."""
+    """The worker in this process, or those at `worker_url`: the same app behind HTTP."""
     if settings.worker_url:
-        http = httpx.AsyncClient(
-            base_url=settings.worker_url, timeout=settings.worker_timeout_s, trust_env=False
-        )
+        workers = [_worker_at(url, settings.worker_timeout_s) for url in settings.worker_url]
     else:
         worker = _worker()
         await stack.enter_async_context(worker.router.lifespan_context(worker))
-        http = httpx.AsyncClient(
-            transport=httpx.ASGITransport(worker, raise_app_exceptions=False),
-            base_url="http://evaluator",
-            timeout=None,
-        )
-    client = EvaluatorClient(await stack.enter_async_context(http))
+        transport = httpx.ASGITransport(worker, raise_app_exceptions=False)
+        workers = [
+            httpx.AsyncClient(transport=transport, base_url="http://evaluator", timeout=None)
+        ]
+    for http in workers:
+        await stack.enter_async_context(http)
+    client = EvaluatorClient(*workers)
+    await client.connect()
     return await WorkerEvaluator.connect(
         client, PRESETS.get(settings.thresholds), allow_foreign=settings.allow_foreign_thresholds
     )
+
+
+def _worker_at(url: str, timeout_s: float) -> httpx.AsyncClient:
+    """Gives up early on a machine that takes no connection: another may take it."""
+    timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S))
+    try:
+        return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
+    except httpx.InvalidURL as error:
+        raise StartFailed(f"SELFCRAG_WORKER_URL: {url} is no address ({error}).") from error
 
 
 def _worker() -> FastAPI:

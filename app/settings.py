@@ -45,8 +45,8 @@ class Settings(StateSettings):
         default="info", description="Least severe message to log."
     )
 
-    worker_url: str = Field(
-        default="", description="Address of an evaluator worker; empty runs it in-process."
+    worker_url: Names = Field(
+        default=(), description="Addresses of evaluator workers; empty runs one in-process."
     )
     worker_timeout_s: float = Field(
         default=30.0, gt=0, description="Longest wait for one answer of the worker."

@@ -54,3 +54,33 @@ class EvaluatorSettings(BaseSettings):
         if self.max_queued_pairs < self.max_pairs:
             raise ValueError("max_queued_pairs must be at least max_pairs")
         return self
+
+
+class ServeSettings(BaseSettings):
+    """Replicas of the worker on Ray Serve, each as `SELFCRAG_SERVE_<NAME>`."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SELFCRAG_SERVE_", env_file=".env", extra="ignore", env_ignore_empty=True
+    )
+
+    min_replicas: int = Field(default=1, ge=1, description="Fewest replicas of the worker.")
+    max_replicas: int = Field(default=4, ge=1, description="Most replicas of the worker.")
+    target_ongoing_requests: float = Field(
+        default=8.0, gt=0, description="Requests a replica should have; above it more are started."
+    )
+    max_ongoing_requests: int = Field(
+        default=128, ge=1, description="Most requests at one replica at once; more wait."
+    )
+    max_queued_requests: int = Field(
+        default=128, ge=0, description="Most requests waiting for a replica; beyond it 429."
+    )
+    num_cpus: float = Field(default=1.0, ge=0, description="CPU cores a replica is given.")
+    num_gpus: float = Field(
+        default=0.0, ge=0, description="GPUs a replica is given; 0.5 puts two replicas on one."
+    )
+
+    @model_validator(mode="after")
+    def _the_range_is_not_inverted(self) -> Self:
+        if self.max_replicas < self.min_replicas:
+            raise ValueError("max_replicas must be at least min_replicas")
+        return self

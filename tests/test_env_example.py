@@ -9,7 +9,7 @@ from dotenv import dotenv_values
 from pydantic_core import PydanticUndefined
 
 from app.settings import Settings
-from evaluator.settings import EvaluatorSettings
+from evaluator.settings import EvaluatorSettings, ServeSettings
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / ".env.example"
@@ -19,9 +19,10 @@ ASSIGNMENT = re.compile(r"^#([A-Z_]+)=(.*)$", re.MULTILINE)
 
 def fields() -> dict[str, Any]:
     """Variable -> field, of both packages."""
-    return {f"SELFCRAG_{name}".upper(): field for name, field in Settings.model_fields.items()} | {
-        f"SELFCRAG_EVALUATOR_{name}".upper(): field
-        for name, field in EvaluatorSettings.model_fields.items()
+    return {
+        f"{settings.model_config['env_prefix']}{name}".upper(): field
+        for settings in (Settings, EvaluatorSettings, ServeSettings)
+        for name, field in settings.model_fields.items()
     }
 
 
@@ -59,6 +60,7 @@ def test_the_values_are_the_defaults(
     file.write_text("\n".join(lines), encoding="utf-8")
 
     assert Settings(_env_file=file) == Settings(_env_file=None)
+    assert ServeSettings(_env_file=file) == ServeSettings(_env_file=None)
     read = EvaluatorSettings(_env_file=file)
     read.weights = read.weights.absolute()
     assert read == EvaluatorSettings(_env_file=None)

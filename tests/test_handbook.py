@@ -20,7 +20,7 @@ from evaluator.calibrate import STRIPS_KEPT
 from evaluator.cli import app as evaluator_cli
 from evaluator.server import create_app as create_worker
 from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
-from evaluator.settings import EvaluatorSettings
+from evaluator.settings import EvaluatorSettings, ServeSettings
 from graphs.decide import PRESETS
 from graphs.extract import MOST_SENTENCES, WITHIN
 from graphs.state import Context
@@ -69,8 +69,10 @@ def variables_of(settings: type[BaseModel], prefix: str) -> dict[str, Any]:
     }
 
 
-VARIABLES = variables_of(Settings, "selfcrag_") | variables_of(
-    EvaluatorSettings, "selfcrag_evaluator_"
+VARIABLES = (
+    variables_of(Settings, "selfcrag_")
+    | variables_of(EvaluatorSettings, "selfcrag_evaluator_")
+    | variables_of(ServeSettings, "selfcrag_serve_")
 )
 
 

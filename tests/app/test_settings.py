@@ -26,7 +26,7 @@ def test_nothing_set_needs_nothing() -> None:
     assert settings.data_dir == Path(".selfcrag")
     assert (settings.generator, settings.search, settings.worker_url) == (
         *("extractive", "wikipedia"),
-        "",
+        (),
     )
 
 
@@ -156,7 +156,9 @@ def test_the_env_file_is_read_and_the_environment_comes_first(
         ("SELFCRAG_EVALUATOR_PORT", "abc", "SELFCRAG_EVALUATOR_PORT"),
         ("SELFCRAG_EVALUATOR_BACKEND", "abacus", "SELFCRAG_EVALUATOR_BACKEND"),
         ("SELFCRAG_WORKER_URL", "http://127.0.0.1:9", "127.0.0.1:9"),
+        ("SELFCRAG_WORKER_URL", "http://127.0.0.1:9,http://127.0.0.1:9", "127.0.0.1:9"),
         ("SELFCRAG_WORKER_URL", "no-address", "no-address"),
+        ("SELFCRAG_WORKER_URL", "http://gpu:port", "http://gpu:port is no address"),
         ("SELFCRAG_SEARCH_FIXTURE", "/nowhere.json", "/nowhere.json"),
     ],
 )
