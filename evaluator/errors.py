@@ -1,6 +1,7 @@
 """The evaluator's errors, one tree.
 
 EvaluatorError
+|- SettingsError         a variable of the environment is wrong; the message names it
 |- WeightsError          a weights folder is missing, refused or does not fit
 |- DataError             a training or calibration file is unusable (names the file and line)
 |- UnknownTask           the loaded checkpoint was not trained for the task asked
@@ -17,6 +18,10 @@ EvaluatorError
 
 class EvaluatorError(Exception):
     """Root of everything this package raises on purpose."""
+
+
+class SettingsError(EvaluatorError):
+    """A setting is wrong; the message names its variable, never its value."""
 
 
 class WeightsError(EvaluatorError):

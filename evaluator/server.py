@@ -9,13 +9,14 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client import generate_latest as metrics_text
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evaluator.batching import Batcher
 from evaluator.errors import EvaluatorError, Overloaded, TooManyPairs, UnknownTask, WeightsError
+from evaluator.metrics import Metrics
 from evaluator.schema import (
     Problem,
     ScoreRequest,
@@ -35,32 +36,10 @@ _STATUS: dict[type[EvaluatorError], tuple[int, str]] = {
 """The one table from errors to statuses; what is not in it is a 500."""
 
 
-class _Metrics:
-    """Prometheus series of one worker, in a registry of its own so that apps do not collide."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.pairs = Counter(
-            "selfcrag_evaluator_pairs", "Pairs judged", ["task"], registry=self.registry
-        )
-        self.row_errors = Counter(
-            "selfcrag_evaluator_row_errors", "Pairs not judged", registry=self.registry
-        )
-        self.overloads = Counter(
-            "selfcrag_evaluator_overloads", "Requests answered 429", registry=self.registry
-        )
-        self.queued = Gauge(
-            "selfcrag_evaluator_queued_pairs", "Pairs waiting or running", registry=self.registry
-        )
-        self.seconds = Histogram(
-            "selfcrag_evaluator_request_seconds", "Time in queue and model", registry=self.registry
-        )
-
-
 @dataclass
 class _Worker:
     settings: EvaluatorSettings
-    metrics: _Metrics
+    metrics: Metrics
     scorer: Scorer | None = None
     batcher: Batcher | None = None
 
@@ -71,7 +50,7 @@ def create_app(settings: EvaluatorSettings | None = None, scorer: Scorer | None 
     In-process use enters the lifespan itself: `async with app.router.lifespan_context(app)`.
     Entering raises WeightsError when the configured weights cannot be loaded.
     """
-    worker = _Worker(settings or EvaluatorSettings(), _Metrics(), scorer)
+    worker = _Worker(settings or EvaluatorSettings(), Metrics(), scorer)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -95,6 +74,8 @@ async def _running(worker: _Worker) -> AsyncIterator[None]:
         scorer,
         batch_tokens=worker.settings.batch_tokens,
         max_queued_pairs=worker.settings.max_queued_pairs,
+        cached_pairs=worker.settings.score_cache_pairs,
+        metrics=worker.metrics,
     )
     loop = asyncio.create_task(batcher.run(), name="evaluator-batches")
     try:
@@ -119,6 +100,8 @@ def _batcher(request: Request) -> Batcher:
     batcher = _worker(request).batcher
     if batcher is None:
         raise HTTPException(503, "The evaluator is still starting.", {"Retry-After": "1"})
+    if batcher.ended:
+        raise HTTPException(503, "The evaluator has stopped.")
     return batcher
 
 
@@ -199,6 +182,13 @@ def _problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONRes
     )
 
 
+def _refused(scope: Scope, problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
+    if scope["path"] == "/score":
+        worker: _Worker = scope["app"].state.worker
+        worker.metrics.refusals.labels(problem.status).inc()
+    return _problem(problem, headers)
+
+
 def _pointer(found: Mapping[str, Any]) -> str:
     """Where the fault lies as a JSON pointer; `#`, the whole body, where it is no JSON."""
     steps = () if found["type"] == "json_invalid" else found["loc"][1:]
@@ -220,7 +210,7 @@ class _BodyLimit:
         announced = dict(scope["headers"]).get(b"content-length", b"")
         if announced.isdigit() and int(announced) > self._max_bytes:
             problem = Problem(title="Request failed", status=413, detail=detail)
-            await _problem(problem)(scope, receive, send)
+            await _refused(scope, problem)(scope, receive, send)
             return
         received = 0
 
@@ -243,22 +233,25 @@ def _add_error_handlers(app: FastAPI) -> None:
         if isinstance(error, Overloaded):
             _worker(request).metrics.overloads.inc()
             headers = {"Retry-After": str(error.retry_after_s)}
-        return _problem(Problem(title=title, status=status, detail=str(error)), headers)
+        problem = Problem(title=title, status=status, detail=str(error))
+        return _refused(request.scope, problem, headers)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         errors = [
             {"pointer": _pointer(found), "detail": found["msg"]} for found in error.errors()[:20]
         ]
         detail = f"The request does not fit: {errors[0]['pointer']}: {errors[0]['detail']}"
-        return _problem(Problem(title="Invalid request", status=422, detail=detail, errors=errors))
+        problem = Problem(title="Invalid request", status=422, detail=detail, errors=errors)
+        return _refused(request.scope, problem)
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> JSONResponse:
+    async def http(request: Request, error: HTTPException) -> JSONResponse:
         problem = Problem(title="Request failed", status=error.status_code, detail=error.detail)
-        return _problem(problem, dict(error.headers or {}))
+        return _refused(request.scope, problem, dict(error.headers or {}))
 
     @app.exception_handler(Exception)
-    async def broken(_: Request, error: Exception) -> JSONResponse:
+    async def broken(request: Request, error: Exception) -> JSONResponse:
         detail = f"The evaluator failed on this request ({type(error).__name__})."
-        return _problem(Problem(title="Evaluator failed", status=500, detail=detail))
+        problem = Problem(title="Evaluator failed", status=500, detail=detail)
+        return _refused(request.scope, problem)

@@ -1,19 +1,30 @@
 """The evaluator's settings: the only place of this package that reads the environment."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from evaluator.errors import SettingsError
 
 WEIGHTS = Path(__file__).parent / "weights"
 
 
+PREFIX = "SELFCRAG_EVALUATOR_"
+
+
 class EvaluatorSettings(BaseSettings):
-    """Settings of the worker, each as `SELFCRAG_EVALUATOR_<NAME>`."""
+    """Settings of the worker, each as `SELFCRAG_EVALUATOR_<NAME>`; SettingsError if wrong."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SELFCRAG_EVALUATOR_", env_file=".env", extra="ignore", env_ignore_empty=True
+        env_prefix=PREFIX, env_file=".env", extra="ignore", env_ignore_empty=True
     )
 
     weights: Path = Field(
@@ -42,6 +53,9 @@ class EvaluatorSettings(BaseSettings):
     batch_tokens: int = Field(
         default=1536, ge=1, description="Most tokens of one batch, padding counted in."
     )
+    score_cache_pairs: int = Field(
+        default=20_000, ge=0, description="Scores kept for pairs asked again; 0 keeps none."
+    )
     threads: int = Field(
         default=0, ge=0, description="Threads of the model's arithmetic; 0 lets it choose."
     )
@@ -49,11 +63,39 @@ class EvaluatorSettings(BaseSettings):
         default=0, ge=0, description="Longest input in tokens; 0 takes the checkpoint's own."
     )
 
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _fp16_is_told_why(cls, value: object) -> object:
+        if value in ("fp16", "float16", "half"):
+            raise ValueError("fp16 is refused, because T5 overflows in it; use auto, fp32 or bf16")
+        return value
+
     @model_validator(mode="after")
     def _a_full_request_fits_the_queue(self) -> Self:
         if self.max_queued_pairs < self.max_pairs:
-            raise ValueError("max_queued_pairs must be at least max_pairs")
+            raise ValueError(f"{PREFIX}MAX_QUEUED_PAIRS must be at least {PREFIX}MAX_PAIRS")
         return self
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _told_in_one_line(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(values)
+        except ValidationError as error:
+            raise SettingsError(_in_one_line(error)) from None
+
+
+def _in_one_line(error: ValidationError) -> str:
+    """Every fault by its variable, and never a value."""
+    return "; ".join(
+        ": ".join(
+            [
+                *(f"{PREFIX}{part}".upper() for part in fault["loc"][:1]),
+                fault["msg"].removeprefix("Value error, "),
+            ]
+        )
+        for fault in error.errors(include_url=False, include_input=False)
+    )
 
 
 class ServeSettings(BaseSettings):

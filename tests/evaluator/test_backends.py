@@ -99,8 +99,3 @@ def test_broken_tensors_are_refused(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(WeightsError, match="safetensors"):
         loaded(folder)
-
-
-def test_fp16_is_no_choice() -> None:
-    with pytest.raises(ValueError, match="precision"):
-        EvaluatorSettings.model_validate({"precision": "fp16"})

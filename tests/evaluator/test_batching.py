@@ -28,9 +28,11 @@ class Recorder:
         self.busy = threading.Event()
         self.go = threading.Semaphore(0)
         self.threads: set[threading.Thread] = set()
+        self.encoded = 0
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         self.threads.add(threading.current_thread())
+        self.encoded += len(pairs)
         return [Row(tuple(map(ord, text))) if text else "empty" for _, text in pairs]
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
@@ -45,8 +47,15 @@ class Recorder:
 
 
 @contextlib.asynccontextmanager
-async def running(scorer: Recorder, limit: int = LIMIT) -> AsyncIterator[Batcher]:
-    batcher = Batcher(scorer, batch_tokens=limit, max_queued_pairs=5000)
+async def running(
+    scorer: Recorder, limit: int = LIMIT, *, cached_pairs: int = 0, max_queued_pairs: int = 5000
+) -> AsyncIterator[Batcher]:
+    batcher = Batcher(
+        scorer,
+        batch_tokens=limit,
+        max_queued_pairs=max_queued_pairs,
+        cached_pairs=cached_pairs,
+    )
     task = asyncio.create_task(batcher.run())
     try:
         yield batcher
@@ -144,6 +153,22 @@ async def test_a_client_that_left_frees_its_place() -> None:
         await batcher.score("relevance", pairs(98))
         assert batcher.queued_pairs == 0
     assert [batch for _, batch in scorer.batches] == [[100], [98]]
+
+
+async def test_a_fault_of_the_scheduling_itself_is_told_and_ends_the_worker() -> None:
+    class Short(Recorder):
+        def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
+            return super().forward(task, rows)[1:]
+
+    scorer = Short()
+    scorer.let_on()
+    batcher = Batcher(scorer, batch_tokens=LIMIT, max_queued_pairs=10)
+    run = asyncio.create_task(batcher.run())
+    for _ in range(2):
+        with pytest.raises(ValueError, match="shorter"):
+            await batcher.score("relevance", pairs(5, 6))
+    with pytest.raises(ValueError, match="shorter"):
+        await run
 
 
 async def test_scoring_needs_no_thread_of_the_default_pool() -> None:

@@ -228,24 +228,6 @@ async def test_a_connection_that_is_closed_takes_its_rows_along() -> None:
     assert gate.seen == [1, 1]  # warm-up and the first
 
 
-async def test_a_failing_batch_is_told_to_its_waiters_and_the_worker_lives_on() -> None:
-    gate = Gate()
-    gate.open.set()
-    app = create_app(EvaluatorSettings(), gate)
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
-    ):
-        body = {"task": "relevance", "pairs": [["a", "x" * 13]]}
-        broken = await http.post("/score", json=body)
-        assert broken.status_code == 500
-        assert broken.headers["content-type"] == "application/problem+json"
-        assert "thirteenth" not in broken.text
-        body["pairs"] = [["a", "fine"]]
-        assert (await http.post("/score", json=body)).status_code == 200
-
-
 async def test_stopping_tells_those_who_still_wait() -> None:
     gate = Gate()
     app = create_app(EvaluatorSettings(), gate)

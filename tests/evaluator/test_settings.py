@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
+from evaluator.errors import SettingsError
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 
@@ -23,10 +23,35 @@ def test_a_variable_with_a_value_counts(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_BODY_BYTES", "20000")
     assert EvaluatorSettings().max_body_bytes == 20_000
     monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_BODY_BYTES", "1")
-    with pytest.raises(ValidationError, match="max_body_bytes"):
+    with pytest.raises(SettingsError, match="SELFCRAG_EVALUATOR_MAX_BODY_BYTES: "):
         EvaluatorSettings()
 
 
 def test_a_full_request_fits_the_queue() -> None:
-    with pytest.raises(ValidationError, match="max_queued_pairs"):
+    with pytest.raises(SettingsError, match="MAX_QUEUED_PAIRS must be at least"):
         EvaluatorSettings(max_pairs=10, max_queued_pairs=9)
+
+
+@pytest.mark.parametrize("spelt", ["fp16", "float16", "half"])
+def test_fp16_is_refused_in_one_line_that_says_why(
+    monkeypatch: pytest.MonkeyPatch, spelt: str
+) -> None:
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_PRECISION", spelt)
+    with pytest.raises(SettingsError) as refused:
+        EvaluatorSettings()
+    assert str(refused.value) == (
+        "SELFCRAG_EVALUATOR_PRECISION: fp16 is refused, because T5 overflows in it; "
+        "use auto, fp32 or bf16"
+    )
+
+
+def test_every_wrong_variable_is_named_and_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_PORT", "harbour")
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_THREADS", "-1")
+    with pytest.raises(SettingsError) as refused:
+        EvaluatorSettings()
+    told = str(refused.value)
+    assert "SELFCRAG_EVALUATOR_PORT: " in told
+    assert "; SELFCRAG_EVALUATOR_THREADS: " in told
+    assert "harbour" not in told
+    assert "\n" not in told
