@@ -82,10 +82,7 @@ def on_cost(scorer: Scorer, plan: Plan) -> tuple[Figures, CostModel]:
             batch = _batch(scorer, rows, width)
             if rows * width <= plan.most_tokens and len(batch[0].ids) == width:
                 grid.append({"rows": rows, "width": width, "s": _seconds(scorer, batch, plan)})
-    seconds = np.array([point["s"] for point in grid])
-    terms = np.array([_terms(point["rows"], point["width"]) for point in grid])
-    found = np.linalg.lstsq(terms / seconds[:, None], np.ones_like(seconds), rcond=None)[0]
-    model = CostModel(tuple(map(float, found)))
+    model = fitted(grid)
     errors = [abs(model(point["rows"], point["width"]) / point["s"] - 1) for point in grid]
     figures = {
         "grid": grid,
@@ -94,6 +91,22 @@ def on_cost(scorer: Scorer, plan: Plan) -> tuple[Figures, CostModel]:
         "error_most": max(errors),
     }
     return figures, model
+
+
+def fitted(grid: Sequence[Figures]) -> CostModel:
+    """Least squares of relative errors; a term that would count negatively is left out."""
+    seconds = np.array([point["s"] for point in grid])
+    terms = np.array([_terms(point["rows"], point["width"]) for point in grid])
+    terms /= seconds[:, None]
+    kept = list(range(terms.shape[1]))
+    while True:
+        found = np.linalg.lstsq(terms[:, kept], np.ones_like(seconds), rcond=None)[0]
+        if found.min() >= 0:
+            break
+        del kept[int(found.argmin())]
+    coefficients = np.zeros(terms.shape[1])
+    coefficients[kept] = found
+    return CostModel(tuple(map(float, coefficients)))
 
 
 def _batch(scorer: Scorer, rows: int, width: int) -> list[Row]:

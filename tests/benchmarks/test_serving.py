@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from benchmarks.serving import measure
-from benchmarks.serving_batches import CostModel, allowed_s, on_cost, on_padding
+from benchmarks.serving_batches import CostModel, allowed_s, fitted, on_cost, on_padding
 from benchmarks.serving_hostile import bodies
 from benchmarks.serving_model import QUICK, Figures, Hollow, on_forms, on_grading, padded_to
 from benchmarks.serving_report import report
@@ -90,6 +90,18 @@ def test_the_cost_model_is_fitted_and_prices_batches(settings: EvaluatorSettings
     assert hollow.batches[0].tokens == 96
     assert allowed_s(scorer, asked, one_batch, settings) == 1.0
     assert allowed_s(scorer, asked, CostModel((0.0, 1.0, 0.0, 0.0)), settings) == 3.0
+
+
+def test_the_fit_finds_what_batches_cost_and_no_negative_cost() -> None:
+    def grid(cost: CostModel) -> list[Figures]:
+        return [{"rows": rows, "width": width, "s": cost(rows, width)}
+                for rows in (1, 2, 8) for width in (16, 64, 256)]  # fmt: skip
+
+    true = (1e-3, 2e-4, 3e-6, 4e-9)
+    assert fitted(grid(CostModel(true))).coefficients == pytest.approx(true)
+    falling = fitted(grid(CostModel((1.0, -1e-2, 0.0, 0.0))))
+    assert min(falling.coefficients) >= 0
+    assert falling(1, 16) == pytest.approx(1, abs=0.1)
 
 
 def test_hostile_bodies_are_what_they_say(settings: EvaluatorSettings) -> None:
