@@ -33,7 +33,7 @@ install: $(VENV)/.run ## install what `make run` needs
 test: $(VENV)/.dev ## install what the tests need and run them
 	@$(BIN)/python -m pytest
 
-test-extra: $(VENV)/.dev ## the tests that take long
+test-extra: $(VENV)/.extra ## install Ray and run the tests that take long
 	@$(BIN)/python -m pytest -m "slow or postgres or browser"
 
 check: $(VENV)/.dev ## style, types, architecture
@@ -58,3 +58,9 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install --quiet -r requirements-dev.lock
 	@$(PIP) install --quiet --no-deps --editable .
 	@touch $@ $(VENV)/.run
+
+# Ray alone is larger than all else but torch: only the tests that take long start it.
+$(VENV)/.extra: $(VENV)/.dev
+	@echo "installing what make test-extra needs …"
+	@$(PIP) install --quiet --constraint requirements-dev.lock "ray[serve]==2.60.0"
+	@touch $@

@@ -113,7 +113,7 @@ def test_serve_neither_installs_nor_ingests(make: Path) -> None:
     ],
 )
 def test_a_target_runs_its_command(make: Path, target: str, command: str) -> None:
-    seem_installed(make, ".run", ".dev")
+    seem_installed(make, ".run", ".dev", ".extra")
     plan = told(make, "--dry-run", target)
 
     assert command in plan

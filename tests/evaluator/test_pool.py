@@ -1,9 +1,12 @@
 """Several workers behind one client: real worker apps, each behind a wire that can be cut."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from pathlib import Path
+from signal import SIGKILL
 
 import httpx
 import pytest
@@ -21,6 +24,10 @@ from evaluator.schema import Task
 from evaluator.scoring import Row, RowScore
 from evaluator.server import create_app
 from evaluator.settings import EvaluatorSettings
+from tests.app.processes import BIN, Process, environment
+from tests.evaluator.load import answered_throughout
+from tests.evaluator.tiny import tiny_folder
+from tests.loopback.server import free_port
 
 PAIR = ("How long?", "As long as it is.")
 
@@ -284,3 +291,37 @@ async def test_what_is_no_evaluator_is_not_ready() -> None:
     async with workers("same") as (only,):
         only.says = httpx.Response(200, text="<html>")
         assert not await client_of([only]).ready()
+
+
+@pytest.mark.slow
+async def test_a_killed_process_loses_no_request(tmp_path: Path) -> None:
+    """Two workers as processes, on a real checkpoint; one is killed while it scores."""
+    folder = tiny_folder(tmp_path / "tiny")
+    with ExitStack() as stack:
+        processes, urls = [], []
+        for number in range(2):
+            port = free_port()
+            process = Process(
+                [str(BIN / "selfcrag-evaluator"), "serve"],
+                tmp_path / f"{number}.log",
+                tmp_path,
+                environment(
+                    evaluator_weights=folder, evaluator_backend="torch", evaluator_port=port
+                ),
+            )
+            stack.callback(process.end)
+            processes.append(process)
+            urls.append(f"http://127.0.0.1:{port}")
+        for process, url in zip(processes, urls, strict=True):
+            process.wait_for(f"{url}/health/ready")
+        async with AsyncExitStack() as opened:
+            https = [
+                await opened.enter_async_context(
+                    httpx.AsyncClient(base_url=url, timeout=30, trust_env=False)
+                )
+                for url in urls
+            ]
+            client = EvaluatorClient(*https)
+            await client.connect()
+            await answered_throughout(client, lambda: os.kill(processes[0].popen.pid, SIGKILL))
+        assert processes[0].wait() == -SIGKILL
