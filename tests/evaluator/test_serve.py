@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +20,7 @@ from tests.evaluator.load import answered_throughout
 from tests.evaluator.tiny import tiny_folder
 from tests.loopback.server import free_port
 
-START_S = 300.0
+START_S = 540.0
 
 
 def test_the_range_of_replicas_is_not_inverted() -> None:
@@ -66,18 +67,23 @@ def proxy(tmp_path: Path) -> Iterator[str]:
         [str(BIN / "serve"), "run", "serve.yaml"], tmp_path / "log", tmp_path, settings
     )
     try:
-        until_all_run(process)
+        until_all_run(process, settings)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.popen.send_signal(signal.SIGINT)  # to it alone: it ends its cluster itself
         process.popen.wait(60)
 
 
-def until_all_run(process: Process) -> None:
+def until_all_run(process: Process, settings: dict[str, str]) -> None:
+    """Until Ray says so of both replicas; it gives them out one by one."""
     give_up_at = time.monotonic() + START_S
-    while "is ready at" not in process.said:
+    asking = [str(BIN / "serve"), "status", "--name", "evaluator"]
+    while True:
+        told = subprocess.run(asking, env=settings, capture_output=True, text=True, check=False)
+        if "status: RUNNING" in told.stdout:
+            return
         assert process.popen.poll() is None, process.said
-        assert time.monotonic() < give_up_at, process.said
+        assert time.monotonic() < give_up_at, told.stdout + told.stderr + process.said
         time.sleep(0.5)
 
 
