@@ -80,11 +80,13 @@ class EvaluatorModel(nn.Module):
         self.matched = nn.Linear(TOKEN_FEATURES, width)
         self.spelt = nn.Linear(config.d_words, width, bias=False)
         self.phrases = Phrases()
-        self.opening = nn.Linear(measures + 2 * width + config.d_words + PHRASE_WIDTH, width)
+        told = measures + 2 * width + config.d_words + PHRASE_WIDTH
+        self.opening = nn.Linear(told, width)
         self.head = nn.Linear(width, len(REFLECTION_TOKENS))
+        self.wide = nn.Linear(told, len(REFLECTION_TOKENS), bias=False)
         nn.init.normal_(self.tasks.weight, std=0.02)
         # Step 0 is the coverage alone, and joint layers that read what they were made to read.
-        for part in (self.nearness, self.head, self.sides, self.matched, self.spelt):
+        for part in (self.nearness, self.head, self.wide, self.sides, self.matched, self.spelt):
             for parameter in part.parameters():
                 nn.init.zeros_(parameter)
         nn.init.ones_(self.nearness.weight[:, -1])
@@ -94,6 +96,12 @@ class EvaluatorModel(nn.Module):
 
     def judged(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The logits, and the logits as the measures alone would have them: `relevance`."""
+        told, decoded, measured = self.considered(ids, mask)
+        logits: Tensor = self.wide(told) + self.head(decoded)
+        return logits + measured, measured
+
+    def considered(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the decoder is told of a pair, its state, and the logits of the measures alone."""
         words = self.words(ids)
         tokens, pair, question = self.interaction(ids, words)
         sides = sides_of(ids)
@@ -108,9 +116,8 @@ class EvaluatorModel(nn.Module):
         means = [mean_of(meaning, sides, mask, side) for side in (0, 1)]
         phrases = self.phrases(ids, sides)
         told = torch.cat([measures[:, :-1], *means, question * loud, phrases], dim=1)
-        logits: Tensor = self.head(self._decoded(self.opening(told) + task, both, mask))
-        measured = self.placed(self.margin(measures))
-        return logits + measured, measured
+        decoded = self._decoded(self.opening(told) + task, both, mask)
+        return told, decoded, self.placed(self.margin(measures))
 
     def relevance(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The logits of relevance rows where the decoder was not taught it: its layers rest."""

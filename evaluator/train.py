@@ -31,6 +31,7 @@ from evaluator.examples import (
     validation,
 )  # fmt: skip
 from evaluator.formats import read_judgements
+from evaluator.heads import fit_heads
 from evaluator.judgements import Judgement, held_back, split_judgements
 from evaluator.loop import Say, Schedule
 from evaluator.model import EvaluatorModel
@@ -83,17 +84,22 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
     learner = Learner(network, _sampled(check, _CHECKED), options)
     story = loop.fit(learner, examples, _schedule(options), work / "run.ckpt", identity, say)
 
+    fit_heads(network, examples, options.seed, say)
     figures = validation(network, _sampled(check, _MEASURED))
     say(f"validation: {summary(figures)}")
-    kinds = Counter(f"{example.task}: {example.kind}" for example in examples)
     network.config.made_by = {
         **identity,
         "training": {"records": len(known), "rows": len(examples), **story},
         "validation": figures,
-        "kinds": dict(sorted(kinds.items())),
+        "kinds": _counted(examples),
     }
     write(network, tokenizer, out)
     say(f"weights written to {out}")
+
+
+def _counted(examples: Sequence[Example]) -> dict[str, int]:
+    kinds = Counter(f"{example.task}: {example.kind}" for example in examples)
+    return dict(sorted(kinds.items()))
 
 
 def write(network: EvaluatorModel, tokenizer: Tokenizer, out: Path) -> None:
@@ -151,7 +157,7 @@ class Learner:
         """What training leaves as it began: measures, and the layers a teacher has filled."""
         network = self.network
         settled: list[nn.Module] = [network.words, network.interaction, network.coverage]
-        settled.append(network.nearness)
+        settled += [network.nearness, network.wide]
         if self.options.init == "minilm":
             blocks: Any = network.t5.encoder.block
             settled += [network.t5.shared, network.positions, network.meaning]
@@ -181,10 +187,14 @@ class Learner:
         return -(wanted.to(self._device) * nn.functional.log_softmax(logits, 1)).sum(1).mean()
 
     def validation(self) -> tuple[float, str]:
-        """The tasks' mean figure, relevance counted as much as the others together."""
-        means = summary(validation(self.network, self.check))
+        """The taught tasks' mean figure, relevance counted as much as the others together."""
+        taught = self.network.config.relevance_taught
+        means = summary(
+            validation(self.network, [e for e in self.check if taught or e.task != "relevance"])
+        )
         others = [figure for task, figure in means.items() if task != "relevance"]
-        both = [means["relevance"], *([sum(others) / len(others)] if others else [])]
+        both = [sum(others) / len(others)] if others else []
+        both += [means["relevance"]] if taught else []
         return sum(both) / len(both), ", ".join(f"{t} {f:.3f}" for t, f in means.items())
 
 
