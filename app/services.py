@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
-from fastapi import FastAPI
 from pydantic import ValidationError
 
 from app.errors import StartFailed, message_of
@@ -69,7 +68,7 @@ async def _evaluator(settings: Settings, stack: AsyncExitStack) -> WorkerEvaluat
     if settings.worker_url:
         workers = [_worker_at(url, settings.worker_timeout_s) for url in settings.worker_url]
     else:
-        worker = _worker()
+        worker = create_worker()
         await stack.enter_async_context(worker.router.lifespan_context(worker))
         transport = httpx.ASGITransport(worker, raise_app_exceptions=False)
         workers = [
@@ -91,14 +90,6 @@ def _worker_at(url: str, timeout_s: float) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
     except httpx.InvalidURL as error:
         raise StartFailed(f"SELFCRAG_WORKER_URL: {url} is no address ({error}).") from error
-
-
-def _worker() -> FastAPI:
-    """The worker's app, by settings of its own. Raises StartFailed where they are wrong."""
-    try:
-        return create_worker()
-    except ValidationError as error:
-        raise _wrong_settings("SELFCRAG_EVALUATOR_", error) from None
 
 
 def _chat(settings: Settings) -> EndpointChat | None:
@@ -159,12 +150,8 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        raise _wrong_settings("SELFCRAG_", error) from None
-
-
-def _wrong_settings(prefix: str, error: ValidationError) -> StartFailed:
-    wrong = [
-        ": ".join([*(f"{prefix}{part}".upper() for part in item["loc"][:1]), message_of(item)])
-        for item in error.errors(include_url=False, include_input=False)
-    ]
-    return StartFailed("; ".join(wrong))
+        wrong = [
+            ": ".join([*(f"SELFCRAG_{part}".upper() for part in item["loc"][:1]), message_of(item)])
+            for item in error.errors(include_url=False, include_input=False)
+        ]
+        raise StartFailed("; ".join(wrong)) from None

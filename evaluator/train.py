@@ -70,31 +70,25 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
         raise DataError(f"{data} gives no pairs for training.")
 
     identity = {"options": asdict(options), "data": digests(data)}
-    network, tokenizer = beginning(
-        known, pairs, meaning, work / "beginning", identity, options, say
-    )
+    begun = work / "beginning"
+    network, tokenizer = beginning(known, pairs, meaning, begun, identity, options, say)
     rows = PairTokenizer(tokenizer, options.train_length)
     check = of_pairs(pairs_of(held, options.seed, meaning, hard_only=True), rows)
     check += of_judgements(judged_held, rows)
-    pairs, judged = mixed(pairs, judged, options.shares, options.rows, options.seed)
+    pairs, drawn = mixed(pairs, judged, options.shares, options.rows, options.seed)
     examples = softened(network, of_pairs(pairs, rows), work, options)
-    examples += of_judgements(judged, rows)
+    examples += of_judgements(drawn, rows)
 
-    network.config.relevance_taught = "relevance" in options.shares
     learner = Learner(network, _sampled(check, _CHECKED), options)
     story = loop.fit(learner, examples, _schedule(options), work / "run.ckpt", identity, say)
+    fit_heads(network, of_judgements(judged, rows), learner.check, options.seed, say)
 
-    fit_heads(network, examples, options.seed, say)
+    story = {"records": len(known), "rows": len(examples), **story}
+    network.config.made_by = {**identity, "training": story, "kinds": _counted(examples)}
     figures = validation(network, _sampled(check, _MEASURED))
-    say(f"validation: {summary(figures)}")
-    network.config.made_by = {
-        **identity,
-        "training": {"records": len(known), "rows": len(examples), **story},
-        "validation": figures,
-        "kinds": _counted(examples),
-    }
+    network.config.made_by["validation"] = figures
     write(network, tokenizer, out)
-    say(f"weights written to {out}")
+    say(f"validation: {summary(figures)}; weights written to {out}")
 
 
 def _counted(examples: Sequence[Example]) -> dict[str, int]:
@@ -148,6 +142,7 @@ class Learner:
     options: TrainOptions
 
     def __post_init__(self) -> None:
+        self.network.config.relevance_taught = "relevance" in self.options.shares
         for part in self._settled():
             part.requires_grad_(False)
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -195,7 +190,7 @@ class Learner:
         others = [figure for task, figure in means.items() if task != "relevance"]
         both = [sum(others) / len(others)] if others else []
         both += [means["relevance"]] if taught else []
-        return sum(both) / len(both), ", ".join(f"{t} {f:.3f}" for t, f in means.items())
+        return sum(both) / max(1, len(both)), ", ".join(f"{t} {f:.3f}" for t, f in means.items())
 
 
 def _sampled(check: Sequence[Example], most: Mapping[str, int]) -> list[Example]:

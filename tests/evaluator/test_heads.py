@@ -1,5 +1,7 @@
 """The last linear step: what a regression finds in what the network makes of a pair."""
 
+from dataclasses import replace
+
 import torch
 
 from evaluator.examples import Example, of_judgements, padded, places
@@ -33,7 +35,7 @@ def test_each_task_is_fitted_and_relevance_left_alone() -> None:
     ids, mask = padded([row.ids for row in rows])
     with torch.no_grad():
         before = network(ids, mask)
-    fit_heads(network, rows, 1, said.append)
+    fit_heads(network, rows, rows, 1, said.append)
     with torch.no_grad():
         after = network(ids, mask)
     assert torch.equal(before[:, places("relevance")], after[:, places("relevance")])
@@ -43,15 +45,27 @@ def test_each_task_is_fitted_and_relevance_left_alone() -> None:
         labels = torch.tensor([rows[number].label for number in mine])
         likeliest = after[mine][:, places(task)].argmax(1)
         assert (likeliest == labels).float().mean() > 0.9
-    assert said == [
+    assert torch.isfinite(network.wide.weight.half()).all()  # as it is stored
+    assert [line.split(":")[0] for line in said] == [
         "last step of utility fitted on 108 rows",
         "last step of retrieval fitted on 72 rows",
     ]
+
+
+def test_a_step_that_is_no_better_is_not_kept() -> None:
+    network, rows = tiny_network(), examples()
+    fit_heads(network, rows, rows, 1, lambda _: None)
+    before = network.head.weight.detach().clone()
+    wrong = [
+        replace(row, target=tuple(reversed(row.target))) for row in rows if row.task == "utility"
+    ]
+    fit_heads(network, wrong, [row for row in rows if row.task == "utility"], 1, lambda _: None)
+    assert torch.equal(before, network.head.weight)
 
 
 def test_one_label_alone_teaches_nothing() -> None:
     network = tiny_network()
     before = network.head.weight.detach().clone()
     only = [row for row in examples() if row.task == "utility" and row.label == 0]
-    fit_heads(network, only, 1, lambda _: None)
+    fit_heads(network, only, only, 1, lambda _: None)
     assert torch.equal(before, network.head.weight)
