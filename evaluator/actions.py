@@ -57,6 +57,10 @@ class TradeOff:
     figures: dict[str, float]
 
 
+Least = tuple[float, float]
+"""The precision asked of Correct and of Incorrect."""
+ANY: Least = (0.0, 0.0)
+
 AMBIGUOUS_COSTS = (0.05, 0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5)
 DRAWS, MOST_CUTS = 200, 3000
 
@@ -94,7 +98,7 @@ def mean_figures(outcomes: Outcomes, upper: float, lower: float) -> dict[str, fl
 def sweep(
     outcomes: Outcomes,
     costs: Costs,
-    least_precision: float = 0.0,
+    least_precision: Least = ANY,
     weights: Mapping[str, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
     """Upper and lower of least mean cost over the languages; arrays of one entry a draw.
@@ -120,7 +124,7 @@ def sweep(
 
 
 def choose(
-    outcomes: Outcomes, costs: Costs, least_precision: float = 0.0, seed: int = 1
+    outcomes: Outcomes, costs: Costs, least_precision: Least = ANY, seed: int = 1
 ) -> tuple[float, float]:
     """Upper and lower, rounded to 1e-6: the mean of the sweep's optima over bootstrap draws.
 
@@ -128,13 +132,13 @@ def choose(
     set of questions to the next. Where a precision is asked for, the one optimum over all
     questions is taken, for the mean need not keep to it.
     """
-    weights = None if least_precision else bootstrap_weights(outcomes, DRAWS, seed)
+    weights = None if any(least_precision) else bootstrap_weights(outcomes, DRAWS, seed)
     uppers, lowers = sweep(outcomes, costs, least_precision, weights)
     return round(float(uppers.mean()), 6), round(float(lowers.mean()), 6)
 
 
 def trade_offs(
-    outcomes: Outcomes, costs: Costs, least_precision: float = 0.0, seed: int = 1
+    outcomes: Outcomes, costs: Costs, least_precision: Least = ANY, seed: int = 1
 ) -> list[TradeOff]:
     """The chosen thresholds for dearer and dearer Ambiguous, from much of it to none."""
     found = []
@@ -158,7 +162,7 @@ def accuracy_interval(
 
 
 def accuracy_unseen(
-    outcomes: Outcomes, costs: Costs, least_precision: float = 0.0, seed: int = 1
+    outcomes: Outcomes, costs: Costs, least_precision: Least = ANY, seed: int = 1
 ) -> float:
     """Mean accuracy on the questions a bootstrap draw left out, at that draw's own optimum.
 
@@ -199,7 +203,7 @@ def _cuts(scores: Floats) -> Floats:
 
 
 def _costs_of_cuts(
-    graded: Graded, cuts: Floats, counted: Floats, costs: Costs, least_precision: float
+    graded: Graded, cuts: Floats, counted: Floats, costs: Costs, least_precision: Least
 ) -> tuple[Floats, Floats]:
     """What each cut costs as upper and as lower, beside Ambiguous: (draws, cuts) both."""
     order = np.argsort(graded.best)
@@ -213,9 +217,9 @@ def _costs_of_cuts(
     wrong_above = above - (answered[:, -1:] - answered_below)
     of_upper = (costs.wrong_correct * wrong_above - costs.ambiguous * above) / total
     of_lower = (costs.wrong_incorrect * answered_below - costs.ambiguous * below) / total
-    allowed = 1 - least_precision
-    of_upper[wrong_above > allowed * above + 1e-9] = np.inf
-    of_lower[answered_below > allowed * below + 1e-9] = np.inf
+    of_correct, of_incorrect = least_precision
+    of_upper[wrong_above > (1 - of_correct) * above + 1e-9] = np.inf
+    of_lower[answered_below > (1 - of_incorrect) * below + 1e-9] = np.inf
     return of_upper, of_lower
 
 

@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 
 from evaluator.actions import (
+    ANY,
     Bools,
     Costs,
     Floats,
     Graded,
+    Least,
     Outcomes,
     TradeOff,
     accuracy_interval,
@@ -61,7 +63,7 @@ class Aims:
     """
 
     costs: Costs = field(default_factory=Costs)
-    least_precision: float = 0.0
+    least_precision: Least = ANY
     strips_kept: float = STRIPS_KEPT
     seed: int = 1
 
@@ -121,7 +123,8 @@ def _summary(outcomes: Outcomes, upper: float, lower: float, aims: Aims) -> dict
         "accuracy_low": low,
         "accuracy_high": high,
         "accuracy_unseen": accuracy_unseen(outcomes, aims.costs, aims.least_precision, aims.seed),
-        "least_precision": aims.least_precision,
+        "least_correct_precision": aims.least_precision[0],
+        "least_incorrect_precision": aims.least_precision[1],
         "strip_floor_keeps": aims.strips_kept,
         **{f"{name}_cost": value for name, value in asdict(aims.costs).items()},
     }

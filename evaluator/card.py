@@ -181,16 +181,17 @@ def _thresholds(folder: Path) -> str:
         cells = [f"{found.figures.get(f'{language}_{name}', 0):.3g}" for name in names]
         rows.append(f"| {language} | " + " | ".join(cells) + " |")
     table = "\n".join([head, "|---" * (len(names) + 1) + "|", *rows])
-    asked = ("ambiguous_cost", "wrong_correct_cost", "wrong_incorrect_cost")
+    asked = ("ambiguous_cost", "wrong_correct_cost", "wrong_incorrect_cost",
+             "least_incorrect_precision")  # fmt: skip
     costs = "".join(
         f" --{name.replace('_', '-')} {found.figures[name]:g}"
         for name in asked
-        if name in found.figures
+        if found.figures.get(name)
     )
     return f"""## Thresholds
 
 upper {found.upper:.3f}, lower {found.lower:.3f}, strip floor {found.strip_floor:.3f}, by
-`selfcrag-evaluator calibrate --data DIR{costs}`
+`selfcrag-evaluator calibrate --data DIR --most N{costs}`
 on {found.questions} held-back questions with their ten nearest passages, half of them without any
 passage that answers. Accuracy counts Ambiguous as wrong.
 

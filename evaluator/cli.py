@@ -151,13 +151,17 @@ def calibrate(
     least_precision: Annotated[
         float, typer.Option(min=0, max=1, help="Asked of Correct and Incorrect; 0 asks for none.")
     ] = 0.0,
+    least_incorrect_precision: Annotated[
+        float, typer.Option(min=0, max=1, help="Asked of Incorrect alone, which drops knowledge.")
+    ] = 0.0,
     strips_kept: Annotated[
         float, typer.Option(min=0, max=1, help="Share of answering strips above the strip floor.")
     ] = 0.95,
 ) -> None:
     """Find upper, lower and strip floor; writes thresholds.json and a histogram."""
     costs = Costs(wrong_correct_cost, wrong_incorrect_cost, ambiguous_cost)
-    aims = Aims(costs, least_precision, strips_kept, seed)
+    least = least_precision, max(least_precision, least_incorrect_precision)
+    aims = Aims(costs, least, strips_kept, seed)
     if data is not None and questions is None:
         labelled = _held_back_questions(data, seed, most)
     elif questions is not None and data is None:

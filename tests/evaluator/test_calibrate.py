@@ -117,15 +117,26 @@ def test_a_dear_wrong_incorrect_lowers_the_lower_threshold() -> None:
 
 
 def test_an_asked_precision_is_kept_in_both_languages() -> None:
-    found = calibrate(questions(400, spread=0.6), spelt, Aims(least_precision=0.95))
+    found = calibrate(questions(400, spread=0.6), spelt, Aims(least_precision=(0.95, 0.95)))
     for language in ("en", "zh"):
         for action in ("correct", "incorrect"):
             assert found.thresholds.figures[f"{language}_{action}_precision"] >= 0.95
 
 
+def test_a_precision_asked_of_incorrect_alone_leaves_upper_to_the_costs() -> None:
+    made = questions(400, spread=0.6)
+    free, both, one = (
+        calibrate(made, spelt, Aims(least_precision=least)).thresholds
+        for least in ((0.0, 0.0), (0.99, 0.99), (0.0, 0.99))
+    )
+    assert one.lower == pytest.approx(both.lower, abs=0.05)
+    assert one.lower < free.lower
+    assert abs(one.upper - free.upper) < abs(both.upper - free.upper)
+
+
 def test_a_precision_out_of_reach_makes_the_action_never_occur() -> None:
     upside_down = [replace(q, labels=[not q.labels[0]]) for q in perfect(20)]
-    found = calibrate(upside_down, spelt, Aims(least_precision=0.95)).thresholds
+    found = calibrate(upside_down, spelt, Aims(least_precision=(0.95, 0.95))).thresholds
     assert found.figures["en_ambiguous_share"] == 1
 
 
