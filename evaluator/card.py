@@ -60,7 +60,7 @@ def _head(config: dict[str, Any]) -> str:
     return f"""# The shipped evaluator
 
 A small T5 of width {config["d_model"]} ({config["own_layers"]} encoder layers that read each text
-for itself, {config["joint_layers"]} that reads both, {config["decoder_layers"]} decoder layer;
+for itself, {config["joint_layers"]} that read both, {config["decoder_layers"]} decoder layer;
 {config["vocab_size"]} word pieces and Chinese characters) that reads two texts and answers with one
 decoder step over the reflection tokens. Tasks: {tasks}. The relevance score is
 2·p({LABELS["relevance"][0]}) - 1. English and Chinese, Simplified and Traditional; inputs of at
@@ -70,7 +70,10 @@ passage must cover, `[task] answer [SEP] [task] passage [SEP] [task] question`.
 
 {_BEGUN[config["made_by"]["options"]["init"]]}
 
-The layer that reads both is told how well each token is matched on the other side. The logit of
+The layers that read both begin as copies of the last ones beside them and are told how well each
+token is matched on the other side. The decoder is told of all measures, of both texts' means and of
+the first text's phrases (hashed pairs and triples of tokens); the last linear step reads its state
+and these, and is fitted anew by regression after training where that is better. The logit of
 {LABELS["relevance"][0]} is, in English, a linear weighing of coverage measures, of a score fitted
 to these alone, and of the nearness of the two texts (cosines of their means, of the question with
 the passage's best window, of tokens with their best match); in Chinese it is the coverage score.
@@ -223,9 +226,9 @@ def _or_dash(figures: dict[str, float], name: str) -> str:
 
 _LIMITS = """## Limits
 
-It is small and its trained layers were trained for little time: utility and the need of retrieval
-are learnt weakly (see Validation), so measure on your own data before branching on them. Relevance
-comes from the layers taken over and the measures, not from the decoder. In Chinese the evaluator
+It is small and its trained layers were trained for little time: finer grades, support in Chinese
+and the need of retrieval are learnt weakly (see Validation), so measure on your own data before
+branching on them. Relevance comes from the layers taken over and the measures, not from the decoder. In Chinese the evaluator
 sees characters rather than words, and relevance is its coverage measures alone. A passage about
 the right subject that does not answer the question often scores high. Support and utility grades
 between the ends, and all of them in Chinese, were learnt from constructed rows: they follow the

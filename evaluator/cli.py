@@ -82,7 +82,7 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder the weights are written to.")],
     work: Annotated[Path, typer.Option(help="Checkpoints and caches.")] = Path(".selfcrag/train"),
     minutes: Annotated[float, typer.Option(help="Most minutes for the T5.")] = 60.0,
-    rows: Annotated[int, typer.Option(help="Most rows the T5 reads.")] = 60_000,
+    rows: Annotated[int, typer.Option(help="Most rows the T5 reads.")] = 70_000,
     seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
     layers: Annotated[
         int, typer.Option(min=1, max=6, help="Encoder layers that read each text for itself.")
