@@ -84,8 +84,8 @@ window's mean; whether unmatched words are of the kind the question asks for) ha
 their own, settled first: their weighted mean learns MiniLM's
 similarities of English texts, and in Chinese which passage answers which question.
 
-Matrices are stored as integers with a scale a row: one byte a value, four bits in the two tables of
-words. Both backends compute with exactly these values."""
+Matrices are stored as integers with a scale a row: one byte a value, four bits in the tables of
+words and phrases. Both backends compute with exactly these values."""
 
 
 _RELEVANCE = {
@@ -228,8 +228,8 @@ _LIMITS = """## Limits
 
 It is small and its trained layers were trained for little time: finer grades, support in Chinese
 and the need of retrieval are learnt weakly (see Validation), so measure on your own data before
-branching on them. Relevance comes from the layers taken over and the measures, not from the decoder. In Chinese the evaluator
-sees characters rather than words, and relevance is its coverage measures alone. A passage about
-the right subject that does not answer the question often scores high. Support and utility grades
-between the ends, and all of them in Chinese, were learnt from constructed rows: they follow the
-rules above, not human judgement. Relevance is not truth."""
+branching on them. Relevance comes from the layers taken over and the measures, not from the
+decoder. In Chinese the evaluator sees characters rather than words, and relevance is its coverage
+measures alone. A passage about the right subject that does not answer the question often scores
+high. Support and utility grades between the ends, and all of them in Chinese, were learnt from
+constructed rows: they follow the rules above, not human judgement. Relevance is not truth."""
