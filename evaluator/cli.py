@@ -162,12 +162,7 @@ def calibrate(
     costs = Costs(wrong_correct_cost, wrong_incorrect_cost, ambiguous_cost)
     least = least_precision, max(least_precision, least_incorrect_precision)
     aims = Aims(costs, least, strips_kept, seed)
-    if data is not None and questions is None:
-        labelled = _held_back_questions(data, seed, most)
-    elif questions is not None and data is None:
-        labelled = read_questions(questions)
-    else:
-        raise EvaluatorError("calibrate needs either --data or --questions.")
+    labelled = _labelled(data, questions, seed, most)
     scorer = load_scorer(EvaluatorSettings(weights=weights))
     found = find_thresholds(labelled, _relevance(scorer), aims)
     path = store(found.thresholds, weights)
@@ -260,6 +255,17 @@ def _needs(extra: str) -> Iterator[None]:
 def _timed() -> Callable[[str], None]:
     started = time.monotonic()
     return lambda text: typer.echo(f"{time.monotonic() - started:7.0f} s  {text}")
+
+
+def _labelled(
+    data: Path | None, questions: Path | None, seed: int, most: int
+) -> Any:
+    """What `calibrate` reads: of the two sources exactly one is given."""
+    if data is not None and questions is None:
+        return _held_back_questions(data, seed, most)
+    if questions is not None and data is None:
+        return read_questions(questions)
+    raise EvaluatorError("calibrate needs either --data or --questions.")
 
 
 def _held_back_questions(data: Path, seed: int, most: int) -> Any:
