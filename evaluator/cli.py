@@ -257,9 +257,7 @@ def _timed() -> Callable[[str], None]:
     return lambda text: typer.echo(f"{time.monotonic() - started:7.0f} s  {text}")
 
 
-def _labelled(
-    data: Path | None, questions: Path | None, seed: int, most: int
-) -> Any:
+def _labelled(data: Path | None, questions: Path | None, seed: int, most: int) -> Any:
     """What `calibrate` reads: of the two sources exactly one is given."""
     if data is not None and questions is None:
         return _held_back_questions(data, seed, most)
