@@ -4,7 +4,8 @@ PortError
  ├─ RetrieverFailed      the index could not be searched
  ├─ EvaluatorFailed      the worker could not score
  ├─ SearchFailed         the web search gave no answer
- └─ GeneratorFailed      the chat endpoint gave no answer
+ ├─ GeneratorFailed      the chat endpoint gave no answer
+ └─ CriticFailed         the critic gave no judgement
 
 Adapters raise these, once, with a message for the user: what failed and what would help, without
 secrets. The node that called the port turns them into an entry of `degraded` and goes on.
@@ -33,3 +34,7 @@ class SearchFailed(PortError):
 
 class GeneratorFailed(PortError):
     component: Component = "generator"
+
+
+class CriticFailed(PortError):
+    component: Component = "critic"

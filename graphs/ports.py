@@ -7,7 +7,18 @@ from typing import Protocol
 
 from langchain_core.language_models import BaseChatModel
 
-from graphs.types import Degraded, Passage, Scores, Task, Thresholds, WebPage
+from graphs.types import (
+    Degraded,
+    Draft,
+    Judgement,
+    Passage,
+    Scores,
+    Strip,
+    Task,
+    Thresholds,
+    Usage,
+    WebPage,
+)
 
 
 class Retriever(Protocol):
@@ -78,6 +89,63 @@ class SearchAhead(Protocol):
         ...
 
 
+class Critic(Protocol):
+    """Judges by Self-RAG's reflection tokens, whoever writes or reads them."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+        """p(Retrieval) / (p(Retrieval) + p(No Retrieval)). Raises CriticFailed."""
+        ...
+
+    async def judge(
+        self, question: str, drafts: Sequence[Draft]
+    ) -> tuple[Sequence[Judgement], Usage]:
+        """One judgement a draft, in order. Raises CriticFailed."""
+        ...
+
+    async def criticise(
+        self, question: str, draft: Draft, judgement: Judgement
+    ) -> tuple[str, Usage]:
+        """What is wrong with the draft or missing from it, in the question's language.
+
+        Raises CriticFailed.
+        """
+        ...
+
+
+class ReflectiveGenerator(Protocol):
+    """A model trained to write reflection tokens with its answers (Self-RAG 3.2)."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def write(
+        self, question: str, passage: Strip | None = None, preceding: str = ""
+    ) -> "Reflected":
+        """An answer, or its next segment after `preceding`, from the passage, judged as written.
+
+        Raises GeneratorFailed.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reflected:
+    """What one call of a reflective generator brings: `text` holds no reflection tokens.
+
+    `retrieval` is p(Retrieval) normalised where the model was free to ask for it, else None;
+    `continues` says that it would go on with the evidence at hand.
+    """
+
+    text: str
+    judgement: Judgement
+    usage: Usage
+    retrieval: float | None = None
+    continues: bool = False
+
+
 class KeywordExtractor(Protocol):
     """Rewriting without a language model."""
 
@@ -91,7 +159,8 @@ class Services:
     """Everything a graph may call; built once by the application, shared by all runs.
 
     `chat` None: answers are extracted from the strips. `web_search` None: the web is off.
-    `search_ahead` None: no search begins before the action is known.
+    `search_ahead` None: no search begins before the action is known. `critic` None: the evaluator
+    is the critic. `reflective` takes the place of `chat` for drafts.
     """
 
     retriever: Retriever
@@ -101,4 +170,6 @@ class Services:
     search_ahead: SearchAhead | None = None
     chat: BaseChatModel | None = None
     chat_name: str = "extractive"
+    critic: Critic | None = None
+    reflective: ReflectiveGenerator | None = None
     embedder_name: str = ""

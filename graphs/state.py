@@ -76,6 +76,49 @@ class Context(BaseModel):
     max_critic: int = Field(
         3, ge=0, le=10, description="Most revisions by the critic; 0 judges once and never revises."
     )
+    min_support: float = Field(
+        0.7, ge=0, le=1, description="A draft is accepted from this support on (and min_utility)."
+    )
+    min_utility: float = Field(
+        4.0, ge=1, le=5, description="A draft is accepted from this expected utility grade on."
+    )
+    reflect: bool = Field(
+        False, description="crag: judge the answer and revise it, as the self_ workflows do."
+    )
+    retrieval: Literal["adaptive", "always", "never"] = Field(
+        "adaptive", description="Whether to retrieve: as the critic finds, always, or never."
+    )
+    retrieval_threshold: float = Field(
+        0.2, ge=0, le=1, description="adaptive retrieves above this share of p(Retrieval)."
+    )
+    max_retrievals: int = Field(
+        2, ge=1, le=10, description="self_rag: most looks at the index while nothing is relevant."
+    )
+    max_drafts: int = Field(
+        5, ge=1, le=20, description="self_rag: most passages drafted from, one draft each."
+    )
+    ambiguous_candidates: Literal["joined", "all"] = Field(
+        "joined",
+        description="self_crag under Ambiguous: draft from the joined knowledge alone, or from "
+        "internal and external knowledge apart as well.",
+    )
+    choices: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field(
+        [],
+        max_length=20,
+        description="A closed set of answers: one is chosen, by summed votes of all drafts.",
+    )
+    relevance_weight: float = Field(1.0, ge=0, le=10, description="w_rel of a draft's score.")
+    support_weight: float = Field(1.0, ge=0, le=10, description="w_sup of a draft's score.")
+    utility_weight: float = Field(0.5, ge=0, le=10, description="w_use of a draft's score.")
+    sequence_score: bool = Field(
+        False, description="Add a draft's mean token probability, where its model tells it."
+    )
+    max_llm_calls: int = Field(
+        40, ge=1, le=1000, description="No draft is revised beyond this many calls of a model."
+    )
+    max_tokens: int = Field(
+        200_000, ge=1, le=10_000_000, description="No draft is revised beyond this many tokens."
+    )
     deadline_ms: int = Field(
         60_000, ge=100, le=600_000, description="The run ends by then with what it has, in ms."
     )

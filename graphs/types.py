@@ -89,6 +89,75 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Whether the question was found to need retrieval; `probability` is p(Retrieval) normalised.
+
+    1 or 0 where the run's mode decided.
+    """
+
+    decision: bool
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a critic says of one draft (Self-RAG 3.3); None where it was not judged.
+
+    `relevance` and `support` lie in 0…1, `utility` in -1…1; `likelihood` is the exponential of the
+    mean log-probability of the draft's tokens. `weak` are its sentences without support,
+    `uncovered` the parts of the question it leaves open.
+    """
+
+    relevance: float | None = None
+    support: float | None = None
+    utility: float | None = None
+    likelihood: float | None = None
+    weak: tuple[str, ...] = ()
+    uncovered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An answer that nobody has accepted yet, and the knowledge it was written from.
+
+    `[n]` in `answer` is the n-th strip of `knowledge`. `n` numbers the candidates of a run from 1.
+    """
+
+    answer: str
+    knowledge: tuple[Strip, ...] = ()
+    n: int = 1
+    judgement: Judgement | None = None
+    score: float = 0.0
+    chosen: bool = False
+
+    @property
+    def origin(self) -> Origin:
+        """The web's only where nothing else is in it."""
+        return (
+            "web"
+            if self.knowledge and all(s.origin == "web" for s in self.knowledge)
+            else "internal"
+        )
+
+    @property
+    def document_ids(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(strip.document_id for strip in self.knowledge))
+
+
+@dataclass(frozen=True, slots=True)
+class Critique:
+    """One round of reflection: how the draft was judged, and what was held against it."""
+
+    round: int
+    relevance: float | None
+    support: float | None
+    utility: float | None
+    score: float
+    criticism: str
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Citation:
     """Sentence `[n]` of the answer rests on this strip; `spans` are [start, end) in the answer."""
 
