@@ -15,6 +15,14 @@ NAMES = (
     "dialogue",
     "unknown",
     "deadline",
+    "direct_system",
+    "direct",
+    "choices",
+    "revise",
+    "weak",
+    "uncovered",
+    "unhelpful",
+    "unsupported",
 )
 
 
