@@ -153,8 +153,10 @@ def validation(network: EvaluatorModel, check: Sequence[Example]) -> Figures:
     """Figures by `task source`: AUC for relevance, support and utility, accuracy for retrieval.
 
     Support tells full from no support, utility the grade by its expectation; rows of retrieval
-    are right where the likeliest token is.
+    are right where the likeliest token is. Without rows there are no figures.
     """
+    if not check:
+        return {}
     network.eval()
     device = next(network.parameters()).device
     logits = computed(check, lambda ids, mask: network(ids.to(device), mask.to(device)))
