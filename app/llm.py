@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from typing import Any, NoReturn, cast
-from urllib.parse import urlsplit
+from contextlib import aclosing
+from typing import Any, cast
 
 import openai
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
@@ -13,12 +12,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr, SecretStr
 
-from graphs.errors import GeneratorFailed
-
-# What the client raises on replies that are no chat completions.
-MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError)
-# Servers without keys still want the header to be there.
-NO_KEY = "none"
+from app.endpoint import FAILURES, NO_KEY, Endpoint
 
 
 class EndpointChat(ChatOpenAI):
@@ -31,25 +25,31 @@ class EndpointChat(ChatOpenAI):
     call_timeout_s: float
     max_concurrent: int
 
-    _slots: asyncio.Semaphore = PrivateAttr()
+    _endpoint: Endpoint = PrivateAttr()
 
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
-        self._slots = asyncio.Semaphore(self.max_concurrent)
+        self._endpoint = Endpoint(
+            self.openai_api_base or "",
+            self.model_name,
+            timeout_s=self.call_timeout_s,
+            max_concurrent=self.max_concurrent,
+            kind="chat",
+        )
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        deadline = asyncio.get_running_loop().time() + self.call_timeout_s
+        deadline = self._endpoint.deadline()
         has_text = has_ended = False
         answer = cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))
-        async with self._turn(deadline), aclosing(answer) as chunks:
+        async with self._endpoint.turn(deadline), aclosing(answer) as chunks:
             while (chunk := await self._next(chunks, deadline)) is not None:
                 has_text = has_text or bool(chunk.text.strip())
                 has_ended = has_ended or _is_last(chunk)
                 yield chunk
         if not has_ended:
-            raise self._failed("broke its answer off; try again")
+            raise self._endpoint.failed("broke its answer off; try again")
         if not has_text:
-            raise self._failed("gave an empty answer")
+            raise self._endpoint.failed("gave an empty answer")
 
     async def _next(
         self, chunks: AsyncIterator[ChatGenerationChunk], deadline: float
@@ -58,8 +58,8 @@ class EndpointChat(ChatOpenAI):
             # Around the one step, not the loop: the reader's own time between must not be hit.
             async with asyncio.timeout_at(deadline):
                 return await anext(chunks, None)
-        except (openai.OpenAIError, TimeoutError, *MALFORMED) as error:
-            self._raise_for(error)
+        except FAILURES as error:
+            raise self._endpoint.failure(error) from None
 
     async def _agenerate(
         self,
@@ -68,38 +68,16 @@ class EndpointChat(ChatOpenAI):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        deadline = asyncio.get_running_loop().time() + self.call_timeout_s
-        async with self._turn(deadline):
+        deadline = self._endpoint.deadline()
+        async with self._endpoint.turn(deadline):
             try:
                 async with asyncio.timeout_at(deadline):
                     result = await super()._agenerate(messages, stop, run_manager, **kwargs)
-            except (openai.OpenAIError, TimeoutError, *MALFORMED) as error:
-                self._raise_for(error)
+            except FAILURES as error:
+                raise self._endpoint.failure(error) from None
         if not result.generations or not result.generations[0].text.strip():
-            raise self._failed("gave an empty answer")
+            raise self._endpoint.failed("gave an empty answer")
         return result
-
-    @asynccontextmanager
-    async def _turn(self, deadline: float) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise self._failed(
-                f"is busy: {self.max_concurrent} calls were under way for"
-                f" {self.call_timeout_s:g} s; try again or allow more at a time"
-            ) from None
-        try:
-            yield
-        finally:
-            self._slots.release()
-
-    def _raise_for(self, error: Exception) -> NoReturn:
-        # Nothing of the cause is passed on: some endpoints repeat the key in what they answer.
-        raise self._failed(_what_went_wrong(error, self)) from None
-
-    def _failed(self, what: str) -> GeneratorFailed:
-        return GeneratorFailed(f"The chat endpoint at {_host(self)} {what}.")
 
     async def aclose(self) -> None:
         """Release the connections."""
@@ -144,39 +122,7 @@ def chat_model(
     )
 
 
-def _what_went_wrong(error: Exception, chat: EndpointChat) -> str:
-    match error:
-        case openai.APITimeoutError() | TimeoutError():
-            return f"did not finish within {chat.call_timeout_s:g} s; try again or allow more time"
-        case openai.APIConnectionError():
-            return "could not be reached or broke off; check that it runs and its address"
-        case openai.APIStatusError():
-            return _refusal(error.status_code, chat.model_name)
-        case openai.APIError():
-            return "reported an error while answering; try again"
-        case _:
-            return "sent a reply that is no chat completion; check its address"
-
-
-def _refusal(status: int, model: str) -> str:
-    if status in {401, 403}:
-        return f"refused the key (HTTP {status}); check the API key in the settings"
-    if status == 404:
-        return f"does not know the model {model!r} or the path (HTTP 404); check both"
-    if status == 429:
-        return "is limiting requests or the quota is used up (HTTP 429); wait and try again"
-    if status in {400, 413, 422}:
-        return f"did not accept the request (HTTP {status}); it may be too long for {model!r}"
-    return f"is failing on its side (HTTP {status}); try again later"
-
-
 def _is_last(chunk: ChatGenerationChunk) -> bool:
     """The end is marked by a finish reason; the usage comes after the text, too."""
     told = chunk.generation_info or {}
     return bool(told.get("finish_reason") or getattr(chunk.message, "usage_metadata", None))
-
-
-def _host(chat: EndpointChat) -> str:
-    """Host and port alone: an address may carry a password."""
-    parts = urlsplit(chat.openai_api_base or "")
-    return f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname or "its address"

@@ -5,6 +5,7 @@ PortError
  ├─ EvaluatorFailed      the worker could not score
  ├─ SearchFailed         the web search gave no answer
  ├─ GeneratorFailed      the chat endpoint gave no answer
+ │   └─ RequestRefused   it does not take the request as it was put
  └─ CriticFailed         the critic gave no judgement
 
 Adapters raise these, once, with a message for the user: what failed and what would help, without
@@ -34,6 +35,10 @@ class SearchFailed(PortError):
 
 class GeneratorFailed(PortError):
     component: Component = "generator"
+
+
+class RequestRefused(GeneratorFailed):
+    """Too long, or with a part this endpoint does not know: without it, it may be taken."""
 
 
 class CriticFailed(PortError):
