@@ -8,6 +8,7 @@ import pytest
 
 from tests.loopback.openai import OpenAIServer
 from tests.loopback.pages import PageServer
+from tests.loopback.reflective import ReflectiveServer
 from tests.loopback.searxng import SearxngServer
 from tests.loopback.server import LoopbackServer
 from tests.loopback.tavily import TavilyServer
@@ -61,3 +62,8 @@ def searxng(started: Started, pages: PageServer) -> SearxngServer:
 @pytest.fixture
 def openai_server(started: Started) -> OpenAIServer:
     return started.fresh(OpenAIServer)
+
+
+@pytest.fixture
+def reflective_server(started: Started) -> ReflectiveServer:
+    return started.fresh(ReflectiveServer)
