@@ -1,0 +1,107 @@
+"""A chat endpoint on loopback that answers every call after the same delay and keeps count."""
+
+import asyncio
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+MODEL = "delayed"
+START_S = 10.0
+_KEYWORDS = re.compile(r"(?:Keywords|关键词)[:：]\s*$")
+_PIECE = re.compile(r"^\[1\] (?:\(.*?\) )?(.+)$", re.MULTILINE)
+
+Span = tuple[float, float]
+
+
+class DelayedEndpoint:
+    """A context manager; `spans` are the times (s) of its calls, from request to reply."""
+
+    def __init__(self, delay_s: float) -> None:
+        self.delay_s = delay_s
+        self.spans: list[Span] = []
+        self._calls = 0
+
+    def reply_to(self, prompt: str) -> str:
+        """Keywords where they are asked for, else the first piece of knowledge.
+
+        No reply is given twice, so that a revision is never equal to the draft before it.
+        """
+        self._calls += 1
+        if _KEYWORDS.search(prompt):
+            return "upper threshold, action, evaluator"
+        piece = _PIECE.search(prompt)
+        return f"{piece[1]} ({self._calls}) [1]" if piece else f"That is so ({self._calls})."
+
+    async def completions(self, request: Request) -> Response:
+        began, body = time.perf_counter(), await request.json()
+        await asyncio.sleep(self.delay_s)
+        self.spans.append((began, time.perf_counter()))
+        text = self.reply_to("\n".join(str(said["content"]) for said in body["messages"]))
+        if body.get("stream"):
+            return StreamingResponse(_events(text), media_type="text/event-stream")
+        choice = {"index": 0, "message": {"role": "assistant", "content": text},
+                  "finish_reason": "stop"}  # fmt: skip
+        return JSONResponse(
+            {**_head("chat.completion"), "choices": [choice], "usage": _usage(text)}
+        )
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
+
+    def __enter__(self) -> Self:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        route = Route("/v1/chat/completions", self.completions, methods=["POST"])
+        config = uvicorn.Config(
+            Starlette(routes=[route]), log_level="critical", lifespan="off", ws="none"
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True
+        )
+        self._thread.start()
+        give_up_at = time.monotonic() + START_S
+        while not self._server.started and time.monotonic() < give_up_at:
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(START_S)
+        self._socket.close()
+
+
+async def _events(text: str) -> AsyncIterator[str]:
+    head = _head("chat.completion.chunk")
+    for delta, reason in (({"role": "assistant", "content": text}, None), ({}, "stop")):
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        yield f"data: {json.dumps({**head, 'choices': [choice]})}\n\n"
+    yield f"data: {json.dumps({**head, 'choices': [], 'usage': _usage(text)})}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+def _head(kind: str) -> dict[str, Any]:
+    return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": MODEL}
+
+
+def _usage(text: str) -> dict[str, int]:
+    return {"prompt_tokens": 1, "completion_tokens": len(text), "total_tokens": len(text) + 1}
+
+
+def union_s(spans: list[Span]) -> float:
+    """The time in which at least one of them was under way."""
+    total, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return total

@@ -1,0 +1,87 @@
+"""Runs of the workflows on the handbook, in this process, from the question to the answer."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.retrieval.embed import StaticEmbedder
+from app.retrieval.index import Index
+from app.retrieval.ingest import ingest
+from app.retrieval.segment import Segmenter
+from app.runs import Runs
+from app.schemas import AnswerEvent, AskResponse, ErrorEvent, RetractEvent, TokenEvent
+from app.services import open_services
+from app.settings import Settings
+from graphs.ports import Services
+from graphs.state import Context, Question
+from graphs.workflows import WORKFLOWS
+
+HANDBOOK = Path(__file__).resolve().parent.parent / "docs"
+
+
+class RunFailed(Exception):
+    """A run ended without an answer."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """An answer, the text that was streamed in each round, and how long it all took."""
+
+    response: AskResponse
+    streamed: dict[int, str]
+    elapsed_s: float
+
+    @property
+    def first_draft(self) -> str:
+        """The chosen candidate; where nothing was judged, what was streamed first."""
+        chosen = [draft.answer for draft in self.response.candidates if draft.chosen]
+        return chosen[0] if chosen else self.streamed.get(0, self.response.answer)
+
+
+class Asker:
+    """Asks one question after another."""
+
+    def __init__(self, services: Services, most: int) -> None:
+        self.services = services
+        graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
+        self._runs = Runs(graphs, services, most)
+
+    async def ask(self, workflow: str, question: str, **options: Any) -> Told:
+        """Raises RunFailed."""
+        started, streamed = time.perf_counter(), dict[int, str]()
+        run = self._runs.start(workflow, Question(question=question), Context(**options))
+        told: AskResponse | None = None
+        elapsed_s = 0.0
+        async for _, event in run.follow():
+            match event:
+                case TokenEvent():
+                    streamed[event.round] = streamed.get(event.round, "") + event.text
+                case RetractEvent():
+                    streamed.pop(event.round, None)
+                case AnswerEvent():
+                    told, elapsed_s = event.response, time.perf_counter() - started
+                case ErrorEvent():
+                    raise RunFailed(f"{workflow}: {question}: {event.problem.detail}")
+        if told is None:
+            raise RunFailed(f"{workflow}: {question}: no answer")
+        return Told(told, streamed, elapsed_s)
+
+
+@asynccontextmanager
+async def asker(
+    data_dir: Path, changed: Callable[[Services], Services] = lambda same: same, **settings: Any
+) -> AsyncIterator[Asker]:
+    """The service's default parts over `data_dir`, the web off unless `changed` brings one."""
+    chosen = Settings(**{"data_dir": data_dir, "search": "off", **settings})
+    async with open_services(chosen) as services:
+        yield Asker(changed(services), chosen.max_runs)
+
+
+async def read_handbook(data_dir: Path, pages: Path = HANDBOOK) -> int:
+    """Ingests the pages as `selfcrag ingest docs` does; the number of documents."""
+    segmenter = Segmenter(data_dir / "cache")
+    index = await Index.open(data_dir / "index", StaticEmbedder(segmenter))
+    return len((await ingest([pages], index, segmenter)).added)
