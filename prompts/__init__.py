@@ -23,6 +23,19 @@ NAMES = (
     "uncovered",
     "unhelpful",
     "unsupported",
+    # the critic that is a language model
+    "decide_system",
+    "decide",
+    "judge_system",
+    "judge",
+    "criticise_system",
+    "criticise",
+    "repair",
+    # the evaluator that is one: CRAG's three ways of asking (table 4)
+    "relevance_system",
+    "relevance_direct",
+    "relevance_cot",
+    "relevance_few_shot",
 )
 
 
