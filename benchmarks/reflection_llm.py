@@ -31,12 +31,15 @@ class DelayedEndpoint:
         self.spans: list[Span] = []
         self._calls = 0
 
-    def reply_to(self, prompt: str) -> str:
-        """Keywords where they are asked for, else the first piece of knowledge.
+    def reply_to(self, body: dict[str, Any]) -> str:
+        """JSON or keywords where they are asked for, else the first piece of knowledge.
 
         No reply is given twice, so that a revision is never equal to the draft before it.
         """
         self._calls += 1
+        if schema := body.get("response_format", {}).get("json_schema", {}).get("schema"):
+            return json.dumps(least(schema, schema.get("$defs", {})))
+        prompt = "\n".join(str(said["content"]) for said in body["messages"])
         if _KEYWORDS.search(prompt):
             return "upper threshold, action, evaluator"
         piece = _PIECE.search(prompt)
@@ -46,7 +49,7 @@ class DelayedEndpoint:
         began, body = time.perf_counter(), await request.json()
         await asyncio.sleep(self.delay_s)
         self.spans.append((began, time.perf_counter()))
-        text = self.reply_to("\n".join(str(said["content"]) for said in body["messages"]))
+        text = self.reply_to(body)
         if body.get("stream"):
             return StreamingResponse(_events(text), media_type="text/event-stream")
         choice = {"index": 0, "message": {"role": "assistant", "content": text},
@@ -79,6 +82,26 @@ class DelayedEndpoint:
         self._server.should_exit = self._server.force_exit = True
         self._thread.join(START_S)
         self._socket.close()
+
+
+def least(schema: dict[str, Any], named: dict[str, Any]) -> Any:
+    """The lowest value that fits a JSON schema: a judgement in it is the worst there is."""
+    if "$ref" in schema:
+        return least(named[schema["$ref"].rpartition("/")[2]], named)
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "anyOf" in schema:
+        return least(schema["anyOf"][0], named)
+    match schema.get("type"):
+        case "object":
+            return {key: least(value, named) for key, value in schema["properties"].items()}
+        case "array":
+            return []
+        case "string":
+            return "It says too little."
+        case "boolean":
+            return False
+    return schema.get("minimum", 0)
 
 
 async def _events(text: str) -> AsyncIterator[str]:

@@ -11,7 +11,7 @@ from app.retrieval.chunk import chunk
 from app.retrieval.loaders import load
 from app.schemas import AskResponse, Critique
 from benchmarks.reflection_delays import Plan, cases, on_delays, row_of_runs
-from benchmarks.reflection_llm import union_s
+from benchmarks.reflection_llm import least, union_s
 from benchmarks.reflection_questions import (
     LANGUAGES,
     Half,
@@ -140,6 +140,17 @@ def test_time_shared_by_two_calls_is_waited_for_once() -> None:
     assert union_s([(0, 1), (0.5, 2), (3, 4)]) == 3
     assert union_s([(1, 2), (0, 3)]) == 3
     assert union_s([]) == 0
+
+
+def test_a_judgement_asked_for_in_json_is_the_worst_that_fits() -> None:
+    grade = {"type": "integer", "enum": [1, 2, 3]}
+    part = {"type": "object", "properties": {"grade": {"$ref": "#/$defs/Grade"}}}
+    wanted = {"lines": {"type": "array"}, "why": {"type": "string"}, "is": {"type": "boolean"},
+              "part": part, "share": {"type": "number", "minimum": 0.5},
+              "other": {"anyOf": [{"type": "null"}, grade]}}  # fmt: skip
+    found = least({"type": "object", "properties": wanted}, {"Grade": grade})
+    assert found == {"lines": [], "why": "It says too little.", "is": False,
+                     "part": {"grade": 1}, "share": 0.5, "other": 0}  # fmt: skip
 
 
 def test_a_run_is_held_against_its_own_grading_time() -> None:
