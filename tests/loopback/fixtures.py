@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests.loopback.critic import CriticServer
 from tests.loopback.openai import OpenAIServer
 from tests.loopback.pages import PageServer
 from tests.loopback.reflective import ReflectiveServer
@@ -67,3 +68,8 @@ def openai_server(started: Started) -> OpenAIServer:
 @pytest.fixture
 def reflective_server(started: Started) -> ReflectiveServer:
     return started.fresh(ReflectiveServer)
+
+
+@pytest.fixture
+def critic_server(started: Started) -> CriticServer:
+    return started.fresh(CriticServer)

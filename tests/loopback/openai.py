@@ -53,8 +53,8 @@ def keywords(question: str) -> str:
 
 def reply_to(messages: Sequence[dict[str, Any]]) -> str:
     """The whole text of the answer."""
-    last = _text(messages[-1])
-    prompt = "\n".join(_text(message) for message in messages)
+    last = text_of(messages[-1])
+    prompt = "\n".join(text_of(message) for message in messages)
     asked = _QUESTION.findall(prompt)
     question = asked[-1].strip() if asked else last.strip()
     if _KEYWORDS_LAST.search(last):
@@ -73,7 +73,7 @@ def _cited(number: str, about: str, text: str) -> str:
     return f"{body} ({source}) [{number}]{end}" if source else f"{body} [{number}]{end}"
 
 
-def _text(message: dict[str, Any]) -> str:
+def text_of(message: dict[str, Any]) -> str:
     content = message["content"]
     if isinstance(content, str):
         return content
@@ -106,7 +106,7 @@ class OpenAIServer(LoopbackServer):
     def prompts(self) -> list[str]:
         """The text of all messages of each completion asked for."""
         return [
-            "\n".join(_text(message) for message in request.body["messages"])
+            "\n".join(text_of(message) for message in request.body["messages"])
             for request in self.requests
             if request.body
         ]
@@ -135,7 +135,7 @@ class OpenAIServer(LoopbackServer):
             body = json.loads(await request.body())
         except ValueError:
             return refusal(400, "We could not parse the JSON body of your request.")
-        problem = self._unauthorized(request) or _problem(body)
+        problem = self._unauthorized(request) or _problem(body) or self.refused(body)
         self.record(request, None if problem else body)
         if problem:
             return problem
@@ -149,10 +149,21 @@ class OpenAIServer(LoopbackServer):
             self.under_way -= 1
         if self.failure == "garbage":
             return Response("<html>no API here</html>", media_type="text/html")
-        text = "" if self.failure == "empty" else reply_to(body["messages"])
+        text = "" if self.failure == "empty" else self.reply(body["messages"])
         if not body.get("stream"):
-            return JSONResponse(_completion(body, text))
+            return JSONResponse(_completion(body, text, self.logprobs(body, text)))
         return StreamingResponse(self._stream(body, text), media_type="text/event-stream")
+
+    def refused(self, body: dict[str, Any]) -> Response | None:
+        """The refusal of what a server of this kind does not take."""
+        return None
+
+    def reply(self, messages: Sequence[dict[str, Any]]) -> str:
+        return reply_to(messages)
+
+    def logprobs(self, body: dict[str, Any], text: str) -> dict[str, Any] | None:
+        """Those of a whole reply; this model tells none."""
+        return None
 
     async def _stream(self, body: dict[str, Any], text: str) -> AsyncIterator[str]:
         pieces = re.findall(r"[\u4e00-\u9fff]|[^\u4e00-\u9fff]\S*\s*", text)
@@ -218,7 +229,7 @@ def _event(
 
 def _usage(body: dict[str, Any], text: str) -> dict[str, int]:
     """Characters stand for tokens."""
-    asked = sum(len(_text(message)) for message in body["messages"])
+    asked = sum(len(text_of(message)) for message in body["messages"])
     return {
         "prompt_tokens": asked,
         "completion_tokens": len(text),
@@ -226,7 +237,7 @@ def _usage(body: dict[str, Any], text: str) -> dict[str, int]:
     }
 
 
-def _completion(body: dict[str, Any], text: str) -> dict[str, Any]:
+def _completion(body: dict[str, Any], text: str, logprobs: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -236,7 +247,7 @@ def _completion(body: dict[str, Any], text: str) -> dict[str, Any]:
             {
                 "index": 0,
                 "message": {"role": "assistant", "content": text, "refusal": None},
-                "logprobs": None,
+                "logprobs": logprobs,
                 "finish_reason": "stop",
             }
         ],

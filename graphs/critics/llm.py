@@ -1,0 +1,162 @@
+"""A chat model as critic: grades in JSON, weighed by its log-probabilities where they are told."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables.utils import gather_with_concurrency
+from pydantic import BaseModel, Field, WithJsonSchema
+
+from graphs.critics.structured import PLAIN, Asked, StructuredChat, quoted, text_of, weighed
+from graphs.dialogue import usage_of
+from graphs.errors import CriticFailed, GeneratorFailed
+from graphs.reflection import (
+    RELEVANT,
+    RETRIEVE,
+    SUPPORT,
+    UTILITY,
+    relevance,
+    retrieval_share,
+    support,
+    utility,
+)
+from graphs.text import language_of, sentences
+from graphs.types import Draft, Judgement, Usage
+from prompts import prompt
+
+MOST_UNCOVERED, LONGEST_UNCOVERED, LONGEST_CRITICISM = 5, 200, 1500
+_NONE = "-"
+
+YesNo = Annotated[int, Field(ge=0, le=1), WithJsonSchema({"type": "integer", "enum": [0, 1]})]
+OfThree = Annotated[int, Field(ge=0, le=2), WithJsonSchema({"type": "integer", "enum": [0, 1, 2]})]
+OfFive = Annotated[
+    int, Field(ge=1, le=5), WithJsonSchema({"type": "integer", "enum": [1, 2, 3, 4, 5]})
+]
+
+
+class Graded(BaseModel):
+    """What is asked about a draft; findings stand before the grade that they explain."""
+
+    relevance: YesNo
+    weak: list[int]
+    support: OfThree
+    uncovered: list[str]
+    utility: OfFive
+
+
+class Needed(BaseModel):
+    """Whether the question is to be looked up."""
+
+    retrieval: YesNo
+
+
+class LlmCritic:
+    """Judges each draft by one call, all of them side by side.
+
+    Without log-probabilities a grade counts as if the model were sure of it.
+    """
+
+    def __init__(self, chat: BaseChatModel, name: str) -> None:
+        self.name = name
+        self._graded = StructuredChat(chat, Graded)
+        self._needed = StructuredChat(chat, Needed)
+        self._prose = Asked(chat, {"temperature": 0}, PLAIN)
+
+    async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+        language = language_of(question)
+        asked = prompt("decide", language).render(
+            question=quoted(question), knowledge=quoted(evidence) or _NONE
+        )
+        messages = [SystemMessage(prompt("decide_system", language).render()), HumanMessage(asked)]
+        try:
+            verdict, reply, usage = await self._needed.ask(messages, language)
+        except GeneratorFailed as error:
+            raise CriticFailed(str(error)) from error
+        p = _share(reply, "retrieval", verdict.retrieval, RETRIEVE[::-1], least=0)
+        return retrieval_share(p), usage
+
+    async def judge(
+        self, question: str, drafts: Sequence[Draft]
+    ) -> tuple[Sequence[Judgement], Usage]:
+        try:
+            judged = await gather_with_concurrency(
+                None, *(self._judged(question, draft) for draft in drafts)
+            )
+        except GeneratorFailed as error:
+            raise CriticFailed(str(error)) from error
+        return [judgement for judgement, _ in judged], sum((used for _, used in judged), Usage())
+
+    async def criticise(
+        self, question: str, draft: Draft, judgement: Judgement, /
+    ) -> tuple[str, Usage]:
+        try:
+            reply = await self._prose.reply(_criticising(question, draft, judgement))
+        except GeneratorFailed as error:
+            raise CriticFailed(str(error)) from error
+        if not (criticism := text_of(reply)[:LONGEST_CRITICISM]):
+            raise CriticFailed("The language model found no words for its criticism; try again.")
+        return criticism, usage_of(reply)
+
+    async def _judged(self, question: str, draft: Draft) -> tuple[Judgement, Usage]:
+        said = sentences(draft.answer)
+        messages = _judging(question, draft, said)
+        graded, reply, usage = await self._graded.ask(messages, language_of(question))
+        judgement = Judgement(
+            relevance=relevance(_share(reply, "relevance", graded.relevance, RELEVANT[::-1], 0)),
+            support=support(_share(reply, "support", graded.support, SUPPORT[::-1], 0)),
+            utility=utility(_share(reply, "utility", graded.utility, UTILITY, 1)),
+            weak=tuple(said[n - 1] for n in sorted(set(graded.weak)) if 1 <= n <= len(said)),
+            uncovered=_in_short(graded.uncovered),
+        )
+        if not draft.knowledge:  # nothing that could be relevant or support it
+            judgement = Judgement(utility=judgement.utility, uncovered=judgement.uncovered)
+        return judgement, usage
+
+
+def _share(
+    reply: AIMessage, key: str, grade: int, tokens: Sequence[str], least: int
+) -> dict[str, float]:
+    """p of each reflection token; `tokens` are those of the grades from `least` upwards."""
+    weights = weighed(reply, re.compile(rf'"{key}"\s*:\s*"?(\d)'.encode()))
+    p = {token: weights.get(str(n), 0.0) for n, token in enumerate(tokens, start=least)}
+    return p if any(p.values()) else {tokens[grade - least]: 1.0}
+
+
+def _in_short(parts: Sequence[str]) -> tuple[str, ...]:
+    lines = (" ".join(part.split())[:LONGEST_UNCOVERED] for part in parts)
+    return tuple(line for line in lines if line)[:MOST_UNCOVERED]
+
+
+def _judging(question: str, draft: Draft, said: Sequence[str]) -> list[BaseMessage]:
+    language = language_of(question)
+    asked = prompt("judge", language).render(
+        question=quoted(question),
+        knowledge=_knowledge(draft),
+        answer="\n".join(f"{n}. {_line(text)}" for n, text in enumerate(said, start=1)) or _NONE,
+    )
+    return [SystemMessage(prompt("judge_system", language).render()), HumanMessage(asked)]
+
+
+def _criticising(question: str, draft: Draft, judgement: Judgement) -> list[BaseMessage]:
+    language = language_of(question)
+    asked = prompt("criticise", language).render(
+        question=quoted(question),
+        knowledge=_knowledge(draft),
+        answer=quoted(draft.answer),
+        findings="\n".join(map(_line, (*judgement.weak, *judgement.uncovered))) or _NONE,
+    )
+    return [SystemMessage(prompt("criticise_system", language).render()), HumanMessage(asked)]
+
+
+def _knowledge(draft: Draft) -> str:
+    lines = (
+        f"[{n}] ({_line(strip.title)}) {_line(strip.text)}"
+        for n, strip in enumerate(draft.knowledge, start=1)
+    )
+    return "\n".join(lines) or _NONE
+
+
+def _line(text: str) -> str:
+    return quoted(" ".join(text.split()))
