@@ -31,6 +31,7 @@ from graphs.workflows import Graph
 log = logging.getLogger(__name__)
 
 SUMS = ("usage", "degraded")
+REFLECT = "reflect"
 STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
 
 
@@ -51,7 +52,7 @@ class Run:
         self._step_started: dict[str, float] = {}
         self._timings_ms: dict[str, float] = {}
         self._state: Answer = {}
-        self._streamed = False
+        self._said: dict[int, str] = {}
 
     async def execute(self) -> None:
         """Runs the graph to its end or its deadline; every outcome becomes events."""
@@ -64,6 +65,7 @@ class Run:
                 if not deadline.expired():
                     raise
                 self._stop_at_deadline()
+            self._settle_text()
             self._tell(AnswerEvent(response=self._response()))
         except Exception as error:
             log.error("run %s failed", self.id, exc_info=error)
@@ -106,9 +108,10 @@ class Run:
     def _keep(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         """What a step found counts at the deadline though a step beside it goes on.
 
-        Sums are left to the graph, whose values follow when all steps side by side have ended.
+        Of reflection, too: the best draft so far. Sums are left to the graph, whose values follow
+        when all steps side by side have ended.
         """
-        if not namespace:
+        if not namespace or namespace[0].startswith(f"{REFLECT}:"):
             result = task.get("result") or {}
             found = {key: value for key, value in result.items() if key not in SUMS}
             self._state = cast("Answer", {**self._state, **found})
@@ -131,23 +134,34 @@ class Run:
         self._tell(event)
 
     def _tell_text(self, said: Mapping[str, Any]) -> None:
+        """Tokens add up to a round's draft; a retraction of what nobody heard is not told."""
         if "token" in said:
-            self._streamed = True
-            self._tell(TokenEvent(**said["token"]))
+            event = TokenEvent(**said["token"])
+            self._said[event.round] = self._said.get(event.round, "") + event.text
+            self._tell(event)
         elif "retract" in said:
-            if self._streamed:
-                self._tell(RetractEvent(**said["retract"]))
-            self._streamed = False
+            retraction = RetractEvent(**said["retract"])
+            if self._said.pop(retraction.round, ""):
+                self._tell(retraction)
+
+    def _settle_text(self) -> None:
+        """Makes the stream end with the answer: the best draft need not be the last one told."""
+        answer = self._state["answer"]
+        if "".join(self._said.values()) == answer:
+            return
+        why = "deadline" if self._state["stopped_by"] == "deadline" else "another draft was better"
+        latest = max(self._said, default=0)
+        for round_ in list(self._said):
+            self._tell_text({"retract": {"round": round_, "reason": why}})
+        self._tell_text({"token": {"round": latest, "text": answer}})
 
     def _stop_at_deadline(self) -> None:
-        """No draft is whole by now: what was streamed is void, and what was kept is quoted."""
+        """The best draft so far; where none is whole, what was kept is quoted."""
         if "answer" in self._state:
+            self._state = {**self._state, "stopped_by": "deadline"}
             return
-        if self._streamed:
-            self._tell(RetractEvent(round=0, reason="deadline"))
         ending = conclude_at_deadline(self._state, self._question["question"], self._context)
         self._state = {**self._state, **ending}
-        self._tell(TokenEvent(round=0, text=self._state["answer"]))
 
     def _response(self) -> AskResponse:
         return trace.response(

@@ -9,6 +9,7 @@ from app.main import create_app
 from app.services import load_settings
 from app.shared import shared_services
 from graphs.messages import Chat, ChatState, build_messages
+from graphs.reflect import build_reflecting
 from graphs.state import Context
 from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS, Graph
 
@@ -25,6 +26,24 @@ async def rag() -> AsyncIterator[Graph]:
 async def crag() -> AsyncIterator[Graph]:
     async with shared_services(_settings) as services:
         yield WORKFLOWS["crag"].build(services)
+
+
+@asynccontextmanager
+async def self_rag() -> AsyncIterator[Graph]:
+    async with shared_services(_settings) as services:
+        yield WORKFLOWS["self_rag"].build(services)
+
+
+@asynccontextmanager
+async def self_crag() -> AsyncIterator[Graph]:
+    async with shared_services(_settings) as services:
+        yield WORKFLOWS["self_crag"].build(services)
+
+
+@asynccontextmanager
+async def reflect() -> AsyncIterator[Graph]:
+    async with shared_services(_settings) as services:
+        yield build_reflecting(services)
 
 
 @asynccontextmanager

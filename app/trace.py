@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from app import schemas
 from graphs.ports import Services
 from graphs.state import Answer, Context
-from graphs.types import Passage, Strip, Usage, WebPage
+from graphs.types import Critique, Draft, Judgement, Passage, Retrieval, Strip, Usage, WebPage
 
 
 def document(passage: Passage) -> schemas.Document:
@@ -36,6 +36,29 @@ def web_result(page: WebPage) -> schemas.WebResult:
     return schemas.WebResult(url=page.url, title=page.title, score=page.score)
 
 
+def candidate(draft: Draft) -> schemas.Candidate:
+    judged = draft.judgement or Judgement()
+    return schemas.Candidate(
+        n=draft.n,
+        origin=draft.origin,
+        document_ids=list(draft.document_ids),
+        answer=draft.answer,
+        relevance=judged.relevance,
+        support=judged.support,
+        utility=judged.utility,
+        score=draft.score,
+        chosen=draft.chosen,
+    )
+
+
+def critique(entry: Critique) -> schemas.Critique:
+    return schemas.Critique(**asdict(entry))
+
+
+def retrieval(found: Retrieval | None) -> schemas.Retrieval | None:
+    return None if found is None else schemas.Retrieval(**asdict(found))
+
+
 def speculation(changed: Mapping[str, Any]) -> str:
     """What became of the web search that began beside this node; empty where none did."""
     if changed.get("search_ahead"):
@@ -45,25 +68,40 @@ def speculation(changed: Mapping[str, Any]) -> str:
 
 def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
     """What a node changed, as JSON in the words of the answer; empty for nodes of no interest."""
-    told: dict[str, Any] = {}
-    for key in ("action", "rewritten_query", "answer", "stopped_by", "generator"):
-        if key in changed:
-            told[key] = changed[key]
-    if changed.get("kept_below_floor"):
-        told["kept_below_floor"] = True
-    if outcome := speculation(changed):
-        told["speculative_search"] = outcome
+    told = {
+        key: changed[key]
+        for key in ("action", "rewritten_query", "answer", "stopped_by", "generator")
+        if key in changed
+    }
+    strips = [*changed.get("internal_strips", ()), *changed.get("web_strips", ())]
+    lists = {
+        "strips": _dump(map(strip, strips)),
+        "citations": [asdict(citation) for citation in changed.get("citations", ())],
+        "degraded": [asdict(entry) for entry in changed.get("degraded", ())],
+        "speculative_search": speculation(changed),
+        "kept_below_floor": changed.get("kept_below_floor"),
+    }
+    return told | _graded(changed) | _reflected(changed) | {k: v for k, v in lists.items() if v}
+
+
+def _graded(changed: Mapping[str, Any]) -> dict[str, Any]:
+    told = {}
     if "documents" in changed:
         told["documents"] = _dump(map(document, changed["documents"]))
     if "web_pages" in changed:
         told["web_results"] = _dump(map(web_result, changed["web_pages"]))
-    strips = [*changed.get("internal_strips", ()), *changed.get("web_strips", ())]
-    if strips:
-        told["strips"] = _dump(map(strip, strips))
-    if changed.get("citations"):
-        told["citations"] = [asdict(citation) for citation in changed["citations"]]
-    if changed.get("degraded"):
-        told["degraded"] = [asdict(entry) for entry in changed["degraded"]]
+    return told
+
+
+def _reflected(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the rounds the latest alone: each has had its own step."""
+    told: dict[str, Any] = {}
+    if found := retrieval(changed.get("retrieval")):
+        told["retrieval"] = found.model_dump()
+    if changed.get("candidates"):
+        told["candidates"] = _dump(map(candidate, changed["candidates"]))
+    if changed.get("critique"):
+        told["critique"] = critique(changed["critique"][-1]).model_dump()
     return told
 
 
@@ -89,15 +127,15 @@ def response(
         citations=[
             schemas.Citation.model_validate(asdict(citation)) for citation in state["citations"]
         ],
-        retrieval=None,
+        retrieval=retrieval(state.get("retrieval")),
         action=state.get("action"),
         thresholds=schemas.Thresholds(**asdict(bounds)),
         documents=[document(passage) for passage in state.get("documents", ())],
         rewritten_query=state.get("rewritten_query"),
         web_results=[web_result(page) for page in state.get("web_pages", ())],
         strips=[strip(value) for value in strips],
-        candidates=[],
-        critique=[],
+        candidates=[candidate(draft) for draft in state.get("candidates", ())],
+        critique=[critique(entry) for entry in state.get("critique", ())],
         stopped_by=state["stopped_by"],
         degraded=[schemas.Degraded(**asdict(entry)) for entry in degraded],
         models=_models(state, services),

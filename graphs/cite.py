@@ -21,6 +21,11 @@ def with_marker(sentence: str, n: int) -> str:
     return f"{body}{blank}[{n}]{sentence[len(body) :]}"
 
 
+def cited_numbers(text: str) -> list[int]:
+    """The n of every `[n]`, each once, in order."""
+    return list(dict.fromkeys(int(marker[1]) for marker in _MARKER.finditer(text)))
+
+
 def without_markers(text: str) -> str:
     """The text without `[n]`: a source's own footnotes would pass for citations of ours."""
     return _drop_unknown(text, known=0)
@@ -53,7 +58,7 @@ def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
     """
     spans: dict[int, list[tuple[int, int]]] = {}
     for start, end in _cited_sentences(answer):
-        for n in dict.fromkeys(int(marker[1]) for marker in _MARKER.finditer(answer, start, end)):
+        for n in cited_numbers(answer[start:end]):
             spans.setdefault(n, []).append((start, end))
     return [
         _citation(n, knowledge[n - 1], spans[n]) for n in sorted(spans) if 1 <= n <= len(knowledge)

@@ -16,21 +16,24 @@ from graphs.nodes.rewrite import rewrite
 from graphs.nodes.search_web import search_web
 from graphs.nodes.select import select
 from graphs.ports import Services
+from graphs.reflect import build_reflect
 from graphs.state import Answer, Context, Question, State, tunables
 from graphs.types import Usage
 
 
-def build_crag(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
-    graph = StateGraph(State, context_schema=Context, input_schema=Question, output_schema=Answer)
-    graph.add_node("retrieve", partial(retrieve, services=services))
+def add_correction(
+    graph: StateGraph[State, Context, Question, Answer], services: Services, then: str
+) -> None:
+    """The nodes from `grade` to the corrected knowledge, which the node `then` takes up.
+
+    That node must be deferred: where both branches run, it waits for the slower one.
+    """
     graph.add_node("grade", partial(grade, services=services))
     graph.add_node("refine", partial(refine, services=services))
     graph.add_node("collect", partial(collect, services=services))
     graph.add_node("rewrite", partial(rewrite, services=services))
     graph.add_node("search_web", partial(search_web, services=services))
     graph.add_node("select", partial(select, services=services))
-    # Deferred: where both branches run, the answer waits for the slower one.
-    graph.add_node("generate", partial(generate, services=services), defer=True)
 
     def by_action(state: State, runtime: Runtime[Context]) -> list[str]:
         """Correct refines, Incorrect goes to the web, Ambiguous does both.
@@ -42,20 +45,35 @@ def build_crag(services: Services) -> CompiledStateGraph[State, Context, Questio
             branches.append("refine")
         if searches_web(action, tunables(runtime), services.web_search is not None):
             branches.append("collect" if state.get("search_ahead") else "rewrite")
-        return branches or ["generate"]
+        return branches or [then]
 
     def by_pages(state: State, runtime: Runtime[Context]) -> str:
         """What was found is graded; where nothing was, keywords may find more."""
         again = searches_again(state.get("usage", Usage()), tunables(runtime))
         return "rewrite" if again and not state.get("web_pages") else "select"
 
-    graph.add_edge(START, "retrieve")
-    graph.add_edge("retrieve", "grade")
-    graph.add_conditional_edges("grade", by_action, ["refine", "collect", "rewrite", "generate"])
+    graph.add_conditional_edges("grade", by_action, ["refine", "collect", "rewrite", then])
     graph.add_conditional_edges("collect", by_pages, ["select", "rewrite"])
     graph.add_edge("rewrite", "search_web")
     graph.add_edge("search_web", "select")
-    graph.add_edge("refine", "generate")
-    graph.add_edge("select", "generate")
-    graph.add_edge("generate", END)
+    graph.add_edge("refine", then)
+    graph.add_edge("select", then)
+
+
+def build_crag(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
+    graph = StateGraph(State, context_schema=Context, input_schema=Question, output_schema=Answer)
+    graph.add_node("retrieve", partial(retrieve, services=services))
+    graph.add_node("generate", partial(generate, services=services), defer=True)
+    graph.add_node("reflect", build_reflect(services))
+    add_correction(graph, services, then="generate")
+
+    def by_option(state: State, runtime: Runtime[Context]) -> str:
+        """Reflection is asked for by an option; an abstention is not reflected on."""
+        has_draft = state.get("stopped_by") == "answered"
+        return "reflect" if tunables(runtime).reflect and has_draft else END
+
+    graph.add_edge(START, "retrieve")
+    graph.add_edge("retrieve", "grade")
+    graph.add_conditional_edges("generate", by_option, ["reflect", END])
+    graph.add_edge("reflect", END)
     return graph.compile(name="crag")

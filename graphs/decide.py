@@ -53,6 +53,16 @@ def searches_again(usage: Usage, context: Context) -> bool:
     return context.rewriting and usage.web_searches < context.max_web_searches
 
 
+def relevant(documents: Sequence[Passage], bounds: Thresholds, *, is_graded: bool) -> list[Passage]:
+    """Those that an action other than Incorrect could rest on; all where nothing graded them."""
+    return [passage for passage in documents if not is_graded or passage.score >= bounds.lower]
+
+
+def looks_again(looks: int, found: int, context: Context) -> bool:
+    """Whether the index may hold more: it filled the last look, and another one is allowed."""
+    return looks < context.max_retrievals and found >= looks * context.retrieve_k
+
+
 def uses_documents(action: Action | None) -> bool:
     """Whether local passages may carry the answer; ungraded ones (no action) do."""
     return action != "incorrect"

@@ -22,18 +22,65 @@ def rewriting_messages(question: str, history: Sequence[Message]) -> list[BaseMe
 
 
 def answering_messages(
-    question: str, history: Sequence[Message], knowledge: Sequence[Strip]
+    question: str,
+    history: Sequence[Message],
+    knowledge: Sequence[Strip],
+    choices: Sequence[str] = (),
 ) -> list[BaseMessage]:
     """The question beneath its numbered knowledge: `[1] (title — source) text`."""
     language = language_of(question)
-    lines = [
-        f"[{n}] ({_one_line(strip.title)} — {strip.source}) {_one_line(strip.text)}"
-        for n, strip in enumerate(knowledge, start=1)
-    ]
     asked = prompt("answer", language).render(
-        knowledge="\n".join(lines), question=question, dialogue=_dialogue(question, history)
+        knowledge=_numbered(knowledge),
+        question=with_choices(question, choices),
+        dialogue=_dialogue(question, history),
     )
     return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
+
+
+def direct_messages(
+    question: str, history: Sequence[Message], choices: Sequence[str] = ()
+) -> list[BaseMessage]:
+    """The question alone, for one that needs no retrieval."""
+    language = language_of(question)
+    asked = prompt("direct", language).render(
+        question=with_choices(question, choices), dialogue=_dialogue(question, history)
+    )
+    return [SystemMessage(prompt("direct_system", language).render()), HumanMessage(asked)]
+
+
+def revising_messages(
+    question: str,
+    history: Sequence[Message],
+    knowledge: Sequence[Strip],
+    answer: str,
+    criticism: str,
+    choices: Sequence[str] = (),
+) -> list[BaseMessage]:
+    """Question, knowledge, the answer so far and what is held against it (reflection)."""
+    language = language_of(question)
+    asked = prompt("revise", language).render(
+        knowledge=_numbered(knowledge),
+        question=with_choices(question, choices),
+        dialogue=_dialogue(question, history),
+        answer=answer,
+        criticism=criticism,
+    )
+    return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
+
+
+def with_choices(question: str, choices: Sequence[str]) -> str:
+    """The question and, of a closed set, the answers to choose from."""
+    if not choices:
+        return question
+    told = prompt("choices", language_of(question)).render(choices=" | ".join(choices))
+    return f"{question}\n{told}"
+
+
+def _numbered(knowledge: Sequence[Strip]) -> str:
+    return "\n".join(
+        f"[{n}] ({_one_line(strip.title)} — {strip.source}) {_one_line(strip.text)}"
+        for n, strip in enumerate(knowledge, start=1)
+    )
 
 
 def usage_of(message: AIMessage) -> Usage:

@@ -106,7 +106,7 @@ class Critic(Protocol):
         ...
 
     async def criticise(
-        self, question: str, draft: Draft, judgement: Judgement
+        self, question: str, draft: Draft, judgement: Judgement, /
     ) -> tuple[str, Usage]:
         """What is wrong with the draft or missing from it, in the question's language.
 

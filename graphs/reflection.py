@@ -72,6 +72,7 @@ def accepted(judgement: Judgement, context: Context) -> bool:
     return (
         judgement.support >= context.min_support
         and grade_of(judgement.utility) >= context.min_utility
+        and not judgement.weak
         and not judgement.uncovered
     )
 

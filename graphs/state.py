@@ -13,9 +13,12 @@ from graphs.text import StripMode
 from graphs.types import (
     Action,
     Citation,
+    Critique,
     Degraded,
+    Draft,
     Message,
     Passage,
+    Retrieval,
     StoppedBy,
     Strip,
     Thresholds,
@@ -164,6 +167,7 @@ class Answer(TypedDict, total=False):
 
     answer: str
     citations: Sequence[Citation]
+    retrieval: Retrieval | None
     action: Action | None
     documents: Sequence[Passage]
     rewritten_query: str | None
@@ -171,6 +175,8 @@ class Answer(TypedDict, total=False):
     internal_strips: Sequence[Strip]
     kept_below_floor: bool
     web_strips: Sequence[Strip]
+    candidates: Sequence[Draft]
+    critique: Sequence[Critique]
     generator: str
     stopped_by: StoppedBy
     degraded: Annotated[list[Degraded], operator.add]
@@ -178,29 +184,87 @@ class Answer(TypedDict, total=False):
 
 
 class Graded(Answer, total=False):
-    """What `grade` says; `search_ahead` is the ticket of the web search it began and kept."""
+    """What grading says: `is_graded` where the documents' scores are the evaluator's.
 
+    `search_ahead` is the ticket of the web search that began beside it and was kept.
+    """
+
+    is_graded: bool
     search_ahead: str | None
 
 
-class State(Question, Graded, total=False):
+class Reflecting(Graded, total=False):
+    """What reflection works on.
+
+    `drafts` come from parallel branches, in any order; `draft` is the one at hand, `best` the one
+    that would be the answer now. `looks` counts searches of the index, `spent` is what the run had
+    used before it reflected, `seen` holds the plain text of every draft judged, and `has_ended`
+    says that no round follows.
+    """
+
+    looks: int
+    drafts: Annotated[list[Draft], operator.add]
+    draft: Draft
+    best: Draft
+    spent: Usage
+    seen: list[str]
+    has_ended: bool
+
+
+class Reflected(TypedDict, total=False):
+    """What `reflect` is given: a draft to judge, and the strips that a revision may add."""
+
+    question: str
+    history: list[Message]
+    internal_strips: Sequence[Strip]
+    web_strips: Sequence[Strip]
+    draft: Draft
+    spent: Usage
+
+
+class Reflection(TypedDict, total=False):
+    """What `reflect` tells: the best draft as the answer, how it was judged, why it ended.
+
+    `degraded` and `usage` are its own alone: not being among its input, they start empty.
+    """
+
+    answer: str
+    citations: Sequence[Citation]
+    internal_strips: Sequence[Strip]
+    web_strips: Sequence[Strip]
+    critique: Sequence[Critique]
+    generator: str
+    stopped_by: StoppedBy
+    degraded: Annotated[list[Degraded], operator.add]
+    usage: Annotated[Usage, operator.add]
+
+
+class State(Question, Reflecting, total=False):
     """Everything a node may read. `question` is never overwritten by a rewritten one."""
 
 
-def begun(state: State, degraded: list[Degraded]) -> Answer:
+def begun(state: State, degraded: list[Degraded], usage: Usage | None = None) -> Reflecting:
     """What the first node of a run says: what an earlier run left on the same thread is void."""
-    if "documents" not in state:
-        return {"degraded": degraded}
+    usage = usage or Usage()
+    if not {"documents", "retrieval", "answer"} & state.keys():
+        return {"degraded": degraded, "usage": usage}
     return {
+        "retrieval": None,
         "action": None,
+        "documents": [],
         "rewritten_query": None,
         "web_pages": [],
         "internal_strips": [],
         "kept_below_floor": False,
         "web_strips": [],
+        "candidates": [],
+        "critique": [],
+        "looks": 0,
+        "is_graded": False,
         # Past their reducers, which would add this run to the earlier one.
         "degraded": cast("list[Degraded]", Overwrite(degraded)),
-        "usage": cast("Usage", Overwrite(Usage())),
+        "usage": cast("Usage", Overwrite(usage)),
+        "drafts": cast("list[Draft]", Overwrite([])),
     }
 
 

@@ -126,6 +126,7 @@ class Draft:
     answer: str
     knowledge: tuple[Strip, ...] = ()
     n: int = 1
+    generator: str = ""
     judgement: Judgement | None = None
     score: float = 0.0
     chosen: bool = False

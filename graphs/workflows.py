@@ -8,6 +8,8 @@ from langgraph.graph.state import CompiledStateGraph
 from graphs.crag import build_crag
 from graphs.ports import Services
 from graphs.rag import build_rag
+from graphs.self_crag import build_self_crag
+from graphs.self_rag import build_self_rag
 from graphs.state import Answer, Context, Question, State
 
 Graph = CompiledStateGraph[State, Context, Question, Answer]
@@ -32,6 +34,18 @@ WORKFLOWS: dict[str, Workflow] = {
             "when Incorrect, do both when Ambiguous; then generate.",
             build_crag,
         ),
+        Workflow(
+            "self_rag",
+            "Self-RAG: retrieve where needed, draft from each relevant passage, judge the drafts, "
+            "choose one; then criticise and revise it until it is accepted.",
+            build_self_rag,
+        ),
+        Workflow(
+            "self_crag",
+            "Self-CRAG: correct the knowledge as crag does, then draft, judge, choose, criticise "
+            "and revise as self_rag does.",
+            build_self_crag,
+        ),
     )
 }
-DEFAULT_WORKFLOW = "crag"
+DEFAULT_WORKFLOW = "self_crag"

@@ -1,25 +1,19 @@
 """Generate the answer from the joined knowledge, or abstain where there is none."""
 
-from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk, BaseMessage
 from langgraph.runtime import Runtime
 
-from graphs.cite import citations_in, without_unknown_markers
+from graphs.cite import citations_in
 from graphs.decide import uses_documents
-from graphs.dialogue import answering_messages, usage_of
-from graphs.errors import EvaluatorFailed, GeneratorFailed
-from graphs.extract import best_supported, candidate_sentences, compose, first_sentences
+from graphs.drafting import EXTRACTIVE, Asked, Listener, answer_directly, draft_from
+from graphs.extract import candidate_sentences, compose, first_sentences
 from graphs.knowledge import join, strips_of
 from graphs.ports import Services
-from graphs.state import Answer, Context, State, tunables
+from graphs.state import Answer, Context, Reflecting, State, tunables
 from graphs.text import language_of
-from graphs.types import Degraded, StoppedBy, Strip, Usage
+from graphs.types import Draft, StoppedBy, Strip, Usage
 from prompts import prompt
-
-EXTRACTIVE = "extractive"
 
 
 def internal_knowledge(state: State, most: int) -> list[Strip]:
@@ -33,7 +27,7 @@ def internal_knowledge(state: State, most: int) -> list[Strip]:
     return [replace(strip, kept=place < most) for place, strip in enumerate(whole)]
 
 
-def abstain(question: str, stopped_by: StoppedBy = "no_evidence") -> Answer:
+def abstention(question: str, stopped_by: StoppedBy = "no_evidence") -> Reflecting:
     """A sentence in the question's language that admits not knowing."""
     name = "deadline" if stopped_by == "deadline" else "unknown"
     answer = prompt(name, language_of(question)).render()
@@ -46,7 +40,7 @@ def conclude_at_deadline(state: Answer, question: str, context: Context) -> Answ
     knowledge = join(internal, external, context.evidence_tokens)
     answer = "".join(compose(first_sentences(candidate_sentences(knowledge))))
     if not answer:
-        return abstain(question, "deadline")
+        return abstention(question, "deadline")
     return {
         "answer": answer,
         "citations": citations_in(answer, knowledge),
@@ -55,101 +49,63 @@ def conclude_at_deadline(state: Answer, question: str, context: Context) -> Answ
     }
 
 
-async def generate(state: State, runtime: Runtime[Context], *, services: Services) -> Answer:
+def streamed(runtime: Runtime[Context], round_: int = 0) -> Listener:
+    """Tells a draft as `token` events of this round."""
+    return Listener(
+        tell=lambda text: runtime.stream_writer({"token": {"round": round_, "text": text}}),
+        retract=lambda why: runtime.stream_writer({"retract": {"round": round_, "reason": why}}),
+    )
+
+
+def asked_of(state: State, knowledge: list[Strip], context: Context, services: Services) -> Asked:
+    """The question with this knowledge, and how much of it may be quoted."""
+    bounds, action = context.thresholds(services.evaluator.thresholds), state.get("action")
+    return Asked(
+        question=state["question"],
+        history=state.get("history", []),
+        knowledge=knowledge,
+        # Scored like a passage that makes the action Incorrect, a sentence supports nothing.
+        floor=max(bounds.strip_floor, bounds.lower),
+        graded=state.get("is_graded", False),
+        keep_best=action == "correct",
+        choices=context.choices,
+    )
+
+
+async def generate(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
     """The cited answer, streamed as `token` events of round 0.
 
-    Where the language model fails, sentences are extracted instead and `degraded` says so.
+    A question found to need no retrieval is answered directly, from no knowledge.
     """
-    context = tunables(runtime)
-    internal = internal_knowledge(state, context.top_strips)
+    context, changed = tunables(runtime), Reflecting(generator=services.chat_name)
+    direct = (found := state.get("retrieval")) is not None and not found.decision
+    internal = [] if direct else internal_knowledge(state, context.top_strips)
     knowledge = join(internal, state.get("web_strips", []), context.evidence_tokens)
-    shown: Answer = {"generator": services.chat_name}
-    if "internal_strips" not in state:
-        shown["internal_strips"] = internal
-    if not knowledge:
-        abstention = abstain(state["question"])
-        runtime.stream_writer({"token": {"round": 0, "text": abstention["answer"]}})
-        return {**shown, **abstention}
-    if services.chat is None:
-        return {**shown, **await _extracted(state, runtime, services, knowledge)}
-    messages = answering_messages(state["question"], state.get("history", []), knowledge)
-    try:
-        return {**shown, **await _written(services.chat, messages, runtime, knowledge)}
-    except GeneratorFailed as error:
-        runtime.stream_writer({"retract": {"round": 0, "reason": str(error)}})
-        extracted = await _extracted(state, runtime, services, knowledge)
-        failed = Degraded(error.component, str(error))
-        extracted["degraded"] = [failed, *extracted.get("degraded", [])]
-        extracted["usage"] = extracted.get("usage", Usage()) + Usage(llm_calls=1)
-        return {**shown, **extracted, "generator": EXTRACTIVE}
-
-
-async def _written(
-    chat: BaseChatModel,
-    messages: Sequence[BaseMessage],
-    runtime: Runtime[Context],
-    knowledge: Sequence[Strip],
-) -> Answer:
-    whole = AIMessageChunk(content="")
-
-    async def texts() -> AsyncIterator[str]:
-        nonlocal whole
-        async for chunk in chat.astream(list(messages)):
-            whole += chunk
-            if text := str(chunk.text):
-                yield text
-
-    pieces: list[str] = []
-    async for text in without_unknown_markers(texts(), len(knowledge)):
-        pieces.append(text)
-        runtime.stream_writer({"token": {"round": 0, "text": text}})
-    answer = "".join(pieces)
-    if not answer.strip():
-        raise GeneratorFailed("The language model gave an empty answer.")
-    return {
-        "answer": answer,
-        "citations": citations_in(answer, knowledge),
-        "stopped_by": "answered",
-        "usage": usage_of(whole),
+    asked, listener = asked_of(state, knowledge, context, services), streamed(runtime)
+    if not direct and "internal_strips" not in state:
+        changed["internal_strips"] = internal
+    if not knowledge and not direct:
+        return _abstained(changed, state, listener)
+    written = await (answer_directly if direct else draft_from)(asked, services, listener)
+    changed |= {
+        "generator": written.generator,
+        "usage": written.usage,
+        "degraded": list(written.degraded),
     }
+    if not written.answer:
+        return _abstained(changed, state, listener)
+    changed |= {
+        "answer": written.answer,
+        "citations": citations_in(written.answer, knowledge),
+        "stopped_by": "answered",
+        "draft": Draft(written.answer, tuple(knowledge), judgement=written.judgement),
+        "spent": state.get("usage", Usage()) + written.usage,
+    }
+    return changed
 
 
-async def _extracted(
-    state: State, runtime: Runtime[Context], services: Services, knowledge: Sequence[Strip]
-) -> Answer:
-    question, changed = state["question"], Answer()
-    candidates = candidate_sentences(knowledge)
-    pairs = [(question, item.text) for item in candidates]
-    bounds = tunables(runtime).thresholds(services.evaluator.thresholds)
-    # Scored like a passage that makes the action Incorrect, a sentence supports nothing.
-    floor = max(bounds.strip_floor, bounds.lower)
-    try:
-        scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
-    except EvaluatorFailed as error:
-        # Graded strips may be quoted; of ungraded ones nobody knows whether they answer anything.
-        chosen = first_sentences(candidates) if state.get("action") else []
-        changed["degraded"] = [Degraded(error.component, str(error))]
-    else:
-        action = state.get("action")
-        chosen = best_supported(
-            candidates,
-            scores,
-            floor,
-            graded=action is not None,
-            keep_best=action == "correct",
-        )
-        changed["usage"] = Usage(scored_pairs=len(pairs))
-    pieces = compose(chosen)
-    if pieces:
-        answer = "".join(pieces)
-        changed |= {
-            "answer": answer,
-            "citations": citations_in(answer, knowledge),
-            "stopped_by": "answered",
-        }
-    else:
-        changed |= abstain(question)
-        pieces = [changed["answer"]]
-    for text in pieces:
-        runtime.stream_writer({"token": {"round": 0, "text": text}})
+def _abstained(changed: Reflecting, state: State, listener: Listener) -> Reflecting:
+    said = abstention(state["question"])
+    listener.tell(said["answer"])
+    changed |= said
     return changed

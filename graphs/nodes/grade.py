@@ -10,7 +10,7 @@ from graphs.errors import EvaluatorFailed
 from graphs.knowledge import as_judged
 from graphs.nodes.search_web import query_of
 from graphs.ports import Services
-from graphs.state import Answer, Context, Graded, State, tunables
+from graphs.state import Context, Graded, State, tunables
 from graphs.types import Degraded, Passage, Usage
 
 
@@ -31,9 +31,9 @@ async def grade(state: State, runtime: Runtime[Context], *, services: Services) 
     """
     context, ahead = tunables(runtime), services.search_ahead
     if ahead is None or not speculates(context, state.get("documents", [])):
-        return {**await _judged(state, context, services), "search_ahead": None}
+        return {**await judged(state, context, services), "search_ahead": None}
     with ahead.begin(query_of(state), context.web_pages) as ticket:
-        changed = await _judged(state, context, services)
+        changed = await judged(state, context, services)
         if ticket and searches_web(changed["action"], context, True):
             ahead.keep(ticket)
             return {**changed, "search_ahead": ticket}
@@ -43,17 +43,23 @@ async def grade(state: State, runtime: Runtime[Context], *, services: Services) 
     return {**changed, "search_ahead": None}
 
 
-async def _judged(state: State, context: Context, services: Services) -> Answer:
+async def judged(state: State, context: Context, services: Services) -> Graded:
+    """The documents by their grades, and the action they make."""
     passages = state.get("documents", [])
     pairs = [(state["question"], as_judged(passage, context.grade_titles)) for passage in passages]
     try:
         scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
     except EvaluatorFailed as error:
-        return {"action": None, "degraded": [Degraded(error.component, str(error))]}
+        return {
+            "action": None,
+            "is_graded": False,
+            "degraded": [Degraded(error.component, str(error))],
+        }
     documents = graded(passages, scores)
     thresholds = context.thresholds(services.evaluator.thresholds)
-    changed: Answer = {
+    changed: Graded = {
         "documents": documents,
+        "is_graded": True,
         "action": choose_action([doc.score for doc in documents], thresholds, context),
         "usage": Usage(scored_pairs=len(pairs)),
     }

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from graphs.messages import build_messages
-from graphs.workflows import WORKFLOWS
+from graphs.reflect import build_reflecting
+from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS
 from tests.fakes import services
 
 FOLDER = Path(__file__).parent
@@ -13,7 +14,8 @@ FOLDER = Path(__file__).parent
 def drawings() -> Mapping[str, str]:
     """Every graph's drawing by name, subgraphs opened."""
     graphs = {name: workflow.build(services()) for name, workflow in WORKFLOWS.items()}
-    graphs["messages"] = build_messages(graphs["crag"])
+    graphs["messages"] = build_messages(graphs[DEFAULT_WORKFLOW])
+    graphs["reflect"] = build_reflecting(services())
     return {name: graph.get_graph(xray=1).draw_mermaid() for name, graph in graphs.items()}
 
 

@@ -9,7 +9,7 @@ def test_every_graph_is_kept() -> None:
     assert {path.stem for path in FOLDER.glob("*.mmd")} == set(drawings())
 
 
-@pytest.mark.parametrize("name", ["rag", "crag", "messages"])
+@pytest.mark.parametrize("name", ["rag", "crag", "self_rag", "self_crag", "reflect", "messages"])
 def test_the_topology_is_the_kept_one(name: str) -> None:
     kept = (FOLDER / f"{name}.mmd").read_text(encoding="utf-8")
 

@@ -1,0 +1,167 @@
+"""The evaluator as Self-RAG's critic: sentences judged for support, parts for coverage."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphs.cite import cited_numbers, without_markers
+from graphs.errors import CriticFailed, EvaluatorFailed
+from graphs.knowledge import as_judged
+from graphs.parts import parts_of
+from graphs.ports import Evaluator
+from graphs.text import language_of, sentences
+from graphs.types import Draft, Judgement, Scores, Strip, Task, Usage
+from prompts import prompt
+
+SUPPORTED = 0.5
+"""Below it a sentence is called weak: more than partial support is what keeps it."""
+COVERED = 0.0
+"""Below it a part is called uncovered: no sentence more likely answers it than not."""
+ANSWER_MARK = " [SEP] "
+"""Between question and answer where support is asked of the evaluator (contract, "Worker")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of a draft without its markers, and the strips that may carry it."""
+
+    text: str
+    evidence: tuple[Strip, ...]
+
+
+class EvaluatorCritic:
+    """Judges without a language model.
+
+    A draft's relevance is that of its best strip; its support the mean over its sentences, each by
+    the best of the strips it cites; its utility the mean over the question's parts of how well the
+    best sentence answers them (the evaluator's relevance score, -1…1, as is utility).
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self.name = evaluator.name
+
+    async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+        asked = _Asked()
+        place = asked.add("retrieval", question, evidence)
+        scores, usage = await self._scores(asked)
+        share = scores[place]
+        if share is None:
+            raise CriticFailed("The evaluator could not judge whether to retrieve.")
+        return share, usage
+
+    async def judge(
+        self, question: str, drafts: Sequence[Draft]
+    ) -> tuple[Sequence[Judgement], Usage]:
+        asked = _Asked()
+        examined = [_Examined(question, draft, asked) for draft in drafts]
+        scores, usage = await self._scores(asked)
+        return [draft.judgement(scores) for draft in examined], usage
+
+    async def criticise(
+        self, question: str, _draft: Draft, judgement: Judgement, /
+    ) -> tuple[str, Usage]:
+        return criticism_of(question, judgement), Usage()
+
+    async def _scores(self, asked: "_Asked") -> tuple[dict["_Place", float | None], Usage]:
+        """All that was asked, one request a task, each pair once."""
+        tasks = [task for task, pairs in asked.pairs.items() if pairs]
+        try:
+            told: list[Scores] = await asyncio.gather(
+                *(self._evaluator.score(task, list(asked.pairs[task])) for task in tasks)
+            )
+        except EvaluatorFailed as error:
+            raise CriticFailed(str(error)) from error
+        scores = {
+            (task, *pair): value
+            for task, answer in zip(tasks, told, strict=True)
+            for pair, value in zip(asked.pairs[task], answer.values, strict=True)
+        }
+        return scores, Usage(scored_pairs=len(scores))
+
+
+_Place = tuple[Task, str, str]
+
+
+class _Asked:
+    """The pairs to be scored, by task, in the order they were first asked."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[Task, dict[tuple[str, str], None]] = {}
+
+    def add(self, task: Task, first: str, second: str) -> _Place:
+        self.pairs.setdefault(task, {})[first, second] = None
+        return task, first, second
+
+
+class _Examined:
+    """What is asked about one draft, and the judgement that the scores make."""
+
+    def __init__(self, question: str, draft: Draft, asked: _Asked) -> None:
+        self._sentences = sentences_of(draft)
+        self._strips = [
+            asked.add("relevance", question, as_judged(strip, with_title=True))
+            for strip in draft.knowledge
+        ]
+        self._support = [
+            [
+                asked.add("support", f"{question}{ANSWER_MARK}{sentence.text}", strip.text)
+                for strip in sentence.evidence
+            ]
+            for sentence in self._sentences
+        ]
+        self._parts = {
+            part: [asked.add("relevance", part, sentence.text) for sentence in self._sentences]
+            for part in parts_of(question)
+        }
+
+    def judgement(self, scores: dict[_Place, float | None]) -> Judgement:
+        relevance = _best(scores, self._strips)
+        supports = [_best(scores, places) for places in self._support]
+        coverage = {part: _best(scores, places) for part, places in self._parts.items()}
+        weak = tuple(
+            sentence.text
+            for sentence, support in zip(self._sentences, supports, strict=True)
+            if support is not None and support < SUPPORTED
+        )
+        uncovered = tuple(
+            part for part, value in coverage.items() if value is not None and value < COVERED
+        )
+        return Judgement(
+            relevance=None if relevance is None else (relevance + 1) / 2,
+            support=_mean(supports),
+            utility=_mean(list(coverage.values())),
+            weak=weak,
+            uncovered=uncovered,
+        )
+
+
+def sentences_of(draft: Draft) -> list[Sentence]:
+    """The draft's sentences; one that cites nothing may rest on any strip of its knowledge."""
+    found = []
+    for line in sentences(draft.answer):
+        named = [n for n in cited_numbers(line) if 1 <= n <= len(draft.knowledge)]
+        evidence = tuple(draft.knowledge[n - 1] for n in named) or draft.knowledge
+        if text := without_markers(line).strip():
+            found.append(Sentence(text, evidence))
+    return found
+
+
+def criticism_of(question: str, judgement: Judgement) -> str:
+    """What is held against a draft, a line each: weak sentences, then uncovered parts."""
+    language = language_of(question)
+    lines = [prompt("weak", language).render(sentence=text) for text in judgement.weak]
+    lines += [prompt("uncovered", language).render(part=part) for part in judgement.uncovered]
+    if not lines:
+        is_supported = judgement.support is None or judgement.support >= SUPPORTED
+        lines = [prompt("unhelpful" if is_supported else "unsupported", language).render()]
+    return "\n".join(lines)
+
+
+def _best(scores: dict[_Place, float | None], places: Sequence[_Place]) -> float | None:
+    return max((value for place in places if (value := scores[place]) is not None), default=None)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,235 @@
+"""Drafts: an answer from a question and its knowledge, whoever writes it."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk, BaseMessage
+
+from graphs.cite import with_marker, without_unknown_markers
+from graphs.dialogue import (
+    answering_messages,
+    direct_messages,
+    revising_messages,
+    usage_of,
+    with_choices,
+)
+from graphs.errors import EvaluatorFailed, GeneratorFailed
+from graphs.extract import best_supported, candidate_sentences, compose, first_sentences
+from graphs.ports import ReflectiveGenerator, Services
+from graphs.text import sentence_spans
+from graphs.types import Degraded, Draft, Judgement, Message, Strip, Usage
+
+EXTRACTIVE = "extractive"
+PAIR_MARK = " [SEP] "
+"""Between question and answer where support is asked of the evaluator (contract, "Worker")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a draft is written from.
+
+    `graded` says that the strips' scores are the evaluator's, and `keep_best` that something must
+    be quoted even where no sentence reaches `floor`. `choices` is a closed set of answers.
+    """
+
+    question: str
+    history: Sequence[Message]
+    knowledge: Sequence[Strip]
+    floor: float
+    graded: bool = True
+    keep_best: bool = False
+    choices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of it; `answer` is empty where the knowledge supports none."""
+
+    answer: str
+    generator: str
+    usage: Usage
+    degraded: tuple[Degraded, ...] = ()
+    judgement: Judgement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who is told a draft while it is written, piece by piece, and that what was told is void."""
+
+    tell: Callable[[str], None]
+    retract: Callable[[str], None]
+
+
+NOBODY = Listener(tell=lambda _: None, retract=lambda _: None)
+
+
+async def draft_from(asked: Asked, services: Services, listener: Listener) -> Written:
+    """The draft; where a language model fails, sentences are quoted and `degraded` says so."""
+    try:
+        if services.reflective is not None:
+            return await _reflected(services.reflective, asked, listener)
+        if services.chat is not None:
+            messages = answering_messages(
+                asked.question, asked.history, asked.knowledge, asked.choices
+            )
+            return await written(services, services.chat, messages, len(asked.knowledge), listener)
+    except GeneratorFailed as error:
+        listener.retract(str(error))  # what the model has said so far is void
+        return after_failure(error, await quoted(asked, services, listener))
+    return await quoted(asked, services, listener)
+
+
+def after_failure(error: GeneratorFailed, stand_in: Written) -> Written:
+    """What was quoted where the model failed, which is told and counted."""
+    return replace(
+        stand_in,
+        usage=stand_in.usage + Usage(llm_calls=1),
+        degraded=(Degraded(error.component, str(error)), *stand_in.degraded),
+    )
+
+
+async def answer_directly(asked: Asked, services: Services, listener: Listener) -> Written:
+    """An answer from what the model knows; empty where there is no model, or it fails."""
+    nothing = Written("", EXTRACTIVE, Usage())
+    try:
+        if services.reflective is not None:
+            return await _reflected(services.reflective, asked, listener)
+        if services.chat is not None:
+            messages = direct_messages(asked.question, asked.history, asked.choices)
+            return await written(services, services.chat, messages, 0, listener)
+    except GeneratorFailed as error:
+        listener.retract(str(error))
+        return after_failure(error, nothing)
+    return nothing
+
+
+async def revise_from(
+    asked: Asked, draft: Draft, criticism: str, services: Services, listener: Listener
+) -> Written:
+    """The answer written anew by the model, in the light of the criticism; empty where it fails.
+
+    A model that writes reflection tokens is not asked again about the same knowledge: it takes no
+    criticism and would repeat itself.
+    """
+    try:
+        if services.chat is not None:
+            messages = revising_messages(
+                asked.question,
+                asked.history,
+                asked.knowledge,
+                draft.answer,
+                criticism,
+                asked.choices,
+            )
+            return await written(services, services.chat, messages, len(asked.knowledge), listener)
+        if services.reflective is not None and len(asked.knowledge) > len(draft.knowledge):
+            return await _reflected(services.reflective, asked, listener)
+    except GeneratorFailed as error:
+        listener.retract(str(error))
+        return after_failure(error, Written("", draft.generator, Usage()))
+    return Written("", draft.generator, Usage())
+
+
+async def written(
+    services: Services,
+    chat: BaseChatModel,
+    messages: Sequence[BaseMessage],
+    known: int,
+    listener: Listener,
+) -> Written:
+    """What the chat model says, told as it streams; markers above `known` are left out.
+
+    Raises GeneratorFailed.
+    """
+    whole = AIMessageChunk(content="")
+
+    async def texts() -> AsyncIterator[str]:
+        nonlocal whole
+        async for chunk in chat.astream(list(messages)):
+            whole += chunk
+            if text := str(chunk.text):
+                yield text
+
+    pieces: list[str] = []
+    async for text in without_unknown_markers(texts(), known):
+        pieces.append(text)
+        listener.tell(text)
+    answer = "".join(pieces)
+    if not answer.strip():
+        raise GeneratorFailed("The language model gave an empty answer.")
+    return Written(answer, services.chat_name, usage_of(whole))
+
+
+async def quoted(asked: Asked, services: Services, listener: Listener) -> Written:
+    """The best supported sentences of the knowledge; none where none is supported."""
+    if asked.choices:
+        return await _picked(asked, services, listener)
+    candidates = candidate_sentences(asked.knowledge)
+    pairs = [(asked.question, item.text) for item in candidates]
+    usage, degraded = Usage(), tuple[Degraded, ...]()
+    try:
+        scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
+    except EvaluatorFailed as error:
+        # Graded strips may be quoted; of ungraded ones nobody knows whether they answer anything.
+        chosen = first_sentences(candidates) if asked.graded else []
+        degraded = (Degraded(error.component, str(error)),)
+    else:
+        chosen = best_supported(
+            candidates, scores, asked.floor, graded=asked.graded, keep_best=asked.keep_best
+        )
+        usage = Usage(scored_pairs=len(pairs))
+    pieces = compose(chosen)
+    for text in pieces:
+        listener.tell(text)
+    return Written("".join(pieces), EXTRACTIVE, usage, degraded)
+
+
+async def _picked(asked: Asked, services: Services, listener: Listener) -> Written:
+    """The one of the choices that the knowledge supports best, cited with its strip."""
+    pairs = [
+        (f"{asked.question}{PAIR_MARK}{choice}", strip.text)
+        for strip in asked.knowledge
+        for choice in asked.choices
+    ]
+    try:
+        scores = (await services.evaluator.score("support", pairs)).values
+    except EvaluatorFailed as error:
+        return Written("", EXTRACTIVE, Usage(), (Degraded(error.component, str(error)),))
+    places = [(n, choice) for n in range(len(asked.knowledge)) for choice in asked.choices]
+    told = [
+        (score, place) for score, place in zip(scores, places, strict=True) if score is not None
+    ]
+    if not told:
+        return Written("", EXTRACTIVE, Usage(scored_pairs=len(pairs)))
+    _, (n, choice) = max(told, key=lambda item: item[0])
+    answer = with_marker(choice, n + 1)
+    listener.tell(answer)
+    return Written(answer, EXTRACTIVE, Usage(scored_pairs=len(pairs)))
+
+
+async def _reflected(reflective: ReflectiveGenerator, asked: Asked, listener: Listener) -> Written:
+    """What a model writes that judges itself: it knows no markers, its passage is cited for it."""
+    question = with_choices(asked.question, asked.choices)
+    reply = await reflective.write(question, one_passage(asked.knowledge))
+    answer = cited(reply.text) if asked.knowledge else reply.text
+    if not answer.strip():
+        raise GeneratorFailed("The language model gave an empty answer.")
+    listener.tell(answer)
+    return Written(answer, reflective.name, reply.usage, judgement=reply.judgement)
+
+
+def one_passage(knowledge: Sequence[Strip]) -> Strip | None:
+    """The knowledge as the one passage such a model reads; under the first strip's title."""
+    if not knowledge:
+        return None
+    return replace(knowledge[0], text="\n".join(strip.text for strip in knowledge))
+
+
+def cited(text: str) -> str:
+    """Every sentence with the marker of the one passage it was written from."""
+    spans = sentence_spans(text)
+    gaps = [text[end:start] for (_, end), (start, _) in pairwise(spans)]
+    said = [with_marker(text[start:end], 1) for start, end in spans]
+    return "".join(piece for pair in zip_longest(said, gaps, fillvalue="") for piece in pair)

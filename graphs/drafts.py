@@ -1,0 +1,56 @@
+"""What both self_ workflows end in: drafts side by side, judged, one chosen, reflected on."""
+
+from functools import partial
+
+from langgraph.graph import END, StateGraph
+from langgraph.types import Send
+
+from graphs.nodes.abstain import abstain
+from graphs.nodes.choose import choose
+from graphs.nodes.draft import draft
+from graphs.nodes.generate import generate
+from graphs.nodes.judge import judge
+from graphs.ports import Services
+from graphs.reflect import build_reflect
+from graphs.state import Answer, Context, Question, State
+
+
+def add_drafts(graph: StateGraph[State, Context, Question, Answer], services: Services) -> None:
+    """The nodes from `gather`, whose candidates are drafted from, to the end.
+
+    `generate` answers a question that needs no retrieval, in one call, and nothing judges it.
+    """
+    graph.add_node("draft", partial(draft, services=services))
+    graph.add_node("judge", partial(judge, services=services))
+    graph.add_node("choose", choose)
+    graph.add_node("reflect", build_reflect(services))
+    graph.add_node("abstain", partial(abstain, services=services))
+    graph.add_node("generate", partial(generate, services=services))
+
+    def to_drafts(state: State) -> list[Send] | str:
+        """One draft a candidate, in parallel."""
+        candidates = state.get("candidates", [])
+        return [
+            Send("draft", State(**{**state, "draft": each})) for each in candidates
+        ] or "abstain"
+
+    def by_drafts(state: State) -> str:
+        return "choose" if state.get("candidates") else "abstain"
+
+    def by_judgement(state: State) -> str:
+        """Where the critic has failed already, it is not asked again."""
+        return "reflect" if state["draft"].judgement else END
+
+    graph.add_conditional_edges("gather", to_drafts, ["draft", "abstain"])
+    graph.add_edge("draft", "judge")
+    graph.add_conditional_edges("judge", by_drafts, ["choose", "abstain"])
+    graph.add_conditional_edges("choose", by_judgement, ["reflect", END])
+    graph.add_edge("reflect", END)
+    graph.add_edge("abstain", END)
+    graph.add_edge("generate", END)
+
+
+def by_retrieval(state: State) -> str:
+    """What follows `decide`."""
+    found = state.get("retrieval")
+    return "retrieve" if found is None or found.decision else "generate"

@@ -1,0 +1,28 @@
+"""Choose the draft to go on with: the best score, or the answer with most votes."""
+
+from dataclasses import replace
+
+from langgraph.runtime import Runtime
+
+from graphs.cite import citations_in
+from graphs.nodes.generate import streamed
+from graphs.reflection import choose as chosen_of
+from graphs.state import Context, Reflecting, State, tunables
+from graphs.types import Usage
+
+
+async def choose(state: State, runtime: Runtime[Context]) -> Reflecting:
+    """The chosen draft as the answer so far; told now if several were written side by side."""
+    drafts = list(state.get("candidates", []))
+    chosen = replace(chosen_of(drafts, closed=bool(tunables(runtime).choices)), chosen=True)
+    if len(state.get("drafts", [])) > 1:
+        streamed(runtime).tell(chosen.answer)
+    return {
+        "candidates": [chosen if draft.n == chosen.n else draft for draft in drafts],
+        "draft": chosen,
+        "answer": chosen.answer,
+        "citations": citations_in(chosen.answer, chosen.knowledge),
+        "generator": chosen.generator,
+        "stopped_by": "answered",
+        "spent": state.get("usage", Usage()),
+    }

@@ -1,0 +1,29 @@
+"""Decide whether the question needs retrieval at all (Self-RAG 3.3)."""
+
+from langgraph.runtime import Runtime
+
+from graphs.critics import critic_of
+from graphs.errors import CriticFailed
+from graphs.ports import Services
+from graphs.reflection import needs_retrieval
+from graphs.state import Context, Reflecting, State, begun, tunables
+from graphs.types import Degraded, Retrieval
+
+
+async def decide(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
+    """The run's mode, or the critic's word against the threshold; in doubt it retrieves.
+
+    Without a language model there is nothing but quotation: every question retrieves.
+    """
+    context = tunables(runtime)
+    if context.retrieval != "adaptive":
+        asked = context.retrieval == "always"
+        return {**begun(state, []), "retrieval": Retrieval(asked, float(asked))}
+    try:
+        share, usage = await critic_of(services).needs_retrieval(state["question"])
+    except CriticFailed as error:
+        failed = Degraded(error.component, str(error))
+        return {**begun(state, [failed]), "retrieval": Retrieval(True, 1.0)}
+    can_write = services.chat is not None or services.reflective is not None
+    decision = not can_write or needs_retrieval(share, context.retrieval_threshold)
+    return {**begun(state, [], usage), "retrieval": Retrieval(decision, share)}

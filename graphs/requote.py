@@ -1,0 +1,91 @@
+"""Revision without a language model: drop what is weak, add what answers the open parts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from graphs.cite import cited_numbers, without_markers
+from graphs.critics.t5 import COVERED
+from graphs.extract import Sentence, candidate_sentences, compose
+from graphs.knowledge import as_judged
+from graphs.ports import Evaluator
+from graphs.reflection import plain
+from graphs.text import sentences
+from graphs.types import Draft, Judgement, Strip, Usage
+
+MOST_ADDED = 2
+"""Strips added to a draft for one open part."""
+
+MOST_SEARCHED = 100
+"""Unused strips looked through for the open parts, best first."""
+
+
+async def strips_for(
+    parts: Sequence[str], pool: Sequence[Strip], evaluator: Evaluator, floor: float
+) -> tuple[list[Strip], Usage]:
+    """For each part the unused strips that answer it best, with that score; none below the floor.
+
+    Raises EvaluatorFailed.
+    """
+    looked = sorted(pool, key=lambda strip: -strip.score)[:MOST_SEARCHED]
+    pairs = [(part, as_judged(strip, with_title=True)) for part in parts for strip in looked]
+    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
+    chosen: dict[str, Strip] = {}
+    for n in range(len(parts)):
+        mine = values[n * len(looked) : (n + 1) * len(looked)]
+        known = [
+            replace(strip, score=score, kept=True)
+            for strip, score in zip(looked, mine, strict=True)
+            if score is not None and score >= floor
+        ]
+        for strip in sorted(known, key=lambda strip: -strip.score)[:MOST_ADDED]:
+            chosen.setdefault(strip.id, strip)
+    return list(chosen.values()), Usage(scored_pairs=len(pairs))
+
+
+async def requoted(
+    draft: Draft, judgement: Judgement, added: Sequence[Strip], evaluator: Evaluator
+) -> tuple[Draft, Usage]:
+    """The draft without its weak sentences, with the best sentence for each open part.
+
+    Raises EvaluatorFailed.
+    """
+    knowledge = [*draft.knowledge, *added]
+    stays = [item for item in quoted_in(draft) if item.text not in judgement.weak]
+    quotable = [i for i in candidate_sentences(knowledge) if i.text not in judgement.weak]
+    pairs = [(part, item.text) for part in judgement.uncovered for item in quotable]
+    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
+    comes = []
+    for n in range(len(judgement.uncovered)):
+        mine = values[n * len(quotable) : (n + 1) * len(quotable)]
+        best = max(
+            ((score, -place) for place, score in enumerate(mine) if score is not None),
+            default=(COVERED - 1, 0),
+        )
+        if best[0] >= COVERED:
+            comes.append(quotable[-best[1]])
+    return recomposed([*stays, *comes], knowledge), Usage(scored_pairs=len(pairs))
+
+
+def unused(draft: Draft, pool: Sequence[Strip]) -> list[Strip]:
+    """Strips that the draft does not have yet, by place or by text."""
+    places = {strip.id for strip in draft.knowledge}
+    texts = {plain(strip.text) for strip in draft.knowledge}
+    return [strip for strip in pool if strip.id not in places and plain(strip.text) not in texts]
+
+
+def quoted_in(draft: Draft) -> list[Sentence]:
+    """The draft's cited sentences as they were quoted."""
+    found = []
+    for line in sentences(draft.answer):
+        numbers = [n for n in cited_numbers(line) if 1 <= n <= len(draft.knowledge)]
+        if numbers:
+            found.append(Sentence(numbers[0], without_markers(line).strip()))
+    return found
+
+
+def recomposed(chosen: Sequence[Sentence], knowledge: Sequence[Strip]) -> Draft:
+    """The sentences as one answer, none twice, from that part of the knowledge which they cite."""
+    once = list({plain(item.text): item for item in reversed(chosen)}.values())[::-1]
+    numbers = list(dict.fromkeys(item.n for item in once))
+    renumbered = [replace(item, n=numbers.index(item.n) + 1) for item in once]
+    return Draft("".join(compose(renumbered)), tuple(knowledge[n - 1] for n in numbers))
