@@ -4,13 +4,15 @@
 
 DATA is the folder with the published question sets. Figures go to benchmarks/evaluator.json and
 from there, with those of the training runs in --ablations, to the report benchmarks/evaluator.md;
-`--report` alone writes that anew from the figures. About 10 minutes on 2 free CPU cores.
+`--report` alone writes that anew from the figures; `--resume` goes on where a run broke off. About
+half an hour on 2 free CPU cores.
 """
 
 import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,27 +60,43 @@ def measured(chosen: argparse.Namespace) -> Figures:
     scorer = load_scorer(settings)
     meaning = Meaning(chosen.cache) if chosen.minilm else None
     bench = Bench(chosen.data, relevance_of(scorer), meaning, chosen.most, chosen.seed)
-    figures: Figures = {
+    training = training_records(chosen.data)
+    head = {
         "evaluator": scorer.name,
         "tasks": list(scorer.tasks),
         "seed": chosen.seed,
         "most": chosen.most,
         "held_back_percent": HELD_BACK_PERCENT,
     }
-    training = training_records(chosen.data)
+    figures = begun(chosen.out, head) if chosen.resume else head
+    before = figures.get("minutes", 0.0)
 
-    def part(named: Figures) -> None:
-        figures.update(named, minutes=round((time.monotonic() - STARTED) / 60, 1))
+    def part(measure: Callable[[], tuple[Figures, ...]], *keys: str) -> None:
+        if all(key in figures for key in keys):
+            say(f"kept: {', '.join(keys)}")
+            return
+        figures.update(zip(keys, measure(), strict=True))
+        figures["minutes"] = round(before + (time.monotonic() - STARTED) / 60, 1)
         keep(chosen.out, figures)
-        say(f"measured: {', '.join(named)}")
+        say(f"measured: {', '.join(keys)}")
 
-    tests, seen = on_tests(bench, training)
-    part({"tests": tests, "seen": seen})
-    part({"actions": on_actions(bench, training, load_thresholds(chosen.weights))})
-    part({"subjects": on_subjects(bench, whole="en_popqa" in chosen.left_out)})
-    validation, left_out = on_validation(bench, training, chosen.left_out)
-    part({"validation": validation, "left_out": left_out})
-    part({"judgements": on_judgements(bench, scorer, say)})
+    thresholds, whole = load_thresholds(chosen.weights), chosen.left_out
+    part(lambda: on_tests(bench, training), "tests", "seen")
+    part(lambda: (on_actions(bench, training, thresholds),), "actions")
+    part(lambda: (on_subjects(bench, whole="en_popqa" in whole),), "subjects")
+    part(lambda: on_validation(bench, training, whole), "validation", "left_out")
+    part(lambda: (on_judgements(bench, scorer, say),), "judgements")
+    return figures
+
+
+def begun(path: Path, head: Figures) -> Figures:
+    """The figures that a run with this head left behind; DataError when another run did."""
+    try:
+        figures: Figures = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} holds no figures to go on with: {error}.") from error
+    if other := [key for key, value in head.items() if figures.get(key) != value]:
+        raise DataError(f"{path} holds another run's figures (other {', '.join(other)}).")
     return figures
 
 
@@ -123,6 +141,8 @@ def arguments() -> argparse.Namespace:
                         help="keeps MiniLM's vectors")  # fmt: skip
     parser.add_argument("--ablations", type=Path, help="folder of training runs' figures")
     parser.add_argument("--out", type=Path, default=FIGURES, help="JSON; the report beside it")
+    parser.add_argument("--resume", action="store_true",
+                        help="keep the parts that --out holds of the same evaluator")  # fmt: skip
     parser.add_argument("--report", action="store_true", help="only write the report anew")
     chosen = parser.parse_args()
     if chosen.data is None and not chosen.report:

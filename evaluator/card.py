@@ -74,9 +74,10 @@ The layers that read both begin as copies of the last ones beside them and are t
 token is matched on the other side. The decoder is told of all measures, of both texts' means and of
 the first text's phrases (hashed pairs and triples of tokens); the last linear step reads its state
 and these, and is fitted anew by regression after training where that is better. The logit of
-{LABELS["relevance"][0]} is, in English, a linear weighing of coverage measures, of a score fitted
-to these alone, and of the nearness of the two texts (cosines of their means, of the question with
-the passage's best window, of tokens with their best match); in Chinese it is the coverage score.
+{LABELS["relevance"][0]} is, in English, a linear weighing of coverage measures (but for the best
+words' kinds), of a score fitted to all of them, and of the nearness of the two texts (cosines of
+their means, of the question with the passage's best window, of tokens with their best match); in
+Chinese it is the coverage score.
 {_RELEVANCE[config.get("relevance_taught", False)]}
 The coverage measures (weighted exact and soft coverage of the question, in the whole passage and in
 its best window of 40 tokens, pairs of neighbouring tokens, similarity of the means and of the best

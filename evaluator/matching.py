@@ -14,6 +14,7 @@ WINDOW, STRIDE = 40, 8  # tokens of a passage window, and between two windows' s
 QUESTION = 65  # positions compared with the passage: the task's token and 64 of the question
 TOKEN_FEATURES, PAIR_FEATURES = 9, 17
 CHINESE = 13  # place of the pair feature that says how much of the first text is Chinese
+BEST_KINDS = (14, 15)  # places of those that say how well the best word fits what is asked for
 NONE = -6.0  # stands where no passage token is
 KINDS = 16  # width in which what is asked for meets what is offered
 

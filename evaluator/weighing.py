@@ -11,11 +11,22 @@ from sklearn.preprocessing import StandardScaler
 
 from evaluator.examples import Example, computed
 from evaluator.loop import Say
+from evaluator.matching import BEST_KINDS
 from evaluator.model import EvaluatorModel
 
 KINDS = ("positive", "words", "random")
 """The pairs it is fitted on. Negatives mined by meaning are left out: chosen for a high cosine,
 they would teach distrust of it."""
+
+
+def weighable(width: int) -> list[int]:
+    """Places of the measures that the weighing reads, of `width`.
+
+    Not the best words' kinds: all but a few of the pairs hold a word of the kind asked for, and a
+    line through these few becomes so steep that it throws out short passages that answer. The
+    coverage, which bends, reads them still.
+    """
+    return [place for place in range(width) if place not in BEST_KINDS]
 
 
 def weighing(measures: Any, relevant: Sequence[bool], sources: Sequence[str]) -> Pipeline:
@@ -40,9 +51,11 @@ def fit_nearness(network: EvaluatorModel, examples: Sequence[Example], say: Say)
     if len(set(relevant)) < 2:
         return
     measures = computed(english, network.measures)
-    scaler, fitted = weighing(measures, relevant, [e.source for e in english])
+    places = weighable(measures.shape[1])
+    scaler, fitted = weighing(measures[:, places], relevant, [e.source for e in english])
     weights = fitted.coef_[0] / scaler.scale_
     with torch.no_grad():
-        network.nearness.weight.copy_(torch.from_numpy(weights).unsqueeze(0))
+        network.nearness.weight.zero_()
+        network.nearness.weight[0, places] = torch.from_numpy(weights).float()
         network.nearness.bias.fill_(float(fitted.intercept_[0] - weights @ scaler.mean_))
     say(f"measures weighed on {len(english)} English pairs")

@@ -3,6 +3,7 @@
 import torch
 
 from evaluator.examples import Example, computed, of_pairs
+from evaluator.matching import BEST_KINDS
 from evaluator.pairs import PairTokenizer
 from evaluator.weighing import fit_nearness
 from tests.evaluator.test_train import pairs
@@ -21,6 +22,15 @@ def test_weighed_measures_tell_matches_apart() -> None:
     right = torch.tensor([example.label == 0 for example in examples()])
     assert margins[right].min() > margins[~right].max()
     assert said == ["measures weighed on 60 English pairs"]
+
+
+def test_the_kind_of_the_best_word_is_not_weighed() -> None:
+    network = tiny_network()
+    torch.nn.init.ones_(network.nearness.weight)
+    fit_nearness(network, examples(), lambda _: None)
+    weights = network.nearness.weight[0]
+    assert weights[list(BEST_KINDS)].count_nonzero() == 0
+    assert weights.count_nonzero() > 0
 
 
 def test_a_chinese_question_is_left_to_its_coverage() -> None:

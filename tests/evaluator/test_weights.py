@@ -58,6 +58,18 @@ def test_something_else_entirely_is_below_lower(
     assert found.score < load_thresholds(WEIGHTS).lower
 
 
+def test_a_short_sentence_that_answers_needs_no_neighbours(shipped: Scorer) -> None:
+    question = "How tall is the red tower of Umbra?"
+    texts = [
+        "The red tower of Umbra is 87 metres tall.",
+        "The keeper of the red tower of Umbra lights the lamp at dusk.",
+    ]
+    rows = shipped.encode("relevance", [(question, text) for text in texts])
+    found = shipped.forward("relevance", [row for row in rows if isinstance(row, Row)])
+    right, beside = (row.score for row in found if isinstance(row, RowScore))
+    assert right > max(beside, load_thresholds(WEIGHTS).upper)
+
+
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_bf16_stays_close(shipped: Scorer, device: str) -> None:
     settings = EvaluatorSettings(backend="torch", device=device, precision="bf16")
