@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from collections import OrderedDict
+from dataclasses import replace
 from typing import Any
 
 import openai
@@ -27,6 +29,8 @@ LOGPROBS = 20
 """Serving engines refuse more; the groups have at most five tokens."""
 GRADE_TOKENS = 4
 """Enough for the IsSup and the IsUse token after a given answer."""
+MOST_BEGUN = 64
+"""Answers that came with the word on retrieval and wait to be asked for."""
 SPECIAL_TOKENS_ARE_KEPT = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 _RETRIEVAL, _NO_RETRIEVAL = RETRIEVE
 # A question must not close the instruction and begin the response by itself.
@@ -44,6 +48,7 @@ class NativeGenerator:
     ) -> None:
         self._client, self._endpoint, self.name = client, endpoint, model
         self._max_output_tokens = max_output_tokens
+        self._begun: OrderedDict[str, _Reply] = OrderedDict()
 
     async def write(
         self, question: str, passage: Strip | None = None, preceding: str = ""
@@ -58,18 +63,26 @@ class NativeGenerator:
         if passage is not None:
             reply = await self._complete(prompt + _quoted(passage), self._max_output_tokens)
             return reply.reflected(grounded=True, one_segment=one_segment)
-        free = await self._complete(prompt, self._max_output_tokens)
-        reflected = free.reflected(grounded=False, one_segment=one_segment)
+        begun = None if preceding else self._begun.pop(question, None)
+        free = begun or await self._complete(prompt, self._max_output_tokens)
+        used = Usage() if begun else free.usage
+        reflected = replace(free.reflected(grounded=False, one_segment=one_segment), usage=used)
         if reflected.text:
             return reflected
         forced = await self._complete(prompt + _NO_RETRIEVAL, self._max_output_tokens)
         made = forced.reflected(grounded=False, one_segment=one_segment)
-        usage = free.usage + forced.usage
-        return Reflected(made.text, made.judgement, usage, reflected.retrieval, made.continues)
+        return replace(made, usage=used + made.usage, retrieval=reflected.retrieval)
 
     async def wants_retrieval(self, question: str) -> tuple[float, Usage]:
-        """p(Retrieval) normalised, from one token. Raises GeneratorFailed."""
-        reply = await self._complete(_prompt(question), 1)
+        """p(Retrieval) normalised. Raises GeneratorFailed.
+
+        Where the model goes on to answer, the answer is kept for a `write` of the same question:
+        what needs no retrieval costs one call in all. Where it wants a passage it stops there.
+        """
+        reply = await self._complete(_prompt(question), self._max_output_tokens)
+        self._begun[question] = reply
+        if len(self._begun) > MOST_BEGUN:
+            self._begun.popitem(last=False)
         return (retrieval_at(reply.tokens[0]) if reply.tokens else 0.0), reply.usage
 
     async def judge(

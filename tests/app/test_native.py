@@ -146,13 +146,32 @@ async def test_the_critic_asks_about_other_drafts(
     assert criticism
 
 
-async def test_the_critic_reads_the_need_for_retrieval_from_one_token(
+async def test_the_need_for_retrieval_comes_with_the_answer(
     model: NativeGenerator, reflective_server: ReflectiveServer
 ) -> None:
     critic = NativeCritic(model)
-    assert (await critic.needs_retrieval("Who built it?"))[0] == pytest.approx(0.75)
-    assert (await critic.needs_retrieval("Add two and two."))[0] == pytest.approx(0.1)
-    assert {request.body["max_tokens"] for request in reflective_server.requests} == {1}
+    share, usage = await critic.needs_retrieval("Add two and two.")
+    assert share == pytest.approx(0.1)
+    reply = await model.write("Add two and two.")
+    assert reply.text == "From memory."
+    assert usage.llm_calls + reply.usage.llm_calls == len(reflective_server.requests) == 1
+    await model.write("Add two and two.")
+    assert len(reflective_server.requests) == 2
+
+    share, usage = await critic.needs_retrieval("Who built it?")
+    assert share == pytest.approx(0.75)
+    assert usage.output_tokens == 2
+
+
+async def test_answers_nobody_asks_for_are_forgotten(
+    model: NativeGenerator, reflective_server: ReflectiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.native.MOST_BEGUN", 1)
+    for question in ("Add one.", "Add two."):
+        await model.wants_retrieval(question)
+    await model.write("Add one.")
+    await model.write("Add two.")
+    assert len(reflective_server.requests) == 3
 
 
 async def test_a_model_without_the_tokens_is_refused_by_name(
