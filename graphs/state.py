@@ -216,6 +216,9 @@ class Reflected(TypedDict, total=False):
 
     question: str
     history: list[Message]
+    action: Action | None
+    documents: Sequence[Passage]
+    is_graded: bool
     internal_strips: Sequence[Strip]
     web_strips: Sequence[Strip]
     draft: Draft
@@ -230,6 +233,7 @@ class Reflection(TypedDict, total=False):
 
     answer: str
     citations: Sequence[Citation]
+    documents: Sequence[Passage]
     internal_strips: Sequence[Strip]
     web_strips: Sequence[Strip]
     critique: Sequence[Critique]

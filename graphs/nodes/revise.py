@@ -6,13 +6,14 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.drafting import EXTRACTIVE, Listener, Written, revise_from
-from graphs.errors import EvaluatorFailed
+from graphs.errors import EvaluatorFailed, RetrieverFailed
+from graphs.knowledge import strips_of
 from graphs.nodes.generate import asked_of, streamed
 from graphs.ports import Services
 from graphs.reflection import plain
 from graphs.requote import requoted, strips_for, unused
 from graphs.state import Context, Reflecting, State, tunables
-from graphs.types import Degraded, Draft, Judgement, Strip
+from graphs.types import Degraded, Draft, Judgement, Passage, Strip
 
 
 async def revise(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
@@ -23,33 +24,71 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
     """
     draft, rounds = state["draft"], state["critique"]
     listener = _taking_back(runtime, len(rounds), rounds[-1].criticism)
+    context = tunables(runtime)
     try:
-        revision, written = await _revised(state, tunables(runtime), services, listener)
-    except EvaluatorFailed as error:
+        found = await _found_for(_open_parts(draft), state, context, services)
+        revision, written = await _revised(state, found, context, services, listener)
+    except (EvaluatorFailed, RetrieverFailed) as error:
         failed = Degraded(error.component, str(error))
         return {"has_ended": True, "stopped_by": "unchanged", "degraded": [failed]}
     changed: Reflecting = {"usage": written.usage, "degraded": list(written.degraded)}
     if plain(written.answer) in {"", *state.get("seen", [])}:
         return {**changed, "has_ended": True, "stopped_by": "unchanged"}
     given = {strip.id for strip in revision.knowledge}
+    grades = {strip.document_id: strip.score for strip in revision.knowledge}
     return {
         **changed,
         "draft": replace(revision, n=draft.n, generator=written.generator),
-        "internal_strips": _with_kept(state.get("internal_strips", []), given),
+        "documents": [
+            *state.get("documents", []),
+            *(replace(page, score=grades[page.id]) for page in found if page.id in grades),
+        ],
+        "internal_strips": _with_kept(
+            [*state.get("internal_strips", []), *strips_of(found, "passage")], given
+        ),
         "web_strips": _with_kept(state.get("web_strips", []), given),
     }
 
 
+def _open_parts(draft: Draft) -> tuple[str, ...]:
+    return draft.judgement.uncovered if draft.judgement else ()
+
+
+async def _found_for(
+    parts: Sequence[str], state: State, context: Context, services: Services
+) -> list[Passage]:
+    """Passages that the open parts find on their own, beyond those the question found.
+
+    Not where the run retrieves nothing, nor where all local documents were found wanting.
+    """
+    if state.get("action") == "incorrect":
+        return []
+    known = {passage.id for passage in state.get("documents", [])}
+    found: dict[str, Passage] = {}
+    for part in parts:
+        for passage in await services.retriever.retrieve(part, context.retrieve_k):
+            if passage.id not in known:
+                found.setdefault(passage.id, replace(passage, score=0.0))
+    return list(found.values())
+
+
 async def _revised(
-    state: State, context: Context, services: Services, listener: Listener
+    state: State,
+    found: Sequence[Passage],
+    context: Context,
+    services: Services,
+    listener: Listener,
 ) -> tuple[Draft, Written]:
     """The new draft, by the language model if there is one, else of sentences quoted anew."""
     draft = state["draft"]
     judgement = draft.judgement or Judgement()
     bounds = context.thresholds(services.evaluator.thresholds)
-    pool = unused(draft, [*state.get("internal_strips", []), *state.get("web_strips", [])])
+    strips = [*state.get("internal_strips", []), *state.get("web_strips", [])]
     added, usage = await strips_for(
-        judgement.uncovered, pool, services.evaluator, max(bounds.strip_floor, bounds.lower)
+        judgement.uncovered,
+        unused(draft, [*strips, *strips_of(found, "passage")]),
+        services.evaluator,
+        max(bounds.strip_floor, bounds.lower),
     )
     if services.chat is None and services.reflective is None:
         revision, more = await requoted(draft, judgement, added, services.evaluator)
