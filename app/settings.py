@@ -59,9 +59,20 @@ class Settings(StateSettings):
         default=False, description="Whether thresholds made for another evaluator may be used."
     )
 
-    generator: Literal["extractive", "openai"] = Field(
+    generator: Literal["extractive", "openai", "native"] = Field(
         default="extractive",
-        description="extractive quotes the best sentences; openai asks a chat endpoint.",
+        description="extractive quotes the best sentences; openai asks a chat endpoint; "
+        "native asks a Self-RAG model.",
+    )
+    critic: Literal["evaluator", "llm", "native"] = Field(
+        default="evaluator",
+        description="Who judges drafts: the evaluator, the chat endpoint's model, or the native "
+        "generator.",
+    )
+    grader: Literal["evaluator", "llm_direct", "llm_chain_of_thought", "llm_few_shot"] = Field(
+        default="evaluator",
+        description="Who grades passages: the evaluator, or the chat endpoint's model asked in one "
+        "of three ways.",
     )
     openai_api_key: SecretStr = Field(
         default=SecretStr(""),
@@ -77,6 +88,26 @@ class Settings(StateSettings):
     openai_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for one answer.")
     openai_max_concurrent: int = Field(
         default=8, ge=1, description="Most calls under way at once, of all runs."
+    )
+
+    native_base_url: str = Field(
+        default="",
+        description="Address of a server with /v1/completions (vLLM) of a Self-RAG model.",
+    )
+    native_model: str = Field(
+        default="selfrag/selfrag_llama2_7b", description="Model to ask there."
+    )
+    native_api_key: SecretStr = Field(
+        default=SecretStr(""), description="Its key; empty for servers without keys."
+    )
+    native_timeout_s: float = Field(
+        default=60.0, gt=0, description="Longest wait for one answer of the native generator."
+    )
+    native_max_concurrent: int = Field(
+        default=8, ge=1, description="Most of its calls under way at once, of all runs."
+    )
+    native_max_output_tokens: int = Field(
+        default=300, ge=1, description="Longest answer of the native generator, in tokens."
     )
 
     search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = Field(
@@ -125,9 +156,25 @@ class Settings(StateSettings):
 
     @model_validator(mode="after")
     def _chosen_providers_are_complete(self) -> Self:
+        has_key = bool(self.openai_api_key.get_secret_value())
         wanting = {
             "generator openai needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
-                self.generator == "openai" and not self.openai_api_key.get_secret_value()
+                self.generator == "openai" and not has_key
+            ),
+            "critic llm needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
+                self.critic == "llm" and not has_key
+            ),
+            f"grader {self.grader} needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
+                self.grader != "evaluator" and not has_key
+            ),
+            "generator native needs SELFCRAG_NATIVE_BASE_URL": (
+                self.generator == "native" and not self.native_base_url
+            ),
+            f"thresholds {self.thresholds} are the evaluator's, not those of a language model": (
+                self.grader != "evaluator" and self.thresholds != "calibrated"
+            ),
+            "critic native needs SELFCRAG_GENERATOR=native": (
+                self.critic == "native" and self.generator != "native"
             ),
             "search tavily needs SELFCRAG_TAVILY_API_KEY or TAVILY_API_KEY": (
                 self.search == "tavily" and not self.tavily_api_key.get_secret_value()
