@@ -8,6 +8,7 @@ from typing import Protocol
 from langchain_core.language_models import BaseChatModel
 
 from graphs.types import (
+    Bars,
     Degraded,
     Draft,
     Judgement,
@@ -94,6 +95,11 @@ class Critic(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def bars(self) -> Bars:
+        """From where on a draft is accepted, on this critic's scale."""
+        ...
 
     async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
         """p(Retrieval) / (p(Retrieval) + p(No Retrieval)). Raises CriticFailed."""

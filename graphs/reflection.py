@@ -8,8 +8,9 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from graphs.cite import without_markers
 from graphs.state import Context
-from graphs.types import Draft, Judgement
+from graphs.types import Bars, Draft, Judgement
 
 RETRIEVE = ("[Retrieval]", "[No Retrieval]")
 CONTINUE = "[Continue to Use Evidence]"
@@ -65,13 +66,13 @@ def score_of(judgement: Judgement, context: Context) -> float:
     return score + (judgement.likelihood or 0) if context.sequence_score else score
 
 
-def accepted(judgement: Judgement, context: Context) -> bool:
+def accepted(judgement: Judgement, bars: Bars) -> bool:
     """Whether support and utility reach their bars and nothing is named that could be mended."""
     if judgement.support is None or judgement.utility is None:
         return False
     return (
-        judgement.support >= context.min_support
-        and grade_of(judgement.utility) >= context.min_utility
+        judgement.support >= bars.support
+        and grade_of(judgement.utility) >= bars.utility
         and not judgement.weak
         and not judgement.uncovered
     )
@@ -86,9 +87,9 @@ def choose(drafts: Sequence[Draft], closed: bool) -> Draft:
         return max(drafts, key=_standing)
     votes: dict[str, float] = defaultdict(float)
     for draft in sorted(drafts, key=_standing):
-        votes[plain(draft.answer)] += draft.score
+        votes[_vote(draft)] += draft.score
     winner = max(votes, key=lambda answer: (votes[answer], answer))
-    return max((draft for draft in drafts if plain(draft.answer) == winner), key=_standing)
+    return max((draft for draft in drafts if _vote(draft) == winner), key=_standing)
 
 
 def plain(answer: str) -> str:
@@ -96,8 +97,13 @@ def plain(answer: str) -> str:
     return " ".join(answer.casefold().split()).strip(" .。!！?？;；,，:：\"'“”‘’()（）[]")
 
 
-def _standing(draft: Draft) -> tuple[float, str, tuple[str, ...]]:
-    return draft.score, draft.answer, draft.document_ids
+def _vote(draft: Draft) -> str:
+    """The answer without its markers: drafts from different passages vote for the same one."""
+    return plain(without_markers(draft.answer))
+
+
+def _standing(draft: Draft) -> tuple[float, str, tuple[str, ...], int]:
+    return draft.score, draft.answer, draft.document_ids, -draft.n
 
 
 def _weighed(p: Probabilities, group: Sequence[str], weights: Sequence[float]) -> float:

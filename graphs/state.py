@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from graphs.text import StripMode
 from graphs.types import (
     Action,
+    Bars,
     Citation,
     Critique,
     Degraded,
@@ -79,11 +80,18 @@ class Context(BaseModel):
     max_critic: int = Field(
         3, ge=0, le=10, description="Most revisions by the critic; 0 judges once and never revises."
     )
-    min_support: float = Field(
-        0.7, ge=0, le=1, description="A draft is accepted from this support on (and min_utility)."
+    min_support: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="A draft is accepted from this support on; left out: the critic's own bar.",
     )
-    min_utility: float = Field(
-        4.0, ge=1, le=5, description="A draft is accepted from this expected utility grade on."
+    min_utility: float | None = Field(
+        None,
+        ge=1,
+        le=5,
+        description="A draft is accepted from this expected utility grade on; left out: the "
+        "critic's own bar.",
     )
     reflect: bool = Field(
         False, description="crag: judge the answer and revise it, as the self_ workflows do."
@@ -152,6 +160,13 @@ class Context(BaseModel):
             upper=calibrated.upper if self.upper is None else self.upper,
             lower=calibrated.lower if self.lower is None else self.lower,
             strip_floor=calibrated.strip_floor if self.strip_floor is None else self.strip_floor,
+        )
+
+    def bars(self, own: Bars) -> Bars:
+        """What a draft must reach: the critic's own bars where this run sets none."""
+        return Bars(
+            support=own.support if self.min_support is None else self.min_support,
+            utility=own.utility if self.min_utility is None else self.min_utility,
         )
 
 

@@ -117,6 +117,17 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True)
+class Bars:
+    """What a draft must reach to be accepted; they belong to one critic.
+
+    `support` lies in 0…1, `utility` is an expected grade, 1…5.
+    """
+
+    support: float = 0.7
+    utility: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """An answer that nobody has accepted yet, and the knowledge it was written from.
 

@@ -23,7 +23,7 @@ from graphs.reflection import (
     utility,
 )
 from graphs.text import language_of, sentences
-from graphs.types import Draft, Judgement, Usage
+from graphs.types import Bars, Draft, Judgement, Usage
 from prompts import prompt
 
 MOST_UNCOVERED, LONGEST_UNCOVERED, LONGEST_CRITICISM = 5, 200, 1500
@@ -57,6 +57,8 @@ class LlmCritic:
 
     Without log-probabilities a grade counts as if the model were sure of it.
     """
+
+    bars = Bars()
 
     def __init__(self, chat: BaseChatModel, name: str) -> None:
         self.name = name

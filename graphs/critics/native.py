@@ -9,7 +9,7 @@ from graphs.critics.t5 import criticism_of
 from graphs.drafting import one_passage
 from graphs.errors import CriticFailed, GeneratorFailed
 from graphs.ports import ReflectiveGenerator
-from graphs.types import Draft, Judgement, Strip, Usage
+from graphs.types import Bars, Draft, Judgement, Strip, Usage
 
 
 class SelfJudging(ReflectiveGenerator, Protocol):
@@ -28,6 +28,8 @@ class SelfJudging(ReflectiveGenerator, Protocol):
 
 class NativeCritic:
     """Takes the judgement that came with a draft; asks the model about drafts without one."""
+
+    bars = Bars()
 
     def __init__(self, generator: SelfJudging) -> None:
         self._generator = generator

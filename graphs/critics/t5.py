@@ -10,7 +10,7 @@ from graphs.knowledge import as_judged
 from graphs.parts import parts_of
 from graphs.ports import Evaluator
 from graphs.text import language_of, sentences
-from graphs.types import Draft, Judgement, Scores, Strip, Task, Usage
+from graphs.types import Bars, Draft, Judgement, Scores, Strip, Task, Usage
 from prompts import prompt
 
 SUPPORTED = 0.5
@@ -32,10 +32,15 @@ class Sentence:
 class EvaluatorCritic:
     """Judges without a language model.
 
-    A draft's relevance is that of its best strip; its support the mean over its sentences, each by
-    the best of the strips it cites; its utility the mean over the question's parts of how well the
-    best sentence answers them (the evaluator's relevance score, -1…1, as is utility).
+    A draft's relevance is that of its best strip, its support the mean over its sentences, each by
+    the best of the strips it cites. Its utility is the mean of the evaluator's own and of coverage:
+    how well the best sentence answers each part (relevance, -1…1, as is utility).
     """
+
+    # Both together part useful answers from useless ones better than either, on answers that the
+    # evaluator was not trained on, and best at grade 2.5 in every set: the utility that it has
+    # learnt keeps to the middle of the scale.
+    bars = Bars(utility=2.5)
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
@@ -110,6 +115,7 @@ class _Examined:
             ]
             for sentence in self._sentences
         ]
+        self._utility = asked.add("utility", question, without_markers(draft.answer))
         self._parts = {
             part: [asked.add("relevance", part, sentence.text) for sentence in self._sentences]
             for part in parts_of(question)
@@ -130,7 +136,7 @@ class _Examined:
         return Judgement(
             relevance=None if relevance is None else (relevance + 1) / 2,
             support=_mean(supports),
-            utility=_mean(list(coverage.values())),
+            utility=_mean([scores[self._utility], _mean(list(coverage.values()))]),
             weak=weak,
             uncovered=uncovered,
         )

@@ -11,7 +11,7 @@ from graphs.errors import CriticFailed
 from graphs.ports import Services
 from graphs.reflection import accepted, plain, score_of
 from graphs.state import Context, Reflecting, State, tunables
-from graphs.types import Critique, Degraded, Draft, Judgement, StoppedBy, Usage
+from graphs.types import Bars, Critique, Degraded, Draft, Judgement, StoppedBy, Usage
 
 
 async def critique(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
@@ -20,15 +20,15 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     Round 0 judges the draft that was given, unless it came judged. A critic that fails ends the
     loop with the best draft.
     """
-    context, draft = tunables(runtime), state["draft"]
+    context, draft, critic = tunables(runtime), state["draft"], critic_of(services)
     judgement, usage = draft.judgement, Usage()
     if judgement is None:
         try:
-            (judgement,), usage = await critic_of(services).judge(state["question"], [draft])
+            (judgement,), usage = await critic.judge(state["question"], [draft])
         except CriticFailed as error:
             failed = Degraded(error.component, str(error))
             return {"has_ended": True, "stopped_by": "answered", "degraded": [failed]}
-    rounds = [*state.get("critique", []), _entry(state, judgement, context)]
+    rounds = [*state.get("critique", []), _entry(state, judgement, context, critic.bars)]
     draft = replace(draft, judgement=judgement, score=rounds[-1].score)
     spent = state.get("spent", Usage()) + state.get("usage", Usage()) + usage
     stopped_by = end_of(rounds, spent, context)
@@ -67,8 +67,8 @@ def kept(best: Draft | None, draft: Draft, *, is_accepted: bool) -> Reflecting:
     }
 
 
-def _entry(state: State, judgement: Judgement, context: Context) -> Critique:
-    is_accepted = accepted(judgement, context)
+def _entry(state: State, judgement: Judgement, context: Context, own: Bars) -> Critique:
+    is_accepted = accepted(judgement, context.bars(own))
     return Critique(
         round=len(state.get("critique", [])),
         relevance=judgement.relevance,
