@@ -38,23 +38,25 @@ class Begun:
         return changed.eval()
 
 
-def anew(begun: EvaluatorModel) -> EvaluatorModel:
-    """A copy whose coverage measures are to be fitted again."""
+def anew(
+    begun: EvaluatorModel, tokenizer: Tokenizer, texts: Sequence[str], *, distilled: bool
+) -> EvaluatorModel:
+    """A copy whose coverage measures are to be fitted again, all of them from their start.
+
+    Its words are those that learnt from MiniLM's vectors of whole texts, or as they were before.
+    """
     again = copy.deepcopy(begun).train()
-    for part in again.coverage:
+    matching = again.interaction
+    for part in (*again.coverage, matching.asks, matching.offers):
         if isinstance(part, nn.Linear):
             part.reset_parameters()
-    return again
-
-
-def undistilled(
-    begun: EvaluatorModel, tokenizer: Tokenizer, texts: Sequence[str]
-) -> EvaluatorModel:
-    """The words as they were before they learnt from MiniLM."""
-    plain = copy.deepcopy(begun)
-    table = embeddings(tokenizer, begun.config.cjk_start, texts, begun.config.d_words)
+    rarity = torch.from_numpy(idf(tokenizer, texts))
     with torch.no_grad():
-        plain.words.weight.copy_(torch.from_numpy(table))
-        plain.interaction.token_weight.copy_(torch.from_numpy(idf(tokenizer, texts)))
-        plain.interaction.turn.copy_(torch.eye(begun.config.d_words))
-    return plain
+        matching.token_weight.copy_(rarity)
+        matching.turn.copy_(torch.eye(begun.config.d_words))
+        matching.ask_weight.fill_(1)
+        if not distilled:
+            table = embeddings(tokenizer, begun.config.cjk_start, texts, begun.config.d_words)
+            again.words.weight.copy_(torch.from_numpy(table))
+            matching.pool_weight.copy_(rarity.clamp(min=0.02))
+    return again

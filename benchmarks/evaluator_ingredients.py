@@ -10,6 +10,7 @@ Every variant scores the same pairs; one JSON file a variant goes to FOLDER, for
 
 import argparse
 import json
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,8 +25,9 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tokenizers import Tokenizer
+from torch import Tensor
 
-from benchmarks.evaluator_begun import Begun, anew, undistilled
+from benchmarks.evaluator_begun import Begun, anew
 from evaluator.beginning import fit_coverage, kept
 from evaluator.closeness import CLOSENESS
 from evaluator.dataset import Pair, pairs_of
@@ -46,6 +48,8 @@ EVERY = range(PAIR_FEATURES + CLOSENESS + 1)
 SHIPPED = weighable(PAIR_FEATURES + CLOSENESS + 1)
 WORDS = [*weighable(PAIR_FEATURES), -1]
 LENGTH = 192
+PARTS = ("weighing", "words")
+SOME = 8_000  # records for the words' variants
 SQUAD_LIKE = ("en_squad2_half", "en_squadshifts_wiki")
 
 
@@ -130,10 +134,7 @@ class Run:
             for record in read_file(path) if record.language == "en"
         ]  # fmt: skip
         self.texts = sorted({record.passage for record in records})
-        found = pairs_of(records, chosen.seed, Meaning(chosen.work))
-        pairs, _ = mixed(found, [], {"relevance": 1.0}, chosen.rows, chosen.seed)
-        self.known = of_pairs(pairs, self.rows)
-        self.more = of_pairs(found[:: max(1, len(found) // 12_000)], self.rows)
+        self._records, self.known = records, list[Example]()
         self.tests = {
             name: self._contest(files[name], chosen.most, chosen.seed) for name in chosen.left_out
         }
@@ -148,26 +149,40 @@ class Run:
         ]
         return of_pairs(pairs, self.rows)
 
+    def mine(self, rows: int, seed: int, work: Path) -> None:
+        """The pairs that variants are fitted on, hard negatives among them."""
+        found = pairs_of(self._records, seed, Meaning(work))
+        pairs, _ = mixed(found, [], {"relevance": 1.0}, rows, seed)
+        self.known = of_pairs(pairs, self.rows)
+
+    def for_words(self, seed: int) -> list[Example]:
+        """Pairs for the coverage's fit, from some records, mined without MiniLM."""
+        some = random.Random(seed).sample(self._records, min(SOME, len(self._records)))
+        return of_pairs(pairs_of(some, seed, None), self.rows)
+
     def fitted_on(self, begun: EvaluatorModel) -> Known:
         relevant = np.array([example.label == 0 for example in self.known])
         kinds = np.array([example.kind for example in self.known])
         sources = np.array([example.source for example in self.known])
         return Known(computed(self.known, begun.measures), relevant, kinds, sources)
 
-    def tested(self, begun: EvaluatorModel) -> dict[str, tuple[Measures, list[bool]]]:
+    def tested(self, compute: Callable[[Tensor, Tensor], Tensor]) -> dict[str, Any]:
+        """What the network makes of each left-out set's pairs, and which of them are right."""
         return {
-            name: (computed(found, begun.measures), [example.label == 0 for example in found])
+            name: (computed(found, compute), [example.label == 0 for example in found])
             for name, found in self.tests.items()
         }
 
-    def keep(self, name: str, what: str, score: Score, tests: dict[str, Any]) -> None:
+    def keep(
+        self, name: str, what: str, score: Score, tests: dict[str, Any], rows: int = 0
+    ) -> None:
         """One variant's figures as a file, and shown."""
         auc = {
             test: round(float(roc_auc_score(labels, score(measures))), 4)
             for test, (measures, labels) in tests.items()
         }
         minutes = round((time.monotonic() - self._started) / 60, 1)
-        told = {"name": name, "what": what, "minutes": minutes, "rows": len(self.known),
+        told = {"name": name, "what": what, "minutes": minutes, "rows": rows or len(self.known),
                 "validation": {}, "left_out": auc}  # fmt: skip
         text = json.dumps(told, indent=2) + "\n"
         (self._out / f"{name.replace(' ', '-')}.json").write_text(text, encoding="utf-8")
@@ -179,26 +194,43 @@ def main() -> None:
     torch.manual_seed(chosen.seed)
     begun, tokenizer = kept(chosen.beginning)
     run = Run(chosen, tokenizer)
-    known, tests = run.fitted_on(begun.eval()), run.tested(begun)
+    if "weighing" in chosen.parts:
+        run.mine(chosen.rows, chosen.seed, chosen.work)
+        on_weighing(run, begun.eval(), tokenizer)
+    if "words" in chosen.parts:
+        on_words(run, begun, tokenizer, chosen)
+
+
+def on_weighing(run: Run, begun: EvaluatorModel, tokenizer: Tokenizer) -> None:
+    """Which measures are weighed, on which pairs; how large and how begun their layers are."""
+    known, tests = run.fitted_on(begun), run.tested(begun.measures)
     for name, (what, weigh) in VARIANTS.items():
         run.keep(name, what, weigh(known), tests)
     for name, own_layers in (("12 half the size", 3), ("13 a sixth", 1)):
         small = Begun(begun, tokenizer).with_layers(own_layers, run.known)
         what = f"size: {own_layers} of MiniLM's 6 layers, weighed"
-        run.keep(name, what, weighed()(run.fitted_on(small)), run.tested(small))
+        run.keep(name, what, weighed()(run.fitted_on(small)), run.tested(small.measures))
     at_random = Begun(begun, tokenizer).with_layers(6, ())
     run.keep("14 no initialisation", "cosine of means, by the same layers at random", one(COSINE),
-             run.tested(at_random))  # fmt: skip
+             run.tested(at_random.measures))  # fmt: skip
+
+
+def on_words(
+    run: Run, begun: EvaluatorModel, tokenizer: Tokenizer, chosen: argparse.Namespace
+) -> None:
+    """Coverage fitted briefly and alike on word vectors before and after their distillation."""
     options = replace(TrainOptions(), coverage_steps=chosen.steps, coverage_tokens=4096)
-    words = {
-        "15 distilled words": ("coverage, fitted briefly on words that learnt from MiniLM", begun),
-        "16 plain words": ("coverage, fitted briefly on words by what they stand beside",
-                           undistilled(begun, tokenizer, run.texts)),
-    }  # fmt: skip
-    for name, (what, source) in words.items():
-        refitted = anew(source)
-        fit_coverage(refitted, run.more, options, lambda _: None)
-        run.keep(name, what, one(-1), run.tested(refitted.eval()))
+    examples = run.for_words(chosen.seed)
+    variants = {
+        "15 distilled words": ("coverage, fitted briefly; its words learnt from MiniLM", True),
+        "16 plain words": ("the same; its words as MiniLM's layers make them one by one", False),
+    }
+    for name, (what, distilled) in variants.items():
+        refitted = anew(begun, tokenizer, run.texts, distilled=distilled)
+        fit_coverage(refitted, examples, options, lambda _: None)
+        compute = refitted.eval().coverage_only
+        tests = run.tested(lambda ids, _, compute=compute: compute(ids))  # type: ignore[misc]
+        run.keep(name, what, lambda logits: logits, tests, len(examples))
 
 
 def arguments() -> argparse.Namespace:
@@ -207,6 +239,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("beginning", type=Path)
     parser.add_argument("--left-out", nargs="+", required=True)
     parser.add_argument("--rows", type=int, default=6000)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--most", type=int, default=100, help="questions of a left-out set")
     parser.add_argument("--steps", type=int, default=400, help="to fit coverage anew")
     parser.add_argument("--seed", type=int, default=1)
