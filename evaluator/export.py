@@ -7,6 +7,7 @@ where the session loads them, so that weights are stored once.
 import json
 import struct
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +32,15 @@ def export(folder: Path) -> Path:
     """Write `model.onnx` beside the folder's tensors and return its path."""
     network = models.load(folder, check_folder(folder))
     path = folder / "model.onnx"
-    graph = _traced(network)
-    _point_into(graph, folder / "model.safetensors")
-    path.write_bytes(graph.SerializeToString())
+    model = _traced(network)
+    _let_rest(model.graph)
+    _point_into(model, folder / "model.safetensors")
+    path.write_bytes(model.SerializeToString())
     return path
 
 
 class _TwoAnswers(nn.Module):
-    """Logits, and what they are by the measures alone: a session computes what it is asked for."""
+    """Logits, and what they are by the measures alone."""
 
     def __init__(self, network: EvaluatorModel) -> None:
         super().__init__()
@@ -69,7 +71,49 @@ def _traced(network: EvaluatorModel) -> onnx.ModelProto:
     if program is None:
         raise WeightsError("The exporter gave no graph.")
     proto: onnx.ModelProto = program.model_proto
+    for node in proto.graph.node:  # where each came from in Python would be most of the file
+        node.doc_string = ""
+        del node.metadata_props[:]
+    del proto.graph.value_info[:]
     return proto
+
+
+def _let_rest(graph: onnx.GraphProto) -> None:
+    """Make of the two outputs one, `judged`: the logits where the input `decode` is true.
+
+    Else what only they need, the joint layers and the decoder, is not computed. Sessions compute
+    all outputs whichever are fetched, also under `only_execute_path_to_fetches` (1.31).
+    """
+    logits, measured = graph.output
+    always = needed(graph.node, measured.name)
+    known = {name for node in always for name in node.output}
+    more = [node for node in needed(graph.node, logits.name) if node.output[0] not in known]
+    rested = onnx.ValueInfoProto()
+    rested.CopyFrom(measured)
+    rested.name = "rested"
+    resting = [helper.make_node("Identity", [measured.name], [rested.name])]
+    choice = helper.make_node(
+        "If", ["decode"], ["judged"],
+        then_branch=helper.make_graph(more, "decoding", [], [logits]),
+        else_branch=helper.make_graph(resting, "resting", [], [rested]),
+    )  # fmt: skip
+    judged = onnx.ValueInfoProto()
+    judged.CopyFrom(logits)
+    judged.name = "judged"
+    del graph.node[:], graph.output[:]
+    graph.node.extend([*always, choice])
+    graph.output.append(judged)
+    graph.input.append(helper.make_tensor_value_info("decode", TensorProto.BOOL, []))
+
+
+def needed(nodes: Sequence[onnx.NodeProto], output: str) -> list[onnx.NodeProto]:
+    """The nodes that an output depends on, in order."""
+    wanted, kept = {output}, []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            kept.append(node)
+            wanted.update(node.input)
+    return kept[::-1]
 
 
 def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
@@ -90,10 +134,7 @@ def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
     kept += [_external(entry, stored[entry], offsets[entry], tensors.name) for entry in used]
     kept += _numbers()
     operations = [*nodes, *model.graph.node]
-    for node in operations:  # where each came from in Python would be most of the file
-        node.doc_string = ""
-        del node.metadata_props[:]
-    del model.graph.initializer[:], model.graph.node[:], model.graph.value_info[:]
+    del model.graph.initializer[:], model.graph.node[:]
     model.graph.initializer.extend(kept)
     model.graph.node.extend(operations)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnxruntime as ort
 
 from evaluator.errors import WeightsError
@@ -9,6 +10,8 @@ from evaluator.pairs import PairTokenizer
 from evaluator.schema import Task, weights_digest
 from evaluator.scoring import Row, RowScore, Scorer, check_folder, judged, known_tasks, padded
 from evaluator.settings import EvaluatorSettings
+
+_INPUTS = {"ids", "mask", "decode"}
 
 
 class OnnxScorer:
@@ -22,17 +25,15 @@ class OnnxScorer:
         length = settings.max_length or int(config["max_length"])
         self._rows = PairTokenizer.from_folder(folder, length)
         self._session = _session(settings)
-        self._relevance = "logits" if config.get("relevance_taught") else "measured"
-        self._needed_only = ort.RunOptions()
-        self._needed_only.only_execute_path_to_fetches = True
+        self._relevance_taught = bool(config.get("relevance_taught"))
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         return self._rows.encode(task, pairs)
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = padded(rows)
-        wanted = self._relevance if task == "relevance" else "logits"
-        (logits,) = self._session.run([wanted], {"ids": ids, "mask": mask}, self._needed_only)
+        decode = np.array(task != "relevance" or self._relevance_taught)
+        (logits,) = self._session.run(None, {"ids": ids, "mask": mask, "decode": decode})
         return [judged(task, row) for row in logits]
 
 
@@ -46,9 +47,12 @@ def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
     options.intra_op_num_threads = settings.threads
     options.log_severity_level = 3
     try:
-        return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except (ort.capi.onnxruntime_pybind11_state.OnnxRuntimeException, RuntimeError) as error:
         raise WeightsError(f"{path} cannot be loaded: {error}") from error
+    if {entry.name for entry in session.get_inputs()} != _INPUTS:
+        raise WeightsError(f"{path} is of another version: run `selfcrag-evaluator export`.")
+    return session
 
 
 def load(settings: EvaluatorSettings) -> Scorer:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from evaluator.errors import WeightsError
@@ -43,10 +44,10 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_onnx_gives_pytorchs_scores(exported: Path, task: Task) -> None:
-    onnx, pytorch = loaded(exported, "onnx"), loaded(exported)
-    assert scored(onnx, task=task) == pytest.approx(scored(pytorch, task=task), abs=1e-5)
-    alone = [scored(onnx, [pair], task)[0] for pair in PAIRS]
-    assert scored(onnx, task=task) == pytest.approx(alone, abs=1e-5)
+    runtime, pytorch = loaded(exported, "onnx"), loaded(exported)
+    assert scored(runtime, task=task) == pytest.approx(scored(pytorch, task=task), abs=1e-5)
+    alone = [scored(runtime, [pair], task)[0] for pair in PAIRS]
+    assert scored(runtime, task=task) == pytest.approx(alone, abs=1e-5)
     assert np.ptp(alone) > 1e-4
 
 
@@ -60,6 +61,27 @@ def test_relevance_takes_the_decoder_only_where_it_was_taught(tmp_path: Path, ba
         export(folder)
         scores[taught] = scored(loaded(folder, backend))
     assert scores[False] != pytest.approx(scores[True], abs=1e-4)
+
+
+def test_an_export_of_another_version_is_refused(exported: Path, tmp_path: Path) -> None:
+    folder = tiny_folder(tmp_path / "older")
+    model = onnx.load(exported / "model.onnx", load_external_data=False)
+    for entry in model.graph.input:
+        entry.name = entry.name.removeprefix("decode") or "other"
+    for node in model.graph.node:
+        node.input[:] = [name.removeprefix("decode") or "other" for name in node.input]
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(WeightsError, match="another version: run `selfcrag-evaluator export`"):
+        loaded(folder, "onnx")
+
+
+def test_joint_layers_and_decoder_rest_where_only_relevance_is_asked(exported: Path) -> None:
+    graph = onnx.load(exported / "model.onnx", load_external_data=False).graph
+    (choice,) = (node for node in graph.node if node.op_type == "If")
+    always = sum(node.op_type == "Softmax" for node in graph.node)
+    assert always == tiny_network().config.own_layers + 1  # and where kinds are weighed
+    inside = [node for branch in choice.attribute for node in branch.g.node]
+    assert sum(node.op_type == "Softmax" for node in inside) >= tiny_network().config.joint_layers
 
 
 def test_weights_are_stored_once(exported: Path) -> None:
