@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.reflection_llm import MODEL, DelayedEndpoint, Span, union_s
 from benchmarks.reflection_runs import Asker, Told, asker
+from graphs.critics.llm import LlmCritic
 from graphs.ports import Evaluator, Retriever, Services
 from graphs.types import Degraded, Passage, Scores, Task, Thresholds, WebPage
 from graphs.workflows import WORKFLOWS
@@ -37,14 +38,19 @@ class Case:
     way: str
     ceiling: int
     options: dict[str, Any] = field(default_factory=dict)
+    critic: str = "evaluator"
     revisions: int = 0
     questions: tuple[str, ...] = LOOKED_UP
     looks_up: bool = True
 
     def revised(self, times: int) -> "Case":
-        """The same with drafts that are never accepted; each revision costs one call more."""
+        """The same with drafts that are never accepted.
+
+        Each revision may cost one delay more, two where a language model criticises.
+        """
         options = {**self.options, **NEVER_ACCEPTED, "max_critic": times}
-        return replace(self, ceiling=self.ceiling + times, options=options, revisions=times)
+        ceiling = self.ceiling + times * (2 if self.critic == "llm" else 1)
+        return replace(self, ceiling=ceiling, options=options, revisions=times)
 
 
 def cases(rounds: int) -> list[Case]:
@@ -54,6 +60,8 @@ def cases(rounds: int) -> list[Case]:
     found = [Case("rag", "", 1), *(Case("crag", *way) for way in by_action)]
     drafted = Case("self_rag", f"{DRAFTS} drafts", 1, drafting)
     found += [drafted.revised(times) for times in range(rounds + 1)]
+    judged = replace(drafted, critic="llm")
+    found += [judged.revised(times) for times in range(rounds + 1)]
     for way in by_action:
         corrected = Case("self_crag", *way)
         corrected = replace(corrected, options={**corrected.options, "retrieval": "always"})
@@ -87,6 +95,7 @@ class Watch:
             services,
             retriever=_Retriever(services.retriever, self),
             evaluator=_Evaluator(services.evaluator, self),
+            critic=services.critic if isinstance(services.critic, LlmCritic) else None,
             web_search=_Web(),
             search_ahead=None,
         )
@@ -144,29 +153,31 @@ class Plan:
 
 
 async def on_delays(data_dir: Path, plan: Plan) -> Figures:
-    """All cases in turn, `times` over, each in both languages."""
+    """All cases in turn, `times` over, each in both languages; apart by who is the critic."""
     ways = [case for case in cases(plan.rounds) if case.workflow in plan.workflows]
-    watch, found = Watch(), list[list[Figures]]()
+    rows = []
+    for critic in dict.fromkeys(case.critic for case in ways):
+        mine = [case for case in ways if case.critic == critic]
+        rows += await _with_critic(critic, mine, data_dir, plan)
+    return {"delay_s": plan.delay_s, "times": plan.times, "drafts": DRAFTS, "rows": rows}
+
+
+async def _with_critic(
+    critic: str, ways: Sequence[Case], data_dir: Path, plan: Plan
+) -> list[Figures]:
+    watch, found = Watch(), dict[str, list[Figures]]()
     with DelayedEndpoint(delay_s=0) as llm:
-        chat = {"generator": "openai", "openai_base_url": llm.base_url, "openai_model": MODEL}
-        async with asker(data_dir, watch.over, openai_api_key="none", **chat) as asked:
+        chat = {"generator": "openai", "openai_base_url": llm.base_url, "openai_model": MODEL,
+                "openai_api_key": "none", "critic": critic}  # fmt: skip
+        async with asker(data_dir, watch.over, **chat) as asked:
             for case in ways:  # warm; and what goes wrong does so before the long part
                 await _run(asked, case, case.questions[0], llm, watch)
             llm.delay_s = plan.delay_s
             for _ in range(plan.times):
-                found.append([
-                    await _run(asked, case, question, llm, watch)
-                    for case in ways
-                    for question in case.questions
-                ])  # fmt: skip
-    width = len(LOOKED_UP)
-    rows = [
-        row_of_runs(
-            case, [run for turn in found for run in turn[n * width : (n + 1) * width]], plan
-        )
-        for n, case in enumerate(ways)
-    ]
-    return {"delay_s": plan.delay_s, "times": plan.times, "drafts": DRAFTS, "rows": rows}
+                for case in ways:
+                    runs = found.setdefault(repr(case), [])
+                    runs += [await _run(asked, case, one, llm, watch) for one in case.questions]
+    return [row_of_runs(case, found[repr(case)], plan) for case in ways]
 
 
 async def _run(
@@ -211,6 +222,7 @@ def row_of_runs(case: Case, runs: Sequence[Figures], plan: Plan) -> Figures:
     return {
         "workflow": case.workflow,
         "way": case.way,
+        "critic": case.critic,
         "revisions": case.revisions,
         "looks_up": case.looks_up,
         "ceiling": case.ceiling,

@@ -81,16 +81,8 @@ The same questions. Pairs scored (mean) and milliseconds (median) are of the who
 
 
 def _delays(f: Figures) -> str:
-    rows = [
-        [
-            row["workflow"], row["way"], str(row["revisions"]), str(row["calls"]),
-            f"{row['path']:.2f}", str(row["ceiling"]), f"{row['elapsed_s']:.2f}",
-            f"{row['grading_s']:.2f}", f"{row['bound_s']:.2f}", f"{row['within']} of {row['runs']}",
-        ]
-        for row in f["rows"]
-    ]  # fmt: skip
-    head = ["workflow", "way", "revisions", "calls", "delays waited for", "ceiling", "elapsed s",
-            "grading, retrieval s", "bound s", "runs within"]  # fmt: skip
+    judged = [row for row in f["rows"] if row["critic"] == "llm"]
+    others = [row for row in f["rows"] if row["critic"] != "llm"]
     return f"""## Delays of a language model
 
 A chat endpoint on loopback answers every call after d = {f["delay_s"]:g} s, and never twice alike.
@@ -100,9 +92,34 @@ time in which at least one call was under way, over d (the largest of all runs).
 1.15 x ceiling x d plus the measured time in which retrieval or grading was under way. Seconds are
 medians of {f["times"]} runs in each language, the cases taken in turn.
 
-{table(head, rows)}
+{_delay_table(others)}
 
-{_untouched(f["rows"])}"""
+{_untouched(others)}{_judged(judged)}"""
+
+
+def _judged(rows: Sequence[Figures]) -> str:
+    if not rows:
+        return ""
+    return f"""
+
+A language model as the critic judges as well as criticises. Its ceiling allows two delays a
+revision, for criticism and revision, and none for judging.
+
+{_delay_table(rows)}"""
+
+
+def _delay_table(rows: Sequence[Figures]) -> str:
+    told = [
+        [
+            row["workflow"], row["way"], str(row["revisions"]), str(row["calls"]),
+            f"{row['path']:.2f}", str(row["ceiling"]), f"{row['elapsed_s']:.2f}",
+            f"{row['grading_s']:.2f}", f"{row['bound_s']:.2f}", f"{row['within']} of {row['runs']}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    head = ["workflow", "way", "revisions", "calls", "delays waited for", "ceiling", "elapsed s",
+            "grading, retrieval s", "bound s", "runs within"]  # fmt: skip
+    return table(head, told)
 
 
 def _untouched(rows: Sequence[Figures]) -> str:
@@ -116,7 +133,11 @@ def _untouched(rows: Sequence[Figures]) -> str:
 
 
 def _ratios(f: Figures) -> str:
-    first = [row for row in f["rows"] if not row["revisions"] and row["looks_up"]]
+    first = [
+        row
+        for row in f["rows"]
+        if not row["revisions"] and row["looks_up"] and row["critic"] != "llm"
+    ]
     base = first[0]["elapsed_s"]
     rows = [
         [
@@ -163,7 +184,7 @@ COUNTS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("both parts answered by answers", lambda f: _of(f["whole_after"], f["whole"])),
     ("support, mean", lambda f: _pair(f["support"])),
     ("utility grade, mean", lambda f: _pair(f["grade"])),
-    ("characters, mean", lambda f: _pair(f["characters"])),
+    ("characters, mean", lambda f: " → ".join(f"{mean:.0f}" for mean in f["characters"])),
     ("revisions, mean", lambda f: f"{f['revisions'] or 0:.2f}"),
     ("stopped by", lambda f: ", ".join(f"{why} {n}" for why, n in f["stopped_by"].items())),
     ("degraded", lambda f: str(f["degraded"])),
