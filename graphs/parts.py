@@ -19,7 +19,8 @@ _ASKS = re.compile(
 )
 # "When it stops, …" sets the scene; "When does it stop" asks.
 _SETS_SCENE = re.compile(
-    r"^(?:if|while|once|when(?! (?:is|are|was|were|do|does|did|can|could|will|has|have)\b))\b",
+    r"^(?:if|while|once"
+    r"|when(?! (?:is|are|was|were|do|does|did|can|could|should|would|will|has|have|must|may)\b))\b",
     re.IGNORECASE,
 )
 _CHINESE = re.compile(r"[，,；;]|(?:以及|还有|并且|而且|另外|同时)")
