@@ -51,15 +51,15 @@ class NativeGenerator:
         self._begun: OrderedDict[str, _Reply] = OrderedDict()
 
     async def write(
-        self, question: str, passage: Strip | None = None, preceding: str = ""
+        self, question: str, passage: Strip | None = None, preceding: str | None = None
     ) -> Reflected:
         """The whole answer, or after `preceding` the next segment alone. Raises GeneratorFailed.
 
         Without a passage the model may ask for one: it is then made to go on without, in a second
         call, and `retrieval` tells how much it wanted one.
         """
-        prompt = _prompt(question) + without_tokens(preceding)
-        one_segment = bool(preceding)
+        prompt = _prompt(question) + without_tokens(preceding or "")
+        one_segment = preceding is not None
         if passage is not None:
             reply = await self._complete(prompt + _quoted(passage), self._max_output_tokens)
             return reply.reflected(grounded=True, one_segment=one_segment)

@@ -68,6 +68,17 @@ def revising_messages(
     return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
 
 
+def segment_messages(question: str, passage: Strip, preceding: str) -> list[BaseMessage]:
+    """Asks for the next sentence of a long answer from one passage, or for `END`."""
+    language = language_of(question)
+    asked = prompt("segment", language).render(
+        knowledge=f"({_one_line(passage.title)}) {_one_line(passage.text)}",
+        question=_one_line(question),
+        answer=preceding or "-",
+    )
+    return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
+
+
 def with_choices(question: str, choices: Sequence[str]) -> str:
     """The question and, of a closed set, the answers to choose from."""
     if not choices:

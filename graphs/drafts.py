@@ -3,19 +3,47 @@
 from functools import partial
 
 from langgraph.graph import END, StateGraph
+from langgraph.runtime import Runtime
 from langgraph.types import Send
 
 from graphs.nodes.abstain import abstain
 from graphs.nodes.choose import choose
 from graphs.nodes.draft import draft
+from graphs.nodes.extend import extend
 from graphs.nodes.generate import generate
 from graphs.nodes.judge import judge
+from graphs.nodes.look import look
+from graphs.nodes.prune import prune
 from graphs.ports import Services
 from graphs.reflect import build_reflect
-from graphs.state import Answer, Context, Question, State
+from graphs.state import Answer, Context, Question, State, tunables
 
 
-def add_drafts(graph: StateGraph[State, Context, Question, Answer], services: Services) -> None:
+def add_beam(graph: StateGraph[State, Context, Question, Answer], services: Services) -> None:
+    """The nodes of long answers, from `extend` to `choose` (Self-RAG 3.3)."""
+    graph.add_node("extend", partial(extend, services=services))
+    graph.add_node("prune", partial(prune, services=services))
+    graph.add_node("look", partial(look, services=services))
+
+    def by_paths(state: State, runtime: Runtime[Context]) -> str:
+        """Grow, with new evidence where a path asks for it, until all paths are finished."""
+        growing = [path for path in state.get("paths", []) if not path.is_finished]
+        if not growing:
+            return "choose" if state.get("candidates") else "abstain"
+        threshold = tunables(runtime).retrieval_threshold
+        return "look" if any(path.asks(threshold) for path in growing) else "extend"
+
+    graph.add_edge("extend", "prune")
+    graph.add_conditional_edges("prune", by_paths, ["look", "extend", "choose", "abstain"])
+    graph.add_edge("look", "extend")
+
+
+def add_drafts(
+    graph: StateGraph[State, Context, Question, Answer],
+    services: Services,
+    *,
+    then_extends: bool = False,
+) -> None:
     """The nodes from `gather`, whose candidates are drafted from, to the end.
 
     `generate` answers a question that needs no retrieval, in one call, and nothing judges it.
@@ -27,8 +55,10 @@ def add_drafts(graph: StateGraph[State, Context, Question, Answer], services: Se
     graph.add_node("abstain", partial(abstain, services=services))
     graph.add_node("generate", partial(generate, services=services))
 
-    def to_drafts(state: State) -> list[Send] | str:
-        """One draft a candidate, in parallel."""
+    def to_drafts(state: State, runtime: Runtime[Context]) -> list[Send] | str:
+        """One draft a candidate, in parallel; a long answer grows from all of them."""
+        if then_extends and tunables(runtime).beam_depth and state.get("candidates"):
+            return "extend"
         candidates = state.get("candidates", [])
         return [
             Send("draft", State(**{**state, "draft": each})) for each in candidates
@@ -41,7 +71,8 @@ def add_drafts(graph: StateGraph[State, Context, Question, Answer], services: Se
         """Where the critic has failed already, it is not asked again."""
         return "reflect" if state["draft"].judgement else END
 
-    graph.add_conditional_edges("gather", to_drafts, ["draft", "abstain"])
+    longer = ["extend"] if then_extends else []
+    graph.add_conditional_edges("gather", to_drafts, ["draft", "abstain", *longer])
     graph.add_edge("draft", "judge")
     graph.add_conditional_edges("judge", by_drafts, ["choose", "abstain"])
     graph.add_conditional_edges("choose", by_judgement, ["reflect", END])

@@ -128,9 +128,9 @@ class ReflectiveGenerator(Protocol):
     def name(self) -> str: ...
 
     async def write(
-        self, question: str, passage: Strip | None = None, preceding: str = ""
+        self, question: str, passage: Strip | None = None, preceding: str | None = None
     ) -> "Reflected":
-        """An answer, or its next segment after `preceding`, from the passage, judged as written.
+        """An answer from the passage, judged as written; after `preceding` its next segment alone.
 
         Raises GeneratorFailed.
         """

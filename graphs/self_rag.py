@@ -7,7 +7,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from graphs.decide import looks_again, relevant, searches_web
-from graphs.drafts import add_drafts, by_retrieval
+from graphs.drafts import add_beam, add_drafts, by_retrieval
 from graphs.nodes.assess import assess
 from graphs.nodes.decide import decide
 from graphs.nodes.gather import gather_passages
@@ -28,7 +28,8 @@ def build_self_rag(services: Services) -> CompiledStateGraph[State, Context, Que
     graph.add_node("search_web", partial(search_web, services=services))
     graph.add_node("select", partial(select, services=services))
     graph.add_node("gather", partial(gather_passages, services=services))
-    add_drafts(graph, services)
+    add_drafts(graph, services, then_extends=True)
+    add_beam(graph, services)
 
     def by_relevance(state: State, runtime: Runtime[Context]) -> str:
         """Relevant passages are drafted from; without any, retrieval goes on: index, then web."""

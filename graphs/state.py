@@ -9,6 +9,7 @@ from langgraph.types import Overwrite
 from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict
 
+from graphs.beam import Extension, Path
 from graphs.text import StripMode
 from graphs.types import (
     Action,
@@ -107,6 +108,16 @@ class Context(BaseModel):
     )
     max_drafts: int = Field(
         5, ge=1, le=20, description="self_rag: most passages drafted from, one draft each."
+    )
+    beam_depth: int = Field(
+        0,
+        ge=0,
+        le=20,
+        description="self_rag: most segments of a long answer, each from a passage of its own; 0 "
+        "drafts whole answers.",
+    )
+    beam_width: int = Field(
+        2, ge=1, le=5, description="self_rag: unfinished long answers kept after each segment."
     )
     ambiguous_candidates: Literal["joined", "all"] = Field(
         "joined",
@@ -211,7 +222,8 @@ class Graded(Answer, total=False):
 class Reflecting(Graded, total=False):
     """What reflection works on.
 
-    `drafts` come from parallel branches, in any order; `draft` is the one at hand, `best` the one
+    `drafts` come from parallel branches, in any order; `paths` are the long answers of the beam and
+    `extensions` their possible next segments; `draft` is the one at hand, `best` the one
     that would be the answer now. `looks` counts searches of the index, `spent` is what the run had
     used before it reflected, `seen` holds the plain text of every draft judged, and `has_ended`
     says that no round follows.
@@ -219,6 +231,8 @@ class Reflecting(Graded, total=False):
 
     looks: int
     drafts: Annotated[list[Draft], operator.add]
+    paths: list[Path]
+    extensions: list[Extension]
     draft: Draft
     best: Draft
     spent: Usage
@@ -278,6 +292,7 @@ def begun(state: State, degraded: list[Degraded], usage: Usage | None = None) ->
         "web_strips": [],
         "candidates": [],
         "critique": [],
+        "paths": [],
         "looks": 0,
         "is_graded": False,
         # Past their reducers, which would add this run to the earlier one.

@@ -19,6 +19,7 @@ NAMES = (
     "direct",
     "choices",
     "revise",
+    "segment",
     "weak",
     "uncovered",
     "unhelpful",

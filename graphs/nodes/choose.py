@@ -15,7 +15,7 @@ async def choose(state: State, runtime: Runtime[Context]) -> Reflecting:
     """The chosen draft as the answer so far; told now if several were written side by side."""
     drafts = list(state.get("candidates", []))
     chosen = replace(chosen_of(drafts, closed=bool(tunables(runtime).choices)), chosen=True)
-    if len(state.get("drafts", [])) > 1:
+    if len(state.get("drafts", [])) != 1:  # a single draft was told as it was written
         streamed(runtime).tell(chosen.answer)
     return {
         "candidates": [chosen if draft.n == chosen.n else draft for draft in drafts],

@@ -1,0 +1,40 @@
+"""Extend every unfinished long answer by a segment from each of its passages, side by side."""
+
+import asyncio
+
+from langgraph.runtime import Runtime
+
+from graphs.beam import Extension, Path
+from graphs.nodes.generate import asked_of
+from graphs.ports import Services
+from graphs.segments import segment_from
+from graphs.state import Context, Reflecting, State, tunables
+from graphs.types import Usage
+
+
+async def extend(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
+    """All segments that could come next, not judged yet; the first time from every candidate."""
+    context = tunables(runtime)
+    paths = state.get("paths") or [
+        Path(tuple(draft.knowledge[0] for draft in state.get("candidates", [])))
+    ]
+    asked = asked_of(state, [], context, services)
+    places = [
+        (n, path, passage)
+        for n, path in enumerate(paths)
+        if not path.is_finished
+        for passage in path.passages
+    ]
+    told = await asyncio.gather(
+        *(segment_from(asked, passage, path.text, services) for _, path, passage in places)
+    )
+    return {
+        "paths": paths,
+        "extensions": [
+            Extension(n, each.segment)
+            for (n, _, _), each in zip(places, told, strict=True)
+            if each.segment is not None
+        ],
+        "usage": sum((each.usage for each in told), Usage()),
+        "degraded": list(dict.fromkeys(entry for each in told for entry in each.degraded)),
+    }

@@ -1,0 +1,75 @@
+"""The next segment of a long answer, whoever writes it."""
+
+from dataclasses import dataclass
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage
+
+from graphs.beam import Segment
+from graphs.cite import without_markers
+from graphs.dialogue import segment_messages, usage_of
+from graphs.drafting import Asked
+from graphs.errors import PortError
+from graphs.extract import candidate_sentences
+from graphs.ports import Evaluator, ReflectiveGenerator, Services
+from graphs.reflection import plain
+from graphs.text import sentences
+from graphs.types import Degraded, Strip, Usage
+
+END = "END"
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """What came of one passage: no segment where it has nothing to add, or a part failed."""
+
+    segment: Segment | None
+    usage: Usage
+    degraded: tuple[Degraded, ...] = ()
+
+
+async def segment_from(
+    asked: Asked, passage: Strip, preceding: str, services: Services
+) -> Continued:
+    """One more sentence from the passage that has not been said before."""
+    try:
+        if services.reflective is not None:
+            found = await _reflected(asked, passage, preceding, services.reflective)
+        elif services.chat is not None:
+            found = await _written(asked, passage, preceding, services.chat)
+        else:
+            found = await _quoted(asked, passage, preceding, services.evaluator)
+    except PortError as error:
+        return Continued(None, Usage(), (Degraded(error.component, str(error)),))
+    said = {plain(line) for line in sentences(preceding)}
+    if found.segment is None or plain(found.segment.text) in {"", *said}:
+        return Continued(None, found.usage)
+    return found
+
+
+async def _reflected(
+    asked: Asked, passage: Strip, preceding: str, reflective: ReflectiveGenerator
+) -> Continued:
+    told = await reflective.write(asked.question, passage, preceding)
+    segment = Segment(told.text, passage, told.judgement, told.retrieval, told.continues)
+    return Continued(segment, told.usage)
+
+
+async def _written(asked: Asked, passage: Strip, preceding: str, chat: BaseChatModel) -> Continued:
+    reply = await chat.ainvoke(segment_messages(asked.question, passage, preceding))
+    usage = usage_of(reply) if isinstance(reply, AIMessage) else Usage(llm_calls=1)
+    lines = sentences(without_markers(str(reply.text)))
+    ended = not lines or lines[0].strip(" .。") == END
+    return Continued(None if ended else Segment(lines[0], passage), usage)
+
+
+async def _quoted(asked: Asked, passage: Strip, preceding: str, evaluator: Evaluator) -> Continued:
+    """The best sentence that is left, if it reaches the floor."""
+    said = {plain(line) for line in sentences(preceding)}
+    left = [item for item in candidate_sentences([passage]) if plain(item.text) not in said]
+    pairs = [(asked.question, item.text) for item in left]
+    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
+    known = [(score, -n) for n, score in enumerate(values) if score is not None]
+    best = max(known, default=(asked.floor - 1, 0))
+    segment = Segment(left[-best[1]].text, passage) if best[0] >= asked.floor else None
+    return Continued(segment, Usage(scored_pairs=len(pairs)))
