@@ -33,9 +33,8 @@ def weighing(measures: Any, relevant: Sequence[bool], sources: Sequence[str]) ->
     """Logistic regression over standardised measures (pairs, measures).
 
     Every source weighs the same, with about as many negatives to a positive as the Chinese coverage
-    is fitted on, so that one pair of thresholds fits both languages. Linear on purpose: on data
-    sets left out of training a network over the same measures fell below each of them, because it
-    learns which set a pair is from.
+    is fitted on, so that one pair of thresholds fits both languages. Linear, as a network over the
+    same measures was no better on data sets left out of training (benchmarks/evaluator.md).
     """
     counts = Counter(sources)
     alike = [len(sources) / len(counts) / counts[source] for source in sources]

@@ -40,6 +40,6 @@ def test_the_report_shows_the_runs_that_differ_in_one_thing() -> None:
          "validation": {"rivers": {"auc": 0.85}}, "left_out": {}},
     ]  # fmt: skip
     text = report({**figures, "ablations": runs})
-    assert "| run | what | minutes | rows | rivers | roads, left out |" in text
-    assert "| full | everything | 3 | 1,200 | 0.910 | 0.800 |" in text
-    assert "| bare | no teacher | 2 | 900 | 0.850 | - |" in text
+    assert "| variant | what | pairs drawn | rivers | roads, left out |" in text
+    assert "| full | everything | 1,200 | 0.910 | 0.800 |" in text
+    assert "| bare | no teacher | 900 | 0.850 | - |" in text
