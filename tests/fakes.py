@@ -1,5 +1,6 @@
 """Stand-ins for the ports, small enough to be read: what the graphs are tested with."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +11,31 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import Field
 
-from graphs.errors import EvaluatorFailed, GeneratorFailed, RetrieverFailed, SearchFailed
-from graphs.ports import Services
-from graphs.types import Degraded, Passage, Scores, Task, Thresholds, WebPage
+from graphs.errors import (
+    CriticFailed,
+    EvaluatorFailed,
+    GeneratorFailed,
+    RetrieverFailed,
+    SearchFailed,
+)
+from graphs.ports import Critic, Services
+from graphs.types import (
+    Bars,
+    Degraded,
+    Draft,
+    Judgement,
+    Passage,
+    Scores,
+    Task,
+    Thresholds,
+    Usage,
+    WebPage,
+)
 
 THRESHOLDS = Thresholds(upper=0.5, lower=-0.5, strip_floor=-0.5)
 WORD = re.compile(r"[a-z0-9]{3,}|[\u4e00-\u9fff]")
+GOOD = Judgement(relevance=1.0, support=1.0, utility=1.0)
+POOR = Judgement(relevance=1.0, support=0.2, utility=-0.5)
 
 
 def overlap(question: str, passage: str) -> float:
@@ -38,6 +58,17 @@ class FakeRetriever:
 
     async def ready(self) -> bool:
         return not self.fails
+
+
+@dataclass
+class KnowingRetriever(FakeRetriever):
+    """Finds what `known` says for a query, else `passages`."""
+
+    known: Mapping[str, Sequence[Passage]] = field(default_factory=dict)
+
+    async def retrieve(self, query: str, k: int) -> Sequence[Passage]:
+        found = await super().retrieve(query, k)
+        return self.known[query][:k] if query in self.known else found
 
 
 @dataclass
@@ -77,6 +108,55 @@ class FakeWebSearch:
         if self.fails:
             raise SearchFailed("the search engine is gone")
         return self.pages[:max_pages], self.degraded
+
+
+@dataclass
+class FakeCritic:
+    """Judges an answer as `known` says, else the n-th draft by `script`, its last from then on.
+
+    The n-th criticism is the n-th of `words`, round and round. From the n-th call of `judge` on it
+    fails where `fails_from_call` says so; every judged draft costs `costs`.
+    """
+
+    known: Mapping[str, Judgement] = field(default_factory=dict)
+    script: Sequence[Judgement] = (GOOD,)
+    share: float | None = 1.0
+    words: Sequence[str] = ("Say more.",)
+    fails_from_call: int | None = None
+    fails_to_criticise: bool = False
+    costs: Usage = field(default_factory=Usage)
+    bars: Bars = field(default_factory=Bars)
+    name: str = "fake-critic"
+    asked: list[str] = field(default_factory=list)
+    judged: list[list[str]] = field(default_factory=list)
+    criticised: list[str] = field(default_factory=list)
+
+    async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+        self.asked.append(question)
+        if self.share is None:
+            raise CriticFailed("the critic is gone")
+        return self.share, Usage()
+
+    async def judge(
+        self, question: str, drafts: Sequence[Draft]
+    ) -> tuple[Sequence[Judgement], Usage]:
+        before = sum(map(len, self.judged))
+        self.judged.append([draft.answer for draft in drafts])
+        if self.fails_from_call is not None and len(self.judged) >= self.fails_from_call:
+            raise CriticFailed("the critic is gone")
+        found = [
+            self.known.get(draft.answer, self.script[min(n, len(self.script) - 1)])
+            for n, draft in enumerate(drafts, start=before)
+        ]
+        return found, sum((self.costs for _ in drafts), Usage())
+
+    async def criticise(
+        self, question: str, draft: Draft, judgement: Judgement, /
+    ) -> tuple[str, Usage]:
+        self.criticised.append(draft.answer)
+        if self.fails_to_criticise:
+            raise CriticFailed("the critic is at a loss")
+        return self.words[(len(self.criticised) - 1) % len(self.words)], Usage()
 
 
 class FakeKeywords:
@@ -126,11 +206,40 @@ class FakeChat(BaseChatModel):
         return "\n".join(str(message.text) for message in self.asked[call])
 
 
+class ScriptedChat(FakeChat):
+    """The n-th answer is the n-th of `answers`, the last one from then on.
+
+    An answer to a prompt that holds `fails_on` fails after its first half. Where they `meet`,
+    every answer waits until as many have begun as the barrier has parties.
+    """
+
+    answers: list[str] = Field(default_factory=lambda: ["x [1]."])
+    fails_on: str = ""
+    meet: asyncio.Barrier | None = None
+    given: int = 0
+
+    async def _astream(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        answer = self.answers[min(self.given, len(self.answers) - 1)]
+        self.given += 1
+        if self.meet is not None:
+            async with asyncio.timeout(10):
+                await self.meet.wait()
+        middle = len(answer) // 2
+        said = "\n".join(str(message.text) for message in messages)
+        self.chunks = [answer[:middle], answer[middle:]]
+        self.fails_after = 1 if self.fails_on and self.fails_on in said else None
+        async for chunk in super()._astream(messages):
+            yield chunk
+
+
 def services(
     retriever: FakeRetriever | None = None,
     evaluator: FakeEvaluator | None = None,
     web_search: FakeWebSearch | None = None,
     chat: BaseChatModel | None = None,
+    critic: Critic | None = None,
 ) -> Services:
     return Services(
         retriever=retriever or FakeRetriever(),
@@ -139,6 +248,7 @@ def services(
         web_search=web_search,
         chat=chat,
         chat_name="fake-chat" if chat else "extractive",
+        critic=critic,
     )
 
 

@@ -47,12 +47,10 @@ def end_of(rounds: list[Critique], spent: Usage, context: Context) -> StoppedBy 
     """Why no revision follows this round, or None where one does."""
     if rounds[-1].accepted:
         return "accepted"
-    if len(rounds) > context.max_critic:
-        return "max_critic"
     tokens = spent.input_tokens + spent.output_tokens
     if spent.llm_calls >= context.max_llm_calls or tokens >= context.max_tokens:
         return "budget"
-    return None
+    return "max_critic" if len(rounds) > context.max_critic else None
 
 
 def kept(best: Draft | None, draft: Draft, *, is_accepted: bool) -> Reflecting:

@@ -58,4 +58,9 @@ async def gather(state: State, runtime: Runtime[Context]) -> Reflecting:
 
 
 def _blank(found: Sequence[Sequence[Strip]]) -> list[Draft]:
-    return [Draft("", tuple(strips), n) for n, strips in enumerate(found, start=1) if strips]
+    """A candidate each; knowledge alike would be drafted from by the same call."""
+    apart: dict[tuple[tuple[str, str, str], ...], Sequence[Strip]] = {}
+    for strips in found:
+        apart.setdefault(tuple((s.title, s.source, s.text) for s in strips), strips)
+    filled = [strips for strips in apart.values() if strips]
+    return [Draft("", tuple(strips), n) for n, strips in enumerate(filled, start=1)]

@@ -1,6 +1,6 @@
 """Revise the rejected draft in the light of the criticism."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
@@ -34,7 +34,7 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
     changed: Reflecting = {"usage": written.usage, "degraded": list(written.degraded)}
     if plain(written.answer) in {"", *state.get("seen", [])}:
         return {**changed, "has_ended": True, "stopped_by": "unchanged"}
-    given = {strip.id for strip in revision.knowledge}
+    given = {strip.id: strip for strip in revision.knowledge}
     grades = {strip.document_id: strip.score for strip in revision.knowledge}
     return {
         **changed,
@@ -118,5 +118,9 @@ def _taking_back(runtime: Runtime[Context], round_: int, why: str) -> Listener:
     return Listener(tell=tell, retract=now.retract)
 
 
-def _with_kept(strips: Sequence[Strip], given: set[str]) -> list[Strip]:
-    return [replace(s, kept=True) if s.id in given and not s.kept else s for s in strips]
+def _with_kept(strips: Sequence[Strip], given: Mapping[str, Strip]) -> list[Strip]:
+    """Those that came in late are kept, with the score they came in by."""
+    return [
+        replace(s, kept=True, score=given[s.id].score) if s.id in given and not s.kept else s
+        for s in strips
+    ]

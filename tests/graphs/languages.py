@@ -7,7 +7,15 @@ import pytest
 
 from graphs.types import Language, WebPage
 from prompts import prompt
-from tests.fakes import FakeChat, FakeEvaluator, FakeRetriever, FakeWebSearch, passage, services
+from tests.fakes import (
+    FakeChat,
+    FakeCritic,
+    FakeEvaluator,
+    FakeRetriever,
+    FakeWebSearch,
+    passage,
+    services,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,7 @@ class Parts:
         evaluator: FakeEvaluator | None = None,
         web: FakeWebSearch | None = None,
         chat: FakeChat | None = None,
+        critic: FakeCritic | None = None,
         offline: bool = False,
     ) -> None:
         page = WebPage(world.url, "Mills", 0.8, (world.noise, world.web), "2026-01-01T00:00:00Z")
@@ -48,8 +57,9 @@ class Parts:
         self.evaluator = evaluator or FakeEvaluator()
         self.web = web or FakeWebSearch([page])
         self.chat = chat
+        self.critic = critic
         self.services = services(
-            self.retriever, self.evaluator, None if offline else self.web, chat
+            self.retriever, self.evaluator, None if offline else self.web, chat, critic
         )
 
 

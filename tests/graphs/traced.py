@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.ports import Services
+from graphs.reflect import build_reflecting
 from graphs.state import Context
 from graphs.types import Message
 from graphs.workflows import WORKFLOWS
@@ -12,9 +13,13 @@ from graphs.workflows import WORKFLOWS
 
 @dataclass
 class Trace:
-    """Nodes in the order they ended, the tokens and retractions, the graph's output."""
+    """Nodes in the order they ended, the tokens and retractions, the graph's output.
+
+    `inner` are the nodes of `reflect`, which `nodes` has as one.
+    """
 
     nodes: list[str] = field(default_factory=list)
+    inner: list[str] = field(default_factory=list)
     said: list[dict[str, Any]] = field(default_factory=list)
     output: dict[str, Any] = field(default_factory=dict)
 
@@ -43,17 +48,18 @@ async def traced(
     **options: Any,
 ) -> Trace:
     trace = Trace()
-    graph = WORKFLOWS[workflow].build(services)
-    async for part in graph.astream(
+    build = build_reflecting if workflow == "reflect" else WORKFLOWS[workflow].build
+    async for part in build(services).astream(
         {"question": question, "history": list(history)},
         context=Context(**options),
         stream_mode=["tasks", "custom", "values"],
+        subgraphs=True,
         version="v2",
     ):
         if part["type"] == "custom":
             trace.said.append(part["data"])
-        elif part["type"] == "values":
+        elif part["type"] == "tasks" and "result" in part["data"]:
+            (trace.inner if part["ns"] else trace.nodes).append(part["data"]["name"])
+        elif part["type"] == "values" and not part["ns"]:
             trace.output = dict(part["data"])
-        elif "result" in part["data"]:
-            trace.nodes.append(part["data"]["name"])
     return trace
