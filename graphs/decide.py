@@ -1,6 +1,7 @@
 """Decisions as pure functions: scores in, action out (CRAG, algorithm 1)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphs.state import Context
 from graphs.types import Action, Passage, Thresholds, Usage
@@ -23,14 +24,37 @@ def action_of(scores: Sequence[float], upper: float, lower: float) -> Action:
     return "incorrect"
 
 
-def choose_action(scores: Sequence[float], thresholds: Thresholds, context: Context) -> Action:
-    """The action under the run's ablation switches (CRAG, tables 2 and 11)."""
+def choose_action(
+    grades: Sequence[Sequence[float | None]], thresholds: Thresholds, context: Context
+) -> Action:
+    """The action under the run's ablation switches (CRAG, tables 2 and 11).
+
+    `grades` holds a row of the documents' scores by the question, then one for each of its parts.
+    """
     if context.only_action != "any":
         return context.only_action
     if context.without_action == "ambiguous":
-        return action_of(scores, thresholds.upper, thresholds.upper)
-    action = action_of(scores, thresholds.upper, thresholds.lower)
+        thresholds = replace(thresholds, lower=thresholds.upper)
+    action = joint_action(
+        [
+            action_of([s for s in row if s is not None], thresholds.upper, thresholds.lower)
+            for row in grades
+        ]
+    )
+    if context.without_action == "ambiguous":
+        return "correct" if action == "ambiguous" else action
     return "ambiguous" if action == context.without_action else action
+
+
+def joint_action(actions: Sequence[Action]) -> Action:
+    """Of the whole question's action and those of its parts.
+
+    Correct where the whole question or all of its parts are answered, Incorrect where nothing is.
+    """
+    whole, *parts = actions
+    if whole == "correct" or (parts and all(action == "correct" for action in parts)):
+        return "correct"
+    return "incorrect" if all(action == "incorrect" for action in actions) else "ambiguous"
 
 
 def searches_web(action: Action | None, context: Context, has_web_search: bool) -> bool:

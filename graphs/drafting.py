@@ -18,6 +18,7 @@ from graphs.dialogue import (
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.extract import best_supported, candidate_sentences, compose, first_sentences
 from graphs.ports import ReflectiveGenerator, Services
+from graphs.relevance import relevance_of
 from graphs.text import sentence_spans
 from graphs.types import Degraded, Draft, Judgement, Message, Strip, Usage
 
@@ -31,7 +32,8 @@ class Asked:
     """What a draft is written from.
 
     `graded` says that the strips' scores are the evaluator's, and `keep_best` that something must
-    be quoted even where no sentence reaches `floor`. `choices` is a closed set of answers.
+    be quoted even where no sentence reaches `floor`. `by_parts` grades sentences by each part of
+    the question, too. `choices` is a closed set of answers.
     """
 
     question: str
@@ -40,6 +42,7 @@ class Asked:
     floor: float
     graded: bool = True
     keep_best: bool = False
+    by_parts: bool = True
     choices: Sequence[str] = ()
 
 
@@ -167,19 +170,21 @@ async def quoted(asked: Asked, services: Services, listener: Listener) -> Writte
     if asked.choices:
         return await _picked(asked, services, listener)
     candidates = candidate_sentences(asked.knowledge)
-    pairs = [(asked.question, item.text) for item in candidates]
+    texts = [item.text for item in candidates]
     usage, degraded = Usage(), tuple[Degraded, ...]()
     try:
-        scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
+        graded = await relevance_of(
+            asked.question, texts, services.evaluator, by_parts=asked.by_parts
+        )
     except EvaluatorFailed as error:
         # Graded strips may be quoted; of ungraded ones nobody knows whether they answer anything.
         chosen = first_sentences(candidates) if asked.graded else []
         degraded = (Degraded(error.component, str(error)),)
     else:
         chosen = best_supported(
-            candidates, scores, asked.floor, graded=asked.graded, keep_best=asked.keep_best
+            candidates, graded.best, asked.floor, graded=asked.graded, keep_best=asked.keep_best
         )
-        usage = Usage(scored_pairs=len(pairs))
+        usage = graded.usage
     pieces = compose(chosen)
     for text in pieces:
         listener.tell(text)

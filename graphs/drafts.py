@@ -64,13 +64,6 @@ def add_drafts(
             Send("draft", State(**{**state, "draft": each})) for each in candidates
         ] or "abstain"
 
-    def by_drafts(state: State) -> str:
-        return "choose" if state.get("candidates") else "abstain"
-
-    def by_judgement(state: State) -> str:
-        """Where the critic has failed already, it is not asked again."""
-        return "reflect" if state["draft"].judgement else END
-
     longer = ["extend"] if then_extends else []
     graph.add_conditional_edges("gather", to_drafts, ["draft", "abstain", *longer])
     graph.add_edge("draft", "judge")
@@ -79,6 +72,15 @@ def add_drafts(
     graph.add_edge("reflect", END)
     graph.add_edge("abstain", END)
     graph.add_edge("generate", END)
+
+
+def by_drafts(state: State) -> str:
+    return "choose" if state.get("candidates") else "abstain"
+
+
+def by_judgement(state: State) -> str:
+    """Where the critic has failed already, it is not asked again."""
+    return "reflect" if state["draft"].judgement else END
 
 
 def by_retrieval(state: State) -> str:

@@ -12,7 +12,7 @@ from graphs.reflection import plain
 from graphs.text import sentences
 from graphs.types import Draft, Judgement, Strip, Usage
 
-MOST_ADDED = 2
+MOST_ADDED = 3
 """Strips added to a draft for one open part."""
 
 MOST_SEARCHED = 100

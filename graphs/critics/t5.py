@@ -1,8 +1,9 @@
 """The evaluator as Self-RAG's critic: sentences judged for support, parts for coverage."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.cite import cited_numbers, without_markers
 from graphs.errors import CriticFailed, EvaluatorFailed
@@ -72,8 +73,9 @@ class EvaluatorCritic:
         """All that was asked, one request a task, each pair once."""
         tasks = [task for task, pairs in asked.pairs.items() if pairs]
         try:
-            told: list[Scores] = await asyncio.gather(
-                *(self._evaluator.score(task, list(asked.pairs[task])) for task in tasks)
+            told: list[Scores] = await gather_with_concurrency(
+                None,  # one request a task: the worker bounds what is under way
+                *(self._evaluator.score(task, list(asked.pairs[task])) for task in tasks),
             )
         except EvaluatorFailed as error:
             raise CriticFailed(str(error)) from error
@@ -104,8 +106,10 @@ class _Examined:
 
     def __init__(self, question: str, draft: Draft, asked: _Asked) -> None:
         self._sentences = sentences_of(draft)
+        parts = parts_of(question)
         self._strips = [
-            asked.add("relevance", question, as_judged(strip, with_title=True))
+            asked.add("relevance", each, as_judged(strip, with_title=True))
+            for each in dict.fromkeys([question, *parts])
             for strip in draft.knowledge
         ]
         self._support = [
@@ -118,7 +122,7 @@ class _Examined:
         self._utility = asked.add("utility", question, without_markers(draft.answer))
         self._parts = {
             part: [asked.add("relevance", part, sentence.text) for sentence in self._sentences]
-            for part in parts_of(question)
+            for part in parts
         }
 
     def judgement(self, scores: dict[_Place, float | None]) -> Judgement:

@@ -1,7 +1,6 @@
 """Extend every unfinished long answer by a segment from each of its passages, side by side."""
 
-import asyncio
-
+from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
 from graphs.beam import Extension, Path
@@ -25,8 +24,8 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
         if not path.is_finished
         for passage in path.passages
     ]
-    told = await asyncio.gather(
-        *(segment_from(asked, passage, path.text, services) for _, path, passage in places)
+    told = await gather_with_concurrency(
+        None, *(segment_from(asked, passage, path.text, services) for _, path, passage in places)
     )
     return {
         "paths": paths,

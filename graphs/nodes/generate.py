@@ -68,6 +68,7 @@ def asked_of(state: State, knowledge: list[Strip], context: Context, services: S
         floor=max(bounds.strip_floor, bounds.lower),
         graded=state.get("is_graded", False),
         keep_best=action == "correct",
+        by_parts=context.grade_parts,
         choices=context.choices,
     )
 

@@ -10,6 +10,7 @@ from graphs.errors import EvaluatorFailed
 from graphs.knowledge import as_judged
 from graphs.nodes.search_web import query_of
 from graphs.ports import Services
+from graphs.relevance import relevance_of
 from graphs.state import Context, Graded, State, tunables
 from graphs.types import Degraded, Passage, Usage
 
@@ -46,22 +47,24 @@ async def grade(state: State, runtime: Runtime[Context], *, services: Services) 
 async def judged(state: State, context: Context, services: Services) -> Graded:
     """The documents by their grades, and the action they make."""
     passages = state.get("documents", [])
-    pairs = [(state["question"], as_judged(passage, context.grade_titles)) for passage in passages]
+    texts = [as_judged(passage, context.grade_titles) for passage in passages]
     try:
-        scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
+        graded_by = await relevance_of(
+            state["question"], texts, services.evaluator, by_parts=context.grade_parts
+        )
     except EvaluatorFailed as error:
         return {
             "action": None,
             "is_graded": False,
             "degraded": [Degraded(error.component, str(error))],
         }
-    documents = graded(passages, scores)
+    documents = graded(passages, graded_by.best)
     thresholds = context.thresholds(services.evaluator.thresholds)
     changed: Graded = {
         "documents": documents,
         "is_graded": True,
-        "action": choose_action([doc.score for doc in documents], thresholds, context),
-        "usage": Usage(scored_pairs=len(pairs)),
+        "action": choose_action(graded_by.by_question, thresholds, context),
+        "usage": graded_by.usage,
     }
     if unscored := len(passages) - len(documents):
         changed["degraded"] = [Degraded("evaluator", f"{unscored} passages could not be graded.")]

@@ -7,8 +7,9 @@ from langgraph.runtime import Runtime
 from graphs.errors import EvaluatorFailed
 from graphs.knowledge import as_judged, select, strips_of, with_scores
 from graphs.ports import Services
+from graphs.relevance import relevance_of
 from graphs.state import Answer, Context, State, tunables
-from graphs.types import Degraded, Usage
+from graphs.types import Degraded
 
 
 async def refine(state: State, runtime: Runtime[Context], *, services: Services) -> Answer:
@@ -22,22 +23,26 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
         whole = strips_of(documents, "passage")
         return {"internal_strips": [replace(strip, kept=True) for strip in whole]}
     strips = strips_of(documents, context.strip_mode)
-    pairs = [(state["question"], as_judged(strip, context.grade_titles)) for strip in strips]
+    texts = [as_judged(strip, context.grade_titles) for strip in strips]
     floor = context.thresholds(services.evaluator.thresholds).strip_floor
     keep_best = state.get("action") == "correct"
     try:
-        scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
+        graded = await relevance_of(
+            state["question"], texts, services.evaluator, by_parts=context.grade_parts
+        )
     except EvaluatorFailed as error:
         whole = strips_of(documents, "passage")
         return {
             "internal_strips": select(whole, floor, context.top_strips, keep_best=keep_best),
             "degraded": [Degraded(error.component, str(error))],
         }
-    selected = select(with_scores(strips, scores), floor, context.top_strips, keep_best=keep_best)
+    selected = select(
+        with_scores(strips, graded.best), floor, context.top_strips, keep_best=keep_best
+    )
     changed: Answer = {
         "internal_strips": selected,
         "kept_below_floor": any(strip.kept and strip.score < floor for strip in selected),
-        "usage": Usage(scored_pairs=len(pairs)),
+        "usage": graded.usage,
     }
     if unscored := len(strips) - len(selected):
         changed["degraded"] = [Degraded("evaluator", f"{unscored} strips could not be graded.")]

@@ -9,8 +9,9 @@ from graphs.errors import EvaluatorFailed
 from graphs.knowledge import paragraphs_of, with_scores
 from graphs.knowledge import select as select_strips
 from graphs.ports import Services
+from graphs.relevance import relevance_of
 from graphs.state import Answer, Context, State, tunables
-from graphs.types import Degraded, Strip, Usage
+from graphs.types import Degraded, Strip
 
 # Five long pages hold thousands of paragraphs; the answer is in the first of each.
 MOST_PARAGRAPHS = 200
@@ -31,14 +32,16 @@ async def select(state: State, runtime: Runtime[Context], *, services: Services)
     strips = openings(paragraphs_of(state.get("web_pages", [])))
     if not context.selection:
         return {"web_strips": [replace(strip, kept=True) for strip in strips]}
-    pairs = [(state["question"], strip.text) for strip in strips]
+    texts = [strip.text for strip in strips]
     try:
-        scores = (await services.evaluator.score("relevance", pairs)).values if pairs else ()
+        graded = await relevance_of(
+            state["question"], texts, services.evaluator, by_parts=context.grade_parts
+        )
     except EvaluatorFailed as error:
         return {"web_strips": strips, "degraded": [Degraded(error.component, str(error))]}
     floor = context.thresholds(services.evaluator.thresholds).strip_floor
-    selected = select_strips(with_scores(strips, scores), floor, context.top_strips)
-    changed: Answer = {"web_strips": selected, "usage": Usage(scored_pairs=len(pairs))}
+    selected = select_strips(with_scores(strips, graded.best), floor, context.top_strips)
+    changed: Answer = {"web_strips": selected, "usage": graded.usage}
     if unscored := len(strips) - len(selected):
         told = f"{unscored} web paragraphs could not be graded."
         changed["degraded"] = [Degraded("evaluator", told)]

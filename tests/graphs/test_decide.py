@@ -44,7 +44,7 @@ def test_presets_and_their_boundaries(preset: str, upper: float, lower: float) -
         (lower, "ambiguous"),
         (lower - 1e-6, "incorrect"),
     ):
-        assert choose_action([score], PRESETS[preset], Context()) == action
+        assert choose_action([[score]], PRESETS[preset], Context()) == action
 
 
 def test_there_is_no_other_preset() -> None:
@@ -59,8 +59,8 @@ def test_the_order_of_passages_does_not_matter(
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     context = Context(without_action=without)  # type: ignore[arg-type]
 
-    assert choose_action(scores, PRESETS["popqa"], context) == choose_action(
-        shuffled, PRESETS["popqa"], context
+    assert choose_action([scores], PRESETS["popqa"], context) == choose_action(
+        [shuffled], PRESETS["popqa"], context
     )
 
 
@@ -74,14 +74,14 @@ def test_one_more_passage_never_lowers_the_action(scores: list[float], more: flo
 
 @given(SCORES, st.sampled_from(["correct", "incorrect", "ambiguous"]))
 def test_an_action_left_out_is_never_taken(scores: list[float], left_out: Action) -> None:
-    assert choose_action(scores, PRESETS["popqa"], Context(without_action=left_out)) != left_out
+    assert choose_action([scores], PRESETS["popqa"], Context(without_action=left_out)) != left_out
 
 
 @given(SCORES, st.sampled_from(["correct", "incorrect", "ambiguous"]))
 def test_the_only_action_is_always_taken(scores: list[float], only: Action) -> None:
     context = Context(only_action=only, without_action=only)
 
-    assert choose_action(scores, PRESETS["popqa"], context) == only
+    assert choose_action([scores], PRESETS["popqa"], context) == only
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,28 @@ def test_when_the_web_is_searched(
 def test_incorrect_alone_drops_the_documents() -> None:
     assert [uses_documents(a) for a in ("correct", "ambiguous", None)] == [True] * 3
     assert not uses_documents("incorrect")
+
+
+@pytest.mark.parametrize(
+    ("whole", "parts", "action"),
+    [
+        (0.7, (-1, -1), "correct"),
+        (-1, (0.7, 0.7), "correct"),
+        (-1, (0.7, -1), "ambiguous"),
+        (0.0, (-1, -1), "ambiguous"),
+        (-1, (-1, -1), "incorrect"),
+    ],
+)
+def test_every_part_of_a_question_counts(
+    whole: float, parts: tuple[float, ...], action: Action
+) -> None:
+    grades = [[whole], *([score] for score in parts)]
+
+    assert choose_action(grades, PRESETS["popqa"], Context()) == action
+    assert choose_action(grades, PRESETS["popqa"], Context(without_action="ambiguous")) == (
+        "correct"
+        if action == "ambiguous" and any(score > 0.5 for score in parts)
+        else "correct"
+        if action == "correct"
+        else "incorrect"
+    )

@@ -1,0 +1,39 @@
+"""Relevance of texts to a question, which may ask for more than one thing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphs.parts import parts_of
+from graphs.ports import Evaluator
+from graphs.types import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """Grades of some texts; `by_question` holds a row for the question, then one for each part."""
+
+    by_question: tuple[tuple[float | None, ...], ...]
+    usage: Usage
+
+    @property
+    def best(self) -> list[float | None]:
+        """Each text's best grade: who answers one part is relevant."""
+        return [
+            max((value for value in values if value is not None), default=None)
+            for values in zip(*self.by_question, strict=True)
+        ]
+
+
+async def relevance_of(
+    question: str, texts: Sequence[str], evaluator: Evaluator, *, by_parts: bool
+) -> Relevance:
+    """Grades by the question itself and, `by_parts`, by each of its parts if it has several.
+
+    Raises EvaluatorFailed.
+    """
+    parts = parts_of(question) if by_parts else []
+    asked = [question, *(parts if len(parts) > 1 else [])]
+    pairs = [(each, text) for each in asked for text in texts]
+    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
+    rows = tuple(values[n * len(texts) : (n + 1) * len(texts)] for n in range(len(asked)))
+    return Relevance(rows, Usage(scored_pairs=len(pairs)))
