@@ -105,7 +105,8 @@ class Judgement:
 
     `relevance` and `support` lie in 0…1, `utility` in -1…1; `likelihood` is the exponential of the
     mean log-probability of the draft's tokens. `weak` are its sentences without support,
-    `uncovered` the parts of the question it leaves open.
+    `uncovered` the parts of the question it leaves open, `criticism` what the critic said of it
+    at once, if anything.
     """
 
     relevance: float | None = None
@@ -114,6 +115,7 @@ class Judgement:
     likelihood: float | None = None
     weak: tuple[str, ...] = ()
     uncovered: tuple[str, ...] = ()
+    criticism: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 from langchain_core.language_models import BaseChatModel
@@ -43,6 +44,7 @@ class Graded(BaseModel):
     weak: list[int]
     support: OfThree
     uncovered: list[str]
+    criticism: str = ""
     utility: OfFive
 
 
@@ -93,6 +95,9 @@ class LlmCritic:
     async def criticise(
         self, question: str, draft: Draft, judgement: Judgement, /
     ) -> tuple[str, Usage]:
+        """What came with the judgement, at no call; else it is asked for."""
+        if judgement.criticism:
+            return judgement.criticism, Usage()
         try:
             reply = await self._prose.reply(_criticising(question, draft, judgement))
         except GeneratorFailed as error:
@@ -111,9 +116,10 @@ class LlmCritic:
             utility=utility(_share(reply, "utility", graded.utility, UTILITY, 1)),
             weak=tuple(said[n - 1] for n in sorted(set(graded.weak)) if 1 <= n <= len(said)),
             uncovered=_in_short(graded.uncovered),
+            criticism=graded.criticism.strip()[:LONGEST_CRITICISM],
         )
         if not draft.knowledge:  # nothing that could be relevant or support it
-            judgement = Judgement(utility=judgement.utility, uncovered=judgement.uncovered)
+            judgement = replace(judgement, relevance=None, support=None, weak=())
         return judgement, usage
 
 

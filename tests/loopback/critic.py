@@ -37,6 +37,7 @@ class CriticServer(OpenAIServer):
         self.yes = 0.9
         self.weak: list[int] = []
         self.uncovered: list[str] = []
+        self.criticism = ""
         self.replies: list[str] = []
         self.around = "{}"
         self.takes_schema = self.takes_logprobs = self.tells_logprobs = True
@@ -67,6 +68,7 @@ class CriticServer(OpenAIServer):
                 "weak": self.weak,
                 "support": told["support"],
                 "uncovered": self.uncovered,
+                **({"criticism": self.criticism} if self.criticism else {}),
                 "utility": told["utility"],
             }
         return self.around.replace("{}", json.dumps(told, ensure_ascii=False))

@@ -152,6 +152,19 @@ async def test_the_need_for_retrieval_is_a_share(
     assert "It was lit in 1872." in critic_server.prompts[-1]
 
 
+async def test_criticism_that_came_with_the_judgement_costs_no_call(
+    critic: LlmCritic, critic_server: CriticServer
+) -> None:
+    critic_server.criticism = "Say who built it."
+    judgement = await judged(critic)
+
+    criticism, usage = await critic.criticise(QUESTION, DRAFT, judgement)
+
+    assert criticism == "Say who built it."
+    assert usage.llm_calls == 0
+    assert len(critic_server.prompts) == 1
+
+
 @pytest.mark.parametrize(("language", "question"), [("en", QUESTION), ("zh", "灯塔有什么用？")])
 async def test_criticism_is_written_in_the_question_s_language(
     critic: LlmCritic, critic_server: CriticServer, language: str, question: str
