@@ -211,8 +211,8 @@ def on_weighing(run: Run, begun: EvaluatorModel, tokenizer: Tokenizer) -> None:
         what = f"size: {own_layers} of MiniLM's 6 layers, weighed"
         run.keep(name, what, weighed()(run.fitted_on(small)), run.tested(small.measures))
     at_random = Begun(begun, tokenizer).with_layers(6, ())
-    run.keep("14 no initialisation", "cosine of means, by the same layers at random", one(COSINE),
-             run.tested(at_random.measures))  # fmt: skip
+    run.keep("14 no initialisation", "cosine of means, by the same layers at random",
+             one(COSINE)(known), run.tested(at_random.measures))  # fmt: skip
 
 
 def on_words(
