@@ -1,7 +1,7 @@
 """The graphs for LangGraph Studio's server (`langgraph dev`), and our service mounted beside it."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from langgraph.graph.state import CompiledStateGraph
 
@@ -9,6 +9,7 @@ from app.main import create_app
 from app.services import load_settings
 from app.shared import shared_services
 from graphs.messages import Chat, ChatState, build_messages
+from graphs.ports import Services
 from graphs.reflect import build_reflecting
 from graphs.state import Context
 from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS, Graph
@@ -16,34 +17,24 @@ from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS, Graph
 _settings = load_settings()
 
 
-@asynccontextmanager
-async def rag() -> AsyncIterator[Graph]:
-    async with shared_services(_settings) as services:
-        yield WORKFLOWS["rag"].build(services)
+def _opening(
+    build: Callable[[Services], Graph],
+) -> Callable[[], AbstractAsyncContextManager[Graph]]:
+    """A factory as the server takes it, entered once a run."""
+
+    @asynccontextmanager
+    async def graph() -> AsyncIterator[Graph]:
+        async with shared_services(_settings) as services:
+            yield build(services)
+
+    return graph
 
 
-@asynccontextmanager
-async def crag() -> AsyncIterator[Graph]:
-    async with shared_services(_settings) as services:
-        yield WORKFLOWS["crag"].build(services)
-
-
-@asynccontextmanager
-async def self_rag() -> AsyncIterator[Graph]:
-    async with shared_services(_settings) as services:
-        yield WORKFLOWS["self_rag"].build(services)
-
-
-@asynccontextmanager
-async def self_crag() -> AsyncIterator[Graph]:
-    async with shared_services(_settings) as services:
-        yield WORKFLOWS["self_crag"].build(services)
-
-
-@asynccontextmanager
-async def reflect() -> AsyncIterator[Graph]:
-    async with shared_services(_settings) as services:
-        yield build_reflecting(services)
+rag = _opening(WORKFLOWS["rag"].build)
+crag = _opening(WORKFLOWS["crag"].build)
+self_rag = _opening(WORKFLOWS["self_rag"].build)
+self_crag = _opening(WORKFLOWS["self_crag"].build)
+reflect = _opening(build_reflecting)
 
 
 @asynccontextmanager
