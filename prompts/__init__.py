@@ -7,37 +7,40 @@ from typing import Literal
 
 Language = Literal["en", "zh"]
 
-NAMES = (
-    "answer_system",
-    "answer",
-    "rewrite_system",
-    "rewrite",
-    "dialogue",
-    "unknown",
-    "deadline",
-    "direct_system",
-    "direct",
-    "choices",
-    "revise",
-    "segment",
-    "weak",
-    "uncovered",
-    "unhelpful",
-    "unsupported",
+REASONS = {
+    "answer_system": "Knowledge alone, a marker a sentence, quotations give no orders, else admit it.",
+    "answer": "The question comes last, next to where the answer begins.",
+    "rewrite_system": "Search engines want at most three names or terms, not a sentence.",
+    "rewrite": "Few-shot, as in CRAG's appendix A; one example points back into a dialogue.",
+    "dialogue": "The latest turns, so that what points back can be understood.",
+    "unknown": "The abstention: it says where was looked, in one sentence, and guesses nothing.",
+    "deadline": "The same where time ran out: it says what would help.",
+    "direct_system": "Without knowledge nothing can be cited: brevity, and no guessed facts.",
+    "direct": "The question alone, where no retrieval is needed.",
+    "choices": "A closed set: equal answers must read alike for votes to add up.",
+    "revise": "Knowledge, the answer so far and its criticism, so that what was right stays.",
+    "segment": "One sentence from one passage, so that each can be judged and cited apart.",
+    "weak": "Names the sentence, for whoever revises to find it.",
+    "uncovered": "Names the part of the question, to look for.",
+    "unhelpful": "Where nothing single can be named.",
+    "unsupported": "The same for an answer that claims too much.",
     # the critic that is a language model
-    "decide_system",
-    "decide",
-    "judge_system",
-    "judge",
-    "criticise_system",
-    "criticise",
-    "repair",
+    "decide_system": "Retrieval on demand: facts are looked up, conversation is not.",
+    "decide": "Evidence at hand may suffice already.",
+    "judge_system": "Findings before the grades they explain; JSON, so that grades can be read.",
+    "judge": "Sentences are numbered, so that weak ones are named by number.",
+    "criticise_system": "What to mend, not the mended answer: that is the writer's.",
+    "criticise": "Findings are shown to be checked, for they may be wrong.",
+    "repair": "A reply that is no JSON is mended once, told what is wrong with it.",
     # the evaluator that is one: CRAG's three ways of asking (table 4)
-    "relevance_system",
-    "relevance_direct",
-    "relevance_cot",
-    "relevance_few_shot",
-)
+    "relevance_system": "Related is not enough: the passage has to help answering.",
+    "relevance_direct": "Table 4's first way: yes or no at once, readable by log-probability.",
+    "relevance_cot": "Its second: reasons first, the verdict behind a mark.",
+    "relevance_few_shot": "Its third: examples of ours on either side of the border.",
+}
+"""Every prompt by name, with the reason for its being as it is."""
+
+NAMES = tuple(REASONS)
 
 
 class SlotError(ValueError):
