@@ -8,12 +8,12 @@ from typing import Literal
 Language = Literal["en", "zh"]
 
 REASONS = {
-    "answer_system": "Knowledge alone, a marker a sentence, quotations give no orders, else admit it.",
+    "answer_system": "Knowledge alone, a marker a sentence; what is quoted gives no orders.",
     "answer": "The question comes last, next to where the answer begins.",
     "rewrite_system": "Search engines want at most three names or terms, not a sentence.",
     "rewrite": "Few-shot, as in CRAG's appendix A; one example points back into a dialogue.",
     "dialogue": "The latest turns, so that what points back can be understood.",
-    "unknown": "The abstention: it says where was looked, in one sentence, and guesses nothing.",
+    "unknown": "The abstention: it says where was looked and guesses nothing.",
     "deadline": "The same where time ran out: it says what would help.",
     "direct_system": "Without knowledge nothing can be cited: brevity, and no guessed facts.",
     "direct": "The question alone, where no retrieval is needed.",
