@@ -23,9 +23,11 @@ from app.schemas import (
     StepEvent,
     TokenEvent,
 )
+from graphs.nodes.choose import chosen_from
 from graphs.nodes.generate import conclude_at_deadline
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question
+from graphs.types import Draft
 from graphs.workflows import Graph
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,7 @@ class Run:
         self._step_started: dict[str, float] = {}
         self._timings_ms: dict[str, float] = {}
         self._state: Answer = {}
+        self._drafts: list[Draft] = []
         self._said: dict[int, str] = {}
 
     async def execute(self) -> None:
@@ -113,6 +116,7 @@ class Run:
         """
         if not namespace or namespace[0].startswith(f"{REFLECT}:"):
             result = task.get("result") or {}
+            self._drafts += [draft for draft in result.get("drafts", ()) if draft.answer]
             found = {key: value for key, value in result.items() if key not in SUMS}
             self._state = cast("Answer", {**self._state, **found})
 
@@ -157,11 +161,15 @@ class Run:
 
     def _stop_at_deadline(self) -> None:
         """The best draft so far; where none is whole, what was kept is quoted."""
-        if "answer" in self._state:
-            self._state = {**self._state, "stopped_by": "deadline"}
-            return
-        ending = conclude_at_deadline(self._state, self._question["question"], self._context)
-        self._state = {**self._state, **ending}
+        judged = [draft for draft in self._state.get("candidates", ()) if draft.answer]
+        drafts = judged or sorted(self._drafts, key=lambda draft: draft.n)
+        ending: Answer = {"candidates": drafts}
+        if "answer" not in self._state and drafts:
+            ending = cast("Answer", chosen_from(drafts, self._context))
+        elif "answer" not in self._state:
+            asked = self._question["question"]
+            ending |= conclude_at_deadline(self._state, asked, self._context)
+        self._state = {**self._state, **ending, "stopped_by": "deadline"}
 
     def _response(self) -> AskResponse:
         return trace.response(

@@ -102,8 +102,9 @@ def _vote(draft: Draft) -> str:
     return plain(without_markers(draft.answer))
 
 
-def _standing(draft: Draft) -> tuple[float, str, tuple[str, ...], int]:
-    return draft.score, draft.answer, draft.document_ids, -draft.n
+def _standing(draft: Draft) -> tuple[float, int, str, tuple[str, ...]]:
+    """Of equal scores, as where the critic failed, the draft of the better knowledge."""
+    return draft.score, -draft.n, draft.answer, draft.document_ids
 
 
 def _weighed(p: Probabilities, group: Sequence[str], weights: Sequence[float]) -> float:

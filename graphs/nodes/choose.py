@@ -1,5 +1,6 @@
 """Choose the draft to go on with: the best score, or the answer with most votes."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
@@ -8,15 +9,20 @@ from graphs.cite import citations_in
 from graphs.nodes.generate import streamed
 from graphs.reflection import choose as chosen_of
 from graphs.state import Context, Reflecting, State, tunables
-from graphs.types import Usage
+from graphs.types import Draft, Usage
 
 
 async def choose(state: State, runtime: Runtime[Context]) -> Reflecting:
     """The chosen draft as the answer so far; told now if several were written side by side."""
-    drafts = list(state.get("candidates", []))
-    chosen = replace(chosen_of(drafts, closed=bool(tunables(runtime).choices)), chosen=True)
+    changed = chosen_from(state.get("candidates", []), tunables(runtime))
     if len(state.get("drafts", [])) != 1:  # a single draft was told as it was written
-        streamed(runtime).tell(chosen.answer)
+        streamed(runtime).tell(changed["answer"])
+    return {**changed, "spent": state.get("usage", Usage())}
+
+
+def chosen_from(drafts: Sequence[Draft], context: Context) -> Reflecting:
+    """What the chosen draft makes of the run; there must be one."""
+    chosen = replace(chosen_of(drafts, closed=bool(context.choices)), chosen=True)
     return {
         "candidates": [chosen if draft.n == chosen.n else draft for draft in drafts],
         "draft": chosen,
@@ -24,5 +30,4 @@ async def choose(state: State, runtime: Runtime[Context]) -> Reflecting:
         "citations": citations_in(chosen.answer, chosen.knowledge),
         "generator": chosen.generator,
         "stopped_by": "answered",
-        "spent": state.get("usage", Usage()),
     }

@@ -19,6 +19,8 @@ from app.settings import Settings
 from graphs.ports import Services
 
 WAIT_S = 10.0
+# Opening index and evaluator takes seconds on a busy machine.
+START_S = 60.0
 RUNS_END_WITHIN_S = 0.2
 
 
@@ -48,7 +50,7 @@ class Serving:
             target=self.server.run, kwargs={"sockets": [self._socket]}, daemon=True
         )
         self._thread.start()
-        wait_until(lambda: self.server.started or not self._thread.is_alive(), WAIT_S)
+        wait_until(lambda: self.server.started or not self._thread.is_alive(), START_S)
         assert self.server.started, "the service did not start"
         self.client = httpx.Client(base_url=self.url, timeout=WAIT_S, trust_env=False)
         return self

@@ -58,10 +58,10 @@ def assert_typed(found: dict[str, Any], wanted: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("question", [ENGLISH, CHINESE])
 def test_the_answer_of_crag_has_the_fields_of_the_contract(service: Serving, question: str) -> None:
-    answer = service.ask(question)
+    answer = service.ask(question, workflow="crag")
 
     assert_typed(answer, ANSWER)
-    assert answer["workflow"] == "crag", "the most complete one built is the default"
+    assert answer["workflow"] == "crag"
     assert answer["retrieval"] is None
     assert answer["action"] == "correct"
     assert answer["stopped_by"] == "answered"
@@ -121,10 +121,12 @@ def test_rag_takes_no_action(service: Serving) -> None:
 @pytest.mark.parametrize(
     ("question", "word"), [("Who composed the opera Zyxwv?", "know"), ("谁写了歌剧？", "。")]
 )
+@pytest.mark.parametrize("workflow", ["crag", "self_crag"])
 def test_an_abstention_is_a_sentence_without_citations(
-    service: Serving, question: str, word: str
+    service: Serving, question: str, word: str, workflow: str
 ) -> None:
-    answer = service.ask(question, options={"only_action": "incorrect", "web": "never"})
+    options = {"only_action": "incorrect", "web": "never"}
+    answer = service.ask(question, workflow=workflow, options=options)
 
     assert word in answer["answer"]
     assert answer["citations"] == []
@@ -134,7 +136,8 @@ def test_an_abstention_is_a_sentence_without_citations(
 
 def test_options_override_the_evaluators_thresholds(service: Serving) -> None:
     own = service.ask(ENGLISH)["thresholds"]
-    answer = service.ask(ENGLISH, options={"upper": 19.5, "lower": -20, "retrieve_k": 2})
+    options = {"upper": 19.5, "lower": -20, "retrieve_k": 2, "max_critic": 0}
+    answer = service.ask(ENGLISH, options=options)
 
     assert answer["thresholds"] == {**own, "upper": 19.5, "lower": -20.0}
     assert answer["action"] == "ambiguous"

@@ -1,0 +1,290 @@
+"""self_rag and self_crag over HTTP: drafts, critique and retractions as a client sees them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
+
+from graphs.ports import Services
+from graphs.types import Judgement, Passage
+from tests import fakes
+from tests.app.serving import Sent, Serving
+from tests.app.test_ask import ANSWER, CITATION, ENGLISH, NUMBER, assert_typed
+from tests.app.test_stream import CHINESE, TOWER, names
+
+Serve = Callable[..., Serving]
+SELF = pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
+BOTH = pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+OPTIONAL = (*NUMBER, type(None))
+JUDGED = {"relevance": OPTIONAL, "support": OPTIONAL, "utility": OPTIONAL, "score": NUMBER}
+CANDIDATE = {"n": int, "origin": str, "document_ids": list, "answer": str, "chosen": bool} | JUDGED
+CRITIQUE = {"round": int, "criticism": str, "accepted": bool} | JUDGED
+ENDS = {"accepted", "unchanged", "max_critic"}
+FIRST, SECOND, THIRD = "It is tall [1].", "It is 87 metres tall [1].", "Tall it is [1]."
+
+
+def assert_cited(answer: dict[str, Any]) -> None:
+    """Every citation leads to a kept strip and from there to a document or a page."""
+    strips = {strip["id"]: strip for strip in answer["strips"]}
+    sources = {document["id"]: document["source"] for document in answer["documents"]}
+    sources |= {page["url"]: page["url"] for page in answer["web_results"]}
+    assert answer["citations"]
+    for citation in answer["citations"]:
+        assert_typed(citation, CITATION)
+        strip = strips[citation["strip_id"]]
+        assert strip["kept"]
+        assert (strip["text"], strip["score"]) == (citation["text"], citation["score"])
+        assert sources[strip["document_id"]] == citation["source"]
+        assert all(f"[{citation['n']}]" in answer["answer"][a:b] for a, b in citation["spans"])
+
+
+def shown(events: list[Sent]) -> str:
+    """Each round's text, without what was retracted of it."""
+    rounds: dict[int, str] = {}
+    for event in events:
+        if event.name == "token":
+            assert event.data["text"]
+            rounds[event.data["round"]] = rounds.get(event.data["round"], "") + event.data["text"]
+        elif event.name == "retract":
+            assert rounds.pop(event.data["round"]), "what nobody heard is not retracted"
+    return "".join(rounds.values())
+
+
+def steps(events: list[Sent], phase: str) -> list[dict[str, Any]]:
+    return [e.data for e in events if e.name == "step" and e.data["phase"] == phase]
+
+
+def drafting(answers: list[str], script: list[Judgement], **parts: Any) -> Services:
+    """One passage, a chat endpoint that says these answers and a critic that judges them so."""
+    return fakes.services(
+        parts.get("retriever", fakes.FakeRetriever([TOWER])),
+        chat=parts.get("chat", fakes.ScriptedChat(answers=answers)),
+        critic=fakes.FakeCritic(script=script, words=["Say how tall."]),
+    )
+
+
+@SELF
+@BOTH
+def test_the_answer_has_the_fields_of_the_contract(
+    service: Serving, workflow: str, question: str
+) -> None:
+    answer = service.ask(question, workflow=workflow)
+
+    assert_typed(answer, ANSWER)
+    assert answer["retrieval"]["decision"] is True
+    assert 0 <= answer["retrieval"]["probability"] <= 1
+    assert answer["action"] == ("correct" if workflow == "self_crag" else None)
+    for candidate in answer["candidates"]:
+        assert_typed(candidate, CANDIDATE)
+    assert [c["n"] for c in answer["candidates"]] == list(range(1, len(answer["candidates"]) + 1))
+    assert [c["chosen"] for c in answer["candidates"]].count(True) == 1
+    assert {c["origin"] for c in answer["candidates"]} == {"internal"}
+    known = {document["id"] for document in answer["documents"]}
+    assert all(set(c["document_ids"]) <= known for c in answer["candidates"])
+    for entry in answer["critique"]:
+        assert_typed(entry, CRITIQUE)
+        assert entry["accepted"] == (not entry["criticism"])
+        assert 0 <= entry["support"] <= 1
+        assert -1 <= entry["utility"] <= 1
+    assert [entry["round"] for entry in answer["critique"]] == list(range(len(answer["critique"])))
+    assert 1 <= len(answer["critique"]) <= 4
+    assert answer["stopped_by"] in ENDS
+    assert ("87" if question == ENGLISH else "八十七米") in answer["answer"]
+    assert answer["degraded"] == []
+    assert_cited(answer)
+
+
+@SELF
+@BOTH
+def test_the_stream_shows_the_answer_and_every_step(
+    service: Serving, workflow: str, question: str
+) -> None:
+    events = service.stream(question, workflow=workflow)
+    answer = events[-2].data
+    started, ended = steps(events, "start"), steps(events, "end")
+
+    assert shown(events) == answer["answer"]
+    paths = [step["path"] for step in started]
+    assert sorted(paths) == sorted(step["path"] for step in ended), "what begins ends"
+    assert paths.count(["reflect"]) == 1
+    assert [path for path in paths if path[-1] == "critique"] == (
+        [["reflect", "critique"]] * len(answer["critique"])
+    )
+    order = [(step["step"], step["phase"]) for step in [e.data for e in events if e.name == "step"]]
+    assert order.index(("reflect", "start")) < order.index(("critique", "start"))
+    assert order[-1] == ("reflect", "end")
+    assert {step["step"] for step in ended} == set(answer["timings_ms"])
+
+
+def test_self_crag_is_the_default(service: Serving) -> None:
+    assert service.ask(ENGLISH)["workflow"] == "self_crag"
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_max_critic_is_the_most_revisions(serve: Serve, most: int) -> None:
+    answers = [f"Draft {n} [1]." for n in range(9)]
+    serving = serve(drafting(answers, [fakes.POOR]))
+    answer = serving.ask(ENGLISH, workflow="self_crag", options={"max_critic": most})
+
+    assert [entry["round"] for entry in answer["critique"]] == list(range(most + 1))
+    assert answer["stopped_by"] == "max_critic"
+    assert answer["usage"]["llm_calls"] == 1 + most
+
+
+@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+def test_a_rejected_draft_is_retracted(serve: Serve, workflow: str) -> None:
+    serving = serve(drafting([FIRST, SECOND], [fakes.POOR, fakes.GOOD]))
+    options = {"reflect": True} if workflow == "crag" else {}
+    events = serving.stream(ENGLISH, workflow=workflow, options=options)
+    answer = events[-2].data
+
+    assert [e.data for e in events if e.name == "retract"] == [
+        {"round": 0, "reason": "Say how tall."}
+    ]
+    cut = names(events).index("retract")
+    before, after = events[:cut], events[cut:]
+    assert {e.data["round"] for e in before if e.name == "token"} == {0}
+    assert "".join(e.data["text"] for e in before if e.name == "token") == FIRST
+    assert {e.data["round"] for e in after if e.name == "token"} == {1}
+    assert shown(events) == answer["answer"] == SECOND
+    assert answer["stopped_by"] == "accepted"
+    inner = [step["path"] for step in steps(events, "end") if len(step["path"]) > 1]
+    assert inner == [["reflect", name] for name in ("critique", "criticise", "revise", "critique")]
+    assert_cited(answer)
+
+
+def test_every_critique_tells_its_judgement(serve: Serve) -> None:
+    serving = serve(drafting([FIRST, SECOND], [fakes.POOR, fakes.GOOD]))
+    events = serving.stream(ENGLISH)
+    answer = events[-2].data
+    ended = steps(events, "end")
+
+    rounds = [step["detail"]["critique"] for step in ended if step["step"] == "critique"]
+    assert [entry["round"] for entry in rounds] == [0, 1]
+    assert all(set(entry) == set(CRITIQUE) for entry in rounds)
+    assert rounds[1] == answer["critique"][1]
+    [criticism] = [step["detail"]["critique"] for step in ended if step["step"] == "criticise"]
+    assert criticism == answer["critique"][0]
+    assert criticism["criticism"] == "Say how tall."
+    details = {step["step"]: step["detail"] for step in ended}
+    assert details["decide"]["retrieval"] == answer["retrieval"]
+    assert details["choose"]["candidates"] == answer["candidates"]
+    assert details["reflect"]["stopped_by"] == "accepted"
+
+
+def test_where_an_earlier_draft_was_better_the_stream_ends_with_it(serve: Serve) -> None:
+    better = replace(fakes.POOR, support=0.6)
+    serving = serve(drafting([FIRST, SECOND, THIRD], [better, fakes.POOR, fakes.POOR]))
+    events = serving.stream(ENGLISH, options={"max_critic": 2})
+
+    assert shown(events) == events[-2].data["answer"] == FIRST
+    assert [e.data["round"] for e in events if e.name == "retract"] == [0, 1, 2]
+    assert events[-2].data["stopped_by"] == "max_critic"
+
+
+def test_a_revision_that_breaks_off_leaves_the_draft(serve: Serve) -> None:
+    chat = fakes.ScriptedChat(answers=[FIRST, SECOND], fails_on="Say how tall.")
+    events = serve(drafting([], [fakes.POOR], chat=chat)).stream(ENGLISH)
+    answer = events[-2].data
+
+    assert shown(events) == answer["answer"] == FIRST
+    assert [entry["component"] for entry in answer["degraded"]] == ["generator"]
+    assert_cited(answer)
+
+
+def test_several_drafts_are_told_when_one_is_chosen(serve: Serve) -> None:
+    other = fakes.passage("The red tower of Umbra is tall.", 2)
+    parts = drafting([FIRST, SECOND], [fakes.GOOD], retriever=fakes.FakeRetriever([TOWER, other]))
+    events = serve(parts).stream(ENGLISH, workflow="self_rag")
+    answer = events[-2].data
+
+    assert len(answer["candidates"]) == 2
+    assert [e.data for e in events if e.name == "token"] == [{"round": 0, "text": answer["answer"]}]
+    assert [step["path"] for step in steps(events, "start")].count(["draft"]) == 2
+
+
+@SELF
+def test_what_a_revision_brought_in_is_cited(serve: Serve, workflow: str) -> None:
+    part = "who lit the lamp"
+    keeper = Passage("keeper", "The keeper lit the lamp who came.", "Keeper", "docs/en/keeper.md")
+    retriever = fakes.KnowingRetriever([TOWER], known={part: [keeper]})
+    lacking = Judgement(1, 1, 0, uncovered=(part,))
+    revised = "It is 87 metres tall [1]. The keeper lit the lamp [2]."
+    parts = drafting([FIRST, revised], [lacking, fakes.GOOD], retriever=retriever)
+    answer = serve(parts).ask(ENGLISH, workflow=workflow)
+
+    assert answer["answer"] == revised
+    assert [c["source"] for c in answer["citations"]] == [TOWER.source, "docs/en/keeper.md"]
+    assert_cited(answer)
+
+
+def test_a_question_that_needs_no_retrieval_is_one_call(serve: Serve) -> None:
+    parts = fakes.services(
+        chat=fakes.ScriptedChat(answers=["Four."]), critic=fakes.FakeCritic(share=0.1)
+    )
+    events = serve(parts).stream("What is two and two?")
+    answer = events[-2].data
+
+    assert answer["retrieval"] == {"decision": False, "probability": 0.1}
+    assert shown(events) == answer["answer"] == "Four."
+    assert (answer["usage"]["llm_calls"], answer["stopped_by"]) == (1, "answered")
+    assert answer["candidates"] == answer["critique"] == answer["documents"] == []
+    assert answer["action"] is None
+
+
+@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+def test_a_failed_critic_leaves_the_answer_and_is_told(serve: Serve, workflow: str) -> None:
+    parts = drafting([FIRST], [])
+    parts = replace(parts, critic=fakes.FakeCritic(fails_from_call=1))
+    options = {"reflect": True} if workflow == "crag" else {}
+    answer = serve(parts).ask(ENGLISH, workflow=workflow, options=options)
+
+    assert (answer["answer"], answer["stopped_by"]) == (FIRST, "answered")
+    assert [entry["component"] for entry in answer["degraded"]] == ["critic"]
+    assert answer["critique"] == []
+
+
+class StuckChat(fakes.ScriptedChat):
+    """Never ends an answer to a prompt that holds `stuck_on`."""
+
+    stuck_on: str = "Say how tall."
+
+    async def _astream(
+        self, messages: list[BaseMessage], *args: Any, **named: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        is_stuck = any(self.stuck_on in str(message.text) for message in messages)
+        async for chunk in super()._astream(messages, *args, **named):
+            yield chunk
+            if is_stuck:
+                await asyncio.sleep(60)
+
+
+def test_at_the_deadline_the_best_draft_is_the_answer(serve: Serve) -> None:
+    chat = StuckChat(answers=[FIRST, SECOND])
+    events = serve(drafting([], [fakes.POOR], chat=chat)).stream(
+        ENGLISH, options={"deadline_ms": 1500}
+    )
+    answer = events[-2].data
+
+    assert (answer["answer"], answer["stopped_by"]) == (FIRST, "deadline")
+    assert shown(events) == FIRST
+    assert [entry["round"] for entry in answer["critique"]] == [0]
+    assert len(answer["candidates"]) == 1
+    assert_cited(answer)
+
+
+def test_at_the_deadline_a_finished_draft_beside_a_stuck_one_is_the_answer(serve: Serve) -> None:
+    other = fakes.passage("The red tower of Umbra is slow.", 2)
+    chat = StuckChat(answers=[FIRST], stuck_on="is slow")
+    parts = drafting([], [], chat=chat, retriever=fakes.FakeRetriever([TOWER, other]))
+    events = serve(parts).stream(ENGLISH, workflow="self_rag", options={"deadline_ms": 1500})
+    answer = events[-2].data
+
+    assert (answer["answer"], answer["stopped_by"]) == (FIRST, "deadline")
+    assert shown(events) == FIRST
+    assert answer["models"]["generator"] == "fake-chat"
+    assert_cited(answer)
