@@ -24,26 +24,32 @@ from benchmarks.reflection_runs import RunFailed, asker, read_handbook
 from evaluator.settings import PREFIX
 from graphs.workflows import WORKFLOWS
 
+COMMAND = "python -m benchmarks.reflection"
 FIGURES = Path(__file__).with_suffix(".json")
 STARTED = time.monotonic()
 
 
 async def measure(chosen: argparse.Namespace, figures: Figures) -> None:
-    """Fill `figures` with the sections that were asked for."""
+    """Measure the parts that were asked for; each is kept as soon as it is there."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         say(f"read {await read_handbook(folder)} pages of the handbook")
         if chosen.only != "delays":
-            figures["questions"] = await on_questions(folder, chosen, figures)
+            await on_questions(folder, chosen, figures)
         if chosen.only != "questions":
             # A score known from the time before would cost nothing.
             os.environ[f"{PREFIX}SCORE_CACHE_PAIRS"] = "0"
             plan = Plan(chosen.delay, chosen.times, chosen.rounds, chosen.workflows)
             figures["delays"] = await on_delays(folder, plan)
+            keep(chosen.out, figures)
 
 
-async def on_questions(folder: Path, chosen: argparse.Namespace, figures: Figures) -> Figures:
-    found: Figures = {"half": chosen.half, "workflows": {}, "rows": {}}
+async def on_questions(folder: Path, chosen: argparse.Namespace, figures: Figures) -> None:
+    """Workflow by workflow, beside what was measured of others on the same half."""
+    found = figures.get("questions", {})
+    if found.get("half") != chosen.half:
+        found = {"half": chosen.half, "workflows": {}, "rows": {}}
+    figures["questions"] = found
     for name in chosen.workflows:
         async with asker(folder, generator="extractive") as asked:  # each with an empty cache
             figures["evaluator"] = asked.services.evaluator.name
@@ -53,20 +59,23 @@ async def on_questions(folder: Path, chosen: argparse.Namespace, figures: Figure
             }
         found["rows"][name] = rows
         found["workflows"][name] = {lang: summary(rows[lang]) for lang in LANGUAGES}
+        keep(chosen.out, figures)
         say(f"asked: {name}")
-    return found
+
+
+def keep(path: Path, figures: Figures) -> None:
+    path.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    path.with_suffix(".md").write_text(report(figures), "utf-8")
 
 
 def main(chosen: argparse.Namespace) -> None:
     figures = json.loads(chosen.out.read_text("utf-8")) if chosen.out.exists() else {}
-    if not chosen.report:
-        command = " ".join(["python -m benchmarks.reflection", *sys.argv[1:]])
-        figures |= {"command": command, "cores": os.cpu_count()}
+    if chosen.report:
+        keep(chosen.out, figures)
+    else:
+        figures |= {"command": COMMAND, "cores": os.cpu_count()}
         asyncio.run(measure(chosen, figures))
-        chosen.out.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    path = chosen.out.with_suffix(".md")
-    path.write_text(report(figures), "utf-8")
-    say(f"figures in {chosen.out}, report in {path}")
+    say(f"figures in {chosen.out}, report beside it")
 
 
 def say(line: str) -> None:

@@ -46,7 +46,7 @@ class Case:
     def revised(self, times: int) -> "Case":
         """The same with drafts that are never accepted.
 
-        Each revision may cost one delay more, two where a language model criticises.
+        Each revision may cost one delay more, two where a language model criticises it.
         """
         options = {**self.options, **NEVER_ACCEPTED, "max_critic": times}
         ceiling = self.ceiling + times * (2 if self.critic == "llm" else 1)
@@ -60,7 +60,7 @@ def cases(rounds: int) -> list[Case]:
     found = [Case("rag", "", 1), *(Case("crag", *way) for way in by_action)]
     drafted = Case("self_rag", f"{DRAFTS} drafts", 1, drafting)
     found += [drafted.revised(times) for times in range(rounds + 1)]
-    judged = replace(drafted, critic="llm")
+    judged = replace(drafted, critic="llm", ceiling=drafted.ceiling + 1)
     found += [judged.revised(times) for times in range(rounds + 1)]
     for way in by_action:
         corrected = Case("self_crag", *way)
@@ -89,13 +89,14 @@ class Watch:
         finally:
             self.spans.append((began, time.perf_counter()))
 
-    def over(self, services: Services) -> Services:
-        """The same services, watched, with a web that answers at once."""
+    def over(self, services: Services, critic: str) -> Services:
+        """The same services, watched, with this critic and a web that answers at once."""
+        chat = services.chat if critic == "llm" else None
         return replace(
             services,
             retriever=_Retriever(services.retriever, self),
             evaluator=_Evaluator(services.evaluator, self),
-            critic=services.critic if isinstance(services.critic, LlmCritic) else None,
+            critic=LlmCritic(chat, services.chat_name) if chat else None,  # None: the evaluator
             web_search=_Web(),
             search_ahead=None,
         )
@@ -168,8 +169,8 @@ async def _with_critic(
     watch, found = Watch(), dict[str, list[Figures]]()
     with DelayedEndpoint(delay_s=0) as llm:
         chat = {"generator": "openai", "openai_base_url": llm.base_url, "openai_model": MODEL,
-                "openai_api_key": "none", "critic": critic}  # fmt: skip
-        async with asker(data_dir, watch.over, **chat) as asked:
+                "openai_api_key": "none"}  # fmt: skip
+        async with asker(data_dir, lambda real: watch.over(real, critic), **chat) as asked:
             for case in ways:  # warm; and what goes wrong does so before the long part
                 await _run(asked, case, case.questions[0], llm, watch)
             llm.delay_s = plan.delay_s

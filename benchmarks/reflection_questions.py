@@ -91,7 +91,6 @@ def row_of(asked: TwoParts, told: Told) -> Row:
         "stopped_by": response.stopped_by,
         "degraded": [entry.component for entry in response.degraded],
         "scored_pairs": response.usage.scored_pairs,
-        "ms": round(told.elapsed_s * 1000),
     }
 
 
@@ -131,7 +130,6 @@ def summary(rows: Sequence[Row]) -> Row:
         "degraded": sum(bool(row["degraded"]) for row in rows),
         "revisions": _mean(row["rounds"] - 1 for row in drafted),
         "scored_pairs": _mean(row["scored_pairs"] for row in rows),
-        "ms": statistics.median(row["ms"] for row in rows),
     }  # fmt: skip
 
 

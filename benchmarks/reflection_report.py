@@ -29,7 +29,8 @@ def _head(f: Figures) -> str:
 
     {f["command"]}
 
-Written by that command from benchmarks/reflection.json, on {f["cores"]} CPU cores. Evaluator and
+Written by that command from benchmarks/reflection.json, on {f["cores"]} CPU cores; `--only` and
+`--workflows` measure a part anew. Evaluator and
 critic `{f["evaluator"]}`; default options where none are named."""
 
 
@@ -69,13 +70,13 @@ def _beside(workflows: dict[str, dict[str, Figures]]) -> str:
                     _of(f[f"parts_{when}"], f["answerable_parts"]),
                     _of(f[f"whole_{when}"], f["whole"]),
                     f"{f['characters'][when == 'after']:.0f}",
-                    f"{f['scored_pairs']:.0f}", f"{f['ms']:.0f}",
+                    f"{f['scored_pairs']:.0f}",
                 ])  # fmt: skip
     head = ["workflow", "language", "", "parts answered", "both parts", "characters",
-            "pairs scored", "ms"]  # fmt: skip
+            "pairs scored"]  # fmt: skip
     return f"""## Beside the other workflows
 
-The same questions. Pairs scored (mean) and milliseconds (median) are of the whole run.
+The same questions. Characters and pairs scored are means, the pairs those of the whole run.
 
 {table(head, rows)}"""
 
@@ -102,8 +103,8 @@ def _judged(rows: Sequence[Figures]) -> str:
         return ""
     return f"""
 
-A language model as the critic judges as well as criticises. Its ceiling allows two delays a
-revision, for criticism and revision, and none for judging.
+A language model as the critic: judging the drafts, side by side, is one delay more before the first
+is chosen, and a revision costs two, its own and that of the judgement with the next criticism.
 
 {_delay_table(rows)}"""
 
@@ -189,5 +190,4 @@ COUNTS: tuple[tuple[str, Callable[[Figures], str]], ...] = (
     ("stopped by", lambda f: ", ".join(f"{why} {n}" for why, n in f["stopped_by"].items())),
     ("degraded", lambda f: str(f["degraded"])),
     ("pairs scored, mean", lambda f: f"{f['scored_pairs']:.0f}"),
-    ("milliseconds, median", lambda f: f"{f['ms']:.0f}"),
 )  # fmt: skip
