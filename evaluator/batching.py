@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
+from evaluator.admission import Admission
 from evaluator.cache import ScoreCache
 from evaluator.errors import Overloaded
 from evaluator.halves import by_halves
@@ -38,7 +39,7 @@ class _Computed:
 
 
 class Batcher:
-    """Takes requests while permits last and feeds the model one batch after another.
+    """Lets requests in (see Admission) and feeds the model one batch after another.
 
     Its two threads are its own: slow work elsewhere in the process holds up no scoring.
     """
@@ -54,8 +55,8 @@ class Batcher:
     ) -> None:
         self.scorer = scorer
         self.ended: Exception | None = None  # what requests are told once nothing is computed
-        self._max_queued_pairs = max_queued_pairs
-        self._permits_taken = 0
+        self._admission = Admission(max_queued_pairs)
+        self._being_encoded = 0  # requests
         self._cache = ScoreCache(cached_pairs)
         self._metrics = metrics or Metrics()
         self._turns = Turns(batch_tokens)
@@ -65,13 +66,17 @@ class Batcher:
 
     @property
     def queued_pairs(self) -> int:
-        return self._permits_taken
+        return self._admission.pairs
+
+    @property
+    def queue_places(self) -> int:
+        return self._admission.places
 
     async def score(self, task: Task, pairs: Sequence[Pair]) -> ScoreResponse:
-        """Judge the pairs; Overloaded at once when the queue has no room for those not known."""
+        """Judge the pairs; Overloaded at once when those not known are not let in."""
         job = self._job(task, pairs)
         unknown = job.results.count(None)
-        with self._permits(unknown):
+        with self._admitted(unknown):
             self._metrics.hits.inc(len(pairs) - unknown)
             self._metrics.misses.inc(unknown)
             try:
@@ -98,17 +103,23 @@ class Batcher:
         return job
 
     @contextlib.contextmanager
-    def _permits(self, pairs: int) -> Iterator[None]:
-        if self._permits_taken + pairs > self._max_queued_pairs:
-            raise Overloaded(retry_after_s=1)
-        self._permits_taken += pairs
+    def _admitted(self, pairs: int) -> Iterator[None]:
+        self._admission.enter(pairs, bool(self._being_encoded) or self._turns.wanted)
         try:
             yield
         finally:
-            self._permits_taken -= pairs
+            self._admission.leave(pairs)
 
     async def _encode(self, job: Job, pairs: Sequence[Pair]) -> None:
         """Tokenise what no other request has under way, and wait for the rest with them."""
+        self._being_encoded += 1
+        try:
+            await self._encode_fresh(job, pairs)
+        finally:
+            self._being_encoded -= 1
+        self._refuse_when_ended()
+
+    async def _encode_fresh(self, job: Job, pairs: Sequence[Pair]) -> None:
         loop, encode = asyncio.get_running_loop(), partial(self.scorer.encode, job.task)
         fresh = [key for key in job.missing if not self._cache.join(key, job)]
         for start in range(0, len(fresh), ENCODED_AT_ONCE):
@@ -124,7 +135,6 @@ class Batcher:
                     entry.join(job)
                     job.tokens += entry.length
                     self._cache.begin(entry)
-        self._refuse_when_ended()
 
     def _refuse_when_ended(self) -> None:
         if self.ended:
@@ -176,6 +186,7 @@ class Batcher:
 
     def _deliver(self, computed: _Computed) -> None:
         computed.tell(self._metrics)
+        self._admission.computed(len(computed.results), computed.took_s)
         for job in {job for entry in computed.results for job in entry.jobs}:
             job.queue_ms = max(job.queue_ms, (computed.started - job.asked_at) * 1000)
             job.inference_ms += computed.took_s * 1000

@@ -14,9 +14,8 @@ class Metrics:
         self.row_errors = self._counter("row_errors", "Pairs not judged")
         self.overloads = self._counter("overloads", "Requests answered 429")
         self.refusals = self._counter("refusals", "Requests without scores", "status")
-        self.queued = Gauge(
-            "selfcrag_evaluator_queued_pairs", "Pairs waiting or running", registry=self.registry
-        )
+        self.queued = self._gauge("queued_pairs", "Pairs waiting or running")
+        self.places = self._gauge("queue_places", "Most pairs that may wait or run at present")
         self.seconds = self._histogram("request_seconds", "Time in queue and model")
         self.queue_seconds = self._histogram("queue_seconds", "A request's longest wait")
         self.batches = self._counter("batches", "Batches computed")
@@ -26,6 +25,9 @@ class Metrics:
         self.padding = self._counter("padding_tokens", "Padding computed beside them")
         self.hits = self._counter("cache_hits", "Pairs answered from the score cache")
         self.misses = self._counter("cache_misses", "Pairs the score cache did not know")
+
+    def _gauge(self, name: str, told: str) -> Gauge:
+        return Gauge(f"selfcrag_evaluator_{name}", told, registry=self.registry)
 
     def _counter(self, name: str, told: str, *labels: str) -> Counter:
         return Counter(f"selfcrag_evaluator_{name}", told, labels, registry=self.registry)

@@ -169,7 +169,9 @@ async def _ready(batcher: WarmBatcher) -> dict[str, object]:
 
 
 async def _metrics(worker: AnyWorker) -> Response:
-    worker.metrics.queued.set(worker.batcher.queued_pairs if worker.batcher else 0)
+    if batcher := worker.batcher:
+        worker.metrics.queued.set(batcher.queued_pairs)
+        worker.metrics.places.set(batcher.queue_places)
     return Response(metrics_text(worker.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 

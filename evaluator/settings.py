@@ -45,7 +45,9 @@ class EvaluatorSettings(BaseSettings):
     port: int = Field(default=8001, ge=1, le=65535, description="Port the worker listens on.")
     max_pairs: int = Field(default=1024, ge=1, description="Most pairs one request may carry.")
     max_queued_pairs: int = Field(
-        default=4096, ge=1, description="Most pairs waiting or running; beyond it 429."
+        default=2048,
+        ge=1,
+        description="Most pairs waiting or running; beyond it 429, in lasting overload sooner.",
     )
     max_body_bytes: int = Field(
         default=16_000_000, ge=10_000, description="Largest request body; beyond it 413."

@@ -91,9 +91,17 @@ class Turns:
         if job in self._jobs:
             self._jobs.remove(job)
 
+    @property
+    def wanted(self) -> bool:
+        """Whether a job waits for a batch."""
+        return bool(self._waiting())
+
+    def _waiting(self) -> list[Job]:
+        return [job for job in self._jobs if job.waiting and not job.done.done()]
+
     def next_batch(self) -> list[Entry]:
         """Entries of one task, taken off every job that waits for them; [] when none waits."""
-        jobs = [job for job in self._jobs if job.waiting and not job.done.done()]
+        jobs = self._waiting()
         if not jobs:
             return []
         leader = jobs[0] if self._oldest_has_turn else min(jobs, key=lambda job: job.tokens_left)
