@@ -35,7 +35,9 @@ BOTH = [(language, page) for language in LANGUAGES for page in PAGES]
 # Much shorter than this is a stub, not a page; Chinese says the same in fewer characters.
 LEAST_CHARACTERS = {"en": 1500, "zh": 600}
 DEFAULT_IS = {"en": "default is `{}`", "zh": "默认值是 `{}`"}
-EVALUATORS_OWN = {"en": "the default is the evaluator's own", "zh": "默认使用评估器自己的值"}
+OWN = {"en": "the default is the {}'s own", "zh": "默认使用{}自己的值"}
+WHOSE = {"en": ("evaluator", "critic"), "zh": ("评估器", "评判者")}
+CRITICS = {"min_support", "min_utility"}
 RANGE = {"en": "from {} to {}", "zh": "取值 {} 到 {}"}
 OPTION = {"en": "The option `{}` ", "zh": "选项 `{}` "}
 # Read from the environment under these names as well, beside the project's own.
@@ -164,7 +166,7 @@ def test_every_option_is_documented_with_its_default(language: str, option: str)
     ]
     assert len(lines) == 1
     if field.default is None:
-        assert EVALUATORS_OWN[language] in lines[0]
+        assert OWN[language].format(WHOSE[language][option in CRITICS]) in lines[0]
     else:
         assert DEFAULT_IS[language].format(shown(field.default)) in lines[0]
     schema = Context.model_json_schema()["properties"][option]
