@@ -9,7 +9,9 @@ from pydantic import ValidationError
 
 from app.errors import StartFailed, message_of
 from app.grading import WorkerEvaluator
+from app.judges import asks_chat, chosen_critic, chosen_grader
 from app.llm import EndpointChat, chat_model
+from app.native import NativeGenerator, native_generator
 from app.retrieval.index import IndexMismatch
 from app.retrieval.keywords import CorpusKeywords
 from app.retrieval.retriever import HybridRetriever
@@ -44,21 +46,26 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
+    native = await _native(settings, stack)
     retriever = await HybridRetriever.open(settings.data_dir)
     keywords = CorpusKeywords(retriever.segmenter)
     await asyncio.to_thread(keywords.load)
     chat = _chat(settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
+    evaluator = await _evaluator(settings, stack)
+    writer = chat if settings.generator == "openai" else None
     web_search = await _web_search(settings, stack)
     return Services(
         retriever=retriever,
-        evaluator=await _evaluator(settings, stack),
+        evaluator=chosen_grader(settings, chat, evaluator),
         keyword_extractor=keywords,
         web_search=web_search,
         search_ahead=_search_ahead(settings, web_search, stack),
-        chat=chat,
-        chat_name=settings.openai_model if chat else "extractive",
+        chat=writer,
+        chat_name=_name_of(writer, native),
+        critic=chosen_critic(settings, chat, native, evaluator),
+        reflective=native,
         embedder_name=retriever.embedder_name,
     )
 
@@ -92,8 +99,15 @@ def _worker_at(url: str, timeout_s: float) -> httpx.AsyncClient:
         raise StartFailed(f"SELFCRAG_WORKER_URL: {url} is no address ({error}).") from error
 
 
+def _name_of(chat: EndpointChat | None, native: NativeGenerator | None) -> str:
+    if native is not None:
+        return native.name
+    return chat.model_name if chat is not None else "extractive"
+
+
 def _chat(settings: Settings) -> EndpointChat | None:
-    if settings.generator == "extractive":
+    """The chat endpoint, where any part asks it."""
+    if not asks_chat(settings):
         return None
     return chat_model(
         settings.openai_base_url,
@@ -103,6 +117,23 @@ def _chat(settings: Settings) -> EndpointChat | None:
         timeout_s=settings.openai_timeout_s,
         max_concurrent=settings.openai_max_concurrent,
     )
+
+
+async def _native(settings: Settings, stack: AsyncExitStack) -> NativeGenerator | None:
+    """Checked at once, for a model without reflection tokens would fail in every answer."""
+    if settings.generator != "native":
+        return None
+    native = native_generator(
+        settings.native_base_url,
+        settings.native_api_key.get_secret_value(),
+        settings.native_model,
+        timeout_s=settings.native_timeout_s,
+        max_concurrent=settings.native_max_concurrent,
+        max_output_tokens=settings.native_max_output_tokens,
+    )
+    stack.push_async_callback(native.aclose)
+    await native.check()
+    return native
 
 
 async def _web_search(settings: Settings, stack: AsyncExitStack) -> FetchingWebSearch | None:

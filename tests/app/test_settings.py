@@ -45,6 +45,10 @@ async def test_keys_alone_switch_nothing(monkeypatch: pytest.MonkeyPatch, data_d
     ("name", "value", "wanted"),
     [
         ("SELFCRAG_GENERATOR", "openai", "OPENAI_API_KEY"),
+        ("SELFCRAG_GENERATOR", "native", "SELFCRAG_NATIVE_BASE_URL"),
+        ("SELFCRAG_CRITIC", "llm", "OPENAI_API_KEY"),
+        ("SELFCRAG_CRITIC", "native", "SELFCRAG_GENERATOR=native"),
+        ("SELFCRAG_GRADER", "llm_few_shot", "OPENAI_API_KEY"),
         ("SELFCRAG_SEARCH", "tavily", "TAVILY_API_KEY"),
         ("SELFCRAG_SEARCH", "searxng", "SELFCRAG_SEARXNG_URL"),
         ("SELFCRAG_SEARCH", "fixture", "SELFCRAG_SEARCH_FIXTURE"),
@@ -75,6 +79,16 @@ def test_a_provider_is_chosen_with_its_key(monkeypatch: pytest.MonkeyPatch, pref
     assert SECRET not in repr(settings)
 
 
+def test_the_evaluator_s_thresholds_are_not_for_a_language_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("SELFCRAG_GRADER", "llm_direct")
+    monkeypatch.setenv("SELFCRAG_THRESHOLDS", "popqa")
+    with pytest.raises(StartFailed, match="thresholds popqa are the evaluator's"):
+        load_settings()
+
+
 def test_our_own_key_comes_before_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "general")
     monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", "own")
@@ -101,6 +115,9 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SELFCRAG_PORT", "70000"),
         ("SELFCRAG_LOG_LEVEL", "loudest"),
         ("SELFCRAG_GENERATOR", "gpt9000"),
+        ("SELFCRAG_CRITIC", "nobody"),
+        ("SELFCRAG_GRADER", "llm"),
+        ("SELFCRAG_NATIVE_MAX_OUTPUT_TOKENS", "0"),
         ("SELFCRAG_SEARCH", "altavista"),
         ("SELFCRAG_THRESHOLDS", "guessed"),
         ("SELFCRAG_WORKER_TIMEOUT_S", "-1"),
