@@ -39,10 +39,13 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
     return {
         **changed,
         "draft": replace(revision, n=draft.n, generator=written.generator),
-        "documents": [
-            *state.get("documents", []),
-            *(replace(page, score=grades[page.id]) for page in found if page.id in grades),
-        ],
+        "documents": sorted(
+            [
+                *state.get("documents", []),
+                *(replace(page, score=grades[page.id]) for page in found if page.id in grades),
+            ],
+            key=lambda document: -document.score,
+        ),
         "internal_strips": _with_kept(
             [*state.get("internal_strips", []), *strips_of(found, "passage")], given
         ),
@@ -92,7 +95,7 @@ async def _revised(
     )
     if services.chat is None and services.reflective is None:
         revision, more = await requoted(draft, judgement, added, services.evaluator)
-        if plain(revision.answer) not in state.get("seen", []):
+        if plain(revision.answer) not in {"", *state.get("seen", [])}:
             listener.tell(revision.answer)
         return revision, Written(revision.answer, EXTRACTIVE, usage + more)
     knowledge = [*draft.knowledge, *added]

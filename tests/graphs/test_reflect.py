@@ -240,6 +240,17 @@ async def test_an_open_part_brings_new_strips_that_are_cited(chat: bool, workflo
         assert documents[strip.document_id].source == citation.source
         assert all(f"[{citation.n}]" in trace.answer[a:b] for a, b in citation.spans)
     assert len(documents) == len(trace.output["documents"]), "none twice"
+    scores = [document.score for document in trace.output["documents"]]
+    assert scores == sorted(scores, reverse=True), "best first still"
+
+
+@both_languages
+async def test_a_draft_of_which_nothing_would_be_left_stays(world: World) -> None:
+    weak = Judgement(1, 0.1, 1, weak=(world.full,))
+    trace = await reflected(world.parts(world.full, critic=FakeCritic(script=[weak])), world)
+
+    assert (trace.output["stopped_by"], trace.answer) == ("unchanged", trace.streamed)
+    assert not [event for event in trace.said if "retract" in event], "nothing new was told"
 
 
 async def test_an_index_that_fails_at_a_revision_leaves_the_draft() -> None:
