@@ -9,6 +9,8 @@ from rich.text import Text
 
 from app.schemas import AnswerEvent, AskResponse, ErrorEvent, Event, RetractEvent, StepEvent
 
+# Their details say again what other steps have told.
+REPEATING = {"judge", "prune", "revise", "reflect"}
 MOST_SHOWN = 6
 WIDTH = 76
 
@@ -26,7 +28,8 @@ class Telling:
             case StepEvent(phase="end"):
                 self._step(event)
             case RetractEvent():
-                self._console.print(f"[yellow]draft {event.round} retracted: {event.reason}")
+                told = f"draft {event.round} retracted: {_short(event.reason)}"
+                self._console.print(Text(told, style="yellow"))
             case AnswerEvent():
                 self._answer(event.response)
             case ErrorEvent():
@@ -39,10 +42,16 @@ class Telling:
         self._console.print(
             f"{event.at_ms:7.0f} ms  [bold]{name}[/bold] [dim]({took:.0f} ms)[/dim]"
         )
-        for line in self._lines(event.detail):
+        if (entry := event.detail.get("critique")) and event.step in ROUND:
+            self._console.print(ROUND[event.step](entry))
+        lines = _degraded if event.step in REPEATING else self._lines
+        for line in lines(event.detail):
             self._console.print(line, no_wrap=True, overflow="ellipsis")
 
     def _lines(self, detail: dict[str, Any]) -> Iterable[Text]:
+        if found := detail.get("retrieval"):
+            decided = "needed" if found["decision"] else "not needed"
+            yield _line(f"retrieval: {decided}  (p {found['probability']:.2f})", "bold cyan")
         if "action" in detail:
             bounds = detail["thresholds"]
             yield _line(
@@ -60,8 +69,8 @@ class Telling:
             yield _line(f"query: {query}", "cyan")
         for result in detail.get("web_results", ()):
             yield _line(f"{result['title']}  {result['url']}")
-        for entry in detail.get("degraded", ()):
-            yield _line(f"degraded: {entry['component']}: {entry['reason']}", "yellow")
+        yield from _candidates(detail.get("candidates", ()))
+        yield from _degraded(detail)
 
     def _answer(self, response: AskResponse) -> None:
         self._console.rule(style="dim")
@@ -70,6 +79,9 @@ class Telling:
             self._console.print(
                 _line(f"[{citation.n}] {citation.title}  {citation.source}", "green")
             )
+        if response.critique and not response.critique[-1].accepted:
+            left = _one_line(response.critique[-1].criticism)
+            self._console.print(Text(f"not accepted: {left}", style="yellow"))
         for entry in response.degraded:
             self._console.print(
                 Text(f"degraded: {entry.component}: {entry.reason}", style="yellow")
@@ -91,10 +103,49 @@ def _strips(strips: Iterable[dict[str, Any]]) -> Iterable[Text]:
         yield _line(f"… and {hidden} more dropped", "dim")
 
 
+def _candidates(candidates: Iterable[dict[str, Any]]) -> Iterable[Text]:
+    """Drafts that were written; what is only gathered to draft from has no answer yet."""
+    for draft in candidates:
+        if draft["answer"]:
+            mark, style = ("chosen", "green") if draft["chosen"] else ("draft ", "")
+            yield _line(f"{mark} {draft['n']}  {_judged(draft)}  {_short(draft['answer'])}", style)
+
+
+def _verdict(entry: dict[str, Any]) -> Text:
+    verdict, style = ("accepted", "green") if entry["accepted"] else ("rejected", "yellow")
+    return _line(f"round {entry['round']}: {verdict}  {_judged(entry)}", style)
+
+
+def _criticism(entry: dict[str, Any]) -> Text:
+    return _line(f"criticism: {_one_line(entry['criticism'])}", "yellow")
+
+
+ROUND = {"critique": _verdict, "criticise": _criticism}
+"""What each step of a round adds to its entry."""
+
+
+def _degraded(detail: dict[str, Any]) -> Iterable[Text]:
+    for entry in detail.get("degraded", ()):
+        yield _line(f"degraded: {entry['component']}: {entry['reason']}", "yellow")
+
+
+def _judged(found: dict[str, Any]) -> str:
+    """What was judged, a bar where it was not, and the score it makes."""
+    parts = (
+        f"{name} {'-' if found[name] is None else format(found[name], '.2f')}"
+        for name in ("relevance", "support", "utility", "score")
+    )
+    return ", ".join(parts)
+
+
 def _line(text: str, style: str = "") -> Text:
     return Text(f"            {text}", style=style)
 
 
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = _one_line(text)
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

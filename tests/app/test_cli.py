@@ -1,5 +1,6 @@
 """`selfcrag` in this process: asking, ingesting, and what mistakes are told."""
 
+import io
 import json
 import socket
 from collections.abc import Callable
@@ -7,11 +8,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from rich.console import Console
 from typer.testing import CliRunner
 
 from app.cli import cli
 from app.errors import StartFailed
 from app.main import listen
+from app.schemas import RetractEvent, StepEvent
+from app.terminal import Telling
 from tests.app.test_stream import CHINESE, ENGLISH
 
 Command = Callable[..., Result]
@@ -48,7 +52,8 @@ def told(result: Result) -> str:
 def test_ask_tells_the_steps_the_grades_and_the_sources(
     command: Command, question: str, said: str
 ) -> None:
-    result = command("ask", question, "-o", "strip_floor=0.3", "-o", "lower=-20")
+    bounds = ("-o", "strip_floor=0.3", "-o", "lower=-20")
+    result = command("ask", question, "--workflow", "crag", *bounds)
     lines = result.stdout.splitlines()
 
     assert result.exit_code == 0, result.output
@@ -61,6 +66,38 @@ def test_ask_tells_the_steps_the_grades_and_the_sources(
     assert any(line.strip().startswith("dropped ") for line in lines)
     assert any(line.strip().startswith("[1] ") and "tower.md" in line for line in lines)
     assert lines[-1] == "crag · correct · answered · generator extractive"
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_ask_tells_decision_drafts_and_critique(command: Command, question: str) -> None:
+    result = command("ask", question, "-o", "min_utility=1.0", "-o", "min_support=0.0")
+    lines = [line.strip() for line in result.stdout.splitlines()]
+
+    assert result.exit_code == 0, result.output
+    assert any(line.startswith("retrieval: needed  (p ") for line in lines)
+    assert any(line.startswith("chosen 1  relevance ") for line in lines)
+    [verdict] = [line for line in lines if line.startswith("round 0: ")]
+    for name in ("relevance", "support", "utility", "score"):
+        assert f"{name} " in verdict
+    assert any("ms  reflect › critique (" in line for line in lines)
+    assert lines[-1].startswith("self_crag · correct · ")
+
+
+def test_a_rejected_draft_is_told_with_its_criticism() -> None:
+    """Criticism quotes drafts, and drafts may hold what looks like the console's markup."""
+    entry = {"round": 0, "relevance": None, "support": 0.2, "utility": -0.5, "score": 0.1}
+    entry |= {"criticism": 'Not supported: "[/bold] It is so [1]."', "accepted": False}
+    said = Console(record=True, width=120, file=io.StringIO())
+    telling = Telling(said)
+    for step in ("critique", "criticise"):
+        path, detail = ["reflect", step], {"critique": entry}
+        telling.tell(StepEvent(step=step, path=path, phase="end", at_ms=1, detail=detail))
+    telling.tell(RetractEvent(round=0, reason=str(entry["criticism"])))
+    lines = [line.strip() for line in said.export_text().splitlines()]
+
+    assert "round 0: rejected  relevance -, support 0.20, utility -0.50, score 0.10" in lines
+    assert 'criticism: Not supported: "[/bold] It is so [1]."' in lines
+    assert 'draft 0 retracted: Not supported: "[/bold] It is so [1]."' in lines
 
 
 def test_ask_prints_json_and_nothing_else(command: Command) -> None:
@@ -88,7 +125,7 @@ def test_ask_abstains_where_nothing_is_known(command: Command) -> None:
         (("Who?", "-o", "nope=1"), "options.nope"),
         (("Who?", "-o", "upper"), "name=value"),
         (("Who?", "-o", "upper=0.1", "-o", "lower=0.2"), "lower (0.2) lies above upper (0.1)"),
-        (("Who?", "--workflow", "nope"), "rag, crag"),
+        (("Who?", "--workflow", "nope"), "rag, crag, self_rag, self_crag"),
         (("",), "question"),
         (("a" * 8001,), "8000"),
         (("a\x07b",), "U+0007"),
