@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from evaluator.schema import Task
 from evaluator.scoring import Row, RowScore
 
-ALIKE = 0.9  # of a batch's width: rows so long cost next to no padding
-FILLING = 0.6  # of a batch's width: shorter rows wait for a narrower batch
+ALIKE = 0.9  # of a batch's width: other requests' rows so long cost next to no padding
+ONE_MORE = 1 / 48  # of a batch's most tokens: what it costs to have one more batch
 
 
 @dataclass(eq=False)
@@ -21,7 +21,6 @@ class Job:
     asked_at: float
     missing: dict[Hashable, list[int]] = field(default_factory=dict)  # places in `results`
     waiting: list["Entry"] = field(default_factory=list)  # longest first once it takes turns
-    rows: int = 0  # how many it took turns with at first
     tokens: int = 0  # computed because this request asked first
     tokens_left: int = 0
     queue_ms: float = 0.0
@@ -68,13 +67,16 @@ class Entry:
 class Turns:
     """Turns alternate: the job with the fewest tokens left, then the oldest one.
 
-    So a small request overtakes, and no stream of small ones holds a large one up for good.
+    So a small request overtakes, and no stream of small ones holds a large one up for good. A turn
+    is a batch, or the several narrower ones that a request is split into.
     """
 
     def __init__(self, batch_tokens: int) -> None:
         self._batch_tokens = batch_tokens
         self._jobs: list[Job] = []  # in order of arrival, until whoever asked has left
         self._oldest_has_turn = False
+        self._leader: Job | None = None
+        self._turn_left = 0  # tokens
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -84,7 +86,6 @@ class Turns:
         """From now on the job takes turns."""
         job.wait_on()
         job.waiting.sort(key=lambda entry: -entry.length)
-        job.rows = len(job.waiting)
         self._jobs.append(job)
 
     def remove(self, job: Job) -> None:
@@ -104,32 +105,48 @@ class Turns:
         jobs = self._waiting()
         if not jobs:
             return []
-        leader = jobs[0] if self._oldest_has_turn else min(jobs, key=lambda job: job.tokens_left)
-        self._oldest_has_turn = not self._oldest_has_turn
+        leader = self._whose_turn(jobs)
         mates = [job for job in jobs if job is not leader and job.task == leader.task]
         batch = _batch(leader, mates, self._batch_tokens)
         for entry in batch:
             entry.taken = True
+            self._turn_left -= batch[0].length if leader in entry.jobs else 0
         for job in {job for entry in batch for job in entry.jobs}:
             job.wait_on()
         return batch
 
+    def _whose_turn(self, jobs: Sequence[Job]) -> Job:
+        if self._leader in jobs and self._leader.tokens_left <= self._turn_left:
+            return self._leader
+        fewest = min(jobs, key=lambda job: job.tokens_left)
+        self._leader = jobs[0] if self._oldest_has_turn else fewest
+        self._oldest_has_turn = not self._oldest_has_turn
+        self._turn_left = self._batch_tokens
+        return self._leader
+
 
 def _batch(leader: Job, mates: Sequence[Job], batch_tokens: int) -> list[Entry]:
-    """As wide as the leader's longest row: its own rows first, then any that fill it well.
-
-    A request that fits into one batch is not split, whatever padding that costs.
-    """
+    """As wide as the leader's longest row: its rows that pad little, then any that fill it well."""
     width = leader.waiting[0].length
     room = max(1, batch_tokens // width)
-    own = leader.waiting
-    if leader.rows > room:
-        own = [entry for entry in own if entry.length >= ALIKE * width][:room]
+    own = leader.waiting[:room]
+    own = own[: _worth_padding([entry.length for entry in own], ONE_MORE * batch_tokens)]
     others = {
-        entry
-        for job in (leader, *mates)
-        for entry in job.waiting
-        if FILLING * width <= entry.length <= width
+        entry for job in mates for entry in job.waiting if ALIKE * width <= entry.length <= width
     }
     others.difference_update(own)
     return [*own, *sorted(others, key=lambda entry: -entry.length)[: room - len(own)]]
+
+
+def _worth_padding(lengths: Sequence[int], one_more: float) -> int:
+    """How many of the rows, longest first, to pad: those whose padding costs less than a batch.
+
+    The best place to cut is cut, and the front again, until no cut saves `one_more` tokens.
+    """
+    count = len(lengths)
+    while count > 1:
+        saved = [(count - cut) * (lengths[0] - lengths[cut]) for cut in range(1, count)]
+        if max(saved) <= one_more:
+            break
+        count = 1 + saved.index(max(saved))
+    return count

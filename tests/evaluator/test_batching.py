@@ -91,7 +91,7 @@ async def test_a_small_request_overtakes_large_ones() -> None:
             asyncio.create_task(batcher.score("relevance", pairs(*[10] * 60))) for _ in "12345678"
         ]
         await until_busy(scorer)
-        small = asyncio.create_task(batcher.score("relevance", pairs(*range(1, 11))))
+        small = asyncio.create_task(batcher.score("relevance", pairs(*[9] * 10)))
         await asyncio.sleep(0.05)
         assert await batches_until(small, scorer) <= 3, "the running one, the oldest's, its own"
         scorer.let_on()
@@ -210,3 +210,39 @@ def test_without_a_worker_the_answers_are_the_same() -> None:
     assert [row if isinstance(row, str) else row.score for row in found] == [
         30, 250, 5, 60, "empty", 5,
     ]  # fmt: skip
+
+
+async def test_a_request_is_split_where_padding_would_cost_more_than_another_batch() -> None:
+    scorer = Recorder()
+    scorer.let_on()
+    async with running(scorer, limit=960) as batcher:  # another batch costs 20 tokens
+        await batcher.score("relevance", pairs(40, 39, 38, 12, 11, 10, 10))
+        await batcher.score("relevance", pairs(40, 39, 38, 35, 34))
+    assert [batch for _, batch in scorer.batches] == [
+        [40, 39, 38], [12, 11, 10, 10], [40, 39, 38, 35, 34],
+    ]  # fmt: skip
+
+
+async def test_a_request_that_is_split_keeps_its_turn() -> None:
+    scorer = Recorder()
+    async with running(scorer) as batcher:
+        large = asyncio.create_task(batcher.score("relevance", pairs(*[50] * 20)))
+        await until_busy(scorer)
+        small = asyncio.create_task(batcher.score("relevance", pairs(20, 20, 10, 5)))
+        await asyncio.sleep(0.05)
+        assert await batches_until(small, scorer) <= 5, "the running one, the oldest's, its own"
+        scorer.let_on()
+        await large
+
+
+async def test_other_requests_fill_a_batch_with_rows_as_long_alone() -> None:
+    scorer = Recorder()
+    async with running(scorer) as batcher:
+        asked = [asyncio.create_task(batcher.score("relevance", pairs(100)))]
+        await until_busy(scorer)
+        for lengths in ([30], [29, 20], [28, 31]):
+            asked.append(asyncio.create_task(batcher.score("relevance", pairs(*lengths))))
+            await asyncio.sleep(0.05)
+        scorer.let_on()
+        await asyncio.gather(*asked)
+    assert [batch for _, batch in scorer.batches][1] == [30, 29, 28]

@@ -53,12 +53,12 @@ async def test_a_repeated_request_costs_nothing() -> None:
     scorer = Recorder()
     scorer.let_on()
     async with running(scorer, cached_pairs=50) as batcher:
-        first = await batcher.score("relevance", pairs(30, 20, 10))
-        again = await batcher.score("relevance", pairs(10, 30, 20))
-        other = await batcher.score("support", pairs(10))
-    assert (first.scores, first.tokens) == ([30, 20, 10], 60)
-    assert (again.scores, again.tokens, again.inference_ms) == ([10, 30, 20], 0, 0)
-    assert other.tokens == 10, "another task is another judgement"
+        first = await batcher.score("relevance", pairs(30, 29, 28))
+        again = await batcher.score("relevance", pairs(28, 30, 29))
+        other = await batcher.score("support", pairs(28))
+    assert (first.scores, first.tokens) == ([30, 29, 28], 87)
+    assert (again.scores, again.tokens, again.inference_ms) == ([28, 30, 29], 0, 0)
+    assert other.tokens == 28, "another task is another judgement"
     assert len(scorer.batches) == 2
     assert scorer.encoded == 4
 
