@@ -14,7 +14,7 @@ from tests.app.slow import SlowEvaluator, SlowWebSearch
 from tests.app.test_leaving import ENGLISH, PAGE, TOWER, request_bytes
 
 Serve = Callable[..., Serving]
-SPECULATIVE = {"speculative_search": True}
+SPECULATIVE = {"speculative_search": True, "retrieval": "always"}
 
 
 def parts_with(web: fakes.FakeWebSearch, evaluator: fakes.FakeEvaluator | None = None) -> Services:

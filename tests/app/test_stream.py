@@ -95,7 +95,7 @@ def test_chinese_is_sent_as_it_is(service: Serving) -> None:
 
 
 def test_steps_come_in_order_with_their_times(service: Serving) -> None:
-    events = service.stream(ENGLISH)
+    events = service.stream(ENGLISH, workflow="crag")
     told = [event.data for event in events if event.name == "step"]
 
     assert steps(events) == [
@@ -113,7 +113,7 @@ def test_steps_come_in_order_with_their_times(service: Serving) -> None:
 
 
 def test_the_details_tell_grades_action_and_strips(service: Serving) -> None:
-    events = service.stream(ENGLISH)
+    events = service.stream(ENGLISH, workflow="crag")
     answer = events[-2].data
     ended = {
         event.data["step"]: event.data["detail"]
@@ -141,7 +141,7 @@ def test_the_details_tell_grades_action_and_strips(service: Serving) -> None:
 )
 def test_the_branch_is_seen(serve: Callable[..., Serving], action: str, branch: set[str]) -> None:
     parts = fakes.services(fakes.FakeRetriever([TOWER]), web_search=fakes.FakeWebSearch([PAGE]))
-    events = serve(parts).stream(ENGLISH, options={"only_action": action})
+    events = serve(parts).stream(ENGLISH, workflow="crag", options={"only_action": action})
     started = [step for step, phase in steps(events) if phase == "start"]
 
     assert set(started) == {"retrieve", "grade", "generate"} | branch
@@ -153,7 +153,7 @@ def test_the_branch_is_seen(serve: Callable[..., Serving], action: str, branch: 
 def test_a_step_is_told_while_it_runs(serve: Callable[..., Serving]) -> None:
     slow = SlowEvaluator(waiting=Waiting(0.4))
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow))
-    events = serving.stream(ENGLISH)
+    events = serving.stream(ENGLISH, workflow="crag")
     seen = {
         (event.data["step"], event.data["phase"]): event.at_s
         for event in events
@@ -167,7 +167,8 @@ def test_a_step_is_told_while_it_runs(serve: Callable[..., Serving]) -> None:
 
 def test_tokens_come_one_by_one(serve: Callable[..., Serving]) -> None:
     chat = SlowChat(chunks=["The tower ", "is tall [1]."], waiting=Waiting(0.4))
-    events = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)).stream(ENGLISH)
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    events = serving.stream(ENGLISH, workflow="crag")
     tokens = [event for event in events if event.name == "token"]
 
     assert len(tokens) >= 2
@@ -177,7 +178,8 @@ def test_tokens_come_one_by_one(serve: Callable[..., Serving]) -> None:
 
 def test_what_was_streamed_is_retracted_when_the_chat_fails(serve: Callable[..., Serving]) -> None:
     chat = fakes.FakeChat(chunks=["The tower ", "is blue ", "and [1]."], fails_after=2)
-    events = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)).stream(ENGLISH)
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    events = serving.stream(ENGLISH, workflow="crag")
     answer = events[-2].data
 
     retracted = [event for event in events if event.name == "retract"]
@@ -190,7 +192,8 @@ def test_what_was_streamed_is_retracted_when_the_chat_fails(serve: Callable[...,
 
 def test_nothing_is_retracted_where_nothing_was_streamed(serve: Callable[..., Serving]) -> None:
     chat = fakes.FakeChat(chunks=["The tower"], fails_after=0)
-    events = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)).stream(ENGLISH)
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    events = serving.stream(ENGLISH, workflow="crag")
 
     assert "retract" not in names(events)
     assert text_of(events) == events[-2].data["answer"]
@@ -215,7 +218,8 @@ def test_a_failure_after_the_start_is_error_and_done(serve: Callable[..., Servin
 def test_line_separators_do_not_split_a_data_line(serve: Callable[..., Serving]) -> None:
     chat = fakes.FakeChat(chunks=["one\u2028two\u2029three\x85four\r\nfive\rsix [1]."])
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
-    response = serving.client.post("/ask", json={"question": ENGLISH, "stream": True})
+    body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
+    response = serving.client.post("/ask", json=body)
     answer = next(json.loads(d) for n, d, _ in BLOCK.findall(response.text) if n == "answer")
 
     assert not set("\u2028\u2029\x85\r") & set(response.text)
@@ -225,10 +229,11 @@ def test_line_separators_do_not_split_a_data_line(serve: Callable[..., Serving])
 def test_half_characters_of_a_chat_endpoint_break_nothing(serve: Callable[..., Serving]) -> None:
     chat = fakes.FakeChat(chunks=["Tall \ud83d", "\ude00 [1]."])
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
-    events = serving.stream(ENGLISH)
+    events = serving.stream(ENGLISH, workflow="crag")
+    asked = serving.ask(ENGLISH, workflow="crag")
 
     assert events[-1].name == "done"
-    assert events[-2].data["answer"] == serving.ask(ENGLISH)["answer"] == "Tall 😀 [1]."
+    assert events[-2].data["answer"] == asked["answer"] == "Tall 😀 [1]."
 
 
 def test_an_event_is_one_data_line() -> None:

@@ -29,8 +29,9 @@ def told(service: Serving) -> dict[str, Any]:
 
 def test_the_workflows_are_listed_with_their_fields(told: dict[str, Any]) -> None:
     assert set(told) == {"workflows", "default"}
-    assert [workflow["name"] for workflow in told["workflows"]] == ["rag", "crag"]
-    assert told["default"] == "crag"
+    names = [workflow["name"] for workflow in told["workflows"]]
+    assert names == ["rag", "crag", "self_rag", "self_crag"]
+    assert told["default"] == "self_crag"
     for workflow in told["workflows"]:
         assert set(workflow) == {"name", "description", "mermaid", "context_schema"}
         assert len(workflow["description"]) > 20
@@ -43,12 +44,16 @@ def test_every_listed_workflow_can_be_asked(service: Serving, told: dict[str, An
 
 
 def test_the_drawing_shows_the_nodes(told: dict[str, Any]) -> None:
-    rag, crag = (workflow["mermaid"] for workflow in told["workflows"])
+    rag, crag, self_rag, self_crag = (workflow["mermaid"] for workflow in told["workflows"])
 
     assert "graph TD" in crag
     for node in ("retrieve", "grade", "refine", "rewrite", "search_web", "select", "generate"):
         assert node in crag
+        assert node in self_crag
         assert (node in rag) == (node in {"retrieve", "generate"})
+    for node in ("decide", "gather", "draft", "judge", "choose", "reflect", "abstain"):
+        assert node in self_rag
+        assert node in self_crag
 
 
 def test_every_tunable_is_described_and_bounded(told: dict[str, Any]) -> None:
