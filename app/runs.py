@@ -27,7 +27,7 @@ from graphs.nodes.choose import chosen_from
 from graphs.nodes.generate import conclude_at_deadline
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question
-from graphs.types import Draft
+from graphs.types import Draft, Usage
 from graphs.workflows import Graph
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class Run:
         self._timings_ms: dict[str, float] = {}
         self._state: Answer = {}
         self._drafts: list[Draft] = []
+        self._spent = Usage()
         self._said: dict[int, str] = {}
 
     async def execute(self) -> None:
@@ -106,17 +107,20 @@ class Run:
             elif part["type"] == "custom":
                 self._tell_text(part["data"])
             elif not part["ns"]:
-                self._state = cast("Answer", part["data"])
+                self._state, self._spent = cast("Answer", part["data"]), Usage()
 
     def _keep(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         """What a step found counts at the deadline though a step beside it goes on.
 
         Of reflection, too: the best draft so far. Sums are left to the graph, whose values follow
-        when all steps side by side have ended.
+        when all steps side by side have ended; what was spent until then is counted apart.
         """
         if not namespace or namespace[0].startswith(f"{REFLECT}:"):
             result = task.get("result") or {}
             self._drafts += [draft for draft in result.get("drafts", ()) if draft.answer]
+            spent = result.get("usage")
+            if isinstance(spent, Usage) and (namespace or task["name"] != REFLECT):
+                self._spent += spent
             found = {key: value for key, value in result.items() if key not in SUMS}
             self._state = cast("Answer", {**self._state, **found})
 
@@ -163,9 +167,10 @@ class Run:
         """The best draft so far; where none is whole, what was kept is quoted."""
         judged = [draft for draft in self._state.get("candidates", ()) if draft.answer]
         drafts = judged or sorted(self._drafts, key=lambda draft: draft.n)
-        ending: Answer = {"candidates": drafts}
+        spent = self._state.get("usage", Usage()) + self._spent
+        ending: Answer = {"candidates": drafts, "usage": spent}
         if "answer" not in self._state and drafts:
-            ending = cast("Answer", chosen_from(drafts, self._context))
+            ending |= cast("Answer", chosen_from(drafts, self._context))
         elif "answer" not in self._state:
             asked = self._question["question"]
             ending |= conclude_at_deadline(self._state, asked, self._context)

@@ -274,6 +274,7 @@ def test_at_the_deadline_the_best_draft_is_the_answer(serve: Serve) -> None:
     assert shown(events) == FIRST
     assert [entry["round"] for entry in answer["critique"]] == [0]
     assert len(answer["candidates"]) == 1
+    assert answer["usage"]["llm_calls"] == 1
     assert_cited(answer)
 
 
@@ -287,4 +288,5 @@ def test_at_the_deadline_a_finished_draft_beside_a_stuck_one_is_the_answer(serve
     assert (answer["answer"], answer["stopped_by"]) == (FIRST, "deadline")
     assert shown(events) == FIRST
     assert answer["models"]["generator"] == "fake-chat"
+    assert answer["usage"]["llm_calls"] == 1, "what is finished is counted"
     assert_cited(answer)
