@@ -68,19 +68,26 @@ def test_the_configuration_is_valid(tmp_path: Path) -> None:
         check=False,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "3 graphs" in checked.stdout + checked.stderr
+    assert "6 graphs" in checked.stdout + checked.stderr
 
 
 @pytest.mark.parametrize(
     ("graph", "question", "said"),
-    [("rag", ENGLISH, "87 metres"), ("crag", CHINESE, "八十七米")],
+    [
+        ("rag", ENGLISH, "87 metres"),
+        ("crag", CHINESE, "八十七米"),
+        ("self_rag", CHINESE, "八十七米"),
+        ("self_crag", ENGLISH, "87 metres"),
+        ("reflect", ENGLISH, "87 metres"),
+    ],
 )
 def test_a_graph_answers(client: httpx.Client, graph: str, question: str, said: str) -> None:
     answer = run(client, graph, {"question": question})
 
     assert said in answer["answer"]
     assert answer["citations"][0]["source"].endswith("tower.md")
-    assert answer.get("action") == ("correct" if graph == "crag" else None)
+    assert answer.get("action") == ("correct" if graph in {"crag", "self_crag"} else None)
+    assert bool(answer.get("critique")) == (graph not in {"rag", "crag"})
 
 
 def test_tunables_are_the_runs_context(client: httpx.Client) -> None:
@@ -126,7 +133,7 @@ def test_steps_can_be_watched(client: httpx.Client) -> None:
     assert '"token"' in text
 
 
-@pytest.mark.parametrize("graph", ["rag", "crag", "messages"])
+@pytest.mark.parametrize("graph", ["rag", "crag", "self_rag", "self_crag", "reflect", "messages"])
 def test_studio_is_told_the_tunables_with_their_ranges(client: httpx.Client, graph: str) -> None:
     found = client.post("/assistants/search", json={"graph_id": graph}).json()
     schemas = client.get(f"/assistants/{found[0]['assistant_id']}/schemas").json()
@@ -139,7 +146,8 @@ def test_studio_is_told_the_tunables_with_their_ranges(client: httpx.Client, gra
 
 
 def test_our_service_is_mounted_beside(client: httpx.Client) -> None:
-    assert [w["name"] for w in client.get("/workflows").json()["workflows"]] == ["rag", "crag"]
+    told = client.get("/workflows").json()["workflows"]
+    assert [workflow["name"] for workflow in told] == ["rag", "crag", "self_rag", "self_crag"]
     assert client.get("/health/ready").json() == {"status": "ready"}
     answer = client.post("/ask", json={"question": CHINESE}).json()
     assert "八十七米" in answer["answer"]

@@ -76,7 +76,7 @@ async def test_a_covered_question_is_answered_from_the_handbook(
 
     language = "en" if question.isascii() else "zh"
     assert body["action"] == "correct"
-    assert body["stopped_by"] == "answered"
+    assert body["stopped_by"] in {"accepted", "unchanged", "max_critic"}
     assert body["degraded"] == []
     assert body["citations"]
     assert all(c["source"].startswith(f"docs/{language}/") for c in body["citations"])  # type: ignore[attr-defined]

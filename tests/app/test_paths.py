@@ -95,7 +95,7 @@ def test_incorrect_is_answered_from_the_web(
     said: str,
     generator: str,
 ) -> None:
-    events = world.serving(generator=generator).stream(question)
+    events = world.serving(generator=generator).stream(question, workflow="crag")
     answer = events[-2].data
 
     assert answer["action"] == "incorrect"
@@ -126,12 +126,37 @@ def test_incorrect_is_answered_from_the_web(
         assert answer["models"]["generator"] == "extractive"
 
 
+@pytest.mark.parametrize(("question", "said"), [(BASALT, "six sides"), (TEA, "云南")])
+@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
+@pytest.mark.parametrize("generator", ["openai", "extractive"])
+def test_drafts_from_the_web_are_judged_and_revised(
+    world: World,
+    openai_server: OpenAIServer,
+    question: str,
+    said: str,
+    workflow: str,
+    generator: str,
+) -> None:
+    serving = world.serving(generator=generator)
+    answer = serving.ask(question, workflow=workflow, options={"retrieval": "always"})
+
+    assert said in answer["answer"]
+    assert {candidate["origin"] for candidate in answer["candidates"]} == {"web"}
+    assert {citation["origin"] for citation in answer["citations"]} == {"web"}
+    assert answer["retrieval"] == {"decision": True, "probability": 1.0}
+    assert 1 <= len(answer["critique"]) <= 4
+    assert answer["stopped_by"] in {"accepted", "unchanged", "max_critic"}
+    assert answer["degraded"] == []
+    assert len(set(openai_server.prompts)) == len(openai_server.prompts), "nothing asked twice"
+    assert answer["usage"]["llm_calls"] == len(openai_server.prompts)
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_correct_is_answered_from_the_documents(
     world: World, tavily: TavilyServer, openai_server: OpenAIServer, language: str
 ) -> None:
     question, said = INTERNAL[language]
-    answer = world.serving().ask(question)
+    answer = world.serving().ask(question, workflow="crag")
 
     assert answer["action"] == "correct"
     assert said in answer["answer"]
@@ -150,7 +175,7 @@ def test_ambiguous_joins_internal_before_external(
     openai_server: OpenAIServer,
     language: str,
 ) -> None:
-    answer = world.serving().ask(MIXED[language], options=BOTH)
+    answer = world.serving().ask(MIXED[language], workflow="crag", options=BOTH)
     slug = "lighthouse" if language == "en" else "dengta"
     origins = [citation["origin"] for citation in answer["citations"]]
 
@@ -168,17 +193,21 @@ def test_ambiguous_joins_internal_before_external(
 
 def test_the_web_is_never_or_always_asked(world: World, tavily: TavilyServer) -> None:
     serving = world.serving()
-    never = serving.ask(BASALT, options={"only_action": "incorrect", "web": "never"})
+    never = serving.ask(
+        BASALT, workflow="crag", options={"only_action": "incorrect", "web": "never"}
+    )
     assert tavily.requests == []
     assert (never["stopped_by"], never["degraded"], never["citations"]) == ("no_evidence", [], [])
 
     options = {"only_action": "correct", "web": "always", "strip_floor": -20.0}
-    always = serving.ask(MIXED["en"], options=options)
+    always = serving.ask(MIXED["en"], workflow="crag", options=options)
     assert len(tavily.requests) == 1
     assert always["action"] == "correct"
     assert {citation["origin"] for citation in always["citations"]} == {"internal", "web"}
 
-    none = serving.ask(BASALT, options={"only_action": "incorrect", "max_web_searches": 0})
+    none = serving.ask(
+        BASALT, workflow="crag", options={"only_action": "incorrect", "max_web_searches": 0}
+    )
     assert len(tavily.requests) == 1
     assert none["stopped_by"] == "no_evidence"
 
@@ -189,7 +218,7 @@ def test_a_refused_chat_key_leaves_an_extracted_answer(
 ) -> None:
     question, said = INTERNAL[language]
     serving = world.serving(**WRONG_KEYS)
-    response = serving.client.post("/ask", json={"question": question})
+    response = serving.client.post("/ask", json={"question": question, "workflow": "crag"})
     answer = response.json()
 
     assert components(answer) == ["generator"]
@@ -205,7 +234,7 @@ def test_two_parts_may_fail_at_once(world: World, pages: PageServer, tavily: Tav
     """No chat endpoint, and hosts of this network, which are not read unless allowed."""
     port = free_port()
     serving = world.serving(openai_base_url=f"http://127.0.0.1:{port}/v1", fetch_allowed_hosts=())
-    answer = serving.ask(BASALT, options={"strip_floor": -20.0})
+    answer = serving.ask(BASALT, workflow="crag", options={"strip_floor": -20.0})
     reasons = {entry["component"]: entry["reason"] for entry in answer["degraded"]}
 
     assert set(reasons) == {"generator", "fetch"}
@@ -223,7 +252,7 @@ def test_a_chat_endpoint_that_breaks_off_is_retracted(
 ) -> None:
     question, said = INTERNAL[language]
     openai_server.failure = failure
-    events = world.serving().stream(question)
+    events = world.serving().stream(question, workflow="crag")
     answer = events[-2].data
     names = [event.name for event in events]
     cut = names.index("retract")
@@ -238,7 +267,7 @@ def test_a_chat_endpoint_that_breaks_off_is_retracted(
 
 def test_a_refused_search_key_is_told_without_the_key(world: World, tavily: TavilyServer) -> None:
     serving = world.serving(**WRONG_KEYS)
-    response = serving.client.post("/ask", json={"question": BASALT})
+    response = serving.client.post("/ask", json={"question": BASALT, "workflow": "crag"})
     answer = response.json()
 
     assert set(components(answer)) == {"generator", "web_search"}
@@ -250,7 +279,7 @@ def test_a_refused_search_key_is_told_without_the_key(world: World, tavily: Tavi
 
 def test_a_search_engine_that_fails_is_told(world: World, tavily: TavilyServer) -> None:
     tavily.status = 500
-    answer = world.serving().ask(MIXED["en"], options=BOTH)
+    answer = world.serving().ask(MIXED["en"], workflow="crag", options=BOTH)
 
     assert components(answer) == ["web_search"]
     assert {citation["origin"] for citation in answer["citations"]} == {"internal"}
@@ -261,7 +290,7 @@ def test_the_results_own_text_stands_for_pages_that_fail(
     world: World, pages: PageServer, question: str, said: str
 ) -> None:
     pages.status = 503
-    answer = world.serving().ask(question, options={"strip_floor": -20.0})
+    answer = world.serving().ask(question, workflow="crag", options={"strip_floor": -20.0})
 
     assert components(answer) == ["fetch"]
     assert said in answer["answer"]
@@ -273,9 +302,9 @@ def test_the_deadline_holds_for_slow_endpoints(
 ) -> None:
     serving = world.serving()
     tavily.delay_s = 5
-    slow_search = serving.ask(BASALT, options={"deadline_ms": 400})
+    slow_search = serving.ask(BASALT, workflow="crag", options={"deadline_ms": 400})
     tavily.delay_s, openai_server.delay_s = 0, 5
-    slow_chat = serving.ask(INTERNAL["zh"][0], options={"deadline_ms": 400})
+    slow_chat = serving.ask(INTERNAL["zh"][0], workflow="crag", options={"deadline_ms": 400})
 
     assert slow_search["stopped_by"] == slow_chat["stopped_by"] == "deadline"
     assert "八十七米" in slow_chat["answer"]

@@ -64,7 +64,7 @@ def assert_goes_on_without_the_worker(apart: Serving) -> None:
     assert apart.client.get("/health/ready").status_code == 503
     for question in (ENGLISH, CHINESE):
         answer = apart.ask(question)
-        assert {entry["component"] for entry in answer["degraded"]} == {"evaluator"}
+        assert {entry["component"] for entry in answer["degraded"]} == {"critic", "evaluator"}
         assert "Is the worker running?" in answer["degraded"][0]["reason"]
         assert answer["action"] is None
         assert answer["stopped_by"] == "no_evidence", "what nobody judged is not quoted"
