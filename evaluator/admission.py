@@ -8,15 +8,16 @@ from evaluator.errors import Overloaded
 
 REMEMBERED = 0.95  # of the batches before, at every batch: the rate is that of the last 20
 LONGEST_RETRY_S = 60
+CLOSED_A_PAIR = 2  # places: above 1.5 times of what can be computed the queue closes
 
 
 class Admission:
     """A queue of `most_pairs` places, of which lasting overload closes one after another.
 
     A long queue serves a burst. Where more is asked all the time than can be computed, it serves
-    nobody: everyone waits its whole length and no more gets done. So a refused pair closes a
-    place, and places open again as fast as pairs are computed: below twice of what the worker can
-    do the queue stays long, beyond it a request is soon let in only when no other one waits.
+    nobody: everyone waits its whole length and no more gets done. So a refused pair closes two
+    places, and places open again as fast as pairs are computed: below 1.5 times of what the worker
+    can do the queue stays long, beyond it a request is soon let in only when no other one waits.
     One thread, the event loop's.
     """
 
@@ -38,9 +39,16 @@ class Admission:
         room = self.places if others_wait else self._most
         missing = self.pairs + pairs - room
         if pairs and missing > 0:
-            self._closed = min(self._most, self._closed + min(missing, pairs))
-            raise Overloaded(self._retry_after_s())
+            closed = self._closed + CLOSED_A_PAIR * min(missing, pairs)
+            self._closed = min(self._most, closed)
+            raise self.refusal()
         self.pairs += pairs
+
+    def refusal(self) -> Overloaded:
+        """It says when those inside will have left."""
+        rate = self._pairs_per_s
+        wait_s = math.ceil(self.pairs / rate) if rate else 1
+        return Overloaded(min(LONGEST_RETRY_S, max(1, wait_s)))
 
     def leave(self, pairs: int) -> None:
         self.pairs -= pairs
@@ -61,8 +69,3 @@ class Admission:
     @property
     def _pairs_per_s(self) -> float:
         return self._computed / self._took_s if self._took_s else 0.0
-
-    def _retry_after_s(self) -> int:
-        """When those inside will have left, in whole seconds."""
-        rate = self._pairs_per_s
-        return min(LONGEST_RETRY_S, max(1, math.ceil(self.pairs / rate))) if rate else 1

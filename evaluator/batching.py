@@ -73,7 +73,7 @@ class Batcher:
         return self._admission.places
 
     async def score(self, task: Task, pairs: Sequence[Pair]) -> ScoreResponse:
-        """Judge the pairs; Overloaded at once when those not known are not let in."""
+        """Judge the pairs; Overloaded when those not known are not let in, most often at once."""
         job = self._job(task, pairs)
         unknown = job.results.count(None)
         with self._admitted(unknown):
@@ -98,17 +98,31 @@ class Batcher:
             job.results[index] = known = self._cache.get(key)
             if known is None:
                 job.missing.setdefault(key, []).append(index)
+                job.pairs += 1
         if not job.missing:
             done.set_result(None)
         return job
 
     @contextlib.contextmanager
     def _admitted(self, pairs: int) -> Iterator[None]:
-        self._admission.enter(pairs, bool(self._being_encoded) or self._turns.wanted)
+        try:
+            self._admission.enter(pairs, bool(self._being_encoded) or self._turns.wanted)
+        except Overloaded:
+            self._shed()
+            raise
         try:
             yield
         finally:
             self._admission.leave(pairs)
+
+    def _shed(self) -> None:
+        """Refuse those on whom the queue has closed: the last to come, with none of it begun."""
+        over = self._admission.pairs - self._admission.places
+        for job in reversed(self._turns.untouched[1:]):  # one may always wait
+            if over <= 0:
+                return
+            job.done.set_exception(self._admission.refusal())
+            over -= job.pairs
 
     async def _encode(self, job: Job, pairs: Sequence[Pair]) -> None:
         """Tokenise what no other request has under way, and wait for the rest with them."""

@@ -45,7 +45,7 @@ class EvaluatorSettings(BaseSettings):
     port: int = Field(default=8001, ge=1, le=65535, description="Port the worker listens on.")
     max_pairs: int = Field(default=1024, ge=1, description="Most pairs one request may carry.")
     max_queued_pairs: int = Field(
-        default=2048,
+        default=1280,
         ge=1,
         description="Most pairs waiting or running; beyond it 429, in lasting overload sooner.",
     )

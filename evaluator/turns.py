@@ -21,6 +21,8 @@ class Job:
     asked_at: float
     missing: dict[Hashable, list[int]] = field(default_factory=dict)  # places in `results`
     waiting: list["Entry"] = field(default_factory=list)  # longest first once it takes turns
+    pairs: int = 0  # not known when it came
+    begun: bool = False
     tokens: int = 0  # computed because this request asked first
     tokens_left: int = 0
     queue_ms: float = 0.0
@@ -97,6 +99,11 @@ class Turns:
         """Whether a job waits for a batch."""
         return bool(self._waiting())
 
+    @property
+    def untouched(self) -> list[Job]:
+        """Jobs of which no pair is in a batch yet, in order of arrival."""
+        return [job for job in self._waiting() if not job.begun]
+
     def _waiting(self) -> list[Job]:
         return [job for job in self._jobs if job.waiting and not job.done.done()]
 
@@ -112,17 +119,19 @@ class Turns:
             entry.taken = True
             self._turn_left -= batch[0].length if leader in entry.jobs else 0
         for job in {job for entry in batch for job in entry.jobs}:
+            job.begun = True
             job.wait_on()
         return batch
 
     def _whose_turn(self, jobs: Sequence[Job]) -> Job:
-        if self._leader in jobs and self._leader.tokens_left <= self._turn_left:
-            return self._leader
+        before = self._leader
+        if before in jobs and before and before.tokens_left <= self._turn_left:
+            return before
         fewest = min(jobs, key=lambda job: job.tokens_left)
-        self._leader = jobs[0] if self._oldest_has_turn else fewest
+        self._leader = leader = jobs[0] if self._oldest_has_turn else fewest
         self._oldest_has_turn = not self._oldest_has_turn
         self._turn_left = self._batch_tokens
-        return self._leader
+        return leader
 
 
 def _batch(leader: Job, mates: Sequence[Job], batch_tokens: int) -> list[Entry]:

@@ -246,3 +246,28 @@ async def test_other_requests_fill_a_batch_with_rows_as_long_alone() -> None:
         scorer.let_on()
         await asyncio.gather(*asked)
     assert [batch for _, batch in scorer.batches][1] == [30, 29, 28]
+
+
+async def test_when_the_queue_closes_the_last_to_come_are_refused() -> None:
+    scorer = Recorder()
+    async with running(scorer, max_queued_pairs=8) as batcher:
+        asked = [asyncio.create_task(batcher.score("relevance", pairs(90, 90)))]
+        await until_busy(scorer)
+        for length in (81, 82, 83):
+            asked.append(asyncio.create_task(batcher.score("relevance", pairs(length, length))))
+            await asyncio.sleep(0.05)
+        assert batcher.queued_pairs == 8
+        with pytest.raises(Overloaded):
+            await batcher.score("relevance", pairs(80))  # closes two places
+        with pytest.raises(Overloaded):
+            await asked[3]
+        assert batcher.queued_pairs == batcher.queue_places == 6
+        for _ in range(9):
+            with pytest.raises(Overloaded):
+                await batcher.score("relevance", pairs(80))
+        assert batcher.queue_places == 0
+        with pytest.raises(Overloaded):
+            await asked[2]
+        scorer.let_on()
+        await asyncio.gather(*asked[:2])  # begun, and the one that may always wait
+    assert all(max(batch) in (90, 81) for _, batch in scorer.batches)
