@@ -106,7 +106,7 @@ class Batcher:
     @contextlib.contextmanager
     def _admitted(self, pairs: int) -> Iterator[None]:
         try:
-            self._admission.enter(pairs, bool(self._being_encoded) or self._turns.wanted)
+            self._admission.enter(pairs, bool(self._being_encoded or self._turns.waiting))
         except Overloaded:
             self._shed()
             raise
@@ -116,9 +116,12 @@ class Batcher:
             self._admission.leave(pairs)
 
     def _shed(self) -> None:
-        """Refuse those on whom the queue has closed: the last to come, with none of it begun."""
+        """Refuse those on whom the queue has closed, the last to come first.
+
+        Some of their pairs may be computed already: a cache keeps these.
+        """
         over = self._admission.pairs - self._admission.places
-        for job in reversed(self._turns.untouched[1:]):  # one may always wait
+        for job in reversed(self._turns.waiting[1:]):  # one may always wait
             if over <= 0:
                 return
             job.done.set_exception(self._admission.refusal())

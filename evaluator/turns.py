@@ -22,7 +22,6 @@ class Job:
     missing: dict[Hashable, list[int]] = field(default_factory=dict)  # places in `results`
     waiting: list["Entry"] = field(default_factory=list)  # longest first once it takes turns
     pairs: int = 0  # not known when it came
-    begun: bool = False
     tokens: int = 0  # computed because this request asked first
     tokens_left: int = 0
     queue_ms: float = 0.0
@@ -95,21 +94,13 @@ class Turns:
             self._jobs.remove(job)
 
     @property
-    def wanted(self) -> bool:
-        """Whether a job waits for a batch."""
-        return bool(self._waiting())
-
-    @property
-    def untouched(self) -> list[Job]:
-        """Jobs of which no pair is in a batch yet, in order of arrival."""
-        return [job for job in self._waiting() if not job.begun]
-
-    def _waiting(self) -> list[Job]:
+    def waiting(self) -> list[Job]:
+        """Jobs that wait for a batch, in order of arrival."""
         return [job for job in self._jobs if job.waiting and not job.done.done()]
 
     def next_batch(self) -> list[Entry]:
         """Entries of one task, taken off every job that waits for them; [] when none waits."""
-        jobs = self._waiting()
+        jobs = self.waiting
         if not jobs:
             return []
         leader = self._whose_turn(jobs)
@@ -119,7 +110,6 @@ class Turns:
             entry.taken = True
             self._turn_left -= batch[0].length if leader in entry.jobs else 0
         for job in {job for entry in batch for job in entry.jobs}:
-            job.begun = True
             job.wait_on()
         return batch
 
