@@ -19,6 +19,9 @@ from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows import WORKFLOWS
 
+PATIENT_MS = 600_000
+"""A run that ended at its deadline would tell of a busy machine, not of the workflow."""
+
 HANDBOOK = Path(__file__).resolve().parent.parent / "docs"
 
 
@@ -52,7 +55,8 @@ class Asker:
     async def ask(self, workflow: str, question: str, **options: Any) -> Told:
         """Raises RunFailed."""
         started, streamed = time.perf_counter(), dict[int, str]()
-        run = self._runs.start(workflow, Question(question=question), Context(**options))
+        context = Context(**{"deadline_ms": PATIENT_MS, **options})
+        run = self._runs.start(workflow, Question(question=question), context)
         told: AskResponse | None = None
         elapsed_s = 0.0
         async for _, event in run.follow():
@@ -65,8 +69,8 @@ class Asker:
                     told, elapsed_s = event.response, time.perf_counter() - started
                 case ErrorEvent():
                     raise RunFailed(f"{workflow}: {question}: {event.problem.detail}")
-        if told is None:
-            raise RunFailed(f"{workflow}: {question}: no answer")
+        if told is None or told.stopped_by == "deadline":
+            raise RunFailed(f"{workflow}: {question}: no answer before the deadline")
         return Told(told, streamed, elapsed_s)
 
 
