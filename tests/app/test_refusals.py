@@ -155,7 +155,7 @@ def test_a_question_is_measured_after_trimming(fake: Serving, question: str) -> 
         ("{}", "#/question"),
         ('{"question": "a\\ud800b"}', "#/question"),
         ('{"question": "How?", "workflow": "nope"}', "#/workflow"),
-        ('{"question": "How?", "workflow": "self_crag"}', "#/workflow"),
+        ('{"question": "How?", "workflow": "reflect"}', "#/workflow"),
         ('{"question": "How?", "workflow": "messages"}', "#/workflow"),
         ('{"question": "How?", "workflow": ""}', "#/workflow"),
         ('{"question": "How?", "workflow": "\\ud800"}', "#/workflow"),

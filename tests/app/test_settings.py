@@ -116,7 +116,7 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SELFCRAG_LOG_LEVEL", "loudest"),
         ("SELFCRAG_GENERATOR", "gpt9000"),
         ("SELFCRAG_CRITIC", "nobody"),
-        ("SELFCRAG_GRADER", "llm"),
+        ("SELFCRAG_GRADER", "oracle"),
         ("SELFCRAG_NATIVE_MAX_OUTPUT_TOKENS", "0"),
         ("SELFCRAG_SEARCH", "altavista"),
         ("SELFCRAG_THRESHOLDS", "guessed"),
