@@ -1,32 +1,34 @@
 """Measures the worker: batching, padding, cost of a batch, load, overload, hostile requests.
 
-    python -m benchmarks.serving [--quick] [--weights DIR] [--other SETTING=VALUE ...]
+    python -m benchmarks.serving [--quick] [--only SECTION ...] [--other SETTING=VALUE ...]
 
-Needs no data: its texts are drawn by seed. `--other` names what makes the second form of the
-weights (`--other weights=DIR`). Figures go to benchmarks/serving.json and from there to the report
-benchmarks/serving.md; `--report` alone writes that anew. About 20 minutes on 2 free CPU cores,
-1 with `--quick`. The machine should be idle.
+Needs no data: its texts are drawn by seed. `--other` names what differs in a second worker to
+compare with (`--other backend=torch`, `--other weights=DIR`). Figures go to benchmarks/serving.json
+and from there to the report benchmarks/serving.md; `--report` alone writes that anew. About 20
+minutes on 2 free CPU cores, 1 with `--quick`. The machine should be idle.
 """
 
 import argparse
 import asyncio
 import json
 import os
+import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.serving_batches import allowed_s, on_cost, on_padding
-from benchmarks.serving_hostile import on_hostile
+from benchmarks.serving_hostile import on_hostile, on_killed
 from benchmarks.serving_load import on_overload, on_throughput, worker
-from benchmarks.serving_model import QUICK, Figures, Plan, on_forms, on_grading
+from benchmarks.serving_model import QUICK, Figures, Plan, on_forms, on_grading, on_repeated
 from benchmarks.serving_report import report
+from evaluator.bench import BenchOptions, bench
 from evaluator.errors import EvaluatorError
-from evaluator.scoring import load_scorer
+from evaluator.scoring import Scorer, load_scorer
 from evaluator.settings import WEIGHTS, EvaluatorSettings
-from evaluator.workload import Texts
+from evaluator.workload import Asked, Texts
 
 FIGURES = Path(__file__).with_suffix(".json")
 STARTED = time.monotonic()
@@ -44,16 +46,19 @@ def main(chosen: argparse.Namespace) -> None:
         plan = replace(QUICK if chosen.quick else Plan(), seed=chosen.seed)
         plan = plan if chosen.minutes is None else replace(plan, minutes=chosen.minutes)
         figures = {"command": " ".join(["python -m benchmarks.serving", *sys.argv[1:]])}
-        measure(settings, other, plan, figures, lambda: keep(chosen.out, figures))
-        if other is not None:
-            figures["forms"]["second"] = " ".join(chosen.other)
+        measure(settings, other, plan, figures, lambda: keep(chosen.out, figures), chosen.only)
     keep(chosen.out, figures)
-    path = chosen.out.with_suffix(".md")
-    path.write_text(report(figures), "utf-8")
-    say(f"figures in {chosen.out}, report in {path}")
+    say(f"figures in {chosen.out}, report beside it")
 
 
 def keep(path: Path, figures: Figures) -> None:
+    """Write figures and report; of sections measured apart those written before stay."""
+    before = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    commands = before.get("commands", [])
+    if figures.get("command") not in (None, *commands):
+        commands = [*commands, figures["command"]]
+    figures = before | figures | {"commands": commands}
+    path.with_suffix(".md").write_text(report(figures), "utf-8")
     path.write_text(json.dumps(figures, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -70,14 +75,9 @@ def measure(
     plan: Plan,
     figures: Figures,
     kept: Callable[[], None] = lambda: None,
+    only: Collection[str] = (),
 ) -> None:
-    """Fill `figures`, section by section; `kept` is called after each."""
-
-    def part(name: str, found: object) -> None:
-        figures[name] = found
-        figures["minutes"] = round((time.monotonic() - STARTED) / 60, 1)
-        kept()
-        say(f"measured: {name}")
+    """Fill `figures`, section by section, or `only` some; `kept` is called after each."""
 
     scorer = load_scorer(settings)
     figures |= {
@@ -85,20 +85,64 @@ def measure(
         "batch_tokens": settings.batch_tokens, "max_queued_pairs": settings.max_queued_pairs,
         "seed": plan.seed,
     }  # fmt: skip
-    part("grading", asyncio.run(on_grading(settings, plan)))
-    part("forms", on_forms(settings, other, plan))
-    part("padding", asyncio.run(on_padding(settings, scorer, plan)))
-    cost, model = on_cost(scorer, plan)
-    part("cost", cost)
     texts = Texts(plan.seed + 2)
     asked = [texts.asked() for _ in range(plan.questions)]
+
+    def load() -> Figures:
+        figures["cost"], found = _cost_and_load(settings, scorer, asked, plan)
+        return found
+
+    def overload() -> Figures:
+        sustained = figures.get("load", {}).get("pairs_per_s", 0.0)
+        with worker(settings) as served:
+            return asyncio.run(on_overload(served, sustained, plan))
+
+    def hostile() -> list[Figures]:
+        with worker(settings) as served:
+            return asyncio.run(on_hostile(served, settings, plan))
+
+    sections: dict[str, Callable[[], object]] = {
+        "grading": lambda: asyncio.run(on_grading(settings, plan)),
+        "forms": lambda: on_forms(settings, other, plan),
+        "repeated": lambda: asyncio.run(on_repeated(settings, scorer, plan)),
+        "padding": lambda: asyncio.run(on_padding(settings, scorer, plan)),
+        "load": load,
+        "hostile": hostile,
+        "killed": lambda: asyncio.run(on_killed(settings, asked)),
+        "shapes": lambda: on_shape("small", plan),
+        "overload": overload,
+    }
+    for name in only or sections:
+        figures[name] = sections[name]()
+        kept()
+        say(f"measured: {name}")
+
+
+def _cost_and_load(
+    settings: EvaluatorSettings, scorer: Scorer, asked: Sequence[Asked], plan: Plan
+) -> tuple[Figures, Figures]:
+    """What batches cost, and the throughput beside what that allows for the same pairs."""
+    cost, model = on_cost(scorer, plan)
     needed_s = allowed_s(scorer, asked, model, settings)
     with worker(settings) as served:
         load = asyncio.run(on_throughput(served, asked, plan))
-        load |= {"allowed_pairs_per_s": load["pairs"] / needed_s, "share": needed_s / load["s"]}
-        part("load", load)
-        part("hostile", asyncio.run(on_hostile(served, settings, plan)))
-        part("overload", asyncio.run(on_overload(served, load["pairs_per_s"], plan)))
+    drift = _drift(cost, on_cost(scorer, plan)[0])
+    needed_s *= (1 + drift) / 2  # what else the machine does changes its speed
+    allowed = {"allowed_pairs_per_s": load["pairs"] / needed_s, "share": needed_s / load["s"]}
+    return cost, load | allowed | {"drift": drift}
+
+
+def _drift(before: Figures, after: Figures) -> float:
+    """How many times as long the same batches take now."""
+    pairs = zip(after["grid"], before["grid"], strict=True)
+    return float(statistics.median(one["s"] / other["s"] for one, other in pairs))
+
+
+def on_shape(shape: str, plan: Plan) -> Figures:
+    """An untrained T5 on PyTorch with and without the one-step head, as on a GPU later."""
+    settings = EvaluatorSettings(backend="torch", device="cpu")
+    options = BenchOptions(pairs=plan.bench_pairs, length=256, seed=plan.seed)
+    return bench(settings, options, shape).figures()
 
 
 def say(line: str) -> None:
@@ -112,6 +156,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--other", nargs="+", default=[], metavar="SETTING=VALUE",
                         help="the second form of the weights")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="a minute, rough figures")
+    parser.add_argument("--only", nargs="+", default=[], metavar="SECTION",
+                        help="only these sections; the figures of others stay")  # fmt: skip
     parser.add_argument("--minutes", type=float, help="of overload")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=FIGURES, help="JSON; the report beside it")

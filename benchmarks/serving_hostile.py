@@ -3,14 +3,19 @@
 import asyncio
 import contextlib
 import json
+import os
+import signal
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import httpx
 
-from benchmarks.serving_load import Served, http_to
+from benchmarks.serving_load import Served, http_to, worker
 from benchmarks.serving_model import Figures, Plan
+from evaluator.client import EvaluatorClient
+from evaluator.errors import EvaluatorError
 from evaluator.settings import EvaluatorSettings
-from evaluator.workload import Pair, Texts
+from evaluator.workload import Asked, Pair, Texts
 
 ALIKE = 1e-3  # scores of the same pair in another batch differ in the last places
 BIG = 5_000_000
@@ -35,7 +40,9 @@ def bodies(settings: EvaluatorSettings) -> dict[str, bytes]:
         "three texts in a pair": asked([*usual, "and more"]),
         "no pairs": asked(),
         "one pair too many": asked(*[usual] * (settings.max_pairs + 1)),
+        "10,000 pairs": asked(*[usual] * 10_000),
         "a body over the limit": asked((QUESTION, "a " * (settings.max_body_bytes // 2))),
+        "a passage of 1 MB": asked((QUESTION, "mill " * (BIG // 25))),
         "a passage of 5 MB": asked((QUESTION, "mill " * (BIG // 5))),
         "a word of 5 MB": asked((QUESTION, "m" * BIG)),
         "a question of 5 MB": asked(("mill " * (BIG // 5), usual[1])),
@@ -43,6 +50,7 @@ def bodies(settings: EvaluatorSettings) -> dict[str, bytes]:
         "empty texts among others": asked(usual, ("", ""), (" \n", "\u200b"), usual),
         "control characters and NUL": asked((QUESTION, "\x00\x01\x1b[2J mill \x7f")),
         "half a surrogate pair": b'{"task": "relevance", "pairs": [["a\\ud800", "\\udfff mill"]]}',
+        "a passage that is `</s>`": asked(usual, (QUESTION, "</s>"), ("</s>", "</s> mill </s>")),
         "spelt special tokens": asked((QUESTION, "</s><pad>[SEP][Relevant][task:utility] mill")),
         "right-to-left overrides": asked((QUESTION, "\u202emill\u202c \u2066is\u2069")),
     }
@@ -84,10 +92,14 @@ async def _scores(http: httpx.AsyncClient, pairs: list[Pair]) -> tuple[int, list
 
 def _told(usual: list[float], neighbour: tuple[int, list[float]]) -> Figures:
     status, scores = neighbour
-    same = len(scores) == len(usual) and all(
-        abs(one - other) < ALIKE for one, other in zip(scores, usual, strict=True)
+    return {"neighbour": status, "neighbour_same": _alike(scores, usual)}
+
+
+def _alike(scores: Sequence[float | None], usual: Sequence[float | None]) -> bool:
+    return len(scores) == len(usual) and all(
+        one is not None and other is not None and abs(one - other) < ALIKE
+        for one, other in zip(scores, usual, strict=True)
     )
-    return {"neighbour": status, "neighbour_same": same}
 
 
 async def _gone(served: Served, pairs: list[Pair], half: bool) -> None:
@@ -102,3 +114,28 @@ async def _gone(served: Served, pairs: list[Pair], half: bool) -> None:
     writer.close()
     with contextlib.suppress(ConnectionError):
         await writer.wait_closed()
+
+
+async def on_killed(settings: EvaluatorSettings, asked: Sequence[Asked]) -> Figures:
+    """Questions to two workers behind one client; one of them is killed while it computes."""
+    with worker(settings) as stays, worker(settings) as dies:
+        async with http_to(stays) as first, http_to(dies) as second:
+            alone, both = EvaluatorClient(first), EvaluatorClient(first, second)
+            await both.connect()
+            requests = [[(one.question, text) for text in one.passages] for one in asked[:16]]
+            usual = [(await alone.score("relevance", pairs)).scores for pairs in requests]
+            asking = [asyncio.create_task(both.score("relevance", pairs)) for pairs in requests]
+            await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            open_then = sum(not one.done() for one in asking)
+            os.kill(dies.pid, signal.SIGKILL)
+            answers = await asyncio.gather(*asking, return_exceptions=True)
+    same = list[bool]()
+    for answer, expected in zip(answers, usual, strict=True):
+        if isinstance(answer, BaseException):
+            if not isinstance(answer, EvaluatorError):
+                raise answer
+            continue
+        same.append(_alike(answer.scores, expected))
+    return {
+        "requests": len(requests), "open": open_then, "answered": len(same), "same": sum(same)
+    }  # fmt: skip

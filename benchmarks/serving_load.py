@@ -22,6 +22,8 @@ from evaluator.workload import Asked, Texts
 OVERLOAD = 5  # times what the worker sustains
 MOST_REQUESTS_PER_S = 50  # more pairs a request beyond, so that the client keeps up
 START_S = 120.0
+LEAST_PAIRS = 10  # a request
+SETTLED_S = 60.0  # by then the queue, full at first, has emptied
 SERVE = "from evaluator.cli import main; main()"
 
 
@@ -93,6 +95,7 @@ async def on_throughput(served: Served, asked: Sequence[Asked], plan: Plan) -> F
 
     async with http_to(served) as http:
         await one(http, asked[0])
+        full_s = await _full_request_s(http, plan)
         took.clear()
         started = time.perf_counter()
         await asyncio.gather(*(one(http, question) for question in asked))
@@ -106,25 +109,40 @@ async def on_throughput(served: Served, asked: Sequence[Asked], plan: Plan) -> F
         "pairs_per_s": pairs / took_s,
         "question_p50_s": float(np.percentile(took, 50)),
         "question_p95_s": float(np.percentile(took, 95)),
+        "full_pairs": plan.full_request,
+        "full_s": full_s,
     }
 
 
+async def _full_request_s(http: httpx.AsyncClient, plan: Plan) -> float:
+    """Seconds of the largest request a worker takes; it must be answered."""
+    body = {"task": "relevance", "pairs": Texts(plan.seed + 3).pairs(plan.full_request)}
+    (took_s,) = await _in_turn(http, [body])
+    return took_s
+
+
 async def on_overload(served: Served, sustained: float, plan: Plan) -> Figures:
-    """Requests at a steady rate that brings OVERLOAD times the pairs a second it sustains."""
-    size = max(10, round(OVERLOAD * sustained / MOST_REQUESTS_PER_S))
-    per_s = OVERLOAD * sustained / size
-    texts = Texts(plan.seed + 1)
-    bodies = [{"task": "relevance", "pairs": texts.pairs(size)} for _ in range(100)]
-    seen = Seen()
+    """Requests at a steady rate that brings OVERLOAD times the pairs a second it sustains.
+
+    That is `sustained`, or what it scores one request after another if that is more.
+    """
+    texts, seen = Texts(plan.seed + 1), Seen()
     async with http_to(served) as http:
+        size = LEAST_PAIRS
+        first = [{"task": "relevance", "pairs": texts.pairs(size)} for _ in range(5)]
+        sustained = max(sustained, size * len(first) / sum(await _in_turn(http, first)))
+        size = max(size, round(OVERLOAD * sustained / MOST_REQUESTS_PER_S))
+        bodies = [{"task": "relevance", "pairs": texts.pairs(size)} for _ in range(100)]
         unloaded = await _in_turn(http, bodies[: plan.unloaded])
+        sustained = max(sustained, size * len(unloaded) / sum(unloaded))
+        per_s = OVERLOAD * sustained / size
         watching = asyncio.create_task(_watch_memory(served.pid, seen))
         started, sent = time.perf_counter(), set[asyncio.Task[None]]()
         while (now := time.perf_counter() - started) < plan.minutes * 60:
             if len(seen.sent) < now * per_s:
                 body = bodies[len(seen.sent) % len(bodies)]
                 seen.sent.append(now)
-                sent.add(asyncio.create_task(_send(http, body, seen)))
+                sent.add(asyncio.create_task(_send(http, body, seen, now)))
                 sent = {task for task in sent if not task.done()} if len(sent) > 999 else sent
             else:
                 await asyncio.sleep(0.5 / per_s)
@@ -133,11 +151,13 @@ async def on_overload(served: Served, sustained: float, plan: Plan) -> Figures:
         watching.cancel()
         afterwards = await _in_turn(http, bodies[: plan.unloaded])
     return {
+        "sustained_pairs_per_s": sustained,
         "pairs_per_request": size,
         "requests_per_s": len(seen.sent) / lasted_s,
         "asked_pairs_per_s": len(seen.sent) * size / lasted_s,
         "minutes": plan.minutes,
         **seen.figures(),
+        "unloaded_p50_s": float(np.percentile(unloaded, 50)),
         "unloaded_p95_s": float(np.percentile(unloaded, 95)),
         "afterwards_p95_s": float(np.percentile(afterwards, 95)),
     }
@@ -150,7 +170,7 @@ class Seen:
         self.sent: list[float] = []
         self.statuses: Counter[str] = Counter()
         self.without_retry_after = 0
-        self.admitted: list[float] = []
+        self.admitted: list[tuple[float, float]] = []  # sent at, took
         self.refused: list[float] = []
         self.memory: list[tuple[float, float]] = []
 
@@ -158,14 +178,21 @@ class Seen:
         return {
             "statuses": dict(self.statuses),
             "refused_without_retry_after": self.without_retry_after,
-            "admitted_p95_s": _p95(self.admitted),
+            "admitted_p50_s": _percentile([took_s for _, took_s in self.admitted], 50),
+            "admitted_p95_s": _p95([took_s for _, took_s in self.admitted]),
+            "admitted_most_s": max((took_s for _, took_s in self.admitted), default=None),
+            "settled_p95_s": _p95([took_s for at, took_s in self.admitted if at > SETTLED_S]),
             "refused_p95_s": _p95(self.refused),
             "memory": _memory(self.memory),
         }
 
 
 def _p95(values: Sequence[float]) -> float | None:
-    return float(np.percentile(values, 95)) if values else None
+    return _percentile(values, 95)
+
+
+def _percentile(values: Sequence[float], share: int) -> float | None:
+    return float(np.percentile(values, share)) if values else None
 
 
 async def _in_turn(http: httpx.AsyncClient, bodies: Sequence[object]) -> list[float]:
@@ -178,7 +205,7 @@ async def _in_turn(http: httpx.AsyncClient, bodies: Sequence[object]) -> list[fl
     return took
 
 
-async def _send(http: httpx.AsyncClient, body: object, seen: Seen) -> None:
+async def _send(http: httpx.AsyncClient, body: object, seen: Seen, sent_at: float) -> None:
     started = time.perf_counter()
     try:
         response = await http.post("/score", json=body)
@@ -187,7 +214,10 @@ async def _send(http: httpx.AsyncClient, body: object, seen: Seen) -> None:
         return
     seen.statuses[str(response.status_code)] += 1
     took_s = time.perf_counter() - started
-    (seen.admitted if response.is_success else seen.refused).append(took_s)
+    if response.is_success:
+        seen.admitted.append((sent_at, took_s))
+    else:
+        seen.refused.append(took_s)
     if response.status_code == 429 and not response.headers.get("retry-after", "").isdigit():
         seen.without_retry_after += 1
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from evaluator.bench import Batch
+from evaluator.bench import Batch, Watched
 from evaluator.client import EvaluatorClient
 from evaluator.errors import WeightsError
 from evaluator.schema import LABELS, Task, load_thresholds
@@ -28,20 +28,22 @@ LONGEST = 512  # what the authors' own code pads every row to
 class Plan:
     """How much is measured: repetitions of a comparison, requests, seconds, the grid."""
 
-    repetitions: int = 7
+    repetitions: int = 5
     requests: int = 400
     rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     widths: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
-    most_tokens: int = 4096
-    times: int = 5
-    questions: int = 128
+    most_tokens: int = 1536
+    times: int = 3
+    questions: int = 48
     at_once: int = 32
-    unloaded: int = 40
+    unloaded: int = 30
     minutes: float = 10.0
+    full_request: int = 1024
+    bench_pairs: int = 64
     seed: int = 1
 
 
-QUICK = Plan(2, 24, (1, 4, 8), (32, 128, 256), 1024, 2, 16, 8, 8, 0.1)
+QUICK = Plan(2, 24, (1, 4, 8), (32, 128, 256), 1024, 2, 16, 8, 8, 0.1, 64, 8)
 
 
 class Hollow:
@@ -130,6 +132,23 @@ def _one_by_one(scorer: Scorer, asked: Asked, width: int) -> tuple[float, list[V
     return time.process_time() - started, found
 
 
+async def on_repeated(settings: EvaluatorSettings, scorer: Scorer, plan: Plan) -> Figures:
+    """One question graded twice by a worker that keeps scores: forwards and CPU seconds."""
+    watched, asked = Watched(scorer), Texts(plan.seed).asked()
+    kept = settings.model_copy(update={"score_cache_pairs": 20_000})
+    async with worker_around(kept, watched) as client:
+        watched.batches.clear()
+        first_s, first = await _by_requests(client, asked)
+        forwards = len(watched.batches)
+        again_s, again = await _by_requests(client, asked)
+    return {
+        "pairs": len(first),
+        "forwards": [forwards, len(watched.batches) - forwards],
+        "cpu_s": [first_s, again_s],
+        "same": first == again,
+    }
+
+
 @contextlib.contextmanager
 def padded_to(width: int, scorer: Scorer) -> Iterator[None]:
     """Meanwhile the scorer pads to so many tokens: the same network, fed in the simplest way."""
@@ -175,7 +194,9 @@ def on_forms(settings: EvaluatorSettings, other: EvaluatorSettings | None, plan:
                 took[index].append(took_s)
         differences += [abs(a[0] - b[0]) for a, b in zip(*found, strict=True)]
         equal += [same(a, b) for a, b in zip(*found, strict=True)]
+    changed = set(other.model_dump().items()) - set(settings.model_dump().items())
     return {
+        "differs": ", ".join(f"{name}={value}" for name, value in sorted(changed)),
         "first_s": statistics.median(took[0]),
         "second_s": statistics.median(took[1]),
         "ratio": statistics.median(a / b for a, b in zip(*took, strict=True)),

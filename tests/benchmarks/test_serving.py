@@ -20,7 +20,7 @@ from tests.evaluator.tiny import tiny_folder
 
 PLAN = replace(
     QUICK, repetitions=1, requests=4, widths=(32, 64), rows=(1, 2), times=1, questions=3,
-    at_once=2, unloaded=3, minutes=0.02,
+    at_once=2, unloaded=3, minutes=0.02, full_request=8, bench_pairs=2,
 )  # fmt: skip
 
 
@@ -114,7 +114,7 @@ def test_hostile_bodies_are_what_they_say(settings: EvaluatorSettings) -> None:
 
 @pytest.mark.slow
 def test_everything_is_measured_and_reported(settings: EvaluatorSettings) -> None:
-    figures: Figures = {"command": "python -m benchmarks.serving"}
+    figures: Figures = {"commands": ["python -m benchmarks.serving"]}
     measure(settings, None, PLAN, figures)
     assert set(figures["overload"]["statuses"]) <= {"200", "429"}
     assert figures["overload"]["refused_without_retry_after"] == 0
@@ -124,6 +124,10 @@ def test_everything_is_measured_and_reported(settings: EvaluatorSettings) -> Non
     assert all(line["neighbour_same"] for line in hostile.values())
     assert hostile["one pair too many"]["status"] == "413"
     assert hostile["nothing"]["status"] == "422"
+    assert hostile["10,000 pairs"]["status"] == "413"
+    assert figures["repeated"]["forwards"][1] == 0
+    assert figures["repeated"]["same"]
+    assert figures["killed"]["answered"] == figures["killed"]["same"] == 3
     text = report(json.loads(json.dumps(figures)))
-    assert text.count("\n## ") == 7
-    assert "only one form" in text
+    assert text.count("\n## ") == 10
+    assert "none was named" in text
