@@ -132,7 +132,7 @@ def test_a_detached_run_still_ends_at_its_deadline(serve: Serve) -> None:
 def test_the_deadline_ends_a_run_with_an_answer(serve: Serve, which: str) -> None:
     waiting = Waiting()
     serving = serve(parts_that_wait(which, waiting))
-    serving.ask(ENGLISH, workflow="rag", options={"deadline_ms": 100})  # warms the graphs up
+    serving.ask(ENGLISH, options={"deadline_ms": 100})  # warms the graph up
     waiting.left_s.clear()
     started = time.perf_counter()
     answer = serving.ask(ENGLISH, options={**options_for(which), "deadline_ms": 250})
