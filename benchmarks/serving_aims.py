@@ -17,6 +17,8 @@ _AIMS: list[tuple[str, str, str, Callable[[Any], str]]] = [
     ("overload", "429 without Retry-After", "0", lambda f: str(f["refused_without_retry_after"])),
     ("overload", "p95 of those let in, to the unloaded p95", "<= 2",
      lambda f: _times(f["admitted_p95_s"], f["unloaded_p95_s"])),
+    ("overload", "of those, after the first minute", "<= 2",
+     lambda f: _times(f["settled_p95_s"], f["unloaded_p95_s"])),
     ("overload", "memory in the second half, MB a minute", "0", lambda f: _slope(f["memory"])),
     ("repeated", "forwards for a question asked again", "0", lambda f: str(f["forwards"][1])),
     ("hostile", "neighbours without their usual scores", "0",

@@ -34,7 +34,7 @@ class Plan:
     widths: tuple[int, ...] = (16, 32, 64, 128, 256, 512)
     most_tokens: int = 1536
     times: int = 3
-    questions: int = 48
+    questions: int = 40
     at_once: int = 32
     unloaded: int = 30
     minutes: float = 10.0
