@@ -85,6 +85,21 @@ def measure(
         "batch_tokens": settings.batch_tokens, "max_queued_pairs": settings.max_queued_pairs,
         "seed": plan.seed,
     }  # fmt: skip
+    sections = _sections(settings, other, scorer, plan, figures)
+    for name in only or sections:
+        figures[name] = sections[name]()
+        kept()
+        say(f"measured: {name}")
+
+
+def _sections(
+    settings: EvaluatorSettings,
+    other: EvaluatorSettings | None,
+    scorer: Scorer,
+    plan: Plan,
+    figures: Figures,
+) -> dict[str, Callable[[], object]]:
+    """What each section measures, in the order they are run."""
     texts = Texts(plan.seed + 2)
     asked = [texts.asked() for _ in range(plan.questions)]
 
@@ -101,7 +116,7 @@ def measure(
         with worker(settings) as served:
             return asyncio.run(on_hostile(served, settings, plan))
 
-    sections: dict[str, Callable[[], object]] = {
+    return {
         "grading": lambda: asyncio.run(on_grading(settings, plan)),
         "forms": lambda: on_forms(settings, other, plan),
         "repeated": lambda: asyncio.run(on_repeated(settings, scorer, plan)),
@@ -112,10 +127,6 @@ def measure(
         "shapes": lambda: on_shape("small", plan),
         "overload": overload,
     }
-    for name in only or sections:
-        figures[name] = sections[name]()
-        kept()
-        say(f"measured: {name}")
 
 
 def _cost_and_load(

@@ -17,14 +17,12 @@ from graphs.dialogue import (
 )
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.extract import best_supported, candidate_sentences, compose, first_sentences
-from graphs.ports import ReflectiveGenerator, Services
+from graphs.ports import ANSWER_MARK, ReflectiveGenerator, Services
 from graphs.relevance import relevance_of
 from graphs.text import sentence_spans
 from graphs.types import Degraded, Draft, Judgement, Message, Strip, Usage
 
 EXTRACTIVE = "extractive"
-PAIR_MARK = " [SEP] "
-"""Between question and answer where support is asked of the evaluator (contract, "Worker")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +192,7 @@ async def quoted(asked: Asked, services: Services, listener: Listener) -> Writte
 async def _picked(asked: Asked, services: Services, listener: Listener) -> Written:
     """The one of the choices that the knowledge supports best, cited with its strip."""
     pairs = [
-        (f"{asked.question}{PAIR_MARK}{choice}", strip.text)
+        (f"{asked.question}{ANSWER_MARK}{choice}", strip.text)
         for strip in asked.knowledge
         for choice in asked.choices
     ]

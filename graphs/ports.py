@@ -34,6 +34,10 @@ class Retriever(Protocol):
         ...
 
 
+ANSWER_MARK = " [SEP] "
+"""Between question and answer where support is asked of the evaluator (contract, "Worker")."""
+
+
 class Evaluator(Protocol):
     """The T5 evaluator behind the worker."""
 

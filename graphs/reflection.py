@@ -4,7 +4,6 @@ All formulas are Self-RAG's (Asai et al., arXiv 2310.11511, 3.3 and appendix A.3
 a mapping from token to p; a token that is missing counts 0, and a group without any counts 0.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -20,11 +19,6 @@ UTILITY = tuple(f"[Utility:{grade}]" for grade in range(1, 6))
 UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 
 Probabilities = Mapping[str, float]
-
-
-def probabilities(log_probabilities: Mapping[str, float]) -> dict[str, float]:
-    """The published code forms its ratios from raw log-probabilities, which inverts them."""
-    return {token: math.exp(value) for token, value in log_probabilities.items()}
 
 
 def retrieval_share(p: Probabilities) -> float:

@@ -9,7 +9,7 @@ from graphs.cite import cited_numbers, without_markers
 from graphs.errors import CriticFailed, EvaluatorFailed
 from graphs.knowledge import as_judged
 from graphs.parts import parts_of
-from graphs.ports import Evaluator
+from graphs.ports import ANSWER_MARK, Evaluator
 from graphs.text import language_of, sentences
 from graphs.types import Bars, Draft, Judgement, Scores, Strip, Task, Usage
 from prompts import prompt
@@ -18,8 +18,6 @@ SUPPORTED = 0.5
 """Below it a sentence is called weak: more than partial support is what keeps it."""
 COVERED = 0.0
 """Below it a part is called uncovered: no sentence more likely answers it than not."""
-ANSWER_MARK = " [SEP] "
-"""Between question and answer where support is asked of the evaluator (contract, "Worker")."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,18 +36,16 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
         return {**changed, "has_ended": True, "stopped_by": "unchanged"}
     given = {strip.id: strip for strip in revision.knowledge}
     grades = {strip.document_id: strip.score for strip in revision.knowledge}
+    came_in = [replace(page, score=grades[page.id]) for page in found if page.id in grades]
     return {
         **changed,
         "draft": replace(revision, n=draft.n, generator=written.generator),
         "documents": sorted(
-            [
-                *state.get("documents", []),
-                *(replace(page, score=grades[page.id]) for page in found if page.id in grades),
-            ],
+            [*state.get("documents", []), *came_in],
             key=lambda document: -document.score,
         ),
         "internal_strips": _with_kept(
-            [*state.get("internal_strips", []), *strips_of(found, "passage")], given
+            [*state.get("internal_strips", []), *strips_of(came_in, "passage")], given
         ),
         "web_strips": _with_kept(state.get("web_strips", []), given),
     }

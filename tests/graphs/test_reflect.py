@@ -244,6 +244,26 @@ async def test_an_open_part_brings_new_strips_that_are_cited(chat: bool, workflo
     assert scores == sorted(scores, reverse=True), "best first still"
 
 
+async def test_a_part_that_stays_open_brings_no_strip_twice() -> None:
+    lacking = Judgement(1, 1, 0.2, uncovered=(OPEN,))
+    beside = Passage("beside", "Nothing of that.", "Other", "docs/en/other.md")
+    parts = EN.parts(
+        EN.full,
+        chat=ScriptedChat(answers=["One [1].", "One [1]. Two [2].", "Two [2]. One [1]."]),
+        critic=FakeCritic(script=[lacking, lacking, GOOD]),
+    )
+    retriever = KnowingRetriever([passage(EN.full)], known={OPEN: [PAID, beside]})
+    asked = replace(parts.services, retriever=retriever)
+    trace = await traced(asked, EN.question, "self_rag")
+
+    assert trace.output["stopped_by"] == "accepted"
+    strips = trace.output["internal_strips"]
+    assert len({strip.id for strip in strips}) == len(strips)
+    documents = [document.id for document in trace.output["documents"]]
+    assert len(set(documents)) == len(documents)
+    assert {strip.document_id for strip in strips} == set(documents)
+
+
 @both_languages
 async def test_a_draft_of_which_nothing_would_be_left_stays(world: World) -> None:
     weak = Judgement(1, 0.1, 1, weak=(world.full,))

@@ -21,6 +21,7 @@ from graphs.reflection import (
     score_of,
 )
 from graphs.state import Context
+from graphs.tokens import Token, retrieval_at
 from graphs.types import Bars, Draft, Judgement, Strip
 
 TOKENS = (*RETRIEVE, *RELEVANT, *SUPPORT, *UTILITY)
@@ -55,7 +56,7 @@ def test_it_retrieves_above_the_threshold(p: float, decision: bool) -> None:
 def test_log_probabilities_are_not_weighed_as_they_are() -> None:
     told = {"[Retrieval]": math.log(0.9), "[No Retrieval]": math.log(0.1)}
 
-    assert retrieval_share(reflection.probabilities(told)) == pytest.approx(0.9)
+    assert retrieval_at(Token("[Retrieval]", math.log(0.9), told)) == pytest.approx(0.9)
 
 
 def test_the_golden_figures() -> None:
