@@ -12,6 +12,7 @@ from benchmarks.reflection_llm import MODEL, DelayedEndpoint, Span, union_s
 from benchmarks.reflection_runs import Asker, Told, asker
 from graphs.critics.llm import LlmCritic
 from graphs.ports import Evaluator, Retriever, Services
+from graphs.search import Search
 from graphs.types import Degraded, Passage, Scores, Task, Thresholds, WebPage
 from graphs.workflows import WORKFLOWS
 
@@ -107,7 +108,7 @@ class _Retriever:
     real: Retriever
     watch: Watch
 
-    async def retrieve(self, query: str, k: int) -> Sequence[Passage]:
+    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
         self.watch.searches += 1
         with self.watch.span():
             return await self.real.retrieve(query, k)

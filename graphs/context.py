@@ -4,10 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from graphs.search import Filters, Fusion, Search, SearchMode
 from graphs.text import StripMode
 from graphs.types import Bars, Thresholds
 
 WebUse = Literal["auto", "never", "always"]
+RerankBy = Literal["none", "lexical", "evaluator", "model"]
+Repack = Literal["forward", "reverse", "sides"]
+CompressBy = Literal["none", "extractive", "abstractive", "longllmlingua", "selective_context"]
 
 
 class Context(BaseModel):
@@ -16,6 +20,57 @@ class Context(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     retrieve_k: int = Field(10, ge=1, le=100, description="Passages to retrieve and grade.")
+    search: SearchMode = Field(
+        "hybrid", description="Search by words and meaning joined, by words, or by meaning."
+    )
+    alpha: float | None = Field(
+        None,
+        ge=0,
+        le=100,
+        description="S = alpha * BM25 + dense, both brought to 0...1; left out: as measured for "
+        "the question's language.",
+    )
+    fusion: Fusion = Field(
+        "weighted", description="How hybrid joins: by weighted scores, or by reciprocal ranks."
+    )
+    filters: Filters = Field(
+        default_factory=Filters, description="Which chunks may be found, by their metadata."
+    )
+    follow_ups: bool = Field(
+        True, description="Make a follow-up question stand alone, from the dialogue before it."
+    )
+    rewrite_question: bool = Field(
+        False, description="Retrieve by a clearer wording of the question, too (language model)."
+    )
+    decompose: bool = Field(
+        False, description="Retrieve for each sub-question apart, side by side."
+    )
+    hyde: bool = Field(
+        False,
+        description="Retrieve by the question joined with an invented answer to it (HyDE; language "
+        "model).",
+    )
+    rerank: RerankBy = Field(
+        "none",
+        description="Order what was retrieved anew: by term weights kept since ingest, by the "
+        "evaluator, or by the worker's reranking model.",
+    )
+    rerank_candidates: int = Field(
+        50, ge=1, le=200, description="Passages to retrieve for reranking."
+    )
+    repack: Repack = Field(
+        "forward",
+        description="Order of the knowledge given to the generator: best first, best last, or best "
+        "at both ends.",
+    )
+    compress: CompressBy = Field(
+        "none",
+        description="Shorten the knowledge given to the generator: its best sentences, a summary by "
+        "the language model, or the tokens a local model finds telling.",
+    )
+    compress_ratio: float = Field(
+        0.4, gt=0, le=1, description="Share of the knowledge that compression keeps."
+    )
     upper: float | None = Field(
         None,
         ge=-20,
@@ -76,8 +131,10 @@ class Context(BaseModel):
     reflect: bool = Field(
         False, description="crag: judge the answer and revise it, as the self_ workflows do."
     )
-    retrieval: Literal["adaptive", "always", "never"] = Field(
-        "adaptive", description="Whether to retrieve: as the critic finds, always, or never."
+    retrieval: Literal["adaptive", "always", "never"] | None = Field(
+        None,
+        description="Whether to retrieve: as the critic finds, always, or never; left out: "
+        "adaptive in self_rag and self_crag, always in crag.",
     )
     retrieval_threshold: float = Field(
         0.2, ge=0, le=1, description="adaptive retrieves above this share of p(Retrieval)."
@@ -147,6 +204,15 @@ class Context(BaseModel):
     only_action: Literal["any", "correct", "incorrect", "ambiguous"] = Field(
         "any", description="Take this action whatever the grades (table 11)."
     )
+
+    def searching(self) -> Search:
+        """How the knowledge base is searched in this run."""
+        return Search(
+            mode=self.search,
+            alpha=self.alpha,
+            fusion=self.fusion,
+            filters=self.filters,
+        )
 
     def thresholds(self, calibrated: Thresholds) -> Thresholds:
         """The run's thresholds: the evaluator's own where this run sets none."""

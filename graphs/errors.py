@@ -6,7 +6,8 @@ PortError
  ├─ SearchFailed         the web search gave no answer
  ├─ GeneratorFailed      the chat endpoint gave no answer
  │   └─ RequestRefused   it does not take the request as it was put
- └─ CriticFailed         the critic gave no judgement
+ ├─ CriticFailed         the critic gave no judgement
+ └─ CompressorFailed     the knowledge was not shortened
 
 Adapters raise these, once, with a message for the user: what failed and what would help, without
 secrets. The node that called the port turns them into an entry of `degraded` and goes on.
@@ -43,3 +44,7 @@ class RequestRefused(GeneratorFailed):
 
 class CriticFailed(PortError):
     component: Component = "critic"
+
+
+class CompressorFailed(PortError):
+    component: Component = "generator"

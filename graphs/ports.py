@@ -1,12 +1,13 @@
 """The seams between the graphs and the world: what a run needs, said as protocols."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from langchain_core.language_models import BaseChatModel
 
+from graphs.search import Search
 from graphs.types import (
     Bars,
     Degraded,
@@ -25,12 +26,28 @@ from graphs.types import (
 class Retriever(Protocol):
     """The knowledge base."""
 
-    async def retrieve(self, query: str, k: int) -> Sequence[Passage]:
+    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
         """At most `k` passages, best first, scored by the retriever. Raises RetrieverFailed."""
         ...
 
     async def ready(self) -> bool:
         """Whether it can be asked now."""
+        ...
+
+
+class Reranker(Protocol):
+    """Another order of what was retrieved."""
+
+    async def rerank(self, question: str, passages: Sequence[Passage]) -> Sequence[float]:
+        """One score a passage, in order, higher is better. Raises RetrieverFailed."""
+        ...
+
+
+class Compressor(Protocol):
+    """Shorter texts by a local language model."""
+
+    async def compress(self, question: str, texts: Sequence[str], ratio: float) -> Sequence[str]:
+        """One text for each, of about `ratio` of its tokens. Raises CompressorFailed."""
         ...
 
 
@@ -170,7 +187,9 @@ class Services:
 
     `chat` None: answers are extracted from the strips. `web_search` None: the web is off.
     `search_ahead` None: no search begins before the action is known. `critic` None: the evaluator
-    is the critic. `reflective` takes the place of `chat` for drafts.
+    is the critic. `reflective` takes the place of `chat` for drafts. `lexical` reranks by term
+    weights kept since ingest; `reranks` says whether the evaluator has a reranking model besides.
+    `compressors` are those that need a local model, by their name among the options.
     """
 
     retriever: Retriever
@@ -182,4 +201,7 @@ class Services:
     chat_name: str = "extractive"
     critic: Critic | None = None
     reflective: ReflectiveGenerator | None = None
+    lexical: Reranker | None = None
+    reranks: bool = False
+    compressors: Mapping[str, Compressor] = field(default_factory=dict)
     embedder_name: str = ""

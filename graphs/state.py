@@ -34,10 +34,16 @@ class Question(TypedDict, total=False):
 
 
 class Answer(TypedDict, total=False):
-    """The output of every workflow."""
+    """The output of every workflow.
+
+    `standalone_question` is a follow-up made to stand alone; `queries` are what the knowledge base
+    was asked where that was not the question itself.
+    """
 
     answer: str
     citations: Sequence[Citation]
+    standalone_question: str | None
+    queries: Sequence[str]
     retrieval: Retrieval | None
     action: Action | None
     documents: Sequence[Passage]
@@ -127,6 +133,7 @@ def begun(state: State, degraded: list[Degraded], usage: Usage | None = None) ->
     if not {"documents", "retrieval", "answer"} & state.keys():
         return {"degraded": degraded, "usage": usage}
     return {
+        "queries": [],
         "retrieval": None,
         "action": None,
         "documents": [],
@@ -145,6 +152,11 @@ def begun(state: State, degraded: list[Degraded], usage: Usage | None = None) ->
         "usage": cast("Usage", Overwrite(usage)),
         "drafts": cast("list[Draft]", Overwrite([])),
     }
+
+
+def asked(state: State) -> str:
+    """What is to be answered: the question, or the follow-up made to stand alone."""
+    return state.get("standalone_question") or state["question"]
 
 
 def tunables(runtime: Runtime[Context]) -> Context:

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 Action = Literal["correct", "incorrect", "ambiguous"]
 Origin = Literal["internal", "web"]
 Language = Literal["en", "zh"]
-Task = Literal["relevance", "support", "utility", "retrieval"]
+Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
 Component = Literal["web_search", "fetch", "evaluator", "generator", "retriever", "critic"]
 StoppedBy = Literal[
     "answered",
@@ -26,7 +26,8 @@ StoppedBy = Literal[
 class Passage:
     """A piece of a document, as the retriever found it or as the evaluator graded it.
 
-    `score` is the retriever's until `grade` replaces it by the evaluator's.
+    `score` is the retriever's until `rerank` or `grade` replaces it by theirs. `page` is the page
+    of the document, from 1, where it has pages.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Passage:
     source: str
     score: float = 0.0
     origin: Origin = "internal"
+    page: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from graphs.errors import (
     SearchFailed,
 )
 from graphs.ports import Critic, Services
+from graphs.search import Search
 from graphs.types import (
     Bars,
     Degraded,
@@ -49,9 +50,11 @@ class FakeRetriever:
     passages: Sequence[Passage] = ()
     fails: bool = False
     asked: list[tuple[str, int]] = field(default_factory=list)
+    searches: list[Search | None] = field(default_factory=list)
 
-    async def retrieve(self, query: str, k: int) -> Sequence[Passage]:
+    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
         self.asked.append((query, k))
+        self.searches.append(search)
         if self.fails:
             raise RetrieverFailed("the index is gone")
         return self.passages[:k]
@@ -66,8 +69,8 @@ class KnowingRetriever(FakeRetriever):
 
     known: Mapping[str, Sequence[Passage]] = field(default_factory=dict)
 
-    async def retrieve(self, query: str, k: int) -> Sequence[Passage]:
-        found = await super().retrieve(query, k)
+    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
+        found = await super().retrieve(query, k, search)
         return self.known[query][:k] if query in self.known else found
 
 

@@ -10,6 +10,7 @@ from app.retrieval.hybrid import WEIGHTS, Weights, fuse
 from app.retrieval.index import STORAGE_ERRORS, Hit, Index, StoredDocument, make_folder
 from app.retrieval.segment import Segmenter, english_query
 from graphs.errors import RetrieverFailed
+from graphs.search import Search
 from graphs.text import language_of
 from graphs.types import Language, Passage
 
@@ -47,7 +48,7 @@ class HybridRetriever:
     def embedder_name(self) -> str:
         return self.index.embedder.name
 
-    async def retrieve(self, query: str, k: int) -> Sequence[Passage]:
+    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._retrieve(query, k)

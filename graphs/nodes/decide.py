@@ -16,7 +16,7 @@ async def decide(state: State, runtime: Runtime[Context], *, services: Services)
     Without a language model there is nothing but quotation: every question retrieves.
     """
     context = tunables(runtime)
-    if context.retrieval != "adaptive":
+    if context.retrieval in ("always", "never"):
         asked = context.retrieval == "always"
         return {**begun(state, []), "retrieval": Retrieval(asked, float(asked))}
     try:

@@ -10,6 +10,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field
 
+from graphs.search import Search
 from graphs.types import Degraded, Passage, Scores, Task, WebPage
 from tests.fakes import FakeChat, FakeEvaluator, FakeRetriever, FakeWebSearch
 
@@ -35,7 +36,7 @@ class Waiting:
 class SlowRetriever(FakeRetriever):
     waiting: Waiting = field(default_factory=Waiting)
 
-    async def retrieve(self, query: str, k: int) -> Sequence[Passage]:
+    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
         await self.waiting.wait()
         return await super().retrieve(query, k)
 

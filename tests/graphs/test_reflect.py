@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphs.reflection import accepted, score_of
+from graphs.search import Search
 from graphs.state import Context
 from graphs.types import Bars, Judgement, Passage, Usage
 from tests.fakes import (
@@ -278,7 +279,9 @@ async def test_an_index_that_fails_at_a_revision_leaves_the_draft() -> None:
     parts = parts_of(FakeCritic(script=[lacking]))
 
     class Failing(KnowingRetriever):
-        async def retrieve(self, query: str, k: int) -> Sequence[Passage]:
+        async def retrieve(
+            self, query: str, k: int, search: Search | None = None
+        ) -> Sequence[Passage]:
             self.fails = bool(self.asked)
             return await super().retrieve(query, k)
 
