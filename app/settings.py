@@ -7,6 +7,8 @@ from pydantic import AliasChoices, Field, SecretStr, model_validator
 from pydantic.functional_validators import BeforeValidator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.store.settings import KeepingSettings
+
 
 def _split(value: object) -> object:
     if isinstance(value, str):
@@ -31,9 +33,14 @@ class StateSettings(BaseSettings):
     data_dir: Path = Field(
         default=Path(".selfcrag"), description="Folder of the index and other state."
     )
+    database_url: SecretStr = Field(
+        default=SecretStr(""),
+        description="postgresql://user:password@host/name keeps runs and threads there; empty: "
+        "SQLite in the data folder.",
+    )
 
 
-class Settings(StateSettings):
+class Settings(KeepingSettings, StateSettings):
     """Settings of the service, each as `SELFCRAG_<NAME>`; lists are separated by commas.
 
     A provider is chosen by its setting; a key in the environment alone switches nothing.

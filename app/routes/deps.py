@@ -1,5 +1,6 @@
 """What routes ask for, as annotated aliases; async, for FastAPI sends others to a thread."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -24,6 +25,18 @@ async def _graphs(request: Request) -> dict[str, Graph]:
     return graphs
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks; without keys everyone is the one owner ""."""
+
+    owner: str = ""
+
+
+async def _caller() -> Caller:
+    return Caller()
+
+
+CurrentCaller = Annotated[Caller, Depends(_caller)]
 LiveServices = Annotated[Services, Depends(_services)]
 LiveRuns = Annotated[Runs, Depends(_runs)]
 LiveGraphs = Annotated[dict[str, Graph], Depends(_graphs)]
