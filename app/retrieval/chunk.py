@@ -20,11 +20,13 @@ class Block:
     """A paragraph, list item, table or listing, and the headings it stands under.
 
     `whole` blocks (tables, listings) are cut at line ends only, and only where they are too long.
+    `page` counts from 1, in documents that have pages.
     """
 
     text: str
     headings: tuple[str, ...] = ()
     whole: bool = False
+    page: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
