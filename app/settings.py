@@ -52,6 +52,17 @@ class Settings(KeepingSettings, StateSettings):
         default="info", description="Least severe message to log."
     )
 
+    allow_anonymous: bool = Field(
+        default=False,
+        description="Serve other machines without keys, where a proxy in front asks who they are.",
+    )
+    allowed_hosts: Names = Field(
+        default=(), description="Further Host names a service without keys answers to."
+    )
+    cors_origins: Names = Field(
+        default=(), description="Origins whose pages may ask the service from a browser."
+    )
+
     worker_url: Names = Field(
         default=(), description="Addresses of evaluator workers; empty runs one in-process."
     )
