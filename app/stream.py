@@ -1,9 +1,7 @@
 """Server-sent events, and the watch over the client that reads them."""
 
 import asyncio
-import json
-import re
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
@@ -12,14 +10,17 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.runs import Run, Runs
-from app.schemas import AnswerEvent, ErrorEvent, Event
+from app.schemas import Event
+from app.wire import as_json as as_json
+from app.wire import encoded as encoded
+from app.wire import payload as payload
 
 T = TypeVar("T")
+Encode = Callable[[int, Event], str]
+"""A numbered event as it goes over the wire; empty where a protocol has no words for it."""
 
 HEARTBEAT_S = 15.0
 EVENT_STREAM = "text/event-stream"
-# Unicode's line separators split lines in some clients; halves of a character are no UTF-8.
-_UNSAFE = re.compile("[\u2028\u2029\x85\ud800-\udfff]")
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -27,26 +28,9 @@ class ClientLeft(Exception):
     """The client closed its connection; nobody waits for an answer."""
 
 
-def payload(event: Event) -> dict[str, object]:
-    """What goes into `data`."""
-    if isinstance(event, AnswerEvent):
-        return event.response.model_dump(mode="json")
-    if isinstance(event, ErrorEvent):
-        return event.problem.model_dump(mode="json", exclude_none=True)
-    return event.model_dump(mode="json", exclude_none=True)
-
-
-def as_json(value: object) -> str:
-    """One line of JSON that can be sent as UTF-8 whatever a chat endpoint has said."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def encoded(number: int, event: Event) -> str:
-    return f"event: {event.name}\ndata: {as_json(payload(event))}\nid: {number}\n\n"
-
-
-async def sse(run: Run, heartbeat_s: float = HEARTBEAT_S) -> AsyncIterator[str]:
+async def sse(
+    run: Run, heartbeat_s: float = HEARTBEAT_S, encode: Encode = encoded
+) -> AsyncIterator[str]:
     """The run's events on the wire, a comment whenever nothing was said for a while."""
     events = run.follow()
     upcoming = asyncio.ensure_future(anext(events, None))
@@ -58,7 +42,8 @@ async def sse(run: Run, heartbeat_s: float = HEARTBEAT_S) -> AsyncIterator[str]:
                 continue
             if (item := upcoming.result()) is None:
                 return
-            yield encoded(*item)
+            if text := encode(*item):
+                yield text
             upcoming = asyncio.ensure_future(anext(events, None))
     finally:
         upcoming.cancel()
@@ -91,8 +76,17 @@ async def _left(request: Request) -> None:
 class EventStream(StreamingResponse):
     """The run's events as a response; the run ends with it, even before its first event."""
 
-    def __init__(self, run: Run, runs: Runs, detach: bool) -> None:
-        super().__init__(sse(run), media_type=EVENT_STREAM, headers=HEADERS)
+    def __init__(
+        self,
+        run: Run,
+        runs: Runs,
+        detach: bool,
+        encode: Encode = encoded,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            sse(run, encode=encode), media_type=EVENT_STREAM, headers={**HEADERS, **(headers or {})}
+        )
         self._run, self._runs, self._detach = run, runs, detach
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
