@@ -22,7 +22,8 @@ from app.retrieval.index import (
     stored_chunks,
 )
 from app.retrieval.listing import Listed, at_or_below, gone, is_gone, listed
-from app.retrieval.loaders import READERS, Document, DocumentRefused, digest, load, read
+from app.retrieval.loaders import READERS, Document, digest, load, read
+from app.retrieval.refusal import DocumentRefused
 from app.retrieval.segment import Segmenter
 from graphs.text import language_of
 

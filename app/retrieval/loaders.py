@@ -1,11 +1,12 @@
-"""Files to documents: Markdown, plain text, HTML and PDF."""
+"""Files to documents, by their suffix."""
 
 import hashlib
 import logging
 import stat
+import struct
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -15,23 +16,30 @@ from langchain_core.documents.base import Blob
 from pypdf.errors import FileNotDecryptedError, PyPdfError
 
 from app.retrieval.chunk import Block
-from app.retrieval.markup import TooNested, html_blocks, markdown_blocks, text_blocks
+from app.retrieval.markup import (
+    SENTENCE_END,
+    TooNested,
+    html_blocks,
+    markdown_blocks,
+    text_blocks,
+    unwrapped,
+)
+from app.retrieval.office import read_docx
+from app.retrieval.refusal import DocumentRefused
+from app.retrieval.tabular import record_file, record_lines, table_blocks
 
 # Its warnings are about damage that is either repaired or refused with a reason.
 logging.getLogger("pypdf").setLevel(logging.ERROR)
 
 MAX_BYTES = 20_000_000
+MOST_PAGES = 5000
+DAMAGED_PDF = (
+    *(PyPdfError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError),
+    *(NotImplementedError, AssertionError, OverflowError, ZeroDivisionError, struct.error),
+)
 BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 # Tried in this order where a file is not UTF-8.
 LEGACY_ENCODINGS = ["gb18030", "big5", "cp1252"]
-
-
-class DocumentRefused(Exception):
-    """The file does not become part of the knowledge base; `reason` is told to the user."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +109,34 @@ def decode(content: bytes) -> str:
 
 
 def read_pdf(content: bytes) -> tuple[str, list[Block]]:
+    title, pages = "", []
     try:
-        pages = list(_pdf_parser().lazy_parse(Blob.from_data(content)))
+        for page in _pdf_parser().lazy_parse(Blob.from_data(content)):
+            title = title or str(page.metadata.get("title", "")).strip()
+            pages.append(page.page_content)
+            if len(pages) > MOST_PAGES:
+                raise DocumentRefused(f"more than {MOST_PAGES:,} pages; split it")
     except FileNotDecryptedError as error:
         raise DocumentRefused("encrypted PDF: save it without a password") from error
-    except (PyPdfError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except DAMAGED_PDF as error:
         raise DocumentRefused("damaged PDF: it cannot be parsed") from error
-    text = "\n".join(page.page_content for page in pages)
-    if not text.strip():
+    blocks = page_blocks(pages)
+    if not blocks:
         raise DocumentRefused("PDF without text, such as a scan: run text recognition on it first")
-    return str(pages[0].metadata.get("title", "")).strip(), text_blocks(text)
+    return title, blocks
+
+
+def page_blocks(pages: Iterable[str]) -> list[Block]:
+    """Paragraphs with their page; one that goes on over the page's end stays one, of its first."""
+    blocks: list[Block] = []
+    for number, text in enumerate(pages, start=1):
+        found = [replace(block, page=number) for block in text_blocks(text)]
+        if blocks and found and not SENTENCE_END.search(blocks[-1].text):
+            whole = unwrapped([*blocks[-1].text.split("\n"), *found[0].text.split("\n")])
+            blocks[-1] = replace(blocks[-1], text=whole)
+            found = found[1:]
+        blocks += found
+    return blocks
 
 
 @cache
@@ -136,6 +162,24 @@ def read_text(content: bytes) -> tuple[str, list[Block]]:
     return "", text_blocks(decode(content))
 
 
+def read_table(content: bytes) -> tuple[str, list[Block]]:
+    return "", table_blocks(decode(content))
+
+
+def read_tab_separated(content: bytes) -> tuple[str, list[Block]]:
+    return "", table_blocks(decode(content), delimiter="\t")
+
+
+def read_record_lines(content: bytes) -> tuple[str, list[Block]]:
+    return "", record_lines(decode(content))
+
+
+def read_records(content: bytes) -> tuple[str, list[Block]]:
+    return "", record_file(decode(content))
+
+
+# Formats whose parsers can be led astray: they are read where time and memory are bounded.
+BINARY = frozenset({".pdf", ".docx"})
 READERS: Mapping[str, Callable[[bytes], tuple[str, list[Block]]]] = {
     ".md": read_markdown,
     ".markdown": read_markdown,
@@ -144,4 +188,10 @@ READERS: Mapping[str, Callable[[bytes], tuple[str, list[Block]]]] = {
     ".html": read_html,
     ".htm": read_html,
     ".pdf": read_pdf,
+    ".docx": read_docx,
+    ".csv": read_table,
+    ".tsv": read_tab_separated,
+    ".jsonl": read_record_lines,
+    ".ndjson": read_record_lines,
+    ".json": read_records,
 }

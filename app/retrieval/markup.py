@@ -185,10 +185,13 @@ class _Page:
 
     def _rows(self, table: LexborNode) -> str:
         rows = (row.css("td, th") for row in table.css("tr"))
-        lines = (" | ".join(" ".join(self._text(cell).split()) for cell in row) for row in rows)
+        lines = (
+            " | ".join(" ".join(self._text(cell, " ").split()) for cell in row) for row in rows
+        )
         return "\n".join(line for line in lines if line.strip(" |"))
 
-    def _text(self, node: LexborNode) -> str:
+    def _text(self, node: LexborNode, between: str = "") -> str:
+        """The text in it, with `between` in front of each block element."""
         if node.tag == "-text":
             return node.text()
         pieces: list[str] = []
@@ -201,6 +204,8 @@ class _Page:
             if here.tag == "-text":
                 pieces.append(here.text())
             elif here.mem_id not in self._hidden:
+                if between and here.tag in LEAVES:
+                    pieces.append(between)
                 ahead.append(here.first_child)
         return "".join(pieces)
 

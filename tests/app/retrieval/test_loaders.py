@@ -7,7 +7,8 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from app.retrieval import loaders
-from app.retrieval.loaders import Document, DocumentRefused, load, read
+from app.retrieval.loaders import Document, load, read
+from app.retrieval.refusal import DocumentRefused
 
 
 def loaded(name: str, content: bytes) -> Document:
@@ -198,7 +199,7 @@ def test_western_text_in_its_old_encoding() -> None:
         ("a.txt", b"", "empty"),
         ("a.md", b" \n\t\n", "empty"),
         ("a.txt", b"\x00\x01\x02", "binary"),
-        ("a.docx", b"PK", "unknown kind of file: .docx"),
+        ("a.odt", b"PK", "unknown kind of file: .odt"),
         ("a", b"text", "unknown kind of file: a"),
         ("a.html", b"<html><body><script>1</script></body></html>", "no text"),
         ("a.md", b"# Only a title\n", "no text"),
