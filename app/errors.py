@@ -3,15 +3,22 @@
 ServiceError
  ├─ StartFailed        the service cannot start as configured (told on the terminal, no HTTP)
  ├─ InvalidRequest     422, names the fields
+ ├─ Refused            the door stays shut, before anything is read
+ │   ├─ KeyRequired    401
+ │   ├─ KeyRefused     401
+ │   ├─ ScopeMissing   403
+ │   ├─ HostRefused    403
+ │   ├─ OriginRefused  403
+ │   └─ KeysUnreadable 503 with Retry-After
  └─ TooManyRuns        503 with Retry-After
 """
 
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
@@ -37,6 +44,67 @@ class InvalidRequest(ServiceError):
     def __init__(self, pointer: str, detail: str) -> None:
         super().__init__(detail)
         self.errors = [FieldError(pointer=pointer, detail=detail)]
+
+
+class Refused(ServiceError):
+    """Whoever asks is not let in; `challenge` tells a client what would be asked of it."""
+
+    status: ClassVar[HTTPStatus] = HTTPStatus.FORBIDDEN
+
+    def __init__(self, detail: str, challenge: str | None = None) -> None:
+        super().__init__(detail)
+        told = 'Bearer realm="self-crag"' + (f", {challenge}" if challenge else "")
+        self.headers = {} if challenge is None else {"WWW-Authenticate": told}
+
+
+class KeyRequired(Refused):
+    status = HTTPStatus.UNAUTHORIZED
+
+    def __init__(self) -> None:
+        super().__init__("Send a key as `Authorization: Bearer KEY`.", challenge="")
+
+
+class KeyRefused(Refused):
+    status = HTTPStatus.UNAUTHORIZED
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This key is not known here, or it was revoked.", challenge='error="invalid_token"'
+        )
+
+
+class ScopeMissing(Refused):
+    def __init__(self, scope: str) -> None:
+        super().__init__(
+            f"This key does not allow it: the scope {scope!r} is missing.",
+            challenge=f'error="insufficient_scope", scope="{scope}"',
+        )
+
+
+class HostRefused(Refused):
+    """Without keys, a name that is not this machine's may be an attacker's that leads here."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The service has no keys and answers to this machine's own names alone;"
+            " SELFCRAG_ALLOWED_HOSTS lists others."
+        )
+
+
+class OriginRefused(Refused):
+    def __init__(self) -> None:
+        super().__init__(
+            "A page of another origin may not ask this; SELFCRAG_CORS_ORIGINS lists those that may."
+        )
+
+
+class KeysUnreadable(Refused):
+    """Nobody is let in unseen."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+    def __init__(self) -> None:
+        super().__init__("The keys cannot be read at the moment.")
 
 
 class TooManyRuns(ServiceError):
@@ -66,8 +134,18 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid_body)
     app.add_exception_handler(InvalidRequest, _invalid_request)
     app.add_exception_handler(TooManyRuns, _too_many_runs)
+    app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
+
+
+async def response_to(request: Request, error: ServiceError) -> Response:
+    """What the app's handler says, for those who stand before it."""
+    for kind in type(error).__mro__:
+        if handler := request.app.exception_handlers.get(kind):
+            response: Response = await handler(request, error)
+            return response
+    raise error
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -94,6 +172,12 @@ async def _invalid_request(_: Request, error: Exception) -> JSONResponse:
 async def _too_many_runs(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, TooManyRuns)
     return problem_response(Problem(title="Too many runs", status=503, detail=str(error)))
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Refused)
+    problem = Problem(title=error.status.phrase, status=error.status, detail=str(error))
+    return problem_response(problem, error.headers)
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:

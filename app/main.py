@@ -9,12 +9,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from app.door import add_door, check_address
 from app.errors import StartFailed, add_error_handlers
+from app.keys import keyring
 from app.limits import limit_bodies
-from app.routes import ask, health, workflows
+from app.metrics import CountRequests, Metrics
+from app.routes import ask, health, metrics, workflows
 from app.runs import Runs
 from app.services import load_settings, open_services
 from app.settings import Settings
+from app.store.engine import open_engine
 from graphs.ports import Services
 from graphs.workflows import WORKFLOWS
 
@@ -25,13 +29,23 @@ STOP_WITHIN_S = 8
 Source = Callable[[Settings], AbstractAsyncContextManager[Services]]
 
 
-def create_app(settings: Settings | None = None, source: Source = open_services) -> FastAPI:
-    """The service; its lifespan opens what `source` yields. Raises StartFailed on bad settings."""
+def create_app(
+    settings: Settings | None = None, source: Source = open_services, *, has_door: bool = True
+) -> FastAPI:
+    """The service; its lifespan opens what `source` yields. Raises StartFailed on bad settings.
+
+    Without its door everyone is let in: for a server around it that knows whom to admit.
+    """
     chosen = settings or load_settings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with source(chosen) as services:
+        async with (
+            source(chosen) as services,
+            open_engine(chosen) as engine,
+            keyring(engine) as keys,
+        ):
+            app.state.engine, app.state.keys = engine, keys
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
             app.state.runs = Runs(graphs, services, chosen.max_runs)
@@ -41,10 +55,14 @@ def create_app(settings: Settings | None = None, source: Source = open_services)
                 await app.state.runs.aclose()
 
     app = FastAPI(title="self-crag", description=DESCRIPTION, lifespan=lifespan)
-    for module in (ask, workflows, health):
+    app.state.metrics = Metrics()
+    for module in (ask, workflows, health, metrics):
         app.include_router(module.router)
     add_error_handlers(app)
     limit_bodies(app, chosen.max_body_bytes)
+    if has_door:
+        add_door(app, chosen)
+    app.add_middleware(CountRequests, metrics=app.state.metrics)
     return app
 
 
@@ -91,6 +109,7 @@ class Server(uvicorn.Server):
 
 async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serves until a signal ends it. Raises StartFailed before anything is announced."""
+    await check_address(settings)
     with listen(settings.host, settings.port) as bound:
         logging.basicConfig(
             level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"

@@ -43,4 +43,5 @@ async def messages() -> AsyncIterator[CompiledStateGraph[ChatState, Context, Cha
         yield build_messages(WORKFLOWS[DEFAULT_WORKFLOW].build(services))
 
 
-app = create_app(_settings, shared_services)
+# The server applies an app's middleware to its own routes as well, Studio's among them.
+app = create_app(_settings, shared_services, has_door=False)

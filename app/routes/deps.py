@@ -1,10 +1,11 @@
 """What routes ask for, as annotated aliases; async, for FastAPI sends others to a thread."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from app.keys import Caller
+from app.metrics import Metrics
 from app.runs import Runs
 from graphs.ports import Services
 from graphs.workflows import Graph
@@ -25,18 +26,19 @@ async def _graphs(request: Request) -> dict[str, Graph]:
     return graphs
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks; without keys everyone is the one owner ""."""
+async def _caller(request: Request) -> Caller:
+    """Whom the door found; where there is no door everyone is the one owner ""."""
+    caller: Caller = getattr(request.state, "caller", None) or Caller()
+    return caller
 
-    owner: str = ""
 
-
-async def _caller() -> Caller:
-    return Caller()
+async def _metrics(request: Request) -> Metrics:
+    metrics: Metrics = request.app.state.metrics
+    return metrics
 
 
 CurrentCaller = Annotated[Caller, Depends(_caller)]
 LiveServices = Annotated[Services, Depends(_services)]
 LiveRuns = Annotated[Runs, Depends(_runs)]
 LiveGraphs = Annotated[dict[str, Graph], Depends(_graphs)]
+LiveMetrics = Annotated[Metrics, Depends(_metrics)]

@@ -2,18 +2,20 @@
 
 import json
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import httpx
 import uvicorn
 from fastapi import FastAPI
 
-from app.main import Server, create_app
+from app.main import Server, Source, create_app
 from app.runs import Runs
 from app.settings import Settings
 from graphs.ports import Services
@@ -112,10 +114,20 @@ def wait_until(holds: Callable[[], bool], timeout_s: float) -> float:
 
 
 def app_of(services: Services, settings: Settings | None = None) -> FastAPI:
-    """The service around these parts."""
+    """The service around these parts; its state goes with it unless the settings place it."""
+    chosen = settings or Settings(_env_file=None)
+    if "data_dir" in chosen.model_fields_set:
+        return create_app(chosen, _only(services))
+    state = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    return create_app(
+        chosen.model_copy(update={"data_dir": Path(state.name)}), _only(services, state)
+    )
 
+
+def _only(services: Services, state: AbstractContextManager[object] | None = None) -> Source:
     @asynccontextmanager
     async def source(_: Settings) -> AsyncIterator[Services]:
-        yield services
+        with state or nullcontext():
+            yield services
 
-    return create_app(settings or Settings(_env_file=None), source)
+    return source

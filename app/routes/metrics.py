@@ -1,0 +1,14 @@
+"""`GET /metrics`: what Prometheus reads of this process."""
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from app.routes.deps import LiveMetrics
+
+router = APIRouter()
+
+
+@router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def metrics(metrics: LiveMetrics) -> Response:
+    """Counters, histograms and gauges of this process in Prometheus' text format."""
+    return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
