@@ -7,6 +7,7 @@ from pydantic import AliasChoices, Field, SecretStr, model_validator
 from pydantic.functional_validators import BeforeValidator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.retrieval.settings import KnowledgeSettings
 from app.store.settings import KeepingSettings
 
 
@@ -19,7 +20,7 @@ def _split(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
-class StateSettings(BaseSettings):
+class StateSettings(KnowledgeSettings, BaseSettings):
     """Where things are kept: all that reading documents needs."""
 
     model_config = SettingsConfigDict(
