@@ -85,7 +85,7 @@ def _citation(n: int, strip: Strip, spans: Sequence[tuple[int, int]]) -> Citatio
         origin=strip.origin,
         title=strip.title,
         source=strip.source,
-        text=strip.text,
+        text=strip.whole or strip.text,
         score=strip.score,
         spans=tuple(spans),
     )

@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from graphs.repack import Repack
 from graphs.search import Filters, Fusion, Search, SearchMode
 from graphs.text import StripMode
 from graphs.types import Bars, Thresholds
 
 WebUse = Literal["auto", "never", "always"]
 RerankBy = Literal["none", "lexical", "evaluator", "model"]
-Repack = Literal["forward", "reverse", "sides"]
 CompressBy = Literal["none", "extractive", "abstractive", "longllmlingua", "selective_context"]
 
 
@@ -59,14 +59,14 @@ class Context(BaseModel):
         50, ge=1, le=200, description="Passages to retrieve for reranking."
     )
     repack: Repack = Field(
-        "forward",
-        description="Order of the knowledge given to the generator: best first, best last, or best "
-        "at both ends.",
+        "document",
+        description="Order of the knowledge given to the generator: as in the documents, best "
+        "first (forward), best last (reverse), or best at both ends (sides).",
     )
     compress: CompressBy = Field(
         "none",
-        description="Shorten the knowledge given to the generator: its best sentences, a summary by "
-        "the language model, or the tokens a local model finds telling.",
+        description="Shorten the knowledge given to the generator: its best sentences, a summary "
+        "by the language model, or the tokens a local model finds telling.",
     )
     compress_ratio: float = Field(
         0.4, gt=0, le=1, description="Share of the knowledge that compression keeps."
@@ -213,6 +213,11 @@ class Context(BaseModel):
             fusion=self.fusion,
             filters=self.filters,
         )
+
+    @property
+    def expands(self) -> bool:
+        """Whether the knowledge base is asked more than the question itself."""
+        return self.rewrite_question or self.decompose or self.hyde
 
     def thresholds(self, calibrated: Thresholds) -> Thresholds:
         """The run's thresholds: the evaluator's own where this run sets none."""

@@ -6,8 +6,10 @@ from langgraph.graph import END, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 
+from graphs.lookup import first_wanted
 from graphs.nodes.abstain import abstain
 from graphs.nodes.choose import choose
+from graphs.nodes.compress import compress
 from graphs.nodes.draft import draft
 from graphs.nodes.extend import extend
 from graphs.nodes.generate import generate
@@ -48,6 +50,7 @@ def add_drafts(
 
     `generate` answers a question that needs no retrieval, in one call, and nothing judges it.
     """
+    graph.add_node("compress", partial(compress, services=services))
     graph.add_node("draft", partial(draft, services=services))
     graph.add_node("judge", partial(judge, services=services))
     graph.add_node("choose", choose)
@@ -64,8 +67,14 @@ def add_drafts(
             Send("draft", State(**{**state, "draft": each})) for each in candidates
         ] or "abstain"
 
-    longer = ["extend"] if then_extends else []
-    graph.add_conditional_edges("gather", to_drafts, ["draft", "abstain", *longer])
+    def after_gather(state: State, runtime: Runtime[Context]) -> list[Send] | str:
+        if first_wanted(["compress", "draft"], tunables(runtime)) == "compress":
+            return "compress"
+        return to_drafts(state, runtime)
+
+    drafting = ["draft", "abstain", *(["extend"] if then_extends else [])]
+    graph.add_conditional_edges("gather", after_gather, ["compress", *drafting])
+    graph.add_conditional_edges("compress", to_drafts, drafting)
     graph.add_edge("draft", "judge")
     graph.add_conditional_edges("judge", by_drafts, ["choose", "abstain"])
     graph.add_conditional_edges("choose", by_judgement, ["reflect", END])
@@ -81,9 +90,3 @@ def by_drafts(state: State) -> str:
 def by_judgement(state: State) -> str:
     """Where the critic has failed already, it is not asked again."""
     return "reflect" if state["draft"].judgement else END
-
-
-def by_retrieval(state: State) -> str:
-    """What follows `decide`."""
-    found = state.get("retrieval")
-    return "retrieve" if found is None or found.decision else "generate"

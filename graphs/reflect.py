@@ -5,10 +5,10 @@ from functools import partial
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from graphs.lookup import add_lookup
 from graphs.nodes.criticise import criticise
 from graphs.nodes.critique import critique
 from graphs.nodes.generate import generate
-from graphs.nodes.retrieve import retrieve
 from graphs.nodes.revise import revise
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question, Reflected, Reflection, State
@@ -40,15 +40,13 @@ def build_reflect(services: Services) -> CompiledStateGraph[State, Context, Refl
 def build_reflecting(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
     """`reflect` on its own, for Studio: a draft from what is retrieved, then the loop."""
     graph = StateGraph(State, context_schema=Context, input_schema=Question, output_schema=Answer)
-    graph.add_node("retrieve", partial(retrieve, services=services))
+    add_lookup(graph, services, then=["generate"])
     graph.add_node("generate", partial(generate, services=services))
     graph.add_node("reflect", build_reflect(services))
 
     def by_draft(state: State) -> str:
         return "reflect" if state.get("stopped_by") == "answered" else END
 
-    graph.add_edge(START, "retrieve")
-    graph.add_edge("retrieve", "generate")
     graph.add_conditional_edges("generate", by_draft, ["reflect", END])
     graph.add_edge("reflect", END)
     return graph.compile(name="reflect")

@@ -2,16 +2,15 @@
 
 from functools import partial
 
-from langgraph.graph import START, StateGraph
+from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
 from graphs.decide import looks_again, relevant, searches_web
-from graphs.drafts import add_beam, add_drafts, by_retrieval
+from graphs.drafts import add_beam, add_drafts
+from graphs.lookup import add_lookup, always
 from graphs.nodes.assess import assess
-from graphs.nodes.decide import decide
 from graphs.nodes.gather import gather_passages
-from graphs.nodes.retrieve import retrieve
 from graphs.nodes.rewrite import rewrite
 from graphs.nodes.search_web import search_web
 from graphs.nodes.select import select
@@ -21,8 +20,7 @@ from graphs.state import Answer, Context, Question, State, tunables
 
 def build_self_rag(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
     graph = StateGraph(State, context_schema=Context, input_schema=Question, output_schema=Answer)
-    graph.add_node("decide", partial(decide, services=services))
-    graph.add_node("retrieve", partial(retrieve, services=services, first=False))
+    add_lookup(graph, services, then=["assess"], decides=always)
     graph.add_node("assess", partial(assess, services=services))
     graph.add_node("rewrite", partial(rewrite, services=services))
     graph.add_node("search_web", partial(search_web, services=services))
@@ -42,9 +40,6 @@ def build_self_rag(services: Services) -> CompiledStateGraph[State, Context, Que
         wanted = searches_web(None if found else "incorrect", context, has_web(services))
         return "rewrite" if wanted else "gather"
 
-    graph.add_edge(START, "decide")
-    graph.add_conditional_edges("decide", by_retrieval, ["retrieve", "generate"])
-    graph.add_edge("retrieve", "assess")
     graph.add_conditional_edges("assess", by_relevance, ["retrieve", "rewrite", "gather"])
     graph.add_edge("rewrite", "search_web")
     graph.add_edge("search_web", "select")

@@ -96,6 +96,7 @@ class Reflected(TypedDict, total=False):
 
     question: str
     history: list[Message]
+    standalone_question: str | None
     action: Action | None
     documents: Sequence[Passage]
     is_graded: bool
@@ -127,12 +128,17 @@ class State(Question, Reflecting, total=False):
     """Everything a node may read. `question` is never overwritten by a rewritten one."""
 
 
-def begun(state: State, degraded: list[Degraded], usage: Usage | None = None) -> Reflecting:
-    """What the first node of a run says: what an earlier run left on the same thread is void."""
-    usage = usage or Usage()
-    if not {"documents", "retrieval", "answer"} & state.keys():
-        return {"degraded": degraded, "usage": usage}
+def opening(state: State) -> State:
+    """What the first node of a run may read: what an earlier run left on the same thread is not."""
+    return {"question": state["question"], "history": state.get("history", [])}
+
+
+def begun(state: State, changed: Reflecting) -> Reflecting:
+    """What the first node says; what an earlier run left on the same thread is void."""
+    if not {"documents", "retrieval", "answer", "standalone_question", "queries"} & state.keys():
+        return changed
     return {
+        "standalone_question": None,
         "queries": [],
         "retrieval": None,
         "action": None,
@@ -147,9 +153,10 @@ def begun(state: State, degraded: list[Degraded], usage: Usage | None = None) ->
         "paths": [],
         "looks": 0,
         "is_graded": False,
+        **changed,
         # Past their reducers, which would add this run to the earlier one.
-        "degraded": cast("list[Degraded]", Overwrite(degraded)),
-        "usage": cast("Usage", Overwrite(usage)),
+        "degraded": cast("list[Degraded]", Overwrite(changed.get("degraded", []))),
+        "usage": cast("Usage", Overwrite(changed.get("usage", Usage()))),
         "drafts": cast("list[Draft]", Overwrite([])),
     }
 

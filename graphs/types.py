@@ -58,6 +58,7 @@ class Strip:
     """A knowledge strip (CRAG 4.4): a few sentences of one passage, graded on their own.
 
     `position` orders strips as they stand in their documents: (document rank, place within it).
+    `whole` is what `text` was before it was compressed, empty where it was not.
     """
 
     id: str
@@ -70,6 +71,15 @@ class Strip:
     score: float = 0.0
     kept: bool = False
     fetched_at: str | None = None
+    whole: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """Tokens of the knowledge before and after it was compressed, all candidates together."""
+
+    before_tokens: int
+    after_tokens: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from graphs.critics import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
-from graphs.state import Reflecting, State
+from graphs.state import Reflecting, State, asked
 from graphs.types import Degraded, Judgement
 
 
@@ -14,7 +14,7 @@ async def criticise(state: State, *, services: Services) -> Reflecting:
     draft, rounds = state["draft"], list(state["critique"])
     try:
         text, usage = await critic_of(services).criticise(
-            state["question"], draft, draft.judgement or Judgement()
+            asked(state), draft, draft.judgement or Judgement()
         )
     except CriticFailed as error:
         return {"degraded": [Degraded(error.component, str(error))]}

@@ -10,7 +10,7 @@ from graphs.critics.t5 import criticism_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
 from graphs.reflection import accepted, plain, score_of
-from graphs.state import Context, Reflecting, State, tunables
+from graphs.state import Context, Reflecting, State, asked, tunables
 from graphs.types import Bars, Critique, Degraded, Draft, Judgement, StoppedBy, Usage
 
 
@@ -24,7 +24,7 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     judgement, usage = draft.judgement, Usage()
     if judgement is None:
         try:
-            (judgement,), usage = await critic.judge(state["question"], [draft])
+            (judgement,), usage = await critic.judge(asked(state), [draft])
         except CriticFailed as error:
             failed = Degraded(error.component, str(error))
             return {"has_ended": True, "stopped_by": "answered", "degraded": [failed]}
@@ -73,6 +73,6 @@ def _entry(state: State, judgement: Judgement, context: Context, own: Bars) -> C
         support=judgement.support,
         utility=judgement.utility,
         score=score_of(judgement, context),
-        criticism="" if is_accepted else criticism_of(state["question"], judgement),
+        criticism="" if is_accepted else criticism_of(asked(state), judgement),
         accepted=is_accepted,
     )

@@ -6,7 +6,7 @@ from graphs.critics import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
 from graphs.reflection import needs_retrieval
-from graphs.state import Context, Reflecting, State, begun, tunables
+from graphs.state import Context, Reflecting, State, asked, tunables
 from graphs.types import Degraded, Retrieval
 
 
@@ -17,13 +17,13 @@ async def decide(state: State, runtime: Runtime[Context], *, services: Services)
     """
     context = tunables(runtime)
     if context.retrieval in ("always", "never"):
-        asked = context.retrieval == "always"
-        return {**begun(state, []), "retrieval": Retrieval(asked, float(asked))}
+        wanted = context.retrieval == "always"
+        return {"retrieval": Retrieval(wanted, float(wanted))}
     try:
-        share, usage = await critic_of(services).needs_retrieval(state["question"])
+        share, usage = await critic_of(services).needs_retrieval(asked(state))
     except CriticFailed as error:
         failed = Degraded(error.component, str(error))
-        return {**begun(state, [failed]), "retrieval": Retrieval(True, 1.0)}
+        return {"retrieval": Retrieval(True, 1.0), "degraded": [failed]}
     can_write = services.chat is not None or services.reflective is not None
     decision = not can_write or needs_retrieval(share, context.retrieval_threshold)
-    return {**begun(state, [], usage), "retrieval": Retrieval(decision, share)}
+    return {"retrieval": Retrieval(decision, share), "usage": usage}

@@ -1,6 +1,7 @@
 """Generate the answer from the joined knowledge, or abstain where there is none."""
 
 from dataclasses import replace
+from typing import Literal
 
 from langgraph.runtime import Runtime
 
@@ -10,7 +11,7 @@ from graphs.drafting import EXTRACTIVE, Asked, Listener, answer_directly, draft_
 from graphs.extract import candidate_sentences, compose, first_sentences
 from graphs.knowledge import join, strips_of
 from graphs.ports import Services
-from graphs.state import Answer, Context, Reflecting, State, tunables
+from graphs.state import Answer, Context, Reflecting, State, asked, tunables
 from graphs.text import language_of
 from graphs.types import Draft, StoppedBy, Strip, Usage
 from prompts import prompt
@@ -29,23 +30,25 @@ def internal_knowledge(state: State, most: int) -> list[Strip]:
 
 def abstention(question: str, stopped_by: StoppedBy = "no_evidence") -> Reflecting:
     """A sentence in the question's language that admits not knowing."""
-    name = "deadline" if stopped_by == "deadline" else "unknown"
+    name = stopped_by if stopped_by in {"deadline", "cancelled"} else "unknown"
     answer = prompt(name, language_of(question)).render()
     return {"answer": answer, "citations": [], "stopped_by": stopped_by}
 
 
-def conclude_at_deadline(state: Answer, question: str, context: Context) -> Answer:
+def conclude_early(
+    state: Answer, question: str, context: Context, why: Literal["deadline", "cancelled"]
+) -> Answer:
     """What can be said without another call: the openings of the strips kept so far, if any."""
     internal, external = state.get("internal_strips", []), state.get("web_strips", [])
     knowledge = join(internal, external, context.evidence_tokens)
     answer = "".join(compose(first_sentences(candidate_sentences(knowledge))))
     if not answer:
-        return abstention(question, "deadline")
+        return abstention(question, why)
     return {
         "answer": answer,
         "citations": citations_in(answer, knowledge),
         "generator": EXTRACTIVE,
-        "stopped_by": "deadline",
+        "stopped_by": why,
     }
 
 
@@ -61,7 +64,7 @@ def asked_of(state: State, knowledge: list[Strip], context: Context, services: S
     """The question with this knowledge, and how much of it may be quoted."""
     bounds, action = context.thresholds(services.evaluator.thresholds), state.get("action")
     return Asked(
-        question=state["question"],
+        question=asked(state),
         history=state.get("history", []),
         knowledge=knowledge,
         # Scored like a passage that makes the action Incorrect, a sentence supports nothing.
@@ -82,12 +85,12 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
     direct = (found := state.get("retrieval")) is not None and not found.decision
     internal = [] if direct else internal_knowledge(state, context.top_strips)
     knowledge = join(internal, state.get("web_strips", []), context.evidence_tokens)
-    asked, listener = asked_of(state, knowledge, context, services), streamed(runtime)
+    whole, listener = asked_of(state, knowledge, context, services), streamed(runtime)
     if not direct and "internal_strips" not in state:
         changed["internal_strips"] = internal
     if not knowledge and not direct:
         return _abstained(changed, state, listener)
-    written = await (answer_directly if direct else draft_from)(asked, services, listener)
+    written = await (answer_directly if direct else draft_from)(whole, services, listener)
     changed |= {
         "generator": written.generator,
         "usage": written.usage,
@@ -106,7 +109,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
 
 
 def _abstained(changed: Reflecting, state: State, listener: Listener) -> Reflecting:
-    said = abstention(state["question"])
+    said = abstention(asked(state))
     listener.tell(said["answer"])
     changed |= said
     return changed

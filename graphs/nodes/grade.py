@@ -11,7 +11,7 @@ from graphs.knowledge import as_judged
 from graphs.nodes.search_web import query_of
 from graphs.ports import Services
 from graphs.relevance import relevance_of
-from graphs.state import Context, Graded, State, tunables
+from graphs.state import Context, Graded, State, asked, tunables
 from graphs.types import Degraded, Passage, Usage
 
 
@@ -50,7 +50,7 @@ async def judged(state: State, context: Context, services: Services) -> Graded:
     texts = [as_judged(passage, context.grade_titles) for passage in passages]
     try:
         graded_by = await relevance_of(
-            state["question"], texts, services.evaluator, by_parts=context.grade_parts
+            asked(state), texts, services.evaluator, by_parts=context.grade_parts
         )
     except EvaluatorFailed as error:
         return {

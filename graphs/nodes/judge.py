@@ -8,7 +8,7 @@ from graphs.critics import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
 from graphs.reflection import score_of
-from graphs.state import Context, Reflecting, State, tunables
+from graphs.state import Context, Reflecting, State, asked, tunables
 from graphs.types import Degraded, Usage
 
 
@@ -23,7 +23,7 @@ async def judge(state: State, runtime: Runtime[Context], *, services: Services) 
     usage, degraded = Usage(), list[Degraded]()
     try:
         found, usage = (
-            await critic_of(services).judge(state["question"], waiting) if waiting else ((), usage)
+            await critic_of(services).judge(asked(state), waiting) if waiting else ((), usage)
         )
     except CriticFailed as error:
         degraded = [Degraded(error.component, str(error))]

@@ -11,7 +11,7 @@ from graphs.errors import RetrieverFailed
 from graphs.knowledge import strips_of
 from graphs.nodes.grade import judged
 from graphs.ports import Services
-from graphs.state import Context, Graded, Reflecting, State, tunables
+from graphs.state import Context, Graded, Reflecting, State, asked, tunables
 from graphs.types import Degraded, Passage, Strip, Usage
 
 
@@ -27,7 +27,7 @@ async def look(state: State, runtime: Runtime[Context], *, services: Services) -
     for path in state.get("paths", []):
         passages: list[Passage] = []
         if path.asks(context.retrieval_threshold):
-            query = f"{state['question']} {path.segments[-1].text}"
+            query = f"{asked(state)} {path.segments[-1].text}"
             try:
                 passages, graded = await _relevant_to(query, state, context, services)
             except RetrieverFailed as error:
@@ -51,7 +51,9 @@ async def _relevant_to(
     query: str, state: State, context: Context, services: Services
 ) -> tuple[list[Passage], Graded]:
     """Graded against the question itself, not against the query."""
-    passages = list(await services.retriever.retrieve(query, context.retrieve_k))
+    passages = list(
+        await services.retriever.retrieve(query, context.retrieve_k, context.searching())
+    )
     graded = await judged(State(**{**state, "documents": passages}), context, services)
     bounds = context.thresholds(services.evaluator.thresholds)
     found = graded.get("documents", passages)

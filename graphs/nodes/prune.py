@@ -10,7 +10,7 @@ from graphs.critics import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
 from graphs.reflection import score_of
-from graphs.state import Context, Reflecting, State, tunables
+from graphs.state import Context, Reflecting, State, asked, tunables
 from graphs.types import Degraded, Draft, Usage
 
 
@@ -25,7 +25,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
     try:
         if waiting:
             found, usage = await critic_of(services).judge(
-                state["question"], [_as_draft(each) for each in waiting]
+                asked(state), [_as_draft(each) for each in waiting]
             )
             judged = dict(zip(map(id, waiting), found, strict=True))
             extensions = [

@@ -8,7 +8,7 @@ from graphs.errors import EvaluatorFailed
 from graphs.knowledge import as_judged, select, strips_of, with_scores
 from graphs.ports import Services
 from graphs.relevance import relevance_of
-from graphs.state import Answer, Context, State, tunables
+from graphs.state import Answer, Context, State, asked, tunables
 from graphs.types import Degraded
 
 
@@ -28,7 +28,7 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
     keep_best = state.get("action") == "correct"
     try:
         graded = await relevance_of(
-            state["question"], texts, services.evaluator, by_parts=context.grade_parts
+            asked(state), texts, services.evaluator, by_parts=context.grade_parts
         )
     except EvaluatorFailed as error:
         whole = strips_of(documents, "passage")

@@ -67,7 +67,8 @@ async def _found_for(
     known = {passage.id for passage in state.get("documents", [])}
     found: dict[str, Passage] = {}
     for part in parts:
-        for passage in await services.retriever.retrieve(part, context.retrieve_k):
+        passages = await services.retriever.retrieve(part, context.retrieve_k, context.searching())
+        for passage in passages:
             if passage.id not in known:
                 found.setdefault(passage.id, replace(passage, score=0.0))
     return list(found.values())

@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from graphs.dialogue import rewriting_messages, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.ports import Services
-from graphs.state import Answer, Context, State, tunables
+from graphs.state import Answer, Context, State, asked, tunables
 from graphs.types import Degraded, Usage
 
 MOST_KEYWORDS = 3
@@ -30,7 +30,7 @@ async def rewrite(state: State, runtime: Runtime[Context], *, services: Services
 
     Without a language model, or where it fails, named spans and rare terms serve.
     """
-    question, changed = state["question"], Answer()
+    question, changed = asked(state), Answer()
     if not tunables(runtime).rewriting:
         return {"rewritten_query": None}
     query = ""

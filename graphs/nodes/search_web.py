@@ -4,7 +4,7 @@ from langgraph.runtime import Runtime
 
 from graphs.errors import SearchFailed
 from graphs.ports import Services
-from graphs.state import Answer, Context, State, tunables
+from graphs.state import Answer, Context, State, asked, tunables
 from graphs.types import Degraded, Usage
 
 # A search engine reads no more of a query than this.
@@ -13,7 +13,7 @@ LONGEST_QUERY = 300
 
 def query_of(state: State) -> str:
     """The keywords with their commas, which each engine reads in its way; else the question."""
-    query = state.get("rewritten_query") or state["question"]
+    query = state.get("rewritten_query") or asked(state)
     return " ".join(query.split())[:LONGEST_QUERY]
 
 

@@ -10,7 +10,7 @@ from graphs.knowledge import paragraphs_of, with_scores
 from graphs.knowledge import select as select_strips
 from graphs.ports import Services
 from graphs.relevance import relevance_of
-from graphs.state import Answer, Context, State, tunables
+from graphs.state import Answer, Context, State, asked, tunables
 from graphs.types import Degraded, Strip
 
 # Five long pages hold thousands of paragraphs; the answer is in the first of each.
@@ -35,7 +35,7 @@ async def select(state: State, runtime: Runtime[Context], *, services: Services)
     texts = [strip.text for strip in strips]
     try:
         graded = await relevance_of(
-            state["question"], texts, services.evaluator, by_parts=context.grade_parts
+            asked(state), texts, services.evaluator, by_parts=context.grade_parts
         )
     except EvaluatorFailed as error:
         return {"web_strips": strips, "degraded": [Degraded(error.component, str(error))]}
