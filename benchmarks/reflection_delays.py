@@ -108,7 +108,12 @@ class _Retriever:
     real: Retriever
     watch: Watch
 
-    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
+    async def retrieve(
+        self,
+        query: str,
+        k: int,
+        search: Search | None = None,  # noqa: ARG002
+    ) -> Sequence[Passage]:
         self.watch.searches += 1
         with self.watch.span():
             return await self.real.retrieve(query, k)
