@@ -83,7 +83,7 @@ async def _ask(settings: Settings, request: AskRequest, as_json: bool) -> bool:
     async with open_services(settings) as services:
         check_thresholds(request.options, services)
         graphs = {name: WORKFLOWS[name].build(services)}
-        run = Runs(graphs, services, most=1).start(
+        run = await Runs(graphs, services, most=1).start(
             name, Question(question=request.question), request.options
         )
         async for _, event in run.follow():

@@ -1,225 +1,65 @@
-"""A run: one question on its way through a graph, in a task of its own, told as events."""
+"""The runs under way: started, cancelled, and all that happens in them told to whoever keeps it."""
 
 import asyncio
-import itertools
-import logging
-import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, cast
 
-from app import trace
-from app.errors import TooManyRuns, internal_problem
-from app.schemas import (
-    AnswerEvent,
-    AskResponse,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    Problem,
-    RetractEvent,
-    RunEvent,
-    StepEvent,
-    TokenEvent,
-)
-from graphs.nodes.choose import chosen_from
-from graphs.nodes.generate import conclude_at_deadline
+from app.errors import TooManyRuns
+from app.run import Asked
+from app.run import Run as Run
+from app.schemas import AskResponse, Event
 from graphs.ports import Services
-from graphs.state import Answer, Context, Question
-from graphs.types import Draft, Usage
+from graphs.state import Context, Question
 from graphs.workflows import Graph
 
-log = logging.getLogger(__name__)
-
-SUMS = ("usage", "degraded")
-REFLECT = "reflect"
-STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
+Observe = Callable[[str, Event], None]
 
 
-class Run:
-    """Started by `Runs.start`. `follow` may be read by any number of clients, at any time."""
-
-    def __init__(
-        self, graph: Graph, question: Question, context: Context, services: Services, thread_id: str
-    ) -> None:
-        self.id = uuid.uuid4().hex
-        self.thread_id = thread_id
-        self.workflow = graph.get_name()
-        self._graph, self._question = graph, question
-        self._context, self._services = context, services
-        self._events: list[Event] = []
-        self._more = asyncio.Event()
-        self._started = time.perf_counter()
-        self._step_started: dict[str, float] = {}
-        self._timings_ms: dict[str, float] = {}
-        self._state: Answer = {}
-        self._drafts: list[Draft] = []
-        self._spent = Usage()
-        self._said: dict[int, str] = {}
-
-    async def execute(self) -> None:
-        """Runs the graph to its end or its deadline; every outcome becomes events."""
-        self._tell(RunEvent(run_id=self.id, thread_id=self.thread_id, workflow=self.workflow))
-        try:
-            try:
-                async with asyncio.timeout(self._context.deadline_ms / 1000) as deadline:
-                    await self._through_graph()
-            except TimeoutError:
-                if not deadline.expired():
-                    raise
-                self._stop_at_deadline()
-            self._settle_text()
-            self._tell(AnswerEvent(response=self._response()))
-        except Exception as error:
-            log.error("run %s failed", self.id, exc_info=error)
-            self._tell(ErrorEvent(problem=internal_problem(self.id)))
-        self._tell(DoneEvent())
-
-    def conclude_stopped(self) -> None:
-        """Tells whoever follows still that a stopped run has no more to say."""
-        if not self._events or not isinstance(self._events[-1], DoneEvent):
-            self._tell(ErrorEvent(problem=STOPPED))
-            self._tell(DoneEvent())
-
-    async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, Event]]:
-        """The numbered events from `start` on, as they come, until the run is done."""
-        for number in itertools.count(start):
-            while number >= len(self._events):
-                await self._more.wait()
-            event = self._events[number]
-            yield number, event
-            if isinstance(event, DoneEvent):
-                return
-
-    async def _through_graph(self) -> None:
-        stream = self._graph.astream(
-            self._question,
-            context=self._context,
-            stream_mode=["tasks", "custom", "values"],
-            subgraphs=True,
-            version="v2",
-        )
-        async for part in stream:
-            if part["type"] == "tasks":
-                self._tell_step(part["ns"], part["data"])
-                self._keep(part["ns"], part["data"])
-            elif part["type"] == "custom":
-                self._tell_text(part["data"])
-            elif not part["ns"]:
-                self._state, self._spent = cast("Answer", part["data"]), Usage()
-
-    def _keep(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
-        """What a step found counts at the deadline though a step beside it goes on.
-
-        Of reflection, too: the best draft so far. Sums are left to the graph, whose values follow
-        when all steps side by side have ended; what was spent until then is counted apart.
-        """
-        if not namespace or namespace[0].startswith(f"{REFLECT}:"):
-            result = task.get("result") or {}
-            self._drafts += [draft for draft in result.get("drafts", ()) if draft.answer]
-            spent = result.get("usage")
-            if isinstance(spent, Usage) and (namespace or task["name"] != REFLECT):
-                self._spent += spent
-            found = {key: value for key, value in result.items() if key not in SUMS}
-            self._state = cast("Answer", {**self._state, **found})
-
-    def _tell_step(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
-        now, name = self._elapsed_ms(), task["name"]
-        path = [*(place.split(":")[0] for place in namespace), name]
-        if "input" in task:
-            self._step_started[task["id"]] = now
-            event = StepEvent(step=name, path=path, phase="start", at_ms=now, detail={})
-        else:
-            took = round(now - self._step_started.pop(task["id"], now), 3)
-            self._timings_ms[name] = round(self._timings_ms.get(name, 0) + took, 3)
-            detail = trace.detail_of(task["result"] or {})
-            if "action" in detail:
-                detail["thresholds"] = self._thresholds()
-            event = StepEvent(
-                step=name, path=path, phase="end", at_ms=now, took_ms=took, detail=detail
-            )
-        self._tell(event)
-
-    def _tell_text(self, said: Mapping[str, Any]) -> None:
-        """Tokens add up to a round's draft; a retraction of what nobody heard is not told."""
-        if "token" in said:
-            event = TokenEvent(**said["token"])
-            self._said[event.round] = self._said.get(event.round, "") + event.text
-            self._tell(event)
-        elif "retract" in said:
-            retraction = RetractEvent(**said["retract"])
-            if self._said.pop(retraction.round, ""):
-                self._tell(retraction)
-
-    def _settle_text(self) -> None:
-        """Makes the stream end with the answer: the best draft need not be the last one told."""
-        answer = self._state["answer"]
-        if "".join(self._said.values()) == answer:
-            return
-        why = "deadline" if self._state["stopped_by"] == "deadline" else "another draft was better"
-        latest = max(self._said, default=0)
-        for round_ in list(self._said):
-            self._tell_text({"retract": {"round": round_, "reason": why}})
-        self._tell_text({"token": {"round": latest, "text": answer}})
-
-    def _stop_at_deadline(self) -> None:
-        """The best draft so far; where none is whole, what was kept is quoted."""
-        judged = [draft for draft in self._state.get("candidates", ()) if draft.answer]
-        drafts = judged or sorted(self._drafts, key=lambda draft: draft.n)
-        spent = self._state.get("usage", Usage()) + self._spent
-        ending: Answer = {"candidates": drafts, "usage": spent}
-        if "answer" not in self._state and drafts:
-            ending |= cast("Answer", chosen_from(drafts, self._context))
-        elif "answer" not in self._state:
-            asked = self._question["question"]
-            ending |= conclude_at_deadline(self._state, asked, self._context)
-        self._state = {**self._state, **ending, "stopped_by": "deadline"}
-
-    def _response(self) -> AskResponse:
-        return trace.response(
-            self._state,
-            run_id=self.id,
-            thread_id=self.thread_id,
-            workflow=self.workflow,
-            context=self._context,
-            services=self._services,
-            timings_ms=self._timings_ms,
-        )
-
-    def _thresholds(self) -> dict[str, float]:
-        bounds = self._context.thresholds(self._services.evaluator.thresholds)
-        return {"upper": bounds.upper, "lower": bounds.lower, "strip_floor": bounds.strip_floor}
-
-    def _elapsed_ms(self) -> float:
-        return round((time.perf_counter() - self._started) * 1000, 3)
-
-    def _tell(self, event: Event) -> None:
-        self._events.append(event)
-        self._more.set()
-        self._more = asyncio.Event()
+def _ignore(_: str, __: Event) -> None:
+    """Nobody observes."""
 
 
 class Runs:
-    """The runs under way; at most `most` at once."""
+    """At most `most` at once; `observe` is called with every event of every run, in order."""
 
-    def __init__(self, graphs: Mapping[str, Graph], services: Services, most: int) -> None:
+    def __init__(
+        self,
+        graphs: Mapping[str, Graph],
+        services: Services,
+        most: int,
+        *,
+        observe: Observe = _ignore,
+    ) -> None:
         self._graphs, self._services, self._most = graphs, services, most
+        self._observe = observe
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def start(
-        self, workflow: str, question: Question, context: Context, thread_id: str | None = None
+    async def start(
+        self,
+        workflow: str,
+        question: Question,
+        context: Context,
+        thread_id: str | None = None,
+        *,
+        owner: str = "",
+        detach: bool = False,
     ) -> Run:
         """Raises TooManyRuns when as many as allowed are under way."""
         if len(self._tasks) >= self._most:
             raise TooManyRuns(f"{self._most} runs are under way; try again in a moment.")
-        run = Run(
-            self._graphs[workflow], question, context, self._services, thread_id or uuid.uuid4().hex
-        )
+        asked = Asked(question, context, thread_id or uuid.uuid4().hex, owner, detach)
+        run = Run(self._graphs[workflow], asked, self._services, self._record, self._finish)
         task = asyncio.create_task(run.execute(), name=f"run-{run.id}")
         self._tasks[run.id] = task
         task.add_done_callback(lambda _: self._ended(run))
         return run
+
+    def _record(self, run: Run, number: int, at_ms: float, event: Event) -> None:
+        self._observe(run.id, event)
+
+    async def _finish(self, run: Run, response: AskResponse) -> None:
+        pass
 
     def _ended(self, run: Run) -> None:
         self._tasks.pop(run.id, None)
@@ -230,6 +70,7 @@ class Runs:
         task = self._tasks.get(run.id)
         if task is None:
             return
+        run.is_cancelled = True
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task

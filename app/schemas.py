@@ -6,7 +6,7 @@ One model of events feeds every protocol; clients may import this module without
 import re
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints
 
 from graphs.context import Context
 from graphs.types import Action, Component, Origin, StoppedBy
@@ -196,6 +196,7 @@ class Event(BaseModel):
     """Something that happened in a run; `name` is the SSE event's name."""
 
     name: ClassVar[str]
+    _data: str | None = PrivateAttr(None)
 
 
 class RunEvent(Event):

@@ -56,7 +56,7 @@ class Asker:
         """Raises RunFailed."""
         started, streamed = time.perf_counter(), dict[int, str]()
         context = Context(**{"deadline_ms": PATIENT_MS, **options})
-        run = self._runs.start(workflow, Question(question=question), context)
+        run = await self._runs.start(workflow, Question(question=question), context)
         told: AskResponse | None = None
         elapsed_s = 0.0
         async for _, event in run.follow():

@@ -3,10 +3,11 @@
 from fastapi import APIRouter, Request, Response
 
 from app.errors import InvalidRequest, problem_response, problems
-from app.routes.deps import LiveGraphs, LiveRuns, LiveServices
+from app.routes.deps import CurrentCaller, LiveGraphs, LiveRuns, LiveServices
 from app.runs import Run
 from app.schemas import AnswerEvent, AskRequest, AskResponse, ErrorEvent
-from app.stream import EVENT_STREAM, ClientLeft, EventStream, as_json, payload, while_client_stays
+from app.stream import EVENT_STREAM, ClientLeft, EventStream, while_client_stays
+from app.wire import data_of
 from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows import DEFAULT_WORKFLOW
@@ -34,14 +35,26 @@ def check_thresholds(context: Context, services: Services) -> None:
 
 @router.post("/ask", response_model=AskResponse, responses=problems(400, 413, 422, 500, 503))
 async def ask(
-    body: AskRequest, request: Request, runs: LiveRuns, graphs: LiveGraphs, services: LiveServices
+    body: AskRequest,
+    request: Request,
+    caller: CurrentCaller,
+    runs: LiveRuns,
+    graphs: LiveGraphs,
+    services: LiveServices,
 ) -> Response:
     """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
     workflow = DEFAULT_WORKFLOW if body.workflow is None else body.workflow
     if workflow not in graphs:
         raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(graphs)}")
     check_thresholds(body.options, services)
-    run = runs.start(workflow, Question(question=body.question), body.options, body.thread_id)
+    run = await runs.start(
+        workflow,
+        Question(question=body.question),
+        body.options,
+        body.thread_id,
+        owner=caller.owner,
+        detach=body.detach,
+    )
     if body.stream or accepts_events(request.headers.get("accept", "")):
         return EventStream(run, runs, body.detach)
     try:
@@ -57,7 +70,7 @@ async def whole(run: Run) -> Response:
     """The run's last word as one JSON body: its answer, or the problem that ended it."""
     async for _, event in run.follow():
         if isinstance(event, AnswerEvent):
-            return Response(as_json(payload(event)), media_type="application/json")
+            return Response(data_of(event), media_type="application/json")
         if isinstance(event, ErrorEvent):
             return problem_response(event.problem)
     raise RuntimeError("a run ended without an answer or an error")

@@ -247,7 +247,7 @@ async def test_silence_is_filled_with_comments() -> None:
     slow = SlowEvaluator(waiting=Waiting(0.3))
     parts = fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow)
     runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = runs.start("crag", Question(question=ENGLISH), Context())
+    run = await runs.start("crag", Question(question=ENGLISH), Context())
     lines = [line async for line in sse(run, heartbeat_s=0.05)]
 
     assert lines.count(": \n\n") >= 3
@@ -258,7 +258,7 @@ async def test_silence_is_filled_with_comments() -> None:
 async def test_a_run_can_be_followed_again_and_from_the_middle() -> None:
     parts = fakes.services(fakes.FakeRetriever([TOWER]))
     runs = Runs({"crag": build_crag(parts)}, parts, most=1)
-    run = runs.start("crag", Question(question=ENGLISH), Context())
+    run = await runs.start("crag", Question(question=ENGLISH), Context())
     first = [item async for item in run.follow()]
 
     assert [item async for item in run.follow()] == first
