@@ -50,22 +50,21 @@ def in_place_of(strip: Strip, text: str) -> Strip:
     return replace(strip, text=text, whole=strip.whole or strip.text)
 
 
-def by_document(knowledge: Sequence[Strip]) -> list[Strip]:
-    """One strip for each document, in the order of their first strips, with the best one's score.
-
-    It is the document's first strip with the text of all of them.
-    """
+def by_document(knowledge: Sequence[Strip]) -> list[list[Strip]]:
+    """The strips of each document, documents in the order of their first strips."""
     documents: dict[str, list[Strip]] = {}
     for strip in knowledge:
         documents.setdefault(strip.document_id, []).append(strip)
-    return [
-        replace(
-            strips[0],
-            text="\n".join(strip.text for strip in strips),
-            score=max(strip.score for strip in strips),
-        )
-        for strips in documents.values()
-    ]
+    return list(documents.values())
+
+
+def merged(strips: Sequence[Strip]) -> Strip:
+    """The first of one document's strips with the text of them all and the best one's score."""
+    return replace(
+        strips[0],
+        text="\n".join(strip.text for strip in strips),
+        score=max(strip.score for strip in strips),
+    )
 
 
 def compression_of(

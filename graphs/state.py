@@ -13,6 +13,7 @@ from graphs.context import Context as Context
 from graphs.types import (
     Action,
     Citation,
+    Compression,
     Critique,
     Degraded,
     Draft,
@@ -63,10 +64,13 @@ class Answer(TypedDict, total=False):
 class Graded(Answer, total=False):
     """What grading says: `is_graded` where the documents' scores are the evaluator's.
 
-    `search_ahead` is the ticket of the web search that began beside it and was kept.
+    `search_ahead` is the ticket of the web search that began beside it and was kept. `knowledge`
+    is what `compress` made of the knowledge, None where the run does not compress.
     """
 
     is_graded: bool
+    knowledge: Sequence[Strip] | None
+    compression: Compression | None
     search_ahead: str | None
 
 
@@ -153,6 +157,8 @@ def begun(state: State, changed: Reflecting) -> Reflecting:
         "paths": [],
         "looks": 0,
         "is_graded": False,
+        "knowledge": None,
+        "compression": None,
         **changed,
         # Past their reducers, which would add this run to the earlier one.
         "degraded": cast("list[Degraded]", Overwrite(changed.get("degraded", []))),

@@ -1,5 +1,7 @@
 """Extend every unfinished long answer by a segment from each of its passages, side by side."""
 
+from collections.abc import Sequence
+
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
@@ -8,14 +10,14 @@ from graphs.nodes.generate import asked_of
 from graphs.ports import Services
 from graphs.segments import segment_from
 from graphs.state import Context, Reflecting, State, tunables
-from graphs.types import Usage
+from graphs.types import Strip, Usage
 
 
 async def extend(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
     """All segments that could come next, not judged yet; the first time from every candidate."""
     context = tunables(runtime)
     paths = state.get("paths") or [
-        Path(tuple(draft.knowledge[0] for draft in state.get("candidates", [])))
+        Path(tuple(_opening(draft.knowledge) for draft in state.get("candidates", [])))
     ]
     asked = asked_of(state, [], context, services)
     places = [
@@ -37,3 +39,8 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
         "usage": sum((each.usage for each in told), Usage()),
         "degraded": list(dict.fromkeys(entry for each in told for entry in each.degraded)),
     }
+
+
+def _opening(knowledge: Sequence[Strip]) -> Strip:
+    """The strip that stands first in its document, in whatever order they are shown."""
+    return min(knowledge, key=lambda strip: strip.position)

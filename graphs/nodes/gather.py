@@ -9,6 +9,7 @@ from graphs.decide import relevant
 from graphs.knowledge import join, strips_of
 from graphs.nodes.generate import internal_knowledge
 from graphs.ports import Services
+from graphs.repack import Repack, repacked
 from graphs.state import Context, Reflecting, State, tunables
 from graphs.types import Action, Draft, Strip
 
@@ -46,7 +47,7 @@ async def gather_passages(
     found = knowledge_apart(
         [*internal, *state.get("web_strips", [])], context.max_drafts, context.evidence_tokens
     )
-    return {"internal_strips": internal, "candidates": _blank(found)}
+    return {"internal_strips": internal, "candidates": _blank(found, context.repack)}
 
 
 async def gather(state: State, runtime: Runtime[Context]) -> Reflecting:
@@ -54,13 +55,13 @@ async def gather(state: State, runtime: Runtime[Context]) -> Reflecting:
     context = tunables(runtime)
     internal = internal_knowledge(state, context.top_strips)
     found = knowledge_joined(internal, state.get("web_strips", []), state.get("action"), context)
-    return {"internal_strips": internal, "candidates": _blank(found)}
+    return {"internal_strips": internal, "candidates": _blank(found, context.repack)}
 
 
-def _blank(found: Sequence[Sequence[Strip]]) -> list[Draft]:
+def _blank(found: Sequence[Sequence[Strip]], order: Repack) -> list[Draft]:
     """A candidate each; knowledge alike would be drafted from by the same call."""
     apart: dict[tuple[tuple[str, str, str], ...], Sequence[Strip]] = {}
-    for strips in found:
+    for strips in (repacked(each, order) for each in found):
         apart.setdefault(tuple((s.title, s.source, s.text) for s in strips), strips)
     filled = [strips for strips in apart.values() if strips]
     return [Draft("", tuple(strips), n) for n, strips in enumerate(filled, start=1)]

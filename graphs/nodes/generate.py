@@ -11,6 +11,7 @@ from graphs.drafting import EXTRACTIVE, Asked, Listener, answer_directly, draft_
 from graphs.extract import candidate_sentences, compose, first_sentences
 from graphs.knowledge import join, strips_of
 from graphs.ports import Services
+from graphs.repack import repacked
 from graphs.state import Answer, Context, Reflecting, State, asked, tunables
 from graphs.text import language_of
 from graphs.types import Draft, StoppedBy, Strip, Usage
@@ -26,6 +27,16 @@ def internal_knowledge(state: State, most: int) -> list[Strip]:
         return list(state.get("internal_strips", []))
     whole = strips_of(state.get("documents", []), "passage")
     return [replace(strip, kept=place < most) for place, strip in enumerate(whole)]
+
+
+def knowledge_of(state: State, context: Context) -> list[Strip]:
+    """What is answered from, in the order shown: compressed, where the run went that way."""
+    compressed = state.get("knowledge")
+    if compressed is not None:
+        return list(compressed)
+    internal = internal_knowledge(state, context.top_strips)
+    joined = join(internal, state.get("web_strips", []), context.evidence_tokens)
+    return repacked(joined, context.repack)
 
 
 def abstention(question: str, stopped_by: StoppedBy = "no_evidence") -> Reflecting:
@@ -84,7 +95,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
     context, changed = tunables(runtime), Reflecting(generator=services.chat_name)
     direct = (found := state.get("retrieval")) is not None and not found.decision
     internal = [] if direct else internal_knowledge(state, context.top_strips)
-    knowledge = join(internal, state.get("web_strips", []), context.evidence_tokens)
+    knowledge = [] if direct else knowledge_of(state, context)
     whole, listener = asked_of(state, knowledge, context, services), streamed(runtime)
     if not direct and "internal_strips" not in state:
         changed["internal_strips"] = internal
