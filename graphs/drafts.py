@@ -6,7 +6,6 @@ from langgraph.graph import END, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 
-from graphs.lookup import first_wanted
 from graphs.nodes.abstain import abstain
 from graphs.nodes.choose import choose
 from graphs.nodes.compress import compress
@@ -60,15 +59,14 @@ def add_drafts(
 
     def to_drafts(state: State, runtime: Runtime[Context]) -> list[Send] | str:
         """One draft a candidate, in parallel; a long answer grows from all of them."""
-        if then_extends and tunables(runtime).beam_depth and state.get("candidates"):
-            return "extend"
         candidates = state.get("candidates", [])
-        return [
-            Send("draft", State(**{**state, "draft": each})) for each in candidates
-        ] or "abstain"
+        if then_extends and tunables(runtime).beam_depth and candidates:
+            return "extend"
+        sent = [Send("draft", State(**{**state, "draft": each})) for each in candidates]
+        return sent or "abstain"
 
     def after_gather(state: State, runtime: Runtime[Context]) -> list[Send] | str:
-        if first_wanted(["compress", "draft"], tunables(runtime)) == "compress":
+        if state.get("candidates") and tunables(runtime).compress != "none":
             return "compress"
         return to_drafts(state, runtime)
 
