@@ -17,11 +17,12 @@ from evaluator.batching import in_batches
 from evaluator.calibrate import Aims, store
 from evaluator.calibrate import calibrate as find_thresholds
 from evaluator.card import keep_figures, write_card
+from evaluator.embeddings import load_embedder
 from evaluator.errors import EvaluatorError
 from evaluator.labelled import read_questions
 from evaluator.report import report
 from evaluator.schema import Task
-from evaluator.scoring import Scorer, load_scorer
+from evaluator.scoring import Scorer, load_reranker, load_scorer, load_scorers
 from evaluator.server import create_app
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
@@ -44,13 +45,16 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
 ) -> None:
-    """Serve POST /score in the foreground."""
+    """Serve POST /score, and POST /v1/embeddings if an embedder is named, in the foreground."""
     settings = EvaluatorSettings()
-    scorer = load_scorer(settings)  # fails here, in one line, rather than inside the server
+    scorers = load_scorers(settings)  # fails here, in one line, rather than inside the server
+    embedder = load_embedder(settings)
     host, port = host or settings.host, port or settings.port
-    typer.echo(f"{scorer.name} ({', '.join(scorer.tasks)}) on http://{host}:{port}")
+    told = [f"{scorer.name} ({', '.join(scorer.tasks)})" for scorer in scorers]
+    told += [f"{embedder.name} (embeddings)"] if embedder else []
+    typer.echo(f"{', '.join(told)} on http://{host}:{port}")
     uvicorn.run(
-        create_app(settings, scorer),
+        create_app(settings, *scorers, embedder=embedder),
         host=host,
         port=port,
         timeout_graceful_shutdown=10,
@@ -65,7 +69,9 @@ def score(
     task: Annotated[Task, typer.Option(help="Which judgement.")] = "relevance",
 ) -> None:
     """Score passages for a question, one JSON line each."""
-    scorer = load_scorer(EvaluatorSettings())
+    settings = EvaluatorSettings()
+    reranks = task == "rerank" and settings.reranker is not None
+    scorer = load_reranker(settings) if reranks else load_scorer(settings)
     if task not in scorer.tasks:
         raise EvaluatorError(f"{scorer.name} was not trained for {task}.")
     pairs = [(question, passage) for passage in passages]

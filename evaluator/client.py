@@ -110,7 +110,8 @@ class EvaluatorClient:
                 raise WorkerFailed(
                     f"The evaluator scored {len(scored.scores)} pairs where {len(pairs)} were sent."
                 )
-            self._pool.agree(worker, scored.model)
+            part = "reranker" if task == "rerank" else "evaluator"
+            self._pool.agree(worker, scored.model, part)
             return scored
 
         return await self._pool.ask(scores_of, len(pairs))

@@ -5,6 +5,8 @@ EvaluatorError
 |- WeightsError          a weights folder is missing, refused or does not fit
 |- DataError             a training or calibration file is unusable (names the file and line)
 |- UnknownTask           the loaded checkpoint was not trained for the task asked
+|- UnknownModel          another embedder was asked for than the one that is loaded
+|- InvalidTexts          texts that cannot be embedded, named by their places
 |- TooManyPairs          more pairs in one request than the worker takes
 |- Overloaded            the worker's queue is full; try again after `retry_after_s`
 `- WorkerError           what a client of the worker meets
@@ -36,8 +38,16 @@ class UnknownTask(EvaluatorError):
     """The loaded checkpoint was not trained for the task asked."""
 
 
+class UnknownModel(EvaluatorError):
+    """Another embedder was asked for than the one that is loaded, if any."""
+
+
+class InvalidTexts(EvaluatorError):
+    """A text to embed holds nothing to read; nothing of the request was embedded."""
+
+
 class TooManyPairs(EvaluatorError):
-    """One request carries more pairs than the worker takes."""
+    """One request carries more pairs or texts than the worker takes."""
 
 
 class Overloaded(EvaluatorError):

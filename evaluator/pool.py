@@ -96,7 +96,7 @@ class Pool:
 
     def __init__(self, https: Sequence[httpx.AsyncClient]) -> None:
         self._workers = [Worker(http) for http in https]
-        self._model = ""
+        self._models: dict[str, str] = {}
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -111,12 +111,15 @@ class Pool:
         """Whether at least one can be asked."""
         return None in await self._prove(self._workers)
 
-    def agree(self, worker: Worker, model: str) -> None:
-        """Raises WorkersDisagree for other weights than those of the first answer."""
-        self._model = self._model or model
-        if model != self._model:
+    def agree(self, worker: Worker, model: str, part: str = "evaluator") -> None:
+        """Raises WorkersDisagree for other weights than those of the first answer.
+
+        `part` is the evaluator or the reranker: a worker may hold one of each.
+        """
+        first = self._models.setdefault(part, model)
+        if model != first:
             raise WorkersDisagree(
-                f"The evaluator at {worker.address} has the weights {model}, not {self._model}: "
+                f"The {part} at {worker.address} has the weights {model}, not {first}: "
                 "give all workers the same weights, and restart the service after a change."
             )
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from evaluator.errors import WeightsError
 
-Task = Literal["relevance", "support", "utility", "retrieval"]
+Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
 
 LABELS: dict[Task, tuple[str, ...]] = {
     "relevance": ("[Relevant]", "[Irrelevant]"),
@@ -17,9 +17,10 @@ LABELS: dict[Task, tuple[str, ...]] = {
     "utility": ("[Utility:1]", "[Utility:2]", "[Utility:3]", "[Utility:4]", "[Utility:5]"),
     "retrieval": ("[Retrieval]", "[No Retrieval]", "[Continue to Use Evidence]"),
 }
-"""Each task's reflection tokens, in the order the model's output holds them."""
+"""Each task's reflection tokens, in the order the model's output holds them; `rerank` has none."""
 
 TASKS: tuple[Task, ...] = tuple(LABELS)
+"""What an evaluator can be trained for."""
 
 ANSWER_MARK = " [SEP] "
 """Stands between question and answer in support's first text (contract, "Worker")."""
@@ -75,9 +76,9 @@ class ScoreResponse(BaseModel):
     """One entry a pair, in the order asked; a row that could not be scored is null throughout."""
 
     scores: list[float | None]
-    labels: list[str | None]
+    labels: list[str | None] = Field(description='The likeliest token; "" where there is none.')
     probabilities: list[dict[str, float] | None] = Field(
-        description="Per row: token to probability; {} from a checkpoint that only regresses."
+        description="Per row: token to probability; {} from a model that only regresses."
     )
     model: str = Field(description="Name of the checkpoint.")
     tokens: int = Field(description="Tokens read, padding left out.")

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,10 +46,10 @@ def judged(task: Task, logits: npt.NDArray[np.float32]) -> RowScore | str:
     return RowScore(score_of(task, probabilities), label, probabilities)
 
 
-def padded(rows: Sequence[Row]) -> tuple[Ids, Ids]:
-    """Token ids and mask of a batch, both (rows, longest); 0 pads on the right."""
+def padded(rows: Sequence[Row], pad: int = 0) -> tuple[Ids, Ids]:
+    """Token ids and mask of a batch, both (rows, longest); `pad` fills up on the right."""
     width = max(len(row.ids) for row in rows)
-    ids = np.zeros((len(rows), width), dtype=np.int64)
+    ids = np.full((len(rows), width), pad, dtype=np.int64)
     mask = np.zeros_like(ids)
     for number, row in enumerate(rows):
         ids[number, : len(row.ids)] = row.ids
@@ -99,29 +99,56 @@ def load_scorer(settings: EvaluatorSettings) -> Scorer:
     return scorer
 
 
+def load_scorers(settings: EvaluatorSettings) -> tuple[Scorer, ...]:
+    """The evaluator and, where its folder is named, the reranker. Raises WeightsError."""
+    scorer = load_scorer(settings)
+    return (scorer, load_reranker(settings)) if settings.reranker else (scorer,)
+
+
+def load_reranker(settings: EvaluatorSettings) -> Scorer:
+    """The reranker of the settings, on PyTorch. Raises WeightsError."""
+    return cast("Scorer", import_torch("reranker").load(settings))
+
+
+def import_torch(module: str) -> Any:
+    """A module of this package that needs PyTorch; WeightsError says how to get what is absent."""
+    try:
+        return importlib.import_module(f"evaluator.{module}")
+    except ModuleNotFoundError as error:
+        raise WeightsError(
+            f"The {module} needs the package {error.name}: pip install 'self-crag[gpu]'."
+        ) from error
+
+
 _FORBIDDEN_KEYS = ("auto_map", "_attn_implementation_internal", "custom_pipelines")
 _PICKLED = (
     ".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".dill", ".bin.index.json",
 )  # fmt: skip
 _SHARDS = "model.safetensors.index.json"
+_TRAINING_DATA = "data_config.json"  # a list beside sentence-transformers models; nobody reads it
 
 
-def check_folder(folder: Path) -> dict[str, Any]:
+def check_folder(folder: Path, part: str = "evaluator") -> dict[str, Any]:
     """The folder's config.json, once the folder is found fit to be opened at all.
 
     Refused by name, at any depth: pickled weights, also where only their index is there, and
-    configs that would run code of their own.
+    configs that would run code of their own. `part` is the evaluator, reranker or embedder.
     """
     config_path = folder / "config.json"
     if not config_path.is_file():
+        variable, remedy = (
+            ("WEIGHTS", " or train one") if part == "evaluator" else (part.upper(), "")
+        )
         raise WeightsError(
-            f"No evaluator weights in {folder} (config.json is missing). Point "
-            "SELFCRAG_EVALUATOR_WEIGHTS at a checkpoint folder or train one."
+            f"No {part} weights in {folder} (config.json is missing). Point "
+            f"SELFCRAG_EVALUATOR_{variable} at a checkpoint folder{remedy}."
         )
     for path in sorted(folder.rglob("*")):
         if path.name.lower().endswith(_PICKLED):
             raise WeightsError(f"{path} is refused: pickled weights can run code; use safetensors.")
     for path in sorted(folder.rglob("*config.json")):
+        if path.name == _TRAINING_DATA:
+            continue
         if key := _forbidden_key(_object(path)):
             raise WeightsError(f"{path} is refused: it sets {key}, which can run code.")
     config = _object(config_path)

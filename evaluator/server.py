@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,20 +15,34 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evaluator.batching import Batcher
-from evaluator.errors import EvaluatorError, Overloaded, TooManyPairs, UnknownTask, WeightsError
+from evaluator.embeddings import Embedder, Embeddings, load_embedder
+from evaluator.embeddings import router as embeddings_router
+from evaluator.errors import (
+    EvaluatorError,
+    InvalidTexts,
+    Overloaded,
+    TooManyPairs,
+    UnknownModel,
+    UnknownTask,
+    WeightsError,
+)
+from evaluator.leaving import while_connected
 from evaluator.metrics import Metrics
 from evaluator.schema import (
     Problem,
     ScoreRequest,
     ScoreResponse,
+    Task,
     Thresholds,
     load_thresholds,
 )
-from evaluator.scoring import Scorer, load_scorer
+from evaluator.scoring import Scorer, load_scorers
 from evaluator.settings import EvaluatorSettings
 
 _STATUS: dict[type[EvaluatorError], tuple[int, str]] = {
     UnknownTask: (422, "Task not known to this checkpoint"),
+    UnknownModel: (404, "Model not loaded"),
+    InvalidTexts: (422, "Texts that cannot be embedded"),
     TooManyPairs: (413, "Too many pairs"),
     Overloaded: (429, "Evaluator overloaded"),
     WeightsError: (404, "Not part of these weights"),
@@ -40,17 +54,43 @@ _STATUS: dict[type[EvaluatorError], tuple[int, str]] = {
 class _Worker:
     settings: EvaluatorSettings
     metrics: Metrics
-    scorer: Scorer | None = None
-    batcher: Batcher | None = None
+    scorers: tuple[Scorer, ...] = ()
+    embedder: Embedder | None = None
+    batchers: tuple[Batcher, ...] = ()  # the evaluator's first; none until all are warm
+    embeddings: Embeddings | None = None
+
+    def load(self) -> None:
+        """All that the settings name, where nothing was given."""
+        if not self.scorers:
+            self.scorers = load_scorers(self.settings)
+            self.embedder = load_embedder(self.settings)
+
+    def judge(self, task: Task) -> Batcher:
+        """Who scores this task; UnknownTask where nobody does."""
+        for batcher in self.batchers:
+            if task in batcher.scorer.tasks:
+                return batcher
+        if task == "rerank":
+            raise UnknownTask(
+                "No reranker is loaded: name its folder by SELFCRAG_EVALUATOR_RERANKER."
+            )
+        scorer = self.batchers[0].scorer
+        raise UnknownTask(
+            f"The checkpoint {scorer.name} was not trained for the task {task!r}; it knows: "
+            f"{', '.join(scorer.tasks)}."
+        )
 
 
-def create_app(settings: EvaluatorSettings | None = None, scorer: Scorer | None = None) -> FastAPI:
-    """The worker's app; its lifespan loads the weights (or takes `scorer`) and warms them up.
+def create_app(
+    settings: EvaluatorSettings | None = None, *scorers: Scorer, embedder: Embedder | None = None
+) -> FastAPI:
+    """The worker's app; its lifespan loads what the settings name and warms it up.
 
+    `scorers`, the evaluator first, and `embedder` are taken instead where scorers are given.
     In-process use enters the lifespan itself: `async with app.router.lifespan_context(app)`.
     Entering raises WeightsError when the configured weights cannot be loaded.
     """
-    worker = _Worker(settings or EvaluatorSettings(), Metrics(), scorer)
+    worker = _Worker(settings or EvaluatorSettings(), Metrics(), scorers, embedder)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -67,9 +107,25 @@ def create_app(settings: EvaluatorSettings | None = None, scorer: Scorer | None 
 
 @contextlib.asynccontextmanager
 async def _running(worker: _Worker) -> AsyncIterator[None]:
-    scorer = worker.scorer
-    if scorer is None:
-        scorer = await asyncio.to_thread(load_scorer, worker.settings)
+    await asyncio.to_thread(worker.load)
+    async with contextlib.AsyncExitStack() as stack:
+        batchers = [
+            await stack.enter_async_context(_batching(worker, scorer)) for scorer in worker.scorers
+        ]
+        if worker.embedder:
+            worker.embeddings = Embeddings(worker.embedder, worker.settings.max_queued_pairs)
+            stack.callback(worker.embeddings.close)
+            await worker.embeddings.embed(["Is it warm?"])
+        worker.batchers = tuple(batchers)
+        try:
+            yield
+        finally:
+            worker.batchers, worker.embeddings = (), None
+
+
+@contextlib.asynccontextmanager
+async def _batching(worker: _Worker, scorer: Scorer) -> AsyncIterator[Batcher]:
+    """A queue and a thread of its own for each model; yields once it is warm."""
     batcher = Batcher(
         scorer,
         batch_tokens=worker.settings.batch_tokens,
@@ -81,11 +137,9 @@ async def _running(worker: _Worker) -> AsyncIterator[None]:
     try:
         warm_up = await batcher.score(scorer.tasks[0], [("Is it warm?", "It is warm now.")])
         if warm_up.errors:
-            raise WeightsError(f"The evaluator cannot score: {warm_up.errors[0].reason}")
-        worker.batcher = batcher
-        yield
+            raise WeightsError(f"{scorer.name} cannot score: {warm_up.errors[0].reason}")
+        yield batcher
     finally:
-        worker.batcher = None
         loop.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await loop
@@ -96,61 +150,39 @@ def _worker(request: Request) -> _Worker:
     return worker
 
 
-def _batcher(request: Request) -> Batcher:
-    batcher = _worker(request).batcher
-    if batcher is None:
+def _warm_worker(request: Request) -> _Worker:
+    worker = _worker(request)
+    if not worker.batchers:
         raise HTTPException(503, "The evaluator is still starting.", {"Retry-After": "1"})
-    if batcher.ended:
+    if any(batcher.ended for batcher in worker.batchers):
         raise HTTPException(503, "The evaluator has stopped.")
-    return batcher
+    return worker
 
 
 AnyWorker = Annotated[_Worker, Depends(_worker)]
-WarmBatcher = Annotated[Batcher, Depends(_batcher)]
+WarmWorker = Annotated[_Worker, Depends(_warm_worker)]
 
 
 def _add_routes(app: FastAPI) -> None:
     app.post("/score")(_score)
+    app.include_router(embeddings_router)
     app.get("/thresholds")(_thresholds)
     app.get("/health/live")(_live)
     app.get("/health/ready")(_ready)
     app.get("/metrics")(_metrics)
 
 
-async def _score(
-    request: ScoreRequest, worker: AnyWorker, batcher: WarmBatcher, connection: Request
-) -> ScoreResponse:
-    if request.task not in batcher.scorer.tasks:
-        known = ", ".join(batcher.scorer.tasks)
-        raise UnknownTask(
-            f"The checkpoint {batcher.scorer.name} was not trained for the task "
-            f"{request.task!r}; it knows: {known}."
-        )
+async def _score(request: ScoreRequest, worker: WarmWorker, connection: Request) -> ScoreResponse:
+    batcher = worker.judge(request.task)
     if len(request.pairs) > worker.settings.max_pairs:
         raise TooManyPairs(
             f"{len(request.pairs)} pairs in one request; at most {worker.settings.max_pairs}."
         )
     with worker.metrics.seconds.time():
-        response = await _while_connected(connection, batcher.score(request.task, request.pairs))
+        response = await while_connected(connection, batcher.score(request.task, request.pairs))
     worker.metrics.pairs.labels(request.task).inc(len(request.pairs) - len(response.errors))
     worker.metrics.row_errors.inc(len(response.errors))
     return response
-
-
-async def _while_connected(
-    connection: Request, scoring: Coroutine[None, None, ScoreResponse]
-) -> ScoreResponse:
-    """The scores; a client that leaves before they are there takes its pairs with it."""
-    judging = asyncio.create_task(scoring)
-    leaving = asyncio.ensure_future(connection.receive())
-    try:
-        await asyncio.wait({judging, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not judging.done():
-            raise HTTPException(499, "The client left before its pairs were scored.")
-        return judging.result()
-    finally:
-        judging.cancel()
-        leaving.cancel()
 
 
 async def _thresholds(worker: AnyWorker, allow_foreign: bool = False) -> Thresholds:
@@ -163,15 +195,15 @@ async def _live() -> dict[str, str]:
     return {"status": "live"}
 
 
-async def _ready(batcher: WarmBatcher) -> dict[str, object]:
-    scorer = batcher.scorer
-    return {"status": "ready", "model": scorer.name, "tasks": list(scorer.tasks)}
+async def _ready(worker: WarmWorker) -> dict[str, object]:
+    scorers = [batcher.scorer for batcher in worker.batchers]
+    tasks = [task for scorer in scorers for task in scorer.tasks]
+    return {"status": "ready", "model": scorers[0].name, "tasks": tasks}
 
 
 async def _metrics(worker: AnyWorker) -> Response:
-    if batcher := worker.batcher:
-        worker.metrics.queued.set(batcher.queued_pairs)
-        worker.metrics.places.set(batcher.queue_places)
+    worker.metrics.queued.set(sum(batcher.queued_pairs for batcher in worker.batchers))
+    worker.metrics.places.set(sum(batcher.queue_places for batcher in worker.batchers))
     return Response(metrics_text(worker.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 

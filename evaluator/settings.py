@@ -41,6 +41,19 @@ class EvaluatorSettings(BaseSettings):
         default="auto",
         description="torch backend: auto is bf16 on a GPU, fp32 on a CPU. T5 overflows in fp16.",
     )
+    reranker: Path | None = Field(
+        default=None,
+        description="Folder of a reranker: monoT5, a cross-encoder or RankLLaMA; empty: none.",
+    )
+    embedder: Path | None = Field(
+        default=None, description="Folder of a sentence-transformers model; empty: none."
+    )
+    embedder_query_prefix: str = Field(
+        default="", description="Put before questions to embed; empty takes the model's own."
+    )
+    embedder_passage_prefix: str = Field(
+        default="", description="Put before passages to embed; empty takes the model's own."
+    )
     host: str = Field(default="127.0.0.1", description="Address the worker listens on.")
     port: int = Field(default=8001, ge=1, le=65535, description="Port the worker listens on.")
     max_pairs: int = Field(default=1024, ge=1, description="Most pairs one request may carry.")

@@ -29,7 +29,7 @@ class TorchScorer:
         self.name = f"{config.get('architecture')}@{weights_digest(folder)[7:15]}"
         length = settings.max_length or int(config["max_length"])
         self._rows = PairTokenizer.from_folder(folder, length)
-        self._device, precision = _place(settings)
+        self._device, precision = place(settings)
         self._model = models.load(folder, config).lowered(precision).to(self._device)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
@@ -51,12 +51,9 @@ class AuthorsScorer:
     def __init__(self, settings: EvaluatorSettings) -> None:
         folder = settings.weights
         self.name = folder.name
-        self._device, precision = _place(settings)
+        self._device, precision = place(settings)
         self._model = _authors_model(folder).to(self._device, precision).eval()
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except (OSError, ValueError) as error:
-            raise WeightsError(f"The tokenizer of {folder} cannot be loaded: {error}") from error
+        self._tokenizer: Any = load_tokenizer(folder)
         special = {*self._tokenizer.all_special_tokens, *self._tokenizer.get_added_vocab()}
         self._neutral = neutraliser(special)
         self._length = settings.max_length or AUTHORS_MAX_LENGTH
@@ -90,24 +87,39 @@ def _raw(logit: float) -> RowScore | str:
 
 
 def _authors_model(folder: Path) -> Any:
-    form: Any = T5ForSequenceClassification
+    model = load_network(T5ForSequenceClassification, folder, "the authors' T5", torch.float32)
+    if model.config.num_labels != 1:
+        raise WeightsError(f"{folder} has {model.config.num_labels} labels where one is needed.")
+    return model
+
+
+def load_network(form: Any, folder: Path, named: str, precision: torch.dtype) -> Any:
+    """The folder's safetensors as `form`, on the CPU. Raises WeightsError where a tensor is
+    missing or of another shape."""
     try:
-        model, loading = form.from_pretrained(
+        network, loading = form.from_pretrained(
             folder,
             use_safetensors=True,
             local_files_only=True,
+            dtype=precision,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # told here, by name, rather than by transformers
         )
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-        raise WeightsError(f"{folder} cannot be loaded as the authors' T5: {error}") from error
+        raise WeightsError(f"{folder} cannot be loaded as {named}: {error}") from error
     missing = sorted(loading["missing_keys"])
     if missing:
         raise WeightsError(f"{folder} lacks the tensors {', '.join(missing[:4])}.")
     _check_shapes(folder, loading["mismatched_keys"])
-    if model.config.num_labels != 1:
-        raise WeightsError(f"{folder} has {model.config.num_labels} labels where one is needed.")
-    return model
+    return network
+
+
+def load_tokenizer(folder: Path) -> Any:
+    """The folder's tokenizer; WeightsError where it has none that can be read."""
+    try:
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, ImportError) as error:
+        raise WeightsError(f"The tokenizer of {folder} cannot be loaded: {error}") from error
 
 
 def _check_shapes(
@@ -120,7 +132,8 @@ def _check_shapes(
         )
 
 
-def _place(settings: EvaluatorSettings) -> tuple[torch.device, torch.dtype]:
+def place(settings: EvaluatorSettings) -> tuple[torch.device, torch.dtype]:
+    """Where to compute and in which precision, as the settings choose."""
     chosen = settings.device
     if chosen == "auto":
         chosen = "cuda" if torch.cuda.is_available() else "cpu"
