@@ -1,4 +1,4 @@
-"""`selfcrag`: serve, ask, ingest."""
+"""`selfcrag`: serve, ask, ingest, keys."""
 
 import asyncio
 import json
@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from app.errors import ServiceError, StartFailed, message_of
+from app.key_commands import keys
 from app.main import run as run_service
 from app.retrieval.command import ingest_command
 from app.routes.ask import check_thresholds
@@ -26,6 +27,7 @@ cli = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Answers questions and corrects itself."
 )
 cli.command("ingest")(ingest_command)
+cli.add_typer(keys, name="keys")
 errors = Console(stderr=True)
 
 

@@ -83,7 +83,7 @@ def commands_of(app: typer.Typer) -> set[str]:
         command.name or command.callback.__name__
         for command in app.registered_commands
         if command.callback is not None
-    }
+    } | {group.name for group in app.registered_groups if group.name}
 
 
 def test_both_languages_have_the_same_pages() -> None:
