@@ -16,8 +16,9 @@ import numpy as np
 
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.index import Index
-from app.retrieval.ingest import COMMIT_ROWS, document_id, encoded
+from app.retrieval.ingest import COMMIT_ROWS
 from app.retrieval.retriever import HybridRetriever
+from app.retrieval.rows import document_id, encoded
 from app.retrieval.segment import Segmenter
 from benchmarks.evaluator_relevance import (
     HELD_BACK_PERCENT,
@@ -27,7 +28,7 @@ from benchmarks.evaluator_relevance import (
     file_of,
     rows_of,
 )
-from benchmarks.retrieval import Row, chunk_row
+from benchmarks.hybrid_weights import Row, chunk_row
 from evaluator.actions import Costs, Graded, action_figures, sweep
 from evaluator.dataset import split
 from evaluator.measure import Score, auc_interval

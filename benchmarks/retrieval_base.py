@@ -1,0 +1,74 @@
+"""Builds a knowledge base of a benchmark's passages and asks it, by the service's own code."""
+
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.retrieval.chunk import Cutting
+from app.retrieval.embed import Embedder
+from app.retrieval.index import Index
+from app.retrieval.ingest import COMMIT_ROWS
+from app.retrieval.loaders import Document
+from app.retrieval.markup import text_blocks
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.rows import document_rows, encoded
+from app.retrieval.segment import Segmenter
+from benchmarks.retrieval_sets import DEPTH, Material, documents, gains, measured
+from graphs.search import Search
+from graphs.types import Passage
+
+# Chunks of one passage count once, so more are asked for than are counted.
+CHUNKS = 2 * DEPTH
+Figures = dict[str, Any]
+Asking = Callable[[str], Awaitable[Sequence[Passage]]]
+
+
+@asynccontextmanager
+async def knowledge_base(
+    found: Material, embedder: Embedder, segmenter: Segmenter, cutting: Cutting | None = None
+) -> AsyncIterator[tuple[HybridRetriever, float]]:
+    """A retriever over the material's passages, and the seconds its index took."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        index = await Index.open(Path(folder) / "index", embedder)
+        waiting: list[dict[str, Any]] = []
+        for key, title, text in found.passages:
+            document = Document(title, text_blocks(text), key, len(text))
+            waiting += document_rows(key, key, document, cutting=cutting)
+            if len(waiting) >= COMMIT_ROWS:
+                await index.put(encoded(waiting, embedder, segmenter))
+                waiting = []
+        await index.put(encoded(waiting, embedder, segmenter))
+        await index.tidy()
+        yield HybridRetriever(index, segmenter), time.perf_counter() - started
+
+
+async def told(asking: Asking, asked: Sequence[tuple[str, str]]) -> Figures:
+    """The measures over the questions, each question's gain, and milliseconds a question."""
+    orders, took_ms = [], []
+    for question, _ in asked:
+        started = time.perf_counter()
+        passages = await asking(question)
+        took_ms.append(1000 * (time.perf_counter() - started))
+        orders.append(documents(passage.source for passage in passages))
+    return summary(orders, took_ms, [key for _, key in asked])
+
+
+def summary(
+    orders: Sequence[Sequence[str]], took_ms: Sequence[float], gold: Sequence[str]
+) -> Figures:
+    return {
+        **measured(orders, gold),
+        "p50_ms": float(np.median(took_ms)),
+        "p95_ms": float(np.quantile(took_ms, 0.95)),
+        "gains": gains(orders, gold),
+    }
+
+
+def by_search(retriever: HybridRetriever, search: Search, k: int = CHUNKS) -> Asking:
+    return lambda question: retriever.retrieve(question, k, search)

@@ -1,0 +1,158 @@
+"""The sections of the retrieval benchmark beside the searches: reranking, embedders, LangChain."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import numpy as np
+from app.retrieval.rerank import LexicalReranker
+from langchain_core.embeddings import Embeddings
+from sentence_transformers import SentenceTransformer
+
+from app.grading import WorkerEvaluator
+from app.retrieval.embed import EndpointEmbedder, StaticEmbedder
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.segment import Segmenter
+from benchmarks import retrieval_plain as plain
+from benchmarks.retrieval_base import by_search, knowledge_base, summary, told
+from benchmarks.retrieval_sets import Material
+from benchmarks.retrieval_table import encoder_folder
+from evaluator.client import EvaluatorClient
+from evaluator.server import create_app as create_worker
+from graphs.knowledge import as_judged
+from graphs.relevance import relevance_of
+from graphs.search import Search
+from graphs.types import Passage
+
+CANDIDATES = 50
+TITLES = True
+Figures = dict[str, Any]
+Scoring = Callable[[str, Sequence[Passage]], Awaitable[Sequence[float]]]
+
+
+async def reranked(
+    found: Material, most: int, embedder: StaticEmbedder, segmenter: Segmenter
+) -> Figures:
+    """The hybrid's 50 candidates as they come, and in the order of each reranker."""
+    asked = found.some(most)
+    async with (
+        knowledge_base(found, embedder, segmenter) as (retriever, _),
+        evaluator() as grader,
+    ):
+        rows = {"hybrid": await told(by_search(retriever, Search(), CANDIDATES), asked)}
+        lexical = LexicalReranker(retriever.index, segmenter)
+        rows["+ lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
+
+        async def grades(question: str, passages: Sequence[Passage]) -> Sequence[float]:
+            texts = [as_judged(passage, TITLES) for passage in passages]
+            graded = await relevance_of(question, texts, grader, by_parts=True)
+            return [score if score is not None else -np.inf for score in graded.best]
+
+        rows["+ evaluator"] = await told(_reordered(retriever, grades), asked)
+    return {"rows": rows, "base": "hybrid", "candidates": CANDIDATES}
+
+
+def _reordered(
+    retriever: HybridRetriever, scoring: Scoring
+) -> Callable[[str], Awaitable[Sequence[Passage]]]:
+    async def ask(question: str) -> Sequence[Passage]:
+        passages = await retriever.retrieve(question, CANDIDATES)
+        scores = await scoring(question, passages)
+        order = sorted(range(len(passages)), key=lambda at: -scores[at])
+        return [passages[at] for at in order]
+
+    return ask
+
+
+@asynccontextmanager
+async def evaluator() -> AsyncIterator[WorkerEvaluator]:
+    """The shipped evaluator, in this process, as the service has it by default."""
+    worker = create_worker()
+    async with worker.router.lifespan_context(worker):
+        transport = httpx.ASGITransport(worker, raise_app_exceptions=False)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://evaluator", timeout=None
+        ) as http:
+            client = EvaluatorClient(http)
+            await client.connect()
+            yield await WorkerEvaluator.connect(client, None)
+
+
+class SentenceEmbeddings(Embeddings):
+    """all-MiniLM-L6-v2 on this machine, as LangChain's users take it."""
+
+    def __init__(self) -> None:
+        self._model = SentenceTransformer(str(encoder_folder()), device="cpu")
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        vectors: list[list[float]] = self._model.encode(
+            texts, batch_size=32, show_progress_bar=False
+        ).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+class StaticEmbeddings(Embeddings):
+    """Our table behind LangChain's interface."""
+
+    def __init__(self, embedder: StaticEmbedder) -> None:
+        self._embedder = embedder
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        vectors: list[list[float]] = self._embedder.embed(texts).tolist()
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.embed_documents([text])[0]
+
+
+async def other_embedder(
+    found: Material, most: int, embedder: StaticEmbedder, segmenter: Segmenter
+) -> Figures:
+    """The shipped table beside MiniLM, which knows no Chinese."""
+    asked = found.some(most)
+    rows: dict[str, Figures] = {}
+    async with knowledge_base(found, embedder, segmenter) as (retriever, _):
+        rows["BM25"] = await told(by_search(retriever, Search(mode="bm25")), asked)
+        rows["table, dense"] = await told(by_search(retriever, Search(mode="dense")), asked)
+        rows["table, hybrid"] = await told(by_search(retriever, Search()), asked)
+    sentences = EndpointEmbedder(SentenceEmbeddings(), "all-MiniLM-L6-v2", 384)
+    async with knowledge_base(found, sentences, segmenter) as (retriever, built_s):
+        rows["MiniLM, dense"] = await told(by_search(retriever, Search(mode="dense")), asked)
+        rows["MiniLM, hybrid"] = await told(by_search(retriever, Search()), asked)
+        for alpha in (0.3, 1.0):
+            search = Search(alpha=alpha)
+            rows[f"MiniLM, hybrid, alpha {alpha:g}"] = await told(
+                by_search(retriever, search), asked
+            )
+    return {"rows": rows, "base": "table, hybrid", "built_s": built_s}
+
+
+async def beside_plain(
+    found: Material, most: int, embedder: StaticEmbedder, segmenter: Segmenter
+) -> Figures:
+    """Ours and LangChain's over the same passages, the same questions, in one run."""
+    asked = found.some(most)
+    questions, gold = [question for question, _ in asked], [key for _, key in asked]
+    rows: dict[str, Figures] = {}
+    built: dict[str, float] = {}
+    async with knowledge_base(found, embedder, segmenter) as (retriever, took_s):
+        built["ours"] = took_s
+        rows["ours, hybrid"] = await told(by_search(retriever, Search()), asked)
+        lexical = LexicalReranker(retriever.index, segmenter)
+        rows["ours, hybrid + lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
+    embeddings: dict[str, Embeddings] = {"our table": StaticEmbeddings(embedder)}
+    if found.task.language == "en":
+        embeddings["MiniLM"] = SentenceEmbeddings()
+    split = plain.blanks if found.task.language == "en" else plain.words
+    for name, chosen in embeddings.items():
+        pipeline = plain.built(found, chosen, split)
+        built[f"LangChain, {name}"] = pipeline.built_s
+        for part, retriever_of in pipeline.retrievers.items():
+            orders, took_ms = plain.asked(retriever_of, questions)
+            row = f"LangChain, {part}" + ("" if part == "BM25" else f", {name}")
+            rows.setdefault(row, summary(orders, took_ms, gold))
+    return {"rows": rows, "base": "ours, hybrid", "built": built}
