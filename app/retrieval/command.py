@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.index import Index, IndexMismatch
-from app.retrieval.ingest import IngestBusy, Report, ingest, reindex
+from app.retrieval.index import IndexMismatch
+from app.retrieval.ingest import IngestBusy, Report, ingest
+from app.retrieval.opening import open_index
+from app.retrieval.renew import reindex
 from app.retrieval.segment import Segmenter
 from app.settings import StateSettings
 
@@ -67,7 +69,7 @@ def summarise(report: Report) -> None:
 async def _ingest(paths: list[Path], data_dir: Path, prune: bool) -> Report:
     # Dictionary and table load with the first file that is new: often there is none.
     segmenter = Segmenter(data_dir / "cache")
-    index = await Index.open(data_dir / "index", StaticEmbedder(segmenter))
+    index = await open_index(data_dir / "index", StaticEmbedder(segmenter))
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("reading", total=None)

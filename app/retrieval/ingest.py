@@ -1,39 +1,38 @@
-"""Files to the knowledge base: only what is new or changed is read, split and embedded."""
+"""Documents to the knowledge base: only what is new or changed is read, split and embedded."""
 
 import asyncio
-import hashlib
+import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
-from app.retrieval.chunk import chunk
-from app.retrieval.embed import Embedder
-from app.retrieval.index import (
-    Index,
-    IndexUnusable,
-    StoredDocument,
-    make_folder,
-    replace_all,
-    stored_chunks,
-)
+from app.retrieval.child import Task
+from app.retrieval.children import Children
+from app.retrieval.chunk import Cutting
+from app.retrieval.embed import StaticEmbedder
+from app.retrieval.index import Index, IndexUnusable, StoredDocument, make_folder
 from app.retrieval.listing import Listed, at_or_below, gone, is_gone, listed
-from app.retrieval.loaders import READERS, Document, digest, load, read
+from app.retrieval.loaders import BINARY, READERS, digest, load, read
 from app.retrieval.refusal import DocumentRefused
+from app.retrieval.rows import BATCH_ROWS, Row, file_rows, with_vectors, with_words
 from app.retrieval.segment import Segmenter
-from graphs.text import language_of
+from app.retrieval.site import Site, Unchanged, pages
 
 # Rows that are put into the index in one commit, and so the most that are held in memory beside
-# those of a single document.
-COMMIT_ROWS = 512
+# those of the documents that are being read.
+COMMIT_ROWS = BATCH_ROWS
 LOCK_TIMEOUT_S = 60.0
-SECTION = " › "
+# Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
+# does for formats that can lead a parser astray. Starting them takes longer than a few small files.
+HERE_DOCUMENTS = 100
+HERE_BYTES = 1_000_000
+MOST_CHILDREN = 8
 
-Row = dict[str, Any]
 Progress = Callable[[int, int, str], None]
 
 
@@ -69,44 +68,42 @@ async def ingest(
     index: Index,
     segmenter: Segmenter,
     *,
+    urls: Sequence[str] = (),
+    site: Site | None = None,
     prune: bool = False,
     progress: Progress | None = None,
+    cutting: Cutting | None = None,
 ) -> Report:
-    """Brings files and folders (with all below them) into the index.
+    """Brings files, folders (with all below them), patterns and, with a `site`, URLs in.
 
     A file is known by its path, links resolved, and skipped while its content is unchanged.
     `prune` removes documents of these paths whose file is gone or is now refused. `progress` hears
     (done, all, source). Raises IngestBusy after waiting a minute for another writer and
     IndexUnusable where the index is damaged.
     """
-    started = time.perf_counter()
-    lock = FileLock(lock_file(index.folder), timeout=LOCK_TIMEOUT_S, thread_local=False)
+    async with writing(index.folder):
+        known = await index.documents()
+        files = await asyncio.to_thread(listed, paths, known)
+        outdated = await asyncio.to_thread(gone, paths, known, files) if prune else []
+        run = Run(index, segmenter, known, prune=prune, progress=progress, cutting=cutting)
+        if urls and site is not None:
+            found, refused = await pages(urls, site, known)
+            files += found
+            run.report.refused += [Refused(url, reason) for url, reason in refused]
+            run.site = site
+        return await run.all(files, outdated)
+
+
+@asynccontextmanager
+async def writing(folder: Path, wait_s: float | None = None) -> AsyncIterator[None]:
+    """The right to write to the index in `folder`. Raises IngestBusy, IndexUnusable."""
+    timeout = LOCK_TIMEOUT_S if wait_s is None else wait_s
+    lock = FileLock(lock_file(folder), timeout=timeout, thread_local=False)
     await asyncio.to_thread(_acquire, lock)
     try:
-        report = await _Run(index, segmenter, progress).all(paths, prune)
+        yield
     finally:
         lock.release()
-    report.took_s = time.perf_counter() - started
-    return report
-
-
-async def reindex(folder: Path, embedder: Embedder, segmenter: Segmenter) -> int:
-    """Renews words and vectors of every stored chunk; says how many chunks there are.
-
-    Raises IngestBusy, and IndexUnusable where there is no index or it cannot be read.
-    """
-    lock = FileLock(lock_file(folder), timeout=LOCK_TIMEOUT_S, thread_local=False)
-    await asyncio.to_thread(_acquire, lock)
-    try:
-        rows = [dict(row) for row in await stored_chunks(folder)]
-        batches = (
-            encoded(rows[at : at + COMMIT_ROWS], embedder, segmenter)
-            for at in range(0, len(rows), COMMIT_ROWS)
-        )
-        await replace_all(folder, embedder, batches)
-    finally:
-        lock.release()
-    return len(rows)
 
 
 def lock_file(folder: Path) -> Path:
@@ -114,125 +111,150 @@ def lock_file(folder: Path) -> Path:
     return folder.with_name(folder.name + ".lock")
 
 
-def document_id(source: str) -> str:
-    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+class Run:
+    """One ingest, by whoever holds the right to write."""
 
-
-def document_rows(source: str, path: str, document: Document) -> list[Row]:
-    """One row a chunk, still without words and vectors."""
-    identity = document_id(source)
-    chunks = chunk(document.blocks)
-    shared = {
-        "document_id": identity,
-        "title": document.title,
-        "source": source,
-        "path": path,
-        "sha256": document.sha256,
-        "bytes": document.bytes,
-        "chunks": len(chunks),
-        "added_at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-    return [
-        shared
-        | {
-            "id": f"{identity}-{document.sha256[:8]}-{position}",
-            "position": position,
-            "heading": SECTION.join(part.headings),
-            "text": part.text,
-            "language": language_of(part.text),
-        }
-        for position, part in enumerate(chunks)
-    ]
-
-
-def encoded(rows: Sequence[Row], embedder: Embedder, segmenter: Segmenter) -> list[Row]:
-    """The rows with the words and vectors they are found by; titles and headings count too."""
-    texts = ["\n".join(filter(None, [row["title"], row["heading"], row["text"]])) for row in rows]
-    vectors = embedder.embed(texts)
-    return [
-        row
-        | {
-            "text_en": text if row["language"] == "en" else None,
-            "text_zh": " ".join(segmenter.words(text)) if row["language"] == "zh" else None,
-            "vector": vector if vector.any() else None,
-        }
-        for row, text, vector in zip(rows, texts, vectors, strict=True)
-    ]
-
-
-class _Run:
-    """One ingest under the lock."""
-
-    def __init__(self, index: Index, segmenter: Segmenter, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        index: Index,
+        segmenter: Segmenter,
+        known: Sequence[StoredDocument],
+        *,
+        prune: bool = False,
+        progress: Progress | None = None,
+        cutting: Cutting | None = None,
+        site: Site | None = None,
+    ) -> None:
+        self.report = Report()
+        self.site = site
         self._index = index
         self._segmenter = segmenter
+        self._known = known
+        self._prune = prune
         self._progress = progress
-        self._report = Report()
+        self._cutting = cutting or Cutting()
         self._waiting: list[Row] = []
-        self._known: list[StoredDocument] = []
         self._outdated: list[StoredDocument] = []
+        self._most = min(os.cpu_count() or 1, MOST_CHILDREN)
+        self._children = Children(index.folder.parent / "cache", self._most)
+        self._here = True
 
-    async def all(self, paths: Sequence[Path], prune: bool) -> Report:
-        self._known = await self._index.documents()
-        files = await asyncio.to_thread(listed, paths, self._known)
-        if prune:
-            self._outdated = await asyncio.to_thread(gone, paths, self._known, files)
-        for done, file in enumerate(files):
-            if self._progress is not None:
-                self._progress(done, len(files), file.shown)
-            await self._file(file, prune)
+    async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
+        """Brings the items in and removes what is outdated."""
+        started = time.perf_counter()
+        self._outdated += outdated
+        self._here = len(items) <= HERE_DOCUMENTS
+        try:
+            await self._read_all(items)
+        finally:
+            await self._children.aclose()
         await self._commit()
         await self._remove()
-        if self._progress is not None:
-            self._progress(len(files), len(files), "")
-        if self._report.chunks or self._report.removed:
+        if self.site is not None:
+            kept = [*self.report.added, *self.report.updated, *self.report.skipped]
+            await asyncio.to_thread(self.site.keep, kept)
+        self._tell(len(items), len(items), "")
+        if self.report.chunks or self.report.removed:
             await self._index.tidy()
-        return self._report
+        self.report.took_s = time.perf_counter() - started
+        return self.report
 
-    async def _file(self, file: Listed, prune: bool) -> None:
+    async def _read_all(self, items: Sequence[Listed]) -> None:
+        """A few are read ahead, as many as there are processes, and taken in their order."""
+        ahead: deque[tuple[int, Listed, asyncio.Task[list[Row]]]] = deque()
         try:
-            rows = await asyncio.to_thread(_rows, file)
+            for number, item in enumerate(items):
+                ahead.append((number, item, asyncio.create_task(self._read(item))))
+                while len(ahead) > (0 if self._here and self.site is None else self._most):
+                    await self._take(ahead, len(items))
+            while ahead:
+                await self._take(ahead, len(items))
+        finally:
+            for *_, task in ahead:
+                task.cancel()
+            await asyncio.gather(*(task for *_, task in ahead), return_exceptions=True)
+
+    async def _take(
+        self, ahead: deque[tuple[int, Listed, asyncio.Task[list[Row]]]], every: int
+    ) -> None:
+        number, item, task = ahead[0]
+        self._tell(number, every, item.shown)
+        try:
+            rows = await task
         except DocumentRefused as refusal:
-            self._refuse(file, refusal.reason, prune)
+            self._refuse(item, refusal.reason)
             return
+        finally:
+            ahead.popleft()
         if not rows:
-            self._report.skipped.append(file.source)
+            self.report.skipped.append(item.source)
             return
         self._waiting += rows
-        (self._report.updated if file.stored else self._report.added).append(file.source)
+        (self.report.updated if item.stored else self.report.added).append(item.source)
         if len(self._waiting) >= COMMIT_ROWS:
             await self._commit()
 
-    def _refuse(self, file: Listed, reason: str, prune: bool) -> None:
+    async def _read(self, item: Listed) -> list[Row]:
+        """Rows of a new or changed document, none of an unchanged one. Raises DocumentRefused."""
+        if item.is_page and self.site is not None:
+            try:
+                async with self.site.download(item.source) as file:
+                    return await self._read(replace(item, file=file, is_page=False))
+            except Unchanged:
+                return []
+        size = await asyncio.to_thread(_changed_bytes, item)
+        if size is None:
+            return []
+        if self._here and size <= HERE_BYTES and item.file.suffix.lower() not in BINARY:
+            return await asyncio.to_thread(self._rows, item)
+        embed = isinstance(self._index.embedder, StaticEmbedder)
+        task = Task(
+            str(item.file), item.source, item.path, item.owner, embed, asdict(self._cutting)
+        )
+        return await self._children.rows(task)
+
+    def _rows(self, item: Listed) -> list[Row]:
+        rows = file_rows(item.file, item.source, item.path, item.owner, self._cutting)
+        return with_words(rows, self._segmenter)
+
+    def _refuse(self, item: Listed, reason: str) -> None:
         """What was read from the path before stays, and so said, or goes if asked to prune."""
-        missing = is_gone(file.path)
-        stored = at_or_below([file.path], self._known) if missing else [file.stored]
+        missing = bool(item.path) and is_gone(item.path)
+        stored = at_or_below([item.path], self._known) if missing else [item.stored]
         earlier = [document for document in stored if document is not None]
-        if earlier and prune:
+        if earlier and self._prune:
             if missing:  # told among the removed
                 return
             self._outdated += earlier
         elif earlier:
             reason += (
                 "; its earlier version stays, --prune removes it"
-                if file.stored
+                if item.stored
                 else f"; {len(earlier)} documents read from it stay, --prune removes them"
             )
-        self._report.refused.append(Refused(file.shown, reason))
+        self.report.refused.append(Refused(item.shown, reason))
 
     async def _commit(self) -> None:
         if not self._waiting:
             return
-        rows = await asyncio.to_thread(
-            encoded, self._waiting, self._index.embedder, self._segmenter
-        )
+        waiting, self._waiting = self._waiting, []
+        rows = await asyncio.to_thread(self._embedded, waiting)
         await self._index.put(rows)
-        self._report.chunks += len(rows)
-        self._waiting = []
+        self.report.chunks += len(rows)
+
+    def _embedded(self, rows: Sequence[Row]) -> list[Row]:
+        """Those read here still lack vectors; they are embedded in batches."""
+        wanting = [row for row in rows if "vector" not in row]
+        added = with_vectors(wanting, self._index.embedder) if wanting else []
+        return [row for row in rows if "vector" in row] + added
 
     async def _remove(self) -> None:
         await self._index.delete([document.id for document in self._outdated])
-        self._report.removed += sorted(document.source for document in self._outdated)
+        self.report.removed += sorted(document.source for document in self._outdated)
+
+    def _tell(self, done: int, every: int, source: str) -> None:
+        if self._progress is not None:
+            self._progress(done, every, source)
 
 
 def _acquire(lock: FileLock) -> None:
@@ -246,20 +268,17 @@ def _acquire(lock: FileLock) -> None:
         raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error
 
 
-def _rows(item: Listed) -> list[Row]:
-    """Rows of a new or changed file, none of an unchanged one. Raises DocumentRefused."""
+def _changed_bytes(item: Listed) -> int | None:
+    """The size of a new or changed file, None of an unchanged one. Raises DocumentRefused."""
     file, stored = item.file, item.stored
     if not _is_utf8(item.path):
         raise DocumentRefused("its path is not UTF-8; rename it")
-    if file.suffix.lower() not in READERS and not is_gone(item.path):
+    if file.suffix.lower() not in READERS and not (item.path and is_gone(item.path)):
         load(file, b"")  # tells what is known, without reading what is not
     content = read(file)
     if stored is not None and (stored.path, stored.sha256) == (item.path, digest(content)):
-        return []
-    rows = document_rows(item.source, item.path, load(file, content))
-    if not rows:
-        raise DocumentRefused("no text in it")
-    return rows
+        return None
+    return len(content)
 
 
 def _is_utf8(path: str) -> bool:

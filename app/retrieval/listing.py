@@ -10,12 +10,17 @@ from app.retrieval.index import StoredDocument
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A file by its absolute `path`, links resolved, and what the index holds of it."""
+    """A file by its absolute `path`, links resolved, and what the index holds of it.
+
+    A page of the web has no path; its source is its URL and its file is yet to be downloaded.
+    """
 
     file: Path
     path: str
     source: str
     stored: StoredDocument | None
+    owner: str = ""
+    is_page: bool = False
 
     @property
     def shown(self) -> str:

@@ -2,9 +2,9 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.cookiejar import DefaultCookiePolicy
 from typing import cast
@@ -20,6 +20,14 @@ HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 PLAIN_TYPES = frozenset({"text/plain"})
 
 
+class PageAnswered(PageFailed):
+    """A page's server answered, but not with the page."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"answered {status}")
+        self.status = status
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page that was read; `fetched_at` is UTC in ISO 8601."""
@@ -31,16 +39,23 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """The first bytes of a page, decompressed, and its Content-Type as sent."""
+    """The first bytes of a page, decompressed, its Content-Type as sent and its validators."""
 
     body: bytes
     content_type: str
+    etag: str = ""
+    last_modified: str = ""
+
+    @property
+    def media_type(self) -> str:
+        return self.content_type.partition(";")[0].strip().casefold()
 
 
 class PageReader:
     """Fetches and reads pages; `max_bytes` counts after decompression, the rest is cut off.
 
     `timeout_s` bounds a page with all its redirects, `max_concurrent` the pages of all runs.
+    Pages of other `media_types` are refused; none given takes all.
     """
 
     def __init__(
@@ -54,10 +69,12 @@ class PageReader:
         max_concurrent: int = 10,
         max_paragraphs: int = 80,
         max_characters: int = 40_000,
+        media_types: Collection[str] = HTML_TYPES | PLAIN_TYPES,
         user_agent: str = USER_AGENT,
         resolve: Resolve = resolve_addresses,
     ) -> None:
         self._max_bytes = max_bytes
+        self._media_types = frozenset(media_types)
         self._timeout_s = timeout_s
         self._max_paragraphs = max_paragraphs
         self._max_characters = max_characters
@@ -80,17 +97,22 @@ class PageReader:
     async def read(self, url: str) -> Page:
         """Raises PageFailed, which says why the page cannot be used."""
         async with self._slots:
-            download = await self._download(url)
+            download = await self._download(url, {})
             fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
             extract = await asyncio.to_thread(self._extract, download)
         if not extract.paragraphs:
             raise PageFailed("has no readable paragraphs")
         return Page(extract.title, extract.paragraphs, fetched_at)
 
-    async def _download(self, url: str) -> Download:
+    async def download(self, url: str, headers: Mapping[str, str] | None = None) -> Download:
+        """The page as it was sent. Raises PageFailed, PageAnswered where a server said why."""
+        async with self._slots:
+            return await self._download(url, headers or {})
+
+    async def _download(self, url: str, headers: Mapping[str, str]) -> Download:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._follow(self._http.build_request("GET", url))
+                return await self._follow(self._http.build_request("GET", url, headers=headers))
         except (TimeoutError, httpx.TimeoutException):
             raise PageFailed(f"took longer than {self._timeout_s:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, zlib.error):
@@ -109,8 +131,14 @@ class PageReader:
     async def _receive(self, response: httpx.Response) -> Download:
         content_type = response.headers.get("Content-Type", "")
         if response.status_code != 200:
-            raise PageFailed(f"answered {response.status_code}")
-        if _media_type(content_type) not in HTML_TYPES | PLAIN_TYPES:
+            raise PageAnswered(response.status_code)
+        found = Download(
+            b"",
+            content_type,
+            response.headers.get("ETag", ""),
+            response.headers.get("Last-Modified", ""),
+        )
+        if self._media_types and found.media_type not in self._media_types:
             raise PageFailed("is neither HTML nor plain text")
         encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()
         if encoding not in {"gzip", "x-gzip", "identity", ""}:
@@ -125,17 +153,13 @@ class PageReader:
                 body += inflate.decompress(chunk, room) if inflate else chunk[:room]
                 if len(body) >= self._max_bytes:
                     break
-        return Download(bytes(body), content_type)
+        return replace(found, body=bytes(body))
 
     def _extract(self, download: Download) -> Extract:
         text = decode(download.body, download.content_type)
-        is_html = _media_type(download.content_type) in HTML_TYPES
+        is_html = download.media_type in HTML_TYPES
         read = html_paragraphs if is_html else plain_paragraphs
         return read(text, self._max_paragraphs, self._max_characters)
 
     async def aclose(self) -> None:
         await self._http.aclose()
-
-
-def _media_type(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().casefold()

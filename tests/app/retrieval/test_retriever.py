@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from app.retrieval.embed import StaticEmbedder, Vectors
-from app.retrieval.index import Index, IndexMismatch, IndexUnusable
-from app.retrieval.ingest import ingest, reindex
+from app.retrieval.index import IndexMismatch, IndexUnusable
+from app.retrieval.ingest import ingest
+from app.retrieval.opening import open_index
+from app.retrieval.renew import reindex
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
 from graphs.errors import RetrieverFailed
@@ -133,7 +135,7 @@ async def test_documents_are_listed_and_deleted(filled: HybridRetriever) -> None
 async def test_what_another_process_adds_is_found(
     filled: HybridRetriever, embedder: StaticEmbedder, segmenter: Segmenter
 ) -> None:
-    other = await Index.open(filled.index.folder, embedder)
+    other = await open_index(filled.index.folder, embedder)
     write("en/mill.md", "# Mill\n\nThe windmill grinds barley.\n")
     await ingest([Path("docs/en/mill.md")], other, segmenter)
     first, *_ = await filled.retrieve("windmill barley", 3)
@@ -157,9 +159,9 @@ async def test_another_table_is_a_clear_error_and_reindex_renews(
     folder = filled.index.folder
     other = OtherEmbedder()
     with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
-        await Index.open(folder, other)  # type: ignore[arg-type]
+        await open_index(folder, other)  # type: ignore[arg-type]
     assert await reindex(folder, other, segmenter) == 6  # type: ignore[arg-type]
-    renewed = HybridRetriever(await Index.open(folder, other), segmenter)  # type: ignore[arg-type]
+    renewed = HybridRetriever(await open_index(folder, other), segmenter)  # type: ignore[arg-type]
     first, *_ = await renewed.retrieve("谁检修了水泵？", 3)
     assert first.source == "docs/zh/pump.md"
     assert len(await renewed.documents()) == 4
@@ -183,11 +185,11 @@ async def test_lost_search_structures_are_renewed(
 ) -> None:
     folder = filled.index.folder
     damage(folder, "_indices")
-    reopened = HybridRetriever(await Index.open(folder, embedder), filled.segmenter)
+    reopened = HybridRetriever(await open_index(folder, embedder), filled.segmenter)
     with pytest.raises(RetrieverFailed, match="`selfcrag ingest --reindex` renews it"):
         await reopened.retrieve("pump", 3)
     assert await reindex(folder, embedder, filled.segmenter) == 6
-    renewed = HybridRetriever(await Index.open(folder, embedder), filled.segmenter)
+    renewed = HybridRetriever(await open_index(folder, embedder), filled.segmenter)
     assert (await renewed.retrieve("pump", 3))[0].source == "docs/en/pump.md"
 
 
@@ -196,7 +198,7 @@ async def test_a_damaged_index_cannot_be_opened_or_renewed(
 ) -> None:
     folder = filled.index.folder
     damage(folder, "_versions")
-    for call in (Index.open(folder, embedder), reindex(folder, embedder, filled.segmenter)):
+    for call in (open_index(folder, embedder), reindex(folder, embedder, filled.segmenter)):
         with pytest.raises(IndexUnusable, match="delete that folder and run") as raised:
             await call
         assert "\n" not in str(raised.value)
@@ -222,9 +224,9 @@ async def test_an_index_of_the_format_before_is_renewed(
     rows = rows.replace_schema_metadata({"embedder": embedder.name, "format": "1"})
     await database.create_table("chunks", rows, mode="overwrite")
     with pytest.raises(IndexMismatch, match=r"another version of self-crag.*--reindex"):
-        await Index.open(folder, embedder)
+        await open_index(folder, embedder)
     assert await reindex(folder, embedder, filled.segmenter) == 6
-    index = await Index.open(folder, embedder)
+    index = await open_index(folder, embedder)
     assert {document.path for document in await index.documents()} == {""}
     report = await ingest([Path("docs")], index, filled.segmenter)
     assert len(report.updated) == 4

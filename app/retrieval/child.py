@@ -1,0 +1,94 @@
+"""`python -m app.retrieval.child CACHE`: reads documents apart from the service.
+
+A parser led astray by a document takes this process along and nothing else. Documents come as
+JSON objects on standard input; for each follow frames on standard output: JSON behind its length
+(4 bytes, big-endian). The first is {"rows": how many} or {"refused": why}, then come the rows
+themselves, in batches.
+"""
+
+import json
+import os
+import resource
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from app.retrieval.chunk import Cutting
+from app.retrieval.embed import StaticEmbedder
+from app.retrieval.refusal import DocumentRefused
+from app.retrieval.rows import (
+    BATCH_ROWS,
+    RememberingSegmenter,
+    Row,
+    file_rows,
+    with_vectors,
+    with_words,
+)
+
+MEMORY_BYTES = 2_000_000_000
+NICENESS = 5
+TOO_MUCH_MEMORY = f"needs more than {MEMORY_BYTES / 1e9:.0f} GB of memory to be read; split it"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A document to read; `embed`: with the vectors of the shipped table."""
+
+    file: str
+    source: str
+    path: str
+    owner: str
+    embed: bool
+    cutting: dict[str, Any]
+
+
+class Reader:
+    def __init__(self, cache: Path) -> None:
+        self._segmenter = RememberingSegmenter(cache)
+        self._embedder = StaticEmbedder(self._segmenter)
+
+    def frames(self, task: Task) -> Iterator[dict[str, Any]]:
+        try:
+            cutting = Cutting(**task.cutting)
+            rows = file_rows(Path(task.file), task.source, task.path, task.owner, cutting)
+        except DocumentRefused as refusal:
+            yield {"refused": refusal.reason}
+            return
+        except MemoryError:
+            yield {"refused": TOO_MUCH_MEMORY}
+            return
+        yield {"rows": len(rows)}
+        for at in range(0, len(rows), BATCH_ROWS):
+            batch = with_words(rows[at : at + BATCH_ROWS], self._segmenter)
+            yield {"batch": self._embedded(batch) if task.embed else batch}
+
+    def _embedded(self, batch: list[Row]) -> list[Row]:
+        rows = with_vectors(batch, self._embedder)
+        for row in rows:
+            vector = row["vector"]
+            row["vector"] = None if vector is None else b64encode(vector.tobytes()).decode()
+        return rows
+
+
+def serve(tasks: BinaryIO, frames: BinaryIO, reader: Reader) -> None:
+    for line in tasks:
+        for frame in reader.frames(Task(**json.loads(line))):
+            body = json.dumps(frame, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            frames.write(len(body).to_bytes(4) + body)
+            frames.flush()
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    os.nice(NICENESS)
+    # What a parser prints must not come among the frames.
+    with os.fdopen(os.dup(1), "wb") as frames:
+        os.dup2(2, 1)
+        serve(sys.stdin.buffer, frames, Reader(Path(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()
