@@ -1,7 +1,7 @@
 """What can fail outside the graphs, as the ports tell it.
 
 PortError
- ├─ RetrieverFailed      the index could not be searched
+ ├─ RetrieverFailed      the index could not be searched, or not in full
  ├─ EvaluatorFailed      the worker could not score
  ├─ SearchFailed         the web search gave no answer
  ├─ GeneratorFailed      the chat endpoint gave no answer
@@ -13,7 +13,9 @@ Adapters raise these, once, with a message for the user: what failed and what wo
 secrets. The node that called the port turns them into an entry of `degraded` and goes on.
 """
 
-from graphs.types import Component
+from collections.abc import Sequence
+
+from graphs.types import Component, Passage
 
 
 class PortError(Exception):
@@ -23,7 +25,13 @@ class PortError(Exception):
 
 
 class RetrieverFailed(PortError):
+    """`passages` were found all the same, such as by words where meaning could not be asked."""
+
     component: Component = "retriever"
+
+    def __init__(self, reason: str, passages: Sequence[Passage] = ()) -> None:
+        super().__init__(reason)
+        self.passages = passages
 
 
 class EvaluatorFailed(PortError):

@@ -15,7 +15,7 @@ from graphs.types import Degraded, Passage
 async def retrieve(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
     """The best passages for the question, or for all queries made of it, side by side.
 
-    None, and so said, where the index fails. A later look, where an earlier one found nothing
+    What is missing where the index fails is said. A later look, where an earlier one found nothing
     relevant, brings the next ones as well; a run that reranks brings more to choose from.
     """
     context, looks = tunables(runtime), state.get("looks", 0) + 1
@@ -29,7 +29,7 @@ async def retrieve(state: State, runtime: Runtime[Context], *, services: Service
             return await services.retriever.retrieve(query, most, context.searching())
         except RetrieverFailed as error:
             degraded.append(Degraded(error.component, str(error)))
-            return []
+            return error.passages
 
     queries = state.get("queries") or [asked(state)]
     rankings = await gather_with_concurrency(None, *map(found_for, queries))
