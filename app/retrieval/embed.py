@@ -1,4 +1,4 @@
-"""Dense vectors of texts: a static table shipped with the project, or an endpoint's."""
+"""Dense vectors of texts: what embeds them, and the static table shipped with the project."""
 
 import hashlib
 import json
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from app.retrieval.segment import Segmenter
+from graphs.errors import RetrieverFailed
 from graphs.text import language_of
 
 TABLE = Path(__file__).parent / "table"
@@ -20,8 +20,17 @@ TABLE = Path(__file__).parent / "table"
 Vectors = NDArray[np.float32]
 
 
+class EmbedderFailed(RetrieverFailed):
+    """An endpoint gave no vectors; the message says why and what would help.
+
+    A question need not fail with it: BM25 finds passages without any vector. Catch it around
+    `embed_query`, search the words alone and report the failure beside the answer. Ingest lets it
+    end the run: what was committed before stays, what was not is read again the next time.
+    """
+
+
 class Embedder(Protocol):
-    """Texts to unit vectors; `embed` blocks and belongs in a worker thread.
+    """Texts to unit vectors; both methods block and belong in a worker thread.
 
     `crosses_languages` says whether a question may be compared with passages in the other
     language; `name` identifies the vectors: an index serves only the embedder it was written with.
@@ -37,7 +46,17 @@ class Embedder(Protocol):
     def crosses_languages(self) -> bool: ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row a text, of length 1, or all zeros where nothing of the text is known."""
+        """One row a passage, of length 1, or all zeros where nothing of the text is known.
+
+        Raises EmbedderFailed.
+        """
+        ...
+
+    def embed_query(self, text: str) -> Vectors:
+        """A question's vector, shape (dimensions,): some models read questions another way.
+
+        Raises EmbedderFailed, within QUERY_TIMEOUT_S where an endpoint embeds.
+        """
         ...
 
 
@@ -88,6 +107,10 @@ class StaticEmbedder:
                 vectors[row] = table[ids].sum(axis=0)
         return unit(vectors)
 
+    def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = self.embed([text])[0]
+        return vector
+
     def _rows(self, text: str) -> tuple[Vectors, list[int]]:
         if language_of(text) == "zh":
             rows, table = self._chinese
@@ -97,21 +120,6 @@ class StaticEmbedder:
         unknown = tokenizer.token_to_id("[UNK]")
         found = tokenizer.encode(text, add_special_tokens=False).ids
         return table, [token for token in found if token != unknown]
-
-
-class EndpointEmbedder:
-    """Vectors of any LangChain embeddings, such as an OpenAI-compatible endpoint's."""
-
-    crosses_languages = True
-
-    def __init__(self, embeddings: Embeddings, name: str, dimensions: int) -> None:
-        self._embeddings = embeddings
-        self.name = name
-        self.dimensions = dimensions
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        vectors = np.asarray(self._embeddings.embed_documents(list(texts)), dtype=np.float32)
-        return unit(vectors)
 
 
 def unit(vectors: Vectors) -> Vectors:
