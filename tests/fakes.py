@@ -83,9 +83,11 @@ class FakeEvaluator:
     fails_from_call: int | None = None
     calls: list[list[tuple[str, str]]] = field(default_factory=list)
     name: str = "fake-evaluator"
+    tasks: list[Task] = field(default_factory=list)
 
     async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
         self.calls.append(list(pairs))
+        self.tasks.append(task)
         if self.fails_from_call is not None and len(self.calls) >= self.fails_from_call:
             raise EvaluatorFailed("the worker is gone")
         bare = [(question, text.rpartition(" // ")[2]) for question, text in pairs]
