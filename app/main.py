@@ -14,7 +14,8 @@ from app.errors import StartFailed, add_error_handlers
 from app.keys import keyring
 from app.limits import limit_bodies
 from app.metrics import CountRequests, Metrics
-from app.routes import ask, health, metrics, workflows
+from app.protocols.openai_errors import speak_openai_below_v1
+from app.routes import ask, health, metrics, openai, ui, workflows
 from app.runs import Runs
 from app.services import load_settings, open_services
 from app.settings import Settings
@@ -48,7 +49,9 @@ def create_app(
             app.state.engine, app.state.keys = engine, keys
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
-            app.state.runs = Runs(graphs, services, chosen.max_runs)
+            app.state.runs = Runs(
+                graphs, services, chosen.max_runs, observe=app.state.metrics.observe
+            )
             try:
                 yield
             finally:
@@ -56,12 +59,13 @@ def create_app(
 
     app = FastAPI(title="self-crag", description=DESCRIPTION, lifespan=lifespan)
     app.state.metrics = Metrics()
-    for module in (ask, workflows, health, metrics):
+    for module in (ask, workflows, health, metrics, openai, ui):
         app.include_router(module.router)
     add_error_handlers(app)
     limit_bodies(app, chosen.max_body_bytes)
     if has_door:
         add_door(app, chosen)
+    speak_openai_below_v1(app)
     app.add_middleware(CountRequests, metrics=app.state.metrics)
     return app
 

@@ -1,0 +1,1 @@
+"""What chat frontends already speak, told from a run's events."""

@@ -1,0 +1,68 @@
+"""A frontend's messages as a question and the dialogue before it; its options, wherever put."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.errors import InvalidRequest, message_of
+from app.schemas import QuestionText
+from graphs.state import Question
+from graphs.types import Message
+
+LATEST_MESSAGES = 40
+"""Of a longer dialogue the workflows read no more."""
+T = TypeVar("T")
+_QUESTION: TypeAdapter[str] = TypeAdapter(QuestionText)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message; `unread` are the types of its parts that are no text."""
+
+    role: str
+    text: str
+    pointer: str
+    unread: set[str] = field(default_factory=set)
+
+
+def question_of(turns: Sequence[Turn]) -> Question:
+    """The last message of the user, and what was said before. Raises InvalidRequest.
+
+    The service answers by its own rules, so what a frontend tells the model (system) is left out,
+    and so are the results of tools.
+    """
+    said = [n for n, turn in enumerate(turns) if turn.role == "user"]
+    if not said:
+        raise InvalidRequest("#/messages", "holds no message of the user")
+    asked = turns[said[-1]]
+    if asked.unread:
+        kinds = ", ".join(sorted(asked.unread))
+        raise InvalidRequest(asked.pointer, f"holds {kinds}; only text can be asked about")
+    question = checked(_QUESTION, asked.text, asked.pointer)
+    history = [
+        Message(role=cast("Any", turn.role), content=turn.text)
+        for turn in turns[: said[-1]]
+        if turn.role in ("user", "assistant") and turn.text.strip()
+    ]
+    return Question(question=question, history=history[-LATEST_MESSAGES:])
+
+
+def parsed(value: object, pointer: str) -> object:
+    """What `value` is, an object or its JSON text. Raises InvalidRequest at `pointer`."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except json.JSONDecodeError:
+        raise InvalidRequest(pointer, "is not JSON") from None
+
+
+def checked(kind: TypeAdapter[T], value: object, pointer: str) -> T:
+    """`value` as what it has to be. Raises InvalidRequest below `pointer`."""
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        item = error.errors()[0]
+        place = "/".join([pointer, *map(str, item["loc"])])
+        raise InvalidRequest(place, message_of(cast("Any", item))) from None

@@ -1,0 +1,195 @@
+"""What Open WebUI gets beyond OpenAI's form, and that nobody else gets it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from app.protocols.open_webui import WebUIChunks, task_of, thread_of
+from app.protocols.openai_form import Chunks
+from app.schemas import AnswerEvent, AskResponse, Citation
+from tests import fakes
+from tests.app.serving import Serving
+from tests.app.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, asked, rejecting
+
+Serve = Callable[..., Serving]
+HEADERS = {"X-OpenWebUI-User-Id": "u1", "X-OpenWebUI-Chat-Id": "0a1b-2c3d"}
+TITLE = """### Task:
+Generate a concise title.
+### Output:
+JSON format: {{ "title": "your concise title here" }}
+### Chat History:
+<chat_history>
+USER: {question}
+ASSISTANT: It is 87 metres tall [1].
+</chat_history>"""
+
+
+def lines_of(serving: Serving, headers: dict[str, str], **fields: Any) -> list[dict[str, Any]]:
+    """The data lines of a streamed completion, the last one left out."""
+    body = {"model": "self_crag", "messages": asked(ENGLISH), "stream": True, **fields}
+    response = serving.client.post("/v1/chat/completions", json=body, headers=headers)
+    assert response.status_code == 200, response.text
+    *lines, last = [line for line in response.text.split("\n\n") if line.startswith("data: ")]
+    assert last == "data: [DONE]"
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+def shown(lines: list[dict[str, Any]]) -> list[str]:
+    """What Open WebUI's page shows, after each line that changes it.
+
+    Events add to it or replace it; content is added up apart and then takes its place.
+    """
+    states, page, content = [], "", ""
+    for line in lines:
+        event = line.get("event", {})
+        if event.get("type") == "message":
+            page += event["data"]["content"]
+        elif event.get("type") == "replace":
+            page = event["data"]["content"]
+        elif line.get("choices") and (piece := line["choices"][0]["delta"].get("content")):
+            content += piece
+            page = content
+        else:
+            continue
+        states.append(page)
+    return states
+
+
+def test_drafts_are_shown_and_taken_back(serve: Serve) -> None:
+    states = shown(lines_of(serve(rejecting()), HEADERS))
+
+    assert FIRST in states
+    assert states[states.index(FIRST) + 1] == ""
+    assert states[-1] == SECOND
+
+
+def test_steps_are_statuses_and_citations_sources(serve: Serve) -> None:
+    lines = lines_of(serve(rejecting()), HEADERS)
+    events = [line["event"] for line in lines if "event" in line]
+    statuses = [event["data"] for event in events if event["type"] == "status"]
+    (source,) = [event["data"] for event in events if event["type"] == "source"]
+
+    assert statuses[0]["description"].startswith("Retrieval")
+    assert [status["done"] for status in statuses] == [False] * (len(statuses) - 1) + [True]
+    assert source["source"] == {"id": "docs/en/page.md", "name": "docs/en/page.md"}
+    assert source["document"] == [TOWER.text]
+    assert len(source["metadata"]) == 1
+    deltas = [line["choices"][0]["delta"] for line in lines if line.get("choices")]
+    assert not any({"reasoning_content", "annotations"} & set(delta) for delta in deltas)
+
+
+def test_others_get_no_line_without_choices(serve: Serve) -> None:
+    lines = lines_of(serve(rejecting()), {"X-Forwarded-For": "127.0.0.1"})
+    assert all(line["choices"] for line in lines)
+
+
+def cited(n: int, source: str, web: bool = False) -> Citation:
+    return Citation(
+        n=n,
+        strip_id=f"s{n}",
+        origin="web" if web else "internal",
+        title=f"Title {n}",
+        source=source,
+        text=f"Text {n}.",
+        score=0.5,
+        spans=[(0, 5)],
+    )
+
+
+def test_markers_count_sources(serve: Serve) -> None:
+    """Open WebUI takes `[2]` for the second source, whatever number the passage had."""
+    answer = AskResponse.model_validate(
+        serve(fakes.services(fakes.FakeRetriever([TOWER]))).ask(ENGLISH, workflow="rag")
+    )
+    response = answer.model_copy(
+        update={
+            "answer": "One [1]. Two [3]. Three [4][7]. [99]",
+            "citations": [
+                cited(1, "a.md"),
+                cited(3, "https://example.org", web=True),
+                cited(4, "a.md"),
+                cited(7, "b.md"),
+            ],
+        }
+    )
+
+    class Told:
+        id, workflow = "r1", "rag"
+
+    chunks: Chunks = WebUIChunks(Told(), ENGLISH, False)
+    text = chunks(0, AnswerEvent(response=response))
+    lines = [json.loads(line[6:]) for line in text.strip().split("\n\n")]
+    sources = [x["event"]["data"] for x in lines if x.get("event", {}).get("type") == "source"]
+
+    assert [source["source"]["id"] for source in sources] == ["a.md", "https://example.org", "b.md"]
+    assert sources[0]["document"] == ["Text 1.", "Text 4."]
+    assert sources[1]["source"]["name"] == "Title 3"
+    assert shown(lines) == ["One [1]. Two [2]. Three [1][3]. [99]"]
+
+
+@pytest.mark.parametrize(
+    ("told", "thread"),
+    [
+        ({"x-openwebui-chat-id": "0a1b"}, "0a1b"),
+        ({"x-openwebui-chat-id": "local:7"}, "local:7"),
+        ({"x-openwebui-chat-id": "{{CHAT_ID}}"}, None),
+        ({"x-openwebui-chat-id": ""}, None),
+        ({}, None),
+    ],
+)
+def test_the_chat_is_the_thread(told: dict[str, str], thread: str | None) -> None:
+    assert thread_of(told) == thread
+
+
+def task(name: str, example: str, question: str) -> str:
+    return TITLE.format(question=question).replace(
+        '"title": "your concise title here"', f'"{name}": {example}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "example", "question", "made"),
+    [
+        ("title", '"…"', ENGLISH, "How tall is the red tower of Umbra"),
+        ("title", '"…"', CHINESE, "乌木城的红塔有多高"),
+        ("tags", '["tag1"]', "Where is Umbra?", ["Where", "Umbra"]),
+        ("tags", '["tag1"]', "红塔在哪里？", ["综合"]),
+        ("follow_ups", '["Question 1?"]', ENGLISH, []),
+        ("queries", '["query1"]', CHINESE, [CHINESE]),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_small_tasks_need_no_run(
+    serve: Serve, name: str, example: str, question: str, made: Any, stream: bool
+) -> None:
+    retriever = fakes.FakeRetriever([TOWER])
+    serving = serve(fakes.services(retriever))
+    messages = asked(task(name, example, question))
+    if stream:
+        (text,) = shown(lines_of(serving, HEADERS, messages=messages))
+    else:
+        body = {"model": "self_crag", "messages": messages}
+        reply = serving.client.post("/v1/chat/completions", json=body).json()
+        text = reply["choices"][0]["message"]["content"]
+
+    assert json.loads(text) == {name: made}
+    assert retriever.asked == []
+
+
+def test_a_task_is_told_by_its_header_as_well() -> None:
+    assert task_of({"x-openwebui-task": "emoji_generation"}, "Which emoji?") == "emoji"
+    assert task_of({"x-openwebui-task": "{{TASK}}"}, "Which emoji?") is None
+    assert task_of({}, "### Task:\nList the towers.") is None
+    assert task_of({}, "### Task: quote <chat_history>x</chat_history>") is None
+
+
+@pytest.mark.parametrize(
+    ("header", "made"),
+    [("function_calling", {"tool_calls": []}), ("autocomplete_generation", {"text": ""})],
+)
+def test_tasks_that_are_not_made_are_answered_empty(serve: Serve, header: str, made: Any) -> None:
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER])))
+    headers = {**HEADERS, "X-OpenWebUI-Task": header}
+    assert [json.loads(text) for text in shown(lines_of(serving, headers))] == [made]
