@@ -12,6 +12,8 @@ from app.grading import WorkerEvaluator
 from app.judges import asks_chat, chosen_critic, chosen_grader
 from app.llm import EndpointChat, chat_model
 from app.native import NativeGenerator, native_generator
+from app.retrieval.chosen import endpoint_embedder
+from app.retrieval.endpoint import EndpointEmbedder
 from app.retrieval.index import IndexMismatch
 from app.retrieval.keywords import CorpusKeywords
 from app.retrieval.retriever import HybridRetriever
@@ -47,7 +49,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     native = await _native(settings, stack)
-    retriever = await HybridRetriever.open(settings.data_dir)
+    retriever = await HybridRetriever.open(settings.data_dir, await _embedder(settings, stack))
     keywords = CorpusKeywords(retriever.segmenter)
     await asyncio.to_thread(keywords.load)
     chat = _chat(settings)
@@ -68,6 +70,13 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         reflective=native,
         embedder_name=retriever.embedder_name,
     )
+
+
+async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedder | None:
+    embedder = await asyncio.to_thread(endpoint_embedder, settings)
+    if embedder is not None:
+        stack.callback(embedder.close)
+    return embedder
 
 
 async def _evaluator(settings: Settings, stack: AsyncExitStack) -> WorkerEvaluator:

@@ -7,8 +7,10 @@ from pydantic import AliasChoices, Field, SecretStr, model_validator
 from pydantic.functional_validators import BeforeValidator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.retrieval.embedder_settings import EmbedderSettings
 from app.retrieval.settings import KnowledgeSettings
 from app.store.settings import KeepingSettings
+from graphs.presets import Preset
 
 
 def _split(value: object) -> object:
@@ -20,7 +22,7 @@ def _split(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
-class StateSettings(KnowledgeSettings, BaseSettings):
+class StateSettings(KnowledgeSettings, EmbedderSettings, BaseSettings):
     """Where things are kept: all that reading documents needs."""
 
     model_config = SettingsConfigDict(
@@ -38,6 +40,9 @@ class StateSettings(KnowledgeSettings, BaseSettings):
         default=SecretStr(""),
         description="postgresql://user:password@host/name keeps runs and threads there; empty: "
         "SQLite in the data folder.",
+    )
+    worker_url: Names = Field(
+        default=(), description="Addresses of evaluator workers; empty runs one in-process."
     )
 
 
@@ -64,9 +69,6 @@ class Settings(KeepingSettings, StateSettings):
         default=(), description="Origins whose pages may ask the service from a browser."
     )
 
-    worker_url: Names = Field(
-        default=(), description="Addresses of evaluator workers; empty runs one in-process."
-    )
     worker_timeout_s: float = Field(
         default=30.0, gt=0, description="Longest wait for one answer of the worker."
     )
@@ -171,6 +173,9 @@ class Settings(KeepingSettings, StateSettings):
     )
     max_runs: int = Field(
         default=64, ge=1, description="Most runs under way at once; beyond it 503."
+    )
+    preset: Preset = Field(
+        default="none", description="Preset of runs that name none: none, best, balanced, fast."
     )
 
     @model_validator(mode="after")

@@ -11,7 +11,8 @@ from langchain_core.embeddings import Embeddings
 from sentence_transformers import SentenceTransformer
 
 from app.grading import WorkerEvaluator
-from app.retrieval.embed import EndpointEmbedder, StaticEmbedder
+from app.retrieval.embed import StaticEmbedder
+from app.retrieval.endpoint import Address, EndpointEmbedder
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
 from benchmarks import retrieval_plain as plain
@@ -119,7 +120,7 @@ async def other_embedder(
         rows["BM25"] = await told(by_search(retriever, Search(mode="bm25")), asked)
         rows["table, dense"] = await told(by_search(retriever, Search(mode="dense")), asked)
         rows["table, hybrid"] = await told(by_search(retriever, Search()), asked)
-    sentences = EndpointEmbedder(SentenceEmbeddings(), "all-MiniLM-L6-v2", 384)
+    sentences = EndpointEmbedder([Address(SentenceEmbeddings())], "all-MiniLM-L6-v2", 384)
     async with knowledge_base(found, sentences, segmenter) as (retriever, built_s):
         rows["MiniLM, dense"] = await told(by_search(retriever, Search(mode="dense")), asked)
         rows["MiniLM, hybrid"] = await told(by_search(retriever, Search()), asked)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from app.retrieval.embed import TABLE, EndpointEmbedder, StaticEmbedder
+from app.retrieval.embed import TABLE, StaticEmbedder
+from app.retrieval.endpoint import Address, EndpointEmbedder
 
 
 def cosine(embedder: StaticEmbedder, left: str, right: str) -> float:
@@ -52,5 +53,5 @@ def test_the_name_follows_the_content(embedder: StaticEmbedder) -> None:
 
 
 def test_an_endpoints_vectors_are_brought_to_length_one() -> None:
-    embedder = EndpointEmbedder(DeterministicFakeEmbedding(size=12), "some-model", 12)
+    embedder = EndpointEmbedder([Address(DeterministicFakeEmbedding(size=12))], "some-model")
     assert np.linalg.norm(embedder.embed(["a", "b"]), axis=1) == pytest.approx([1, 1], abs=1e-5)
