@@ -1,9 +1,10 @@
 """What may be tuned per run."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from graphs.presets import OPTIONS, Preset
 from graphs.repack import Repack
 from graphs.search import Filters, Fusion, Search, SearchMode
 from graphs.text import StripMode
@@ -19,6 +20,11 @@ class Context(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
+    preset: Preset = Field(
+        "none",
+        description="Options that go well together, for what this run leaves unset: best answers, "
+        "balanced, or fast.",
+    )
     retrieve_k: int = Field(10, ge=1, le=100, description="Passages to retrieve and grade.")
     search: SearchMode = Field(
         "hybrid", description="Search by words and meaning joined, by words, or by meaning."
@@ -213,6 +219,25 @@ class Context(BaseModel):
             fusion=self.fusion,
             filters=self.filters,
         )
+
+    @model_validator(mode="after")
+    def _preset_fills(self) -> Self:
+        """`model_fields_set` stays what was given."""
+        for name, value in OPTIONS[self.preset].items():
+            if name not in self.model_fields_set:
+                object.__setattr__(self, name, value)  # frozen to others
+        return self
+
+    def with_default_preset(self, preset: Preset) -> "Context":
+        """The same run with this preset where it names none."""
+        if preset == "none" or "preset" in self.model_fields_set:
+            return self
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return Context(preset=preset, **given)
+
+    def wants(self, name: str, value: object = True) -> bool:
+        """Whether the run itself, not its preset, gives the option this value."""
+        return name in self.model_fields_set and getattr(self, name) == value
 
     @property
     def expands(self) -> bool:

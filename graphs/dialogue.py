@@ -21,6 +21,35 @@ def rewriting_messages(question: str, history: Sequence[Message]) -> list[BaseMe
     return [SystemMessage(prompt("rewrite_system", language).render()), HumanMessage(asked)]
 
 
+def contextualising_messages(question: str, history: Sequence[Message]) -> list[BaseMessage]:
+    """The few-shot prompt that asks for a follow-up in a form that stands alone."""
+    language = language_of(question)
+    asked = prompt("contextualise", language).render(
+        question=_one_line(question), dialogue=_dialogue(question, history)
+    )
+    return [SystemMessage(prompt("contextualise_system", language).render()), HumanMessage(asked)]
+
+
+def clarifying_messages(question: str, history: Sequence[Message]) -> list[BaseMessage]:
+    """Asks for the question in the words of the text that may answer it."""
+    asked = prompt("clarify", language_of(question)).render(
+        question=_one_line(question), dialogue=_dialogue(question, history)
+    )
+    return [HumanMessage(asked)]
+
+
+def decomposing_messages(question: str) -> list[BaseMessage]:
+    """Asks for sub-questions, one a line."""
+    asked = prompt("decompose", language_of(question)).render(question=_one_line(question))
+    return [HumanMessage(asked)]
+
+
+def inventing_messages(question: str) -> list[BaseMessage]:
+    """Asks for a passage that might answer the question (HyDE)."""
+    asked = prompt("hyde", language_of(question)).render(question=_one_line(question))
+    return [HumanMessage(asked)]
+
+
 def answering_messages(
     question: str,
     history: Sequence[Message],

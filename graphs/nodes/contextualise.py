@@ -1,12 +1,49 @@
 """Make a follow-up question stand alone, from the dialogue before it."""
 
+from langchain_core.language_models import BaseChatModel
 from langgraph.runtime import Runtime
 
+from graphs.critics.structured import text_of
+from graphs.dialogue import contextualising_messages, usage_of
+from graphs.errors import GeneratorFailed
+from graphs.followups import LONGEST_STANDALONE, standalone
 from graphs.ports import Services
 from graphs.state import Context, Reflecting, State
+from graphs.text import language_of
+from graphs.types import Degraded, Message, Usage
 
 
 async def contextualise(
-    state: State, runtime: Runtime[Context], *, services: Services
+    state: State,
+    runtime: Runtime[Context],  # noqa: ARG001 - every node before retrieval is called alike
+    *,
+    services: Services,
 ) -> Reflecting:
-    return {"standalone_question": None}
+    """The standalone form, or None where the question needs none.
+
+    Without a language model, or where it fails or replies no question, it is made by rule.
+    """
+    question, history = state["question"], state.get("history", [])
+    changed, told = Reflecting(), ""
+    if services.chat is not None:
+        try:
+            told, changed["usage"] = await _told_by(services.chat, question, history)
+        except GeneratorFailed as error:
+            changed["usage"] = Usage(llm_calls=1)
+            changed["degraded"] = [Degraded(error.component, str(error))]
+    found = told or await standalone(question, history, services.keyword_extractor)
+    is_new = found is not None and found.casefold() != question.casefold()
+    return {**changed, "standalone_question": found if is_new else None}
+
+
+async def _told_by(chat: BaseChatModel, question: str, history: list[Message]) -> tuple[str, Usage]:
+    reply = await chat.ainvoke(contextualising_messages(question, history))
+    return as_question(text_of(reply), question), usage_of(reply)
+
+
+def as_question(reply: str, question: str) -> str:
+    """The reply where it is one line in the question's language and of its kind, else ""."""
+    text = reply.strip().strip('"“”「」`')
+    if "\n" in text or len(text) > max(LONGEST_STANDALONE, 2 * len(question)):
+        return ""
+    return text if language_of(text) == language_of(question) else ""

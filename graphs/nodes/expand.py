@@ -1,10 +1,73 @@
 """Expand the question into the queries that the knowledge base is asked."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
+from graphs.critics.structured import text_of
+from graphs.dialogue import clarifying_messages, decomposing_messages, inventing_messages, usage_of
+from graphs.errors import GeneratorFailed
+from graphs.parts import parts_of
 from graphs.ports import Services
-from graphs.state import Context, Reflecting, State, asked
+from graphs.queries import as_parts, as_passage, as_query, queries_of
+from graphs.state import Context, Reflecting, State, asked, tunables
+from graphs.types import Degraded, Usage
+
+NEEDS_MODEL = Degraded(
+    "generator",
+    "rewrite_question and hyde need a language model; the question itself was searched.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the language model said; nothing where it was not asked, or failed."""
+
+    text: str = ""
+    usage: Usage = field(default_factory=Usage)
+    degraded: tuple[Degraded, ...] = ()
 
 
 async def expand(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
-    return {"queries": [asked(state)]}
+    """The question itself, then what the run makes of it: one call each, side by side.
+
+    A call that fails is told, and its query left out. Without a language model a question is
+    decomposed by rule; the other ways are told to be missing, unless a preset asked for them.
+    """
+    context, question = tunables(runtime), asked(state)
+    clarified, decomposed, invented = await gather_with_concurrency(
+        None,
+        _reply(
+            clarifying_messages(question, state.get("history", [])),
+            services,
+            context.rewrite_question,
+        ),
+        _reply(decomposing_messages(question), services, context.decompose),
+        _reply(inventing_messages(question), services, context.hyde),
+    )
+    parts = as_parts(decomposed.text)
+    if context.decompose and not parts:
+        parts = parts_of(question)
+    made = [as_passage(invented.text, question), as_query(clarified.text), *parts]
+    degraded = [*clarified.degraded, *decomposed.degraded, *invented.degraded]
+    if services.chat is None and (context.wants("rewrite_question") or context.wants("hyde")):
+        degraded.append(NEEDS_MODEL)
+    return {
+        "queries": queries_of(question, made),
+        "usage": clarified.usage + decomposed.usage + invented.usage,
+        "degraded": list(dict.fromkeys(degraded)),
+    }
+
+
+async def _reply(messages: Sequence[BaseMessage], services: Services, is_wanted: bool) -> Reply:
+    if services.chat is None or not is_wanted:
+        return Reply()
+    try:
+        reply = await services.chat.ainvoke(list(messages))
+    except GeneratorFailed as error:
+        failed = Degraded(error.component, str(error))
+        return Reply(usage=Usage(llm_calls=1), degraded=(failed,))
+    return Reply(text_of(reply), usage_of(reply))

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
+from graphs.context import RerankBy
 from graphs.errors import EvaluatorFailed, PortError, RetrieverFailed
 from graphs.knowledge import as_judged
 from graphs.ports import Services
@@ -47,17 +48,26 @@ async def rerank(state: State, runtime: Runtime[Context], *, services: Services)
     return changed
 
 
+def served(context: Context, services: Services) -> RerankBy:
+    """By whom; what a preset names and the service does not have, the evaluator stands in for."""
+    missing = {"model": not services.reranks, "lexical": services.lexical is None}
+    if missing.get(context.rerank) and not context.wants("rerank", context.rerank):
+        return "evaluator"
+    return context.rerank
+
+
 async def _scores(
     question: str, passages: Sequence[Passage], context: Context, services: Services
 ) -> tuple[Sequence[float | None], Usage]:
     """By whom the run chose. Raises RetrieverFailed or EvaluatorFailed."""
     texts = [as_judged(passage, context.grade_titles) for passage in passages]
-    if context.rerank == "evaluator":
+    by = served(context, services)
+    if by == "evaluator":
         graded = await relevance_of(
             question, texts, services.evaluator, by_parts=context.grade_parts
         )
         return graded.best, graded.usage
-    if context.rerank == "model":
+    if by == "model":
         if not services.reranks:
             raise EvaluatorFailed("The evaluator's worker has no reranking model.")
         pairs = [(question, text) for text in texts]

@@ -1,0 +1,95 @@
+"""Follow-up questions made to stand alone, by rule: with the words of what they follow."""
+
+import re
+from collections.abc import Sequence
+
+from graphs.leaning import LONGEST_READ, content_of, leans
+from graphs.ports import KeywordExtractor
+from graphs.text import language_of, sentences
+from graphs.types import Message
+
+LATEST_QUESTIONS = 6
+MOST_WORDS, MOST_KEYWORDS = 6, 3
+LONGEST_STANDALONE = 600
+
+_DEFINES = re.compile(
+    r"^(?:what(?: is|'s| are)|who (?:is|was|are|were)|tell me about|explain|describe)"
+    r"(?: an?| the)? (?P<en>[^?.!,;]{2,60}?)[?.!\s]*$"
+    r"|^(?:请问|请)?(?:什么是|介绍(?:一下)?|解释(?:一下)?|谁是)(?P<zh>[^？?。！，,]{2,20}?)[？?。！\s]*$"
+    r"|^(?P<zh_first>[^？?。！，,]{2,20}?)(?:是什么|是谁|指什么|是指什么|是什么意思)[？?。！\s]*$",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"\b(?:it|they|them|this|that|these|those|he|she|him)\b(?!')", re.IGNORECASE)
+_OWNS = re.compile(r"\b(?:its|their|his)\b", re.IGNORECASE)
+_PRONOUN_ZH = re.compile(r"它们|它|他们|(?<!其)他|她们|她")
+_NAME = re.compile(
+    r"`([^`\n]{2,60})`|《([^》]{2,40})》|「([^」]{2,40})」|\b(\w*_\w+|[A-Za-z]+\d\w*|[A-Z]\w*[A-Z]\w*)\b"
+)
+
+
+async def standalone(
+    question: str, history: Sequence[Message], extractor: KeywordExtractor
+) -> str | None:
+    """The question with the topic of those before it; None where it stands alone already.
+
+    The forms that earlier follow-ups were given are not kept: they are made anew, in order.
+    """
+    if not leans(question):
+        return None
+    turns = _with_answers(history)[-LATEST_QUESTIONS:]
+    said = ""
+    for earlier, _ in turns:
+        said = await _joined(earlier, said, "", extractor) if said and leans(earlier) else earlier
+    if not said:
+        return None
+    return await _joined(question, said, turns[-1][1], extractor)
+
+
+def _with_answers(history: Sequence[Message]) -> list[tuple[str, str]]:
+    """The questions before, each with its answer, or "" where it has none."""
+    turns: list[tuple[str, str]] = []
+    for turn in history:
+        if turn["role"] == "user":
+            turns.append((turn["content"].strip(), ""))
+        elif turns:
+            turns[-1] = (turns[-1][0], turn["content"])
+    return [turn for turn in turns if turn[0]]
+
+
+async def _joined(question: str, said: str, answer: str, extractor: KeywordExtractor) -> str:
+    """In the pronoun's place where the topic is one thing, else its words behind the question."""
+    defined = _DEFINES.match(said)
+    if defined and not leans(said):
+        topic = next(group for group in defined.groups() if group).strip()
+        replaced = _replaced(question, topic)
+        if replaced != question:
+            return replaced[:LONGEST_STANDALONE]
+        words = [topic]
+    else:
+        words = await _topic_of(said, extractor)
+    told = question.casefold()
+    added = [word for word in [*words, *_names_in(answer, said)] if word.casefold() not in told]
+    return " ".join([question, *added])[:LONGEST_STANDALONE]
+
+
+def _replaced(question: str, topic: str) -> str:
+    """The first pronoun replaced by what it stands for."""
+    if language_of(question) == "zh":
+        return _PRONOUN_ZH.sub(lambda _: topic, question, count=1)
+    owned = _OWNS.sub(lambda _: f"{topic}'s", question, count=1)
+    return owned if owned != question else _PRONOUN.sub(lambda _: topic, question, count=1)
+
+
+async def _topic_of(said: str, extractor: KeywordExtractor) -> list[str]:
+    """The words of a short question; of a longer one those that tell it best."""
+    words = list(dict.fromkeys(content_of(said)))
+    if len(words) <= MOST_WORDS:
+        return words
+    return list(await extractor.keywords(said[:LONGEST_READ], MOST_KEYWORDS)) or words[:MOST_WORDS]
+
+
+def _names_in(answer: str, said: str) -> list[str]:
+    """What the answer's first sentence names that was not asked about; at most one."""
+    first = next(iter(sentences(answer[:LONGEST_READ])), "")
+    names = [next(group for group in match.groups() if group) for match in _NAME.finditer(first)]
+    return [name for name in names if name.casefold() not in said.casefold()][:1]

@@ -1,0 +1,56 @@
+"""Words that say nothing of their own in a question: what is left is what it is about."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+EMPTY_EN = _words("""
+    a an the i me my we us our you your it its itself they them their theirs he him his she her
+    hers this that these those one ones both either neither such same other others another there
+    here what which who whom whose when where why how is are was were be been being am do does
+    did done have has had can could should would will shall may might must not no and or but so
+    then also too as well if of in on at by for from with without to into about than under over
+    per via out up off exactly really actually please just only still even again ever else
+    instead otherwise mean means happen happens happened work works go goes tell say says show
+    give explain describe know see use used using make makes made take takes took get gets set
+    change changed turn switch need needs want wants think find many much more most long often
+    far old big some any all few thing things way ways yes ok okay thanks thank i'm it's that's
+    what's isn't doesn't don't s t
+""")
+"""Question words, pronouns, prepositions, and verbs that go with anything."""
+
+RELATIONAL_EN = _words("""
+    default defaults value values maximum minimum limit limits range difference differences
+    reason reasons purpose name names size format alternative alternatives cost costs price
+    downside downsides advantage advantages drawback drawbacks meaning origin author founder
+    result results unit units exception exceptions order effect effects consequence consequences
+    rest example examples detail details step steps kind kinds part parts type types number
+    first second third last next former latter better best worse worst faster fastest slower
+    slowest cheaper larger smaller higher lower longer shorter possible necessary required
+    optional important recommended configurable allowed enabled disabled adjustable affect
+    affects
+""")
+"""What belongs to something: the default of what?"""
+
+EMPTY_ZH = _words("""
+    请问 请 告诉我 告诉 说说 说明 解释 介绍 一下 举例 举个例子 例子 例如 比如 什么 怎么样 怎么
+    怎样 怎 如何 为什么 为何 何时 何处 何 哪里 哪个 哪些 哪种 哪儿 哪 谁 多少 多久 多大 多长
+    多高 多快 几个 几次 几 是否 能否 可否 有没有 能不能 是不是 可不可以 会不会 需不需要 要不要
+    吗 呢 吧 啊 呀 么 了 的 着 是 没有 没 不 也 都 就 才 还 又 再 很 最 更 太 只 可以 能够 可能
+    应该 应当 必须 需要 想 让 把 被 对于 使用 跟 和 与 及 或 或者 以及 还有 而且 并且 但是 所以
+    然后 那么 如果 的话 时候 之后 之前 上面 下面 它们 它 他们 他 她们 她 我们 我 你们 你 您 这些
+    这个 这样 这种 这里 这 那些 那个 那样 那种 那里 那 前者 后者 两者 二者 上述 同样 其他 别的
+    另外 另一个 一个 一种 一些 些 做 办 改变 修改 调整 设置 换 打开 关闭 关掉 看 知道 发生 进行
+    支持 意思 原因 理由 区别 不同 差别 好处 坏处 优点 缺点 作用 用途 含义 默认值 默认 数值 范围
+    上限 下限 限制 最大 最小 单位 名字 名称 例外 结果 影响 步骤 情况 方法 办法 问题 具体 详细
+    更多 真的 一定 总是 一直 现在 当时 之间 之一 第一个 第二个 快 慢 好 更好 推荐 重要
+""")
+"""The same of both kinds; of single characters those that are seldom part of a longer word."""
+
+EMPTY_ZH_ALONE = (
+    "在(?!线)|有(?![用效关])|会(?![话议])|能(?![力量])|要(?![求点素])|用(?![户途量法])|对(?![话象比照齐])"
+    "|后(?![端续缀台])|前(?![端缀台])|中(?![文间国止断心])|时(?![间区长刻限])|里(?!面)|改(?![写进])|变(?![量化])"
+    "|开(?![始头源发])|关(?![键系于])|设(?!计)|次(?!数)|从(?!属)|到(?!期)|由|向(?!量)|以|为|使|给"
+)
+"""Single characters that are part of other words, too, with what then follows."""
