@@ -9,11 +9,11 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
+from app.choices import chosen
 from app.errors import ServiceError, StartFailed, message_of
 from app.key_commands import keys
 from app.main import run as run_service
 from app.retrieval.command import ingest_command
-from app.routes.ask import check_thresholds
 from app.runs import Runs
 from app.schemas import AnswerEvent, AskRequest, ErrorEvent
 from app.services import load_settings, open_services
@@ -83,10 +83,10 @@ async def _ask(settings: Settings, request: AskRequest, as_json: bool) -> bool:
     telling = Telling(Console())
     name = request.workflow or DEFAULT_WORKFLOW
     async with open_services(settings) as services:
-        check_thresholds(request.options, services)
+        options = chosen(request.options, settings.preset, services)
         graphs = {name: WORKFLOWS[name].build(services)}
         run = await Runs(graphs, services, most=1).start(
-            name, Question(question=request.question), request.options
+            name, Question(question=request.question), options
         )
         async for _, event in run.follow():
             if not as_json:

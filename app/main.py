@@ -49,6 +49,7 @@ def create_app(
             app.state.engine, app.state.keys = engine, keys
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
+            app.state.preset = chosen.preset
             app.state.runs = Runs(
                 graphs, services, chosen.max_runs, observe=app.state.metrics.observe
             )

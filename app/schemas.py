@@ -159,6 +159,8 @@ class AskResponse(BaseModel):
     workflow: str
     answer: str
     citations: list[Citation]
+    standalone_question: str | None = None
+    queries: list[str] = Field(default_factory=list)
     retrieval: Retrieval | None
     action: Action | None
     thresholds: Thresholds

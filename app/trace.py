@@ -70,7 +70,15 @@ def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
     """What a node changed, as JSON in the words of the answer; empty for nodes of no interest."""
     told = {
         key: changed[key]
-        for key in ("action", "rewritten_query", "answer", "stopped_by", "generator")
+        for key in (
+            "standalone_question",
+            "queries",
+            "action",
+            "rewritten_query",
+            "answer",
+            "stopped_by",
+            "generator",
+        )
         if key in changed
     }
     strips = [*changed.get("internal_strips", ()), *changed.get("web_strips", ())]
@@ -127,6 +135,8 @@ def response(
         citations=[
             schemas.Citation.model_validate(asdict(citation)) for citation in state["citations"]
         ],
+        standalone_question=state.get("standalone_question"),
+        queries=list(state.get("queries", ())),
         retrieval=retrieval(state.get("retrieval")),
         action=state.get("action"),
         thresholds=schemas.Thresholds(**asdict(bounds)),

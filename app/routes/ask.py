@@ -2,14 +2,14 @@
 
 from fastapi import APIRouter, Request, Response
 
+from app.choices import check_thresholds as check_thresholds
 from app.errors import InvalidRequest, problem_response, problems
-from app.routes.deps import CurrentCaller, LiveGraphs, LiveRuns, LiveServices
+from app.routes.deps import Choose, CurrentCaller, LiveGraphs, LiveRuns
 from app.runs import Run
 from app.schemas import AnswerEvent, AskRequest, AskResponse, ErrorEvent
 from app.stream import EVENT_STREAM, ClientLeft, EventStream, while_client_stays
 from app.wire import data_of
-from graphs.ports import Services
-from graphs.state import Context, Question
+from graphs.state import Question
 from graphs.workflows import DEFAULT_WORKFLOW
 
 router = APIRouter()
@@ -23,16 +23,6 @@ def accepts_events(accept: str) -> bool:
     return any(name == EVENT_STREAM and weight not in ("q=0", "q=0.0") for name, _, weight in kinds)
 
 
-def check_thresholds(context: Context, services: Services) -> None:
-    """A lower above the upper would leave no band; one left out is the evaluator's own."""
-    bounds = context.thresholds(services.evaluator.thresholds)
-    if bounds.lower > bounds.upper:
-        field = "lower" if context.lower is not None else "upper"
-        raise InvalidRequest(
-            f"#/options/{field}", f"lower ({bounds.lower}) lies above upper ({bounds.upper})"
-        )
-
-
 @router.post("/ask", response_model=AskResponse, responses=problems(400, 413, 422, 500, 503))
 async def ask(
     body: AskRequest,
@@ -40,17 +30,17 @@ async def ask(
     caller: CurrentCaller,
     runs: LiveRuns,
     graphs: LiveGraphs,
-    services: LiveServices,
+    choose: Choose,
 ) -> Response:
     """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
     workflow = DEFAULT_WORKFLOW if body.workflow is None else body.workflow
     if workflow not in graphs:
         raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(graphs)}")
-    check_thresholds(body.options, services)
+    options = choose(body.options)
     run = await runs.start(
         workflow,
         Question(question=body.question),
-        body.options,
+        options,
         body.thread_id,
         owner=caller.owner,
         detach=body.detach,

@@ -1,13 +1,17 @@
 """What routes ask for, as annotated aliases; async, for FastAPI sends others to a thread."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from app.choices import chosen
 from app.keys import Caller
 from app.metrics import Metrics
 from app.runs import Runs
 from graphs.ports import Services
+from graphs.state import Context
 from graphs.workflows import Graph
 
 
@@ -39,6 +43,14 @@ async def _metrics(request: Request) -> Metrics:
 
 CurrentCaller = Annotated[Caller, Depends(_caller)]
 LiveServices = Annotated[Services, Depends(_services)]
+
+
+async def _choose(request: Request, services: LiveServices) -> Callable[[Context], Context]:
+    """A request's options checked, and filled by the service's preset."""
+    return partial(chosen, preset=request.app.state.preset, services=services)
+
+
+Choose = Annotated[Callable[[Context], Context], Depends(_choose)]
 LiveRuns = Annotated[Runs, Depends(_runs)]
 LiveGraphs = Annotated[dict[str, Graph], Depends(_graphs)]
 LiveMetrics = Annotated[Metrics, Depends(_metrics)]
