@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.retrieval.embed import StaticEmbedder
+from app.retrieval.chosen import chosen_embedder
+from app.retrieval.embed import EmbedderFailed
 from app.retrieval.index import IndexMismatch
 from app.retrieval.ingest import IngestBusy, Report, ingest
 from app.retrieval.opening import open_index
@@ -42,7 +43,7 @@ def ingest_command(
         if not paths:
             return
         report = asyncio.run(_ingest(paths, data_dir, prune))
-    except (IndexMismatch, IngestBusy) as error:
+    except (IndexMismatch, IngestBusy, EmbedderFailed) as error:
         console.print(f"selfcrag: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(1) from None
     summarise(report)
@@ -69,7 +70,8 @@ def summarise(report: Report) -> None:
 async def _ingest(paths: list[Path], data_dir: Path, prune: bool) -> Report:
     # Dictionary and table load with the first file that is new: often there is none.
     segmenter = Segmenter(data_dir / "cache")
-    index = await open_index(data_dir / "index", StaticEmbedder(segmenter))
+    embedder = await asyncio.to_thread(chosen_embedder, StateSettings(), segmenter)
+    index = await open_index(data_dir / "index", embedder)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
         task = bar.add_task("reading", total=None)
@@ -82,4 +84,5 @@ async def _ingest(paths: list[Path], data_dir: Path, prune: bool) -> Report:
 
 async def _reindex(data_dir: Path) -> int:
     segmenter = Segmenter(data_dir / "cache")
-    return await reindex(data_dir / "index", StaticEmbedder(segmenter), segmenter)
+    embedder = await asyncio.to_thread(chosen_embedder, StateSettings(), segmenter)
+    return await reindex(data_dir / "index", embedder, segmenter)
