@@ -17,6 +17,7 @@ import numpy as np
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.index import Index
 from app.retrieval.ingest import COMMIT_ROWS
+from app.retrieval.opening import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.rows import document_id, encoded
 from app.retrieval.segment import Segmenter
@@ -124,7 +125,7 @@ async def retrieved(
 async def _indexed(
     folder: Path, rows: Sequence[Row], embedder: StaticEmbedder, segmenter: Segmenter
 ) -> Index:
-    index = await Index.open(folder / "index", embedder)
+    index = await open_index(folder / "index", embedder)
     titles = {row["passage"]: str(row.get("title") or "").replace("_", " ") for row in rows}
     chunks = [chunk_row(passage, title) for passage, title in titles.items()]
     for at in range(0, len(chunks), COMMIT_ROWS):

@@ -23,6 +23,7 @@ from app.retrieval.embed import StaticEmbedder
 from app.retrieval.hybrid import Weights, fuse
 from app.retrieval.index import Index
 from app.retrieval.ingest import COMMIT_ROWS, document_id, encoded
+from app.retrieval.opening import open_index
 from app.retrieval.retriever import CANDIDATES, HybridRetriever
 from app.retrieval.segment import Segmenter, english_query
 from benchmarks.retrieval_table import records
@@ -88,7 +89,7 @@ async def searched(
     random.Random(SEED).shuffle(asked)
     asked = asked[: task.most]
     with tempfile.TemporaryDirectory() as folder:
-        index = await Index.open(Path(folder) / "index", embedder)
+        index = await open_index(Path(folder) / "index", embedder)
         started = time.perf_counter()
         rows = [chunk_row(passage, title) for passage, title in passages.items()]
         for at in range(0, len(rows), COMMIT_ROWS):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.index import Index
 from app.retrieval.ingest import ingest
+from app.retrieval.opening import open_index
 from app.retrieval.segment import Segmenter
 from app.runs import Runs
 from app.schemas import AnswerEvent, AskResponse, ErrorEvent, RetractEvent, TokenEvent
@@ -87,5 +87,5 @@ async def asker(
 async def read_handbook(data_dir: Path, pages: Path = HANDBOOK) -> int:
     """Ingests the pages as `selfcrag ingest docs` does; the number of documents."""
     segmenter = Segmenter(data_dir / "cache")
-    index = await Index.open(data_dir / "index", StaticEmbedder(segmenter))
+    index = await open_index(data_dir / "index", StaticEmbedder(segmenter))
     return len((await ingest([pages], index, segmenter)).added)

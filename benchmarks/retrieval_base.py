@@ -11,10 +11,10 @@ import numpy as np
 
 from app.retrieval.chunk import Cutting
 from app.retrieval.embed import Embedder
-from app.retrieval.index import Index
 from app.retrieval.ingest import COMMIT_ROWS
 from app.retrieval.loaders import Document
 from app.retrieval.markup import text_blocks
+from app.retrieval.opening import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.rows import document_rows, encoded
 from app.retrieval.segment import Segmenter
@@ -35,7 +35,7 @@ async def knowledge_base(
     """A retriever over the material's passages, and the seconds its index took."""
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        index = await Index.open(Path(folder) / "index", embedder)
+        index = await open_index(Path(folder) / "index", embedder)
         waiting: list[dict[str, Any]] = []
         for key, title, text in found.passages:
             document = Document(title, text_blocks(text), key, len(text))

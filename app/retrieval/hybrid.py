@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from graphs.search import SearchMode
 from graphs.types import Language
+
+# Ranks beyond the first few differ little (reciprocal-rank fusion).
+RANKS_FROM = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,17 @@ def normalised(scores: Mapping[str, float]) -> dict[str, float]:
     return {key: (score - low) / (high - low) for key, score in scores.items()}
 
 
+def weights_of(language: Language, mode: SearchMode, alpha: float | None) -> Weights:
+    """Those measured for the language, or `alpha` for BM25 against 1; a mode leaves one of two."""
+    weights = WEIGHTS[language] if alpha is None else Weights(alpha, 1.0)
+    match mode:
+        case "bm25":
+            return Weights(1.0, 0.0)
+        case "dense":
+            return Weights(0.0, 1.0)
+    return weights
+
+
 def fuse(
     lexical: Mapping[str, float], dense: Mapping[str, float], weights: Weights
 ) -> list[tuple[str, float]]:
@@ -45,3 +60,13 @@ def fuse(
         for key in {**words, **meaning}
     }
     return sorted(joined.items(), key=lambda item: (-item[1], -meaning.get(item[0], 0.0), item[0]))
+
+
+def by_ranks(lexical: Mapping[str, float], dense: Mapping[str, float]) -> list[tuple[str, float]]:
+    """(id, score) by reciprocal ranks, best first: the sum of 1 / (60 + rank) over both orders."""
+    joined: dict[str, float] = {}
+    for scores in (lexical, dense):
+        order = sorted(scores, key=lambda key: (-scores[key], key))
+        for rank, key in enumerate(order, start=1):
+            joined[key] = joined.get(key, 0.0) + 1 / (RANKS_FROM + rank)
+    return sorted(joined.items(), key=lambda item: (-item[1], item[0]))

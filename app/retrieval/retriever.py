@@ -5,17 +5,19 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.retrieval.embed import Embedder, StaticEmbedder, Vectors
-from app.retrieval.hybrid import WEIGHTS, Weights, fuse
+from app.retrieval.embed import Embedder, EmbedderFailed, StaticEmbedder
+from app.retrieval.hybrid import by_ranks, fuse, weights_of
 from app.retrieval.index import STORAGE_ERRORS, Hit, Index, StoredDocument, make_folder
+from app.retrieval.opening import open_index
 from app.retrieval.segment import Segmenter, english_query
+from app.retrieval.windows import passages, windows
 from graphs.errors import RetrieverFailed
 from graphs.search import Search
 from graphs.text import language_of
 from graphs.types import Language, Passage
 
-# How deep each of the two searches goes; what both miss cannot be found.
-CANDIDATES = 50
+# How deep each of the two searches goes at least; what both miss cannot be found.
+CANDIDATES = Search().depth
 TIMEOUT_S = 10.0
 
 log = logging.getLogger(__name__)
@@ -42,7 +44,7 @@ class HybridRetriever:
         if embedder is None:
             embedder = StaticEmbedder(segmenter)
             await asyncio.to_thread(embedder.load)
-        return cls(await Index.open(data_dir / "index", embedder), segmenter)
+        return cls(await open_index(data_dir / "index", embedder), segmenter)
 
     @property
     def embedder_name(self) -> str:
@@ -51,14 +53,14 @@ class HybridRetriever:
     async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._retrieve(query, k)
+                return await self._retrieve(query, k, search or Search())
         except TimeoutError as error:
             raise RetrieverFailed(
                 f"the knowledge base gave no answer within {self._timeout_s:g} s"
             ) from error
         except STORAGE_ERRORS as error:
             log.exception("search in %s failed", self.index.folder)
-            raise RetrieverFailed(self._remedy()) from error
+            raise RetrieverFailed(self.index.remedy) from error
 
     async def ready(self) -> bool:
         """Whether the index can be read."""
@@ -77,56 +79,71 @@ class HybridRetriever:
         """Removes a document; False where there is none of that id."""
         return await self.index.delete([document_id]) > 0
 
-    async def _retrieve(self, query: str, k: int) -> list[Passage]:
+    async def _retrieve(self, query: str, k: int, search: Search) -> list[Passage]:
         language = language_of(query)
-        weights, depth = WEIGHTS[language], max(CANDIDATES, k)
-        words, vector = await asyncio.to_thread(self._prepare, query)
-        lexical, dense = await asyncio.gather(
-            self.index.search_words(words[language], language, depth),
-            self.index.search_vector(vector, self._within(language), depth),
+        depth = max(search.depth, k)
+        words = await asyncio.to_thread(self._words, query)
+        lexical, (dense, failure) = await asyncio.gather(
+            self._by_words(words[language], language, depth, search),
+            self._by_meaning(query, language, depth, search),
         )
-        passages = _joined(lexical, dense, weights)
-        if len(passages) < k:
+        if failure is not None and search.mode == "dense":
+            lexical = await self.index.search_words(
+                words[language], language, depth, search.filters
+            )
+        found = windows(_joined(lexical, dense, language, search), k)
+        if len(found) < k and search.mode != "dense":
             # Nothing more in the question's language: names and terms may stand in the other.
             other: Language = "en" if language == "zh" else "zh"
-            found = await self.index.search_words(words[other], other, k)
-            passages += _joined(found, [], Weights(0.0, 0.0))
-        if not passages and not await self.index.count():
+            more = await self.index.search_words(words[other], other, k, search.filters)
+            found += windows([(hit, 0.0) for hit in more], k - len(found))
+        made = await passages(self.index, found)
+        if failure is not None:
+            raise RetrieverFailed(f"{failure}; found by words alone", made)
+        if not made and not await self.index.count():
             raise RetrieverFailed(
                 f"the knowledge base in {self.index.folder.parent} is empty:"
                 " run `selfcrag ingest PATH`"
             )
-        return passages[:k]
+        return made
 
-    def _remedy(self) -> str:
-        folder = self.index.folder
-        if self.index.is_lost:
-            return f"the index in {folder} is gone: run `selfcrag ingest PATH` to make a new one"
-        return (
-            f"the index in {folder} cannot be searched; `selfcrag ingest --reindex` renews it, and"
-            " where it cannot, delete that folder and run `selfcrag ingest PATH`"
-        )
+    async def _by_words(
+        self, words: str, language: Language, depth: int, search: Search
+    ) -> list[Hit]:
+        if search.mode == "dense":
+            return []
+        return await self.index.search_words(words, language, depth, search.filters)
 
-    def _within(self, language: Language) -> Language | None:
-        return None if self.index.embedder.crosses_languages else language
+    async def _by_meaning(
+        self, query: str, language: Language, depth: int, search: Search
+    ) -> tuple[list[Hit], EmbedderFailed | None]:
+        """What stands near the question, and why nothing could be asked where that failed."""
+        if search.mode == "bm25":
+            return [], None
+        try:
+            vector = await asyncio.to_thread(self.index.embedder.embed_query, query)
+        except EmbedderFailed as error:
+            log.warning("searching by words alone: %s", error)
+            return [], error
+        within = None if self.index.embedder.crosses_languages else language
+        return await self.index.search_vector(vector, within, depth, search.filters), None
 
-    def _prepare(self, query: str) -> tuple[dict[Language, str], Vectors]:
-        """The query's words for each text column, and its vector."""
-        words: dict[Language, str] = {
+    def _words(self, query: str) -> dict[Language, str]:
+        """The query's words for each text column."""
+        return {
             "en": english_query(query),
             "zh": " ".join(self.segmenter.query_words(query)),
         }
-        return words, self.index.embedder.embed([query])[0]
 
 
-def _joined(lexical: Sequence[Hit], dense: Sequence[Hit], weights: Weights) -> list[Passage]:
+def _joined(
+    lexical: Sequence[Hit], dense: Sequence[Hit], language: Language, search: Search
+) -> list[tuple[Hit, float]]:
     hits = {hit.id: hit for hit in [*lexical, *dense]}
-    order = fuse(
-        {hit.id: hit.score for hit in lexical}, {hit.id: hit.score for hit in dense}, weights
-    )
-    return [_passage(hits[key], score) for key, score in order]
-
-
-def _passage(hit: Hit, score: float) -> Passage:
-    title = f"{hit.title} › {hit.heading}" if hit.heading else hit.title
-    return Passage(id=hit.id, text=hit.text, title=title, source=hit.source, score=score)
+    words = {hit.id: hit.score for hit in lexical}
+    meaning = {hit.id: hit.score for hit in dense}
+    if search.fusion == "rrf":
+        order = by_ranks(words, meaning)
+    else:
+        order = fuse(words, meaning, weights_of(language, search.mode, search.alpha))
+    return [(hits[key], score) for key, score in order]

@@ -11,9 +11,11 @@ from typing import Any
 from app.retrieval.chunk import Cutting, chunk
 from app.retrieval.embed import Embedder
 from app.retrieval.loaders import Document, load, read
+from app.retrieval.metadata import keywords
 from app.retrieval.refusal import DocumentRefused
 from app.retrieval.segment import Segmenter
 from graphs.text import language_of
+from graphs.types import Language
 
 SECTION = " › "
 # A batch of rows on their way to the index; between processes, too.
@@ -43,7 +45,10 @@ def document_rows(
 ) -> list[Row]:
     """One row a chunk, still without words and vectors."""
     identity = document_id(source, owner)
+    cutting = cutting or Cutting()
+    cutting = cutting or Cutting()
     chunks = chunk(document.blocks, cutting)
+    version = hashlib.sha256(f"{document.sha256} {cutting.name}".encode()).hexdigest()[:8]
     shared = {
         "document_id": identity,
         "owner": owner,
@@ -53,13 +58,15 @@ def document_rows(
         "sha256": document.sha256,
         "bytes": document.bytes,
         "chunks": len(chunks),
+        "chunking": cutting.name,
+        "chunking": cutting.name,
         "added_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return [
         asdict(part)
         | shared
         | {
-            "id": f"{identity}-{document.sha256[:8]}-{position}",
+            "id": f"{identity}-{version}-{position}",
             "position": position,
             "heading": SECTION.join(part.headings),
             "language": language_of(part.text),
@@ -70,20 +77,24 @@ def document_rows(
 
 def search_text(row: Row) -> str:
     """What a chunk is found by: title and headings count, too."""
-    text = f"{row.get('before') or ''}{row['text']}"
-    return "\n".join(filter(None, [row["title"], row["heading"], text]))
+    before = row.get("before")
+    text = f"{before}{row['lead']}{row['text']}" if before else row["text"]
+    asked = row.get("questions") or ()
+    return "\n".join(filter(None, [row["title"], row["heading"], text, *asked]))
 
 
 def with_words(rows: Sequence[Row], segmenter: Segmenter) -> list[Row]:
-    texts = [search_text(row) for row in rows]
-    return [
-        row
-        | {
-            "text_en": text if row["language"] == "en" else None,
-            "text_zh": " ".join(segmenter.words(text)) if row["language"] == "zh" else None,
-        }
-        for row, text in zip(rows, texts, strict=True)
-    ]
+    return [_with_words(row, search_text(row), segmenter) for row in rows]
+
+
+def _with_words(row: Row, text: str, segmenter: Segmenter) -> Row:
+    language: Language = row["language"]
+    words = segmenter.words(text) if language == "zh" else []
+    return row | {
+        "text_en": text if language == "en" else None,
+        "text_zh": " ".join(words) if language == "zh" else None,
+        "keywords": keywords(text, words, language, segmenter),
+    }
 
 
 def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.index import Index
 from app.retrieval.ingest import ingest
+from app.retrieval.opening import open_index
 from app.retrieval.segment import Segmenter
 
 PAGES = {
@@ -57,7 +57,7 @@ def fill(folder: Path, state: Path) -> None:
 
     async def added() -> int:
         segmenter = Segmenter(state / "cache")
-        index = await Index.open(state / "index", StaticEmbedder(segmenter))
+        index = await open_index(state / "index", StaticEmbedder(segmenter))
         return len((await ingest([folder], index, segmenter)).added)
 
     assert asyncio.run(added()) == len(PAGES)

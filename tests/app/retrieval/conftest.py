@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.index import Index
+from app.retrieval.opening import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
 
@@ -28,4 +28,4 @@ def embedder(segmenter: Segmenter) -> StaticEmbedder:
 async def retriever(
     tmp_path: Path, embedder: StaticEmbedder, segmenter: Segmenter
 ) -> HybridRetriever:
-    return HybridRetriever(await Index.open(tmp_path / "data" / "index", embedder), segmenter)
+    return HybridRetriever(await open_index(tmp_path / "data" / "index", embedder), segmenter)

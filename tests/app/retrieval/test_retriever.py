@@ -152,6 +152,9 @@ class OtherEmbedder:
     def embed(self, texts: list[str]) -> Vectors:
         return np.ones((len(texts), 8), dtype=np.float32) / np.float32(8**0.5)
 
+    def embed_query(self, text: str) -> Vectors:
+        return self.embed([text])[0]
+
 
 async def test_another_table_is_a_clear_error_and_reindex_renews(
     filled: HybridRetriever, segmenter: Segmenter
