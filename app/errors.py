@@ -10,6 +10,10 @@ ServiceError
  │   ├─ HostRefused    403
  │   ├─ OriginRefused  403
  │   └─ KeysUnreadable 503 with Retry-After
+ ├─ NotFound           404, unknown or another owner's
+ ├─ ThreadBusy         409 with Retry-After
+ ├─ StoreFailed        503 with Retry-After
+ ├─ DocumentsProblem   403, 409 with Retry-After, 413 or 503: documents cannot be changed
  └─ TooManyRuns        503 with Retry-After
 """
 
@@ -22,6 +26,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from app.schemas import FieldError, Problem
@@ -107,13 +112,39 @@ class KeysUnreadable(Refused):
         super().__init__("The keys cannot be read at the moment.")
 
 
+class NotFound(ServiceError):
+    """Unknown, or another owner's: nobody learns which."""
+
+
+class ThreadBusy(ServiceError):
+    """A run is under way on the thread."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"A run is under way on thread {thread_id}; wait for it, or cancel it.")
+
+
+class StoreFailed(ServiceError):
+    """Runs and threads cannot be read or written."""
+
+    def __init__(self) -> None:
+        super().__init__("The database of runs and threads cannot be used at the moment.")
+
+
+class DocumentsProblem(ServiceError):
+    """Documents cannot be brought in or removed, for the reason its status stands for."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.problem = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
+
+
 class TooManyRuns(ServiceError):
     """As many runs as allowed are under way."""
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """As `application/problem+json`; one that passes tells when to try again."""
-    passes = {"Retry-After": RETRY_AFTER_S} if problem.status in (429, 503) else {}
+    passes = {"Retry-After": RETRY_AFTER_S} if problem.status in (409, 429, 503) else {}
     return JSONResponse(
         problem.model_dump(exclude_none=True),
         status_code=problem.status,
@@ -134,7 +165,11 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid_body)
     app.add_exception_handler(InvalidRequest, _invalid_request)
     app.add_exception_handler(TooManyRuns, _too_many_runs)
+    for kind in (NotFound, ThreadBusy, StoreFailed):
+        app.add_exception_handler(kind, _of_store)
+    app.add_exception_handler(SQLAlchemyError, _store_unusable)
     app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(DocumentsProblem, _documents)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
 
@@ -174,10 +209,32 @@ async def _too_many_runs(_: Request, error: Exception) -> JSONResponse:
     return problem_response(Problem(title="Too many runs", status=503, detail=str(error)))
 
 
+_STORE = {
+    NotFound: ("Not found", 404),
+    ThreadBusy: ("Thread busy", 409),
+    StoreFailed: ("Store unavailable", 503),
+}
+
+
+async def _of_store(_: Request, error: Exception) -> JSONResponse:
+    title, status = _STORE[type(error)]
+    return problem_response(Problem(title=title, status=status, detail=str(error)))
+
+
+async def _store_unusable(request: Request, error: Exception) -> JSONResponse:
+    log.error("%s %s: the database failed", request.method, request.url.path, exc_info=error)
+    return await _of_store(request, StoreFailed())
+
+
 async def _refused(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refused)
     problem = Problem(title=error.status.phrase, status=error.status, detail=str(error))
     return problem_response(problem, error.headers)
+
+
+async def _documents(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, DocumentsProblem)
+    return problem_response(error.problem)
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:

@@ -15,11 +15,13 @@ from app.keys import keyring
 from app.limits import limit_bodies
 from app.metrics import CountRequests, Metrics
 from app.protocols.openai_errors import speak_openai_below_v1
-from app.routes import ask, health, metrics, openai, ui, workflows
+from app.retrieval.uploads import uploads_into
+from app.routes import ask, documents, health, metrics, openai, runs, threads, ui, workflows
 from app.runs import Runs
 from app.services import load_settings, open_services
 from app.settings import Settings
 from app.store.engine import open_engine
+from app.store.store import open_store
 from graphs.ports import Services
 from graphs.workflows import WORKFLOWS
 
@@ -44,26 +46,31 @@ def create_app(
         async with (
             source(chosen) as services,
             open_engine(chosen) as engine,
+            open_store(chosen, engine) as store,
             keyring(engine) as keys,
         ):
-            app.state.engine, app.state.keys = engine, keys
+            app.state.engine, app.state.store, app.state.keys = engine, store, keys
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
             app.state.preset = chosen.preset
             app.state.runs = Runs(
-                graphs, services, chosen.max_runs, observe=app.state.metrics.observe
+                graphs, services, chosen.max_runs, store, observe=app.state.metrics.observe
             )
+            uploads = uploads_into(services.retriever, chosen.data_dir, chosen, chosen.cutting)
+            app.state.uploads = uploads
             try:
                 yield
             finally:
                 await app.state.runs.aclose()
+                if uploads is not None:
+                    await uploads.aclose()
 
     app = FastAPI(title="self-crag", description=DESCRIPTION, lifespan=lifespan)
     app.state.metrics = Metrics()
-    for module in (ask, workflows, health, metrics, openai, ui):
+    for module in (ask, runs, threads, workflows, health, metrics, openai, ui, documents):
         app.include_router(module.router)
     add_error_handlers(app)
-    limit_bodies(app, chosen.max_body_bytes)
+    limit_bodies(app, chosen.max_body_bytes, except_to={documents.PATH})
     if has_door:
         add_door(app, chosen)
     speak_openai_below_v1(app)

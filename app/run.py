@@ -66,6 +66,7 @@ class Run:
         self.created_at = time.time()
         self.response: AskResponse | None = None
         self.is_cancelled = False
+        self.is_ending = False
         self._graph, self._services = graph, services
         self._question, self._context = asked.question, asked.context
         self._record, self._finish = record, finish
@@ -86,6 +87,7 @@ class Run:
             await self._until_it_ends()
             self._settle_text()
             response = self._response()
+            self.is_ending = True
             await self._finish(self, response)
             self.response = response
             self._tell(AnswerEvent(response=response))

@@ -15,7 +15,8 @@ LONGEST_QUESTION = 8000
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
-def _has_no_control_characters(text: object) -> object:
+def has_no_control_characters(text: object) -> object:
+    """The text, unless it holds what no keyboard writes: for validators before any trimming."""
     if isinstance(text, str) and (found := _CONTROL.search(text)):
         raise ValueError(f"holds the control character U+{ord(found[0]):04X}")
     return text
@@ -25,7 +26,7 @@ QuestionText = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION),
     # Before the trimming, which takes some control characters for blanks.
-    BeforeValidator(_has_no_control_characters),
+    BeforeValidator(has_no_control_characters),
 ]
 ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
 

@@ -1,8 +1,8 @@
 """Server-sent events, and the watch over the client that reads them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
 from typing import TypeVar
 
 from fastapi import Request
@@ -28,28 +28,39 @@ class ClientLeft(Exception):
     """The client closed its connection; nobody waits for an answer."""
 
 
-async def sse(
-    run: Run, heartbeat_s: float = HEARTBEAT_S, encode: Encode = encoded
+async def never_silent(
+    texts: AsyncGenerator[str], heartbeat_s: float = HEARTBEAT_S
 ) -> AsyncIterator[str]:
-    """The run's events on the wire, a comment whenever nothing was said for a while."""
-    events = run.follow()
-    upcoming = asyncio.ensure_future(anext(events, None))
+    """The texts as they come, a comment whenever nothing was said for a while."""
+    upcoming = asyncio.ensure_future(anext(texts, None))
     try:
         while True:
             done, _ = await asyncio.wait({upcoming}, timeout=heartbeat_s)
             if not done:
                 yield ": \n\n"
                 continue
-            if (item := upcoming.result()) is None:
+            if (text := upcoming.result()) is None:
                 return
-            if text := encode(*item):
+            if text:
                 yield text
-            upcoming = asyncio.ensure_future(anext(events, None))
+            upcoming = asyncio.ensure_future(anext(texts, None))
     finally:
         upcoming.cancel()
         with suppress(asyncio.CancelledError):
             await upcoming
-        await events.aclose()
+        await texts.aclose()
+
+
+async def followed(run: Run, start: int = 0, encode: Encode = encoded) -> AsyncGenerator[str]:
+    """The run's events from `start` on, as they go over the wire."""
+    async with aclosing(run.follow(start)) as events:
+        async for number, event in events:
+            yield encode(number, event)
+
+
+def sse(run: Run, heartbeat_s: float = HEARTBEAT_S, encode: Encode = encoded) -> AsyncIterator[str]:
+    """All of the run on the wire, with its heartbeat."""
+    return never_silent(followed(run, encode=encode), heartbeat_s)
 
 
 async def while_client_stays(request: Request, answer: Awaitable[T]) -> T:

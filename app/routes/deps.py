@@ -7,9 +7,12 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from app.choices import chosen
+from app.errors import DocumentsProblem
 from app.keys import Caller
 from app.metrics import Metrics
+from app.retrieval.uploads import Uploads
 from app.runs import Runs
+from app.store.store import Store
 from graphs.ports import Services
 from graphs.state import Context
 from graphs.workflows import Graph
@@ -23,6 +26,11 @@ async def _services(request: Request) -> Services:
 async def _runs(request: Request) -> Runs:
     runs: Runs = request.app.state.runs
     return runs
+
+
+async def _store(request: Request) -> Store:
+    store: Store = request.app.state.store
+    return store
 
 
 async def _graphs(request: Request) -> dict[str, Graph]:
@@ -41,7 +49,15 @@ async def _metrics(request: Request) -> Metrics:
     return metrics
 
 
+async def _uploads(request: Request) -> Uploads:
+    uploads: Uploads | None = request.app.state.uploads
+    if uploads is None:
+        raise DocumentsProblem(503, "The knowledge base of this service cannot be changed here.")
+    return uploads
+
+
 CurrentCaller = Annotated[Caller, Depends(_caller)]
+LiveStore = Annotated[Store, Depends(_store)]
 LiveServices = Annotated[Services, Depends(_services)]
 
 
@@ -54,3 +70,4 @@ Choose = Annotated[Callable[[Context], Context], Depends(_choose)]
 LiveRuns = Annotated[Runs, Depends(_runs)]
 LiveGraphs = Annotated[dict[str, Graph], Depends(_graphs)]
 LiveMetrics = Annotated[Metrics, Depends(_metrics)]
+LiveUploads = Annotated[Uploads, Depends(_uploads)]

@@ -1,0 +1,113 @@
+"""Writes what runs tell into the database, in batches, beside them: a run never waits for a disk.
+
+The exception is `flush`, for those who want to read what they have just told.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import Executable
+from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+log = logging.getLogger(__name__)
+
+BATCH_S = 0.05
+"""Longest time that what happened is known to this process alone."""
+MOST_WAITING = 100_000
+MOST_AT_ONCE = 5_000
+RETRY_S = 1.0
+
+Row = Mapping[str, Any]
+Entry = tuple[Executable, Row]
+
+
+class Recorder:
+    """Writes from a task of its own; `add` never waits, `flush` returns when all is written."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._waiting: deque[Entry] = deque()
+        self._some = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._task = asyncio.create_task(self._write_on(), name="recorder")
+
+    def add(self, statement: Executable, row: Row) -> None:
+        """Executes the statement with the row soon, after all that was added before.
+
+        Where the database is away for long, what waits longest is given up.
+        """
+        if len(self._waiting) >= MOST_WAITING:
+            self._waiting.popleft()
+        self._waiting.append((statement, row))
+        self._some.set()
+
+    async def flush(self) -> None:
+        """Raises SQLAlchemyError or OSError where it cannot be written; it is tried again then."""
+        # Half a transaction is none: whoever stops waiting for it does not stop it.
+        await asyncio.shield(self._flush())
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            while self._waiting:
+                batch = [self._waiting.popleft() for _ in range(min(MOST_AT_ONCE, self.waiting))]
+                try:
+                    await self._write(batch)
+                except (SQLAlchemyError, OSError):
+                    self._waiting.extendleft(reversed(batch))
+                    raise
+
+    async def _write(self, batch: Sequence[Entry]) -> None:
+        try:
+            await self._commit(batch)
+        except (IntegrityError, DataError) as error:
+            if len(batch) == 1:
+                log.error("a row was given up, for the database refuses it", exc_info=error)
+                return
+            for entry in batch:
+                await self._write([entry])
+
+    async def _commit(self, batch: Sequence[Entry]) -> None:
+        async with self._engine.begin() as connection:
+            for statement, rows in _together(batch):
+                await connection.execute(statement, rows)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    async def _write_on(self) -> None:
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(BATCH_S)
+            self._some.clear()
+            try:
+                await self.flush()
+            except (SQLAlchemyError, OSError):
+                log.exception("%d rows wait for the database", len(self._waiting))
+                await asyncio.sleep(RETRY_S)
+                self._some.set()
+
+    async def aclose(self) -> None:
+        """Writes the rest, if it can be."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        try:
+            await self.flush()
+        except (SQLAlchemyError, OSError):
+            log.exception("%d rows could not be written", len(self._waiting))
+
+
+def _together(batch: Sequence[Entry]) -> list[tuple[Executable, list[Row]]]:
+    """Neighbours of one statement as one execution; their order stays."""
+    grouped = groupby(batch, key=lambda entry: id(entry[0]))
+    return [
+        (found[0][0], [row for _, row in found])
+        for found in (list(entries) for _, entries in grouped)
+    ]

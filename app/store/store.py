@@ -1,0 +1,146 @@
+"""All that lasts, opened together; a task in the background keeps it in order."""
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.settings import Settings
+from app.store.checkpoints import open_checkpointer
+from app.store.engine import now, reading
+from app.store.recorder import Recorder
+from app.store.runs import KeptRuns, Row
+from app.store.tables import PROCESSES, RUNS
+from app.store.threads import Threads
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 5.0
+GONE_S = 30.0
+"""A process of another machine that was not seen for so long has ended."""
+TIDY_EVERY_BEATS = 12
+DAY_S = 86_400.0
+_OPEN_HERE: set[str] = set()
+"""Stores of this very process: several services may run in one."""
+
+
+class Store:
+    """Runs and threads of this process and of all others at the same database."""
+
+    def __init__(
+        self, engine: AsyncEngine, recorder: Recorder, threads: Threads, settings: Settings
+    ) -> None:
+        self.process = uuid.uuid4().hex
+        self.recorder, self.threads = recorder, threads
+        self.runs = KeptRuns(engine, recorder, self.process)
+        self._engine, self._settings = engine, settings
+        self._host, self._pid = socket.gethostname(), os.getpid()
+
+    async def arrive(self) -> None:
+        """Makes this process known and ends what processes have left that are gone."""
+        _OPEN_HERE.add(self.process)
+        row = {"id": self.process, "host": self._host, "pid": self._pid, "seen_at": now()}
+        async with self._engine.begin() as connection:
+            await connection.execute(PROCESSES.insert(), row)
+        await self.find_lost()
+
+    async def leave(self) -> None:
+        _OPEN_HERE.discard(self.process)
+        async with self._engine.begin() as connection:
+            await connection.execute(delete(PROCESSES).where(PROCESSES.c.id == self.process))
+
+    async def run_of(self, run_id: str, owner: str | None) -> Row:
+        """The run's row, up to date. Raises NotFound, also where it is another's."""
+        await self.recorder.flush()
+        return await self.runs.get(run_id, owner)
+
+    async def find_lost(self) -> None:
+        """Runs whose process is gone are marked as lost, and their threads are free."""
+        async with reading(self._engine) as connection:
+            known = {row.id: row for row in await connection.execute(select(PROCESSES))}
+            working = await connection.execute(
+                select(RUNS.c.process).where(RUNS.c.status == "running").distinct()
+            )
+            at_work = set(working.scalars())
+        gone = {name for name, row in known.items() if self._is_gone(row)}
+        gone |= at_work - known.keys() - {self.process}
+        if not gone:
+            return
+        lost = await self.runs.lose(sorted(gone))
+        await self.threads.free(lost)
+        async with self._engine.begin() as connection:
+            await connection.execute(delete(PROCESSES).where(PROCESSES.c.id.in_(sorted(gone))))
+        if lost:
+            log.warning("%d runs were lost with the processes that worked on them", len(lost))
+
+    async def beat(self) -> None:
+        async with self._engine.begin() as connection:
+            await connection.execute(
+                update(PROCESSES).where(PROCESSES.c.id == self.process).values(seen_at=now())
+            )
+        await self.threads.renew(self.process)
+
+    async def tidy(self) -> None:
+        """Forgets runs that the settings keep no longer."""
+        await self.runs.forget(
+            self._settings.keep_runs, now() - self._settings.keep_runs_days * DAY_S
+        )
+
+    def _is_gone(self, row: Any) -> bool:
+        if row.id in _OPEN_HERE:
+            return False
+        # In containers every process is number 1: one of our own number came before us.
+        if row.host == self._host and (row.pid == self._pid or not _is_alive(row.pid)):
+            return True
+        return bool(row.seen_at < now() - GONE_S)
+
+
+async def _keep_in_order(store: Store) -> None:
+    for beat in range(1_000_000_000):
+        try:
+            await store.beat()
+            if beat % TIDY_EVERY_BEATS == 0:
+                await store.find_lost()
+                await store.tidy()
+        except (SQLAlchemyError, OSError):
+            log.exception("the store could not be kept in order")
+        await asyncio.sleep(BEAT_S)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@asynccontextmanager
+async def open_store(settings: Settings, engine: AsyncEngine) -> AsyncIterator[Store]:
+    """What lasts, in order. Runs must have ended before it closes."""
+    async with open_checkpointer(engine.url) as saver:
+        recorder = Recorder(engine)
+        store = Store(engine, recorder, Threads(engine, recorder, saver), settings)
+        keeping: asyncio.Task[None] | None = None
+        try:
+            await store.arrive()
+            keeping = asyncio.create_task(_keep_in_order(store), name="keep-in-order")
+            yield store
+        finally:
+            if keeping is not None:
+                keeping.cancel()
+                with suppress(asyncio.CancelledError):
+                    await keeping
+            await recorder.aclose()
+            with suppress(SQLAlchemyError, OSError):
+                await store.leave()

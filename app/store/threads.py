@@ -1,0 +1,206 @@
+"""Threads: what was asked and answered in one conversation, whose it is, and whether it is busy.
+
+A turn is a checkpoint of its own, so that a long conversation is as quick to continue as a short
+one; a thread is the list of its checkpoints. Whose it is stands in our own table.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import psycopg
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
+from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.errors import NotFound, StoreFailed, ThreadBusy
+from app.run import Run
+from app.schemas import AskResponse
+from app.store.engine import now, reading
+from app.store.recorder import Recorder
+from app.store.tables import RUNS, THREADS
+from graphs.types import Message
+
+BUSY_S = 20.0
+"""How long a thread stays busy whose process has died; a living one renews it in time."""
+HISTORY_TURNS = 10
+HISTORY_CHARACTERS = 16_000
+"""Most of a conversation that a question is given, in questions with their answers."""
+MOST_TURNS = 1000
+"""Most turns told of a thread, the latest."""
+CHANNEL = "turn"
+DELETING = "deleting"
+
+Row = Mapping[str, Any]
+
+_OPEN = THREADS.insert()
+_ANSWERED = (
+    update(THREADS)
+    .where(THREADS.c.id == bindparam("thread"), THREADS.c.run_id == bindparam("run"))
+    .values(run_id=None, busy_until=None, updated_at=bindparam("at"))
+)
+_UNANSWERED = (
+    delete(THREADS)
+    .where(THREADS.c.id == bindparam("thread"), THREADS.c.run_id == bindparam("run"))
+    .where(THREADS.c.updated_at == THREADS.c.created_at)
+)
+_LET_GO = (
+    update(THREADS)
+    .where(THREADS.c.id == bindparam("thread"), THREADS.c.run_id == bindparam("run"))
+    .values(run_id=None, busy_until=None)
+)
+
+
+class Threads:
+    def __init__(
+        self, engine: AsyncEngine, recorder: Recorder, saver: BaseCheckpointSaver[str]
+    ) -> None:
+        self._engine, self._recorder, self._saver = engine, recorder, saver
+
+    def open(self, thread_id: str, owner: str, run_id: str) -> None:
+        """A thread nobody knows of yet, busy with its first run."""
+        self._recorder.add(_OPEN, _row(thread_id, owner, run_id))
+
+    async def take(self, thread_id: str, owner: str, run_id: str) -> None:
+        """Makes the thread busy with the run; an unknown one is opened.
+
+        Raises NotFound where it is another's, ThreadBusy where a run is under way on it.
+        """
+        await self._recorder.flush()
+        try:
+            async with self._engine.begin() as connection:
+                if (row := await _locked(connection, thread_id)) is None:
+                    await connection.execute(_OPEN, _row(thread_id, owner, run_id))
+                else:
+                    await _occupy(connection, row, owner, run_id)
+        except IntegrityError:  # opened elsewhere in this very moment
+            raise ThreadBusy(thread_id) from None
+
+    async def answered(self, run: Run, response: AskResponse) -> None:
+        """The run's turn is part of the thread, which is free for the next."""
+        turn = {
+            "run_id": run.id,
+            "question": run.asked.question["question"],
+            "answer": response.answer,
+            "citations": [citation.model_dump(mode="json") for citation in response.citations],
+            "asked_at": run.created_at,
+            "answered_at": now(),
+        }
+        checkpoint = empty_checkpoint()
+        version = checkpoint["id"]
+        checkpoint["channel_values"] = {CHANNEL: turn}
+        checkpoint["channel_versions"] = {CHANNEL: version}
+        await self._saver.aput(
+            _config(run.thread_id), checkpoint, {"source": "update"}, {CHANNEL: version}
+        )
+        row = {"thread": run.thread_id, "run": run.id, "at": turn["answered_at"]}
+        self._recorder.add(_ANSWERED, row)
+
+    def let_go(self, run: Run) -> None:
+        """Frees the thread of a run without a turn; one without any turn is gone with it."""
+        row = {"thread": run.thread_id, "run": run.id}
+        self._recorder.add(_UNANSWERED, row)
+        self._recorder.add(_LET_GO, row)
+
+    async def history(self, thread_id: str) -> list[Message]:
+        """The latest turns as a dialogue, oldest first, within the bounds."""
+        messages: list[Message] = []
+        left = HISTORY_CHARACTERS
+        for turn in await self._turns(thread_id, HISTORY_TURNS):
+            left -= len(turn["question"]) + len(turn["answer"])
+            if left < 0:
+                break
+            messages[:0] = [
+                {"role": "user", "content": turn["question"]},
+                {"role": "assistant", "content": turn["answer"]},
+            ]
+        return messages
+
+    async def get(self, thread_id: str, owner: str) -> tuple[Row, list[dict[str, Any]]]:
+        """The thread's row and its turns, oldest first. Raises NotFound."""
+        await self._recorder.flush()
+        async with reading(self._engine) as connection:
+            found = await connection.execute(
+                select(THREADS).where(THREADS.c.id == thread_id, THREADS.c.owner == owner)
+            )
+        if (row := found.mappings().first()) is None:
+            raise NotFound(f"There is no thread {thread_id}.")
+        return cast("Row", row), (await self._turns(thread_id, MOST_TURNS))[::-1]
+
+    async def delete(self, thread_id: str, owner: str) -> None:
+        """With all runs on it. Raises NotFound, or ThreadBusy while one is under way."""
+        await self._recorder.flush()
+        async with self._engine.begin() as connection:
+            if (row := await _locked(connection, thread_id)) is None:
+                raise NotFound(f"There is no thread {thread_id}.")
+            await _occupy(connection, row, owner, DELETING)
+        await self._saver.adelete_thread(thread_id)
+        async with self._engine.begin() as connection:
+            await connection.execute(
+                delete(RUNS).where(RUNS.c.thread_id == thread_id, RUNS.c.owner == owner)
+            )
+            await connection.execute(delete(THREADS).where(THREADS.c.id == thread_id))
+
+    async def renew(self, process: str) -> None:
+        """Keeps the threads busy that runs of this process are under way on."""
+        under_way = select(RUNS.c.id).where(RUNS.c.status == "running", RUNS.c.process == process)
+        async with self._engine.begin() as connection:
+            await connection.execute(
+                update(THREADS)
+                .where(THREADS.c.run_id.in_(under_way))
+                .values(busy_until=now() + BUSY_S)
+            )
+
+    async def free(self, run_ids: Sequence[str]) -> None:
+        """Of runs that are lost."""
+        async with self._engine.begin() as connection:
+            await connection.execute(
+                update(THREADS)
+                .where(THREADS.c.run_id.in_(run_ids))
+                .values(run_id=None, busy_until=None)
+            )
+
+    async def _turns(self, thread_id: str, most: int) -> list[dict[str, Any]]:
+        """Latest first."""
+        found = self._saver.alist(_config(thread_id), limit=most)
+        try:
+            return [kept.checkpoint["channel_values"][CHANNEL] async for kept in found]
+        except (sqlite3.Error, psycopg.Error) as error:
+            raise StoreFailed from error
+
+
+def _row(thread_id: str, owner: str, run_id: str) -> dict[str, Any]:
+    at = now()
+    return {
+        "id": thread_id,
+        "owner": owner,
+        "created_at": at,
+        "updated_at": at,
+        "run_id": run_id,
+        "busy_until": at + BUSY_S,
+    }
+
+
+async def _locked(connection: AsyncConnection, thread_id: str) -> Row | None:
+    found = await connection.execute(
+        select(THREADS).where(THREADS.c.id == thread_id).with_for_update()
+    )
+    return cast("Row | None", found.mappings().first())
+
+
+async def _occupy(connection: AsyncConnection, row: Row, owner: str, run_id: str) -> None:
+    if row["owner"] != owner:
+        raise NotFound(f"There is no thread {row['id']}.")
+    if row["run_id"] is not None and (row["busy_until"] or 0) > now():
+        raise ThreadBusy(row["id"])
+    await connection.execute(
+        update(THREADS)
+        .where(THREADS.c.id == row["id"])
+        .values(run_id=run_id, busy_until=now() + BUSY_S)
+    )
+
+
+def _config(thread_id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}
