@@ -19,7 +19,12 @@ TURNS: list[Message] = [
 @both_languages
 async def test_the_dialogue_reaches_both_prompts(world: World) -> None:
     chat = FakeChat(chunks=["a [1]"], keywords="mill")
-    await traced(world.parts(world.off, chat=chat).services, world.question, history=TURNS)
+    await traced(
+        world.parts(world.off, chat=chat).services,
+        world.question,
+        history=TURNS,
+        follow_ups=False,
+    )
 
     rewriting, answering = chat.prompt(0), chat.prompt(1)
     for said in (rewriting, answering):
