@@ -139,6 +139,13 @@ class Index(Protocol):
         ...
 
 
+def completed(row: Row) -> Row:
+    """The row with what it lacks: shared with everyone, returned as it was cut."""
+    missing: Row = dict.fromkeys(("owner", "path", "chunking", "lead", "before"), "")
+    missing |= {"first": row["position"], "last": row["position"]}
+    return missing | row
+
+
 def stored_documents(rows: Sequence[Row]) -> list[StoredDocument]:
     """From DOCUMENT_COLUMNS, ordered by source."""
     named = ({"id": row.pop("document_id")} | row for row in map(dict, rows))

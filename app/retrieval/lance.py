@@ -28,6 +28,7 @@ from app.retrieval.index import (
     Row,
     StoredDocument,
     check,
+    completed,
     hit_of,
     make_folder,
     stored_documents,
@@ -183,7 +184,7 @@ def _renewed(folder: Path, embedder: Embedder, encode: Encode) -> int:
     # The versions of before stay readable until the new one is committed.
     batches = old.search().select(kept).to_batches(RENEWED_ROWS)
     data = (
-        _table_of(encode([completed(row) for row in batch.to_pylist()]), embedder).to_batches()[0]
+        _table_of(encode(list(map(completed, batch.to_pylist()))), embedder).to_batches()[0]
         for batch in batches
         if batch.num_rows
     )
@@ -192,13 +193,6 @@ def _renewed(folder: Path, embedder: Embedder, encode: Encode) -> int:
         TABLE, reader, schema=layout, mode="overwrite", on_bad_vectors="null"
     )
     return int(new.count_rows())
-
-
-def completed(row: Row) -> Row:
-    """A row of the format before with what it lacks: shared, returned as it was cut."""
-    missing: Row = dict.fromkeys(("owner", "path", "chunking", "lead", "before"), "")
-    missing |= {"first": row["position"], "last": row["position"]}
-    return missing | row
 
 
 @contextmanager
@@ -243,7 +237,9 @@ async def _index_columns(table: lancedb.AsyncTable) -> None:
 
 
 def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
-    return pa.Table.from_pylist(list(rows), schema=schema(embedder)).combine_chunks()
+    return pa.Table.from_pylist(
+        list(map(completed, rows)), schema=schema(embedder)
+    ).combine_chunks()
 
 
 def _documents(rows: Sequence[Row]) -> list[str]:

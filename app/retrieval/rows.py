@@ -46,7 +46,6 @@ def document_rows(
     """One row a chunk, still without words and vectors."""
     identity = document_id(source, owner)
     cutting = cutting or Cutting()
-    cutting = cutting or Cutting()
     chunks = chunk(document.blocks, cutting)
     version = hashlib.sha256(f"{document.sha256} {cutting.name}".encode()).hexdigest()[:8]
     shared = {
@@ -58,7 +57,6 @@ def document_rows(
         "sha256": document.sha256,
         "bytes": document.bytes,
         "chunks": len(chunks),
-        "chunking": cutting.name,
         "chunking": cutting.name,
         "added_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
