@@ -1,5 +1,6 @@
 """Bounds on what a client may send."""
 
+from collections.abc import Collection
 from http import HTTPStatus
 
 from fastapi import FastAPI
@@ -11,13 +12,16 @@ from app.schemas import Problem
 
 
 class BodyLimit:
-    """Answers 413 to a body over `max_bytes`, announced or not, without holding it in memory."""
+    """Answers 413 to a body over `max_bytes`, announced or not, without holding it in memory.
 
-    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
-        self._app, self._max_bytes = app, max_bytes
+    Bodies posted to `except_to` have bounds of their own.
+    """
+
+    def __init__(self, app: ASGIApp, max_bytes: int, except_to: Collection[str] = ()) -> None:
+        self._app, self._max_bytes, self._except_to = app, max_bytes, frozenset(except_to)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in self._except_to:
             await self._app(scope, receive, send)
             return
         told = dict(scope["headers"]).get(b"content-length", b"0")
@@ -42,5 +46,5 @@ class BodyLimit:
         return f"The body is larger than {self._max_bytes:,} bytes."
 
 
-def limit_bodies(app: FastAPI, max_bytes: int) -> None:
-    app.add_middleware(BodyLimit, max_bytes=max_bytes)
+def limit_bodies(app: FastAPI, max_bytes: int, except_to: Collection[str] = ()) -> None:
+    app.add_middleware(BodyLimit, max_bytes=max_bytes, except_to=except_to)

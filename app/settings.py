@@ -8,6 +8,7 @@ from pydantic.functional_validators import BeforeValidator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.retrieval.embedder_settings import EmbedderSettings
+from app.retrieval.incoming import IncomingSettings
 from app.retrieval.settings import KnowledgeSettings
 from app.store.settings import KeepingSettings
 from graphs.presets import Preset
@@ -22,7 +23,7 @@ def _split(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
-class StateSettings(KnowledgeSettings, EmbedderSettings, BaseSettings):
+class StateSettings(IncomingSettings, KnowledgeSettings, EmbedderSettings, BaseSettings):
     """Where things are kept: all that reading documents needs."""
 
     model_config = SettingsConfigDict(
@@ -35,6 +36,10 @@ class StateSettings(KnowledgeSettings, EmbedderSettings, BaseSettings):
 
     data_dir: Path = Field(
         default=Path(".selfcrag"), description="Folder of the index and other state."
+    )
+    fetch_allowed_hosts: Names = Field(
+        default=(),
+        description="Private hosts (host or host:port) whose pages may be read all the same.",
     )
     database_url: SecretStr = Field(
         default=SecretStr(""),
@@ -158,10 +163,6 @@ class Settings(KeepingSettings, StateSettings):
     )
     preferred_domains: Names = Field(
         default=(), description="Domains whose pages come first, beside Wikipedia."
-    )
-    fetch_allowed_hosts: Names = Field(
-        default=(),
-        description="Private hosts (host or host:port) whose pages may be read all the same.",
     )
     fetch_timeout_s: float = Field(default=8.0, gt=0, description="Longest wait for one page.")
     fetch_max_bytes: int = Field(

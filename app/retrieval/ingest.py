@@ -112,7 +112,7 @@ def lock_file(folder: Path) -> Path:
 
 
 class Run:
-    """One ingest, by whoever holds the right to write."""
+    """One ingest, by whoever holds the right to write; `prune` None: nobody can ask for it."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Run:
         segmenter: Segmenter,
         known: Sequence[StoredDocument],
         *,
-        prune: bool = False,
+        prune: bool | None = None,
         progress: Progress | None = None,
         cutting: Cutting | None = None,
         site: Site | None = None,
@@ -202,7 +202,7 @@ class Run:
                     return await self._read(replace(item, file=file, is_page=False))
             except Unchanged:
                 return []
-        size = await asyncio.to_thread(_changed_bytes, item)
+        size = await asyncio.to_thread(_changed_bytes, item, self._cutting.name)
         if size is None:
             return []
         if self._here and size <= HERE_BYTES and item.file.suffix.lower() not in BINARY:
@@ -226,12 +226,11 @@ class Run:
             if missing:  # told among the removed
                 return
             self._outdated += earlier
+        elif earlier and item.stored:
+            reason += "; its earlier version stays"
+            reason += ", --prune removes it" if self._prune is not None else ""
         elif earlier:
-            reason += (
-                "; its earlier version stays, --prune removes it"
-                if item.stored
-                else f"; {len(earlier)} documents read from it stay, --prune removes them"
-            )
+            reason += f"; {len(earlier)} documents read from it stay, --prune removes them"
         self.report.refused.append(Refused(item.shown, reason))
 
     async def _commit(self) -> None:
@@ -268,17 +267,20 @@ def _acquire(lock: FileLock) -> None:
         raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error
 
 
-def _changed_bytes(item: Listed) -> int | None:
-    """The size of a new or changed file, None of an unchanged one. Raises DocumentRefused."""
+def _changed_bytes(item: Listed, chunking: str) -> int | None:
+    """The size of a file to be read, None of one stored as it is. Raises DocumentRefused."""
     file, stored = item.file, item.stored
     if not _is_utf8(item.path):
         raise DocumentRefused("its path is not UTF-8; rename it")
     if file.suffix.lower() not in READERS and not (item.path and is_gone(item.path)):
         load(file, b"")  # tells what is known, without reading what is not
     content = read(file)
-    if stored is not None and (stored.path, stored.sha256) == (item.path, digest(content)):
-        return None
-    return len(content)
+    is_stored = (
+        stored is not None
+        and stored.chunking in {"", chunking}
+        and (stored.path, stored.sha256) == (item.path, digest(content))
+    )
+    return None if is_stored else len(content)
 
 
 def _is_utf8(path: str) -> bool:
