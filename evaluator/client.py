@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeVar
 
 import httpx
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from evaluator.errors import (
     EvaluatorError,
@@ -16,7 +17,17 @@ from evaluator.errors import (
     WorkerUnreachable,
 )
 from evaluator.pool import Pool, Worker
-from evaluator.schema import RowError, ScoreRequest, ScoreResponse, Task, Thresholds
+from evaluator.schema import (
+    CompressMethod,
+    CompressRequest,
+    CompressResponse,
+    Ready,
+    RowError,
+    ScoreRequest,
+    ScoreResponse,
+    Task,
+    Thresholds,
+)
 
 __all__ = [
     "EvaluatorClient",
@@ -29,8 +40,14 @@ __all__ = [
     "WorkersDisagree",
 ]
 
+COMPRESS_S = 120.0
+"""A language model on a CPU reads a few hundred tokens a second."""
+
 LEAST_PAIRS = 32
 """Fewer pairs are not worth a request of their own to another worker."""
+
+
+Told = TypeVar("Told", bound=BaseModel)
 
 
 class EvaluatorClient:
@@ -87,6 +104,37 @@ class EvaluatorClient:
 
         return await self._pool.ask(thresholds_of)
 
+    async def compress(
+        self, method: CompressMethod, question: str, texts: Sequence[str], ratio: float
+    ) -> CompressResponse:
+        """A shorter text for each, by one worker's language model; within COMPRESS_S.
+
+        Raises as `score`; WorkerRefused (404) where the workers have none.
+        """
+        body = CompressRequest(
+            method=method, question=question, texts=list(texts), ratio=ratio
+        ).model_dump()
+
+        async def compressed_by(worker: Worker) -> CompressResponse:
+            response = await worker.request("POST", "/compress", body, timeout_s=COMPRESS_S)
+            told = _read(CompressResponse, response)
+            if len(told.texts) != len(texts):
+                raise WorkerFailed(
+                    f"The worker gave {len(told.texts)} texts where {len(texts)} were sent."
+                )
+            self._pool.agree(worker, told.model, "compressor")
+            return told
+
+        return await self._pool.ask(compressed_by, len(texts))
+
+    async def abilities(self) -> Ready:
+        """What the first worker that answers can do."""
+
+        async def told_by(worker: Worker) -> Ready:
+            return _read(Ready, await worker.request("GET", "/health/ready"))
+
+        return await self._pool.ask(told_by)
+
     async def ready(self) -> bool:
         """Whether a worker has loaded its weights and run its warm-up."""
         return await self._pool.ready()
@@ -115,6 +163,13 @@ class EvaluatorClient:
             return scored
 
         return await self._pool.ask(scores_of, len(pairs))
+
+
+def _read(form: type[Told], response: httpx.Response) -> Told:
+    try:
+        return form.model_validate_json(response.content)
+    except ValidationError as error:
+        raise WorkerFailed(f"The worker's answer cannot be read: {error}") from error
 
 
 def _joined(parts: Sequence[ScoreResponse]) -> ScoreResponse:

@@ -22,6 +22,7 @@ from evaluator.errors import (
 LONGEST_PAUSE_S = 2.0
 RECONNECT_PAUSE_S = 0.2
 PROBE_S = 2.0
+CONNECT_S = 3.0
 FIRST_REST_S, LONGEST_REST_S = 0.5, 30.0
 
 Answer = TypeVar("Answer")
@@ -50,7 +51,11 @@ class Worker:
         self, method: str, path: str, body: object = None, timeout_s: float | None = None
     ) -> httpx.Response:
         """The answer, a success. Raises a WorkerError otherwise."""
-        timeout = httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s
+        timeout = (
+            httpx.USE_CLIENT_DEFAULT
+            if timeout_s is None
+            else httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S))
+        )
         try:
             response = await self._http.request(method, path, json=body, timeout=timeout)
         except httpx.TransportError as error:

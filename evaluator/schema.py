@@ -19,6 +19,8 @@ LABELS: dict[Task, tuple[str, ...]] = {
 }
 """Each task's reflection tokens, in the order the model's output holds them; `rerank` has none."""
 
+CompressMethod = Literal["longllmlingua", "selective_context"]
+
 TASKS: tuple[Task, ...] = tuple(LABELS)
 """What an evaluator can be trained for."""
 
@@ -85,6 +87,35 @@ class ScoreResponse(BaseModel):
     queue_ms: float = Field(description="Longest time a row waited for its turn.")
     inference_ms: float = Field(description="Time in the model, all batches of this request.")
     errors: list[RowError] = Field(default_factory=list)
+
+
+class CompressRequest(BaseModel):
+    """Texts to shorten to about `ratio` of their tokens, for a question."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    method: CompressMethod = Field(description="longllmlingua heeds the question.")
+    question: Text = Field(description="What the texts are to answer.")
+    texts: list[Text] = Field(description="Each is shortened to a text of its own.")
+    ratio: float = Field(gt=0, le=1, description="Share of the tokens to keep.")
+
+
+class CompressResponse(BaseModel):
+    """One text for each, in the order asked; empty where nothing of it was kept."""
+
+    texts: list[str]
+    model: str = Field(description="Name of the language model.")
+    before_tokens: int = Field(description="The model's tokens of all texts.")
+    after_tokens: int = Field(description="Those that were kept.")
+
+
+class Ready(BaseModel):
+    """What a warm worker can do."""
+
+    status: str = "ready"
+    model: str = Field(description="Name of the evaluator's checkpoint.")
+    tasks: list[str] = Field(default=[], description="What `/score` may be asked.")
+    compressor: str | None = Field(default=None, description="Name of its language model, if any.")
 
 
 class Thresholds(BaseModel):

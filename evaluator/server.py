@@ -14,6 +14,7 @@ from prometheus_client import generate_latest as metrics_text
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from evaluator import compressing
 from evaluator.batching import Batcher
 from evaluator.embeddings import Embedder, Embeddings, load_embedder
 from evaluator.embeddings import router as embeddings_router
@@ -30,6 +31,7 @@ from evaluator.leaving import while_connected
 from evaluator.metrics import Metrics
 from evaluator.schema import (
     Problem,
+    Ready,
     ScoreRequest,
     ScoreResponse,
     Task,
@@ -58,6 +60,7 @@ class _Worker:
     embedder: Embedder | None = None
     batchers: tuple[Batcher, ...] = ()  # the evaluator's first; none until all are warm
     embeddings: Embeddings | None = None
+    compressor: compressing.Compressing | None = None
 
     def load(self) -> None:
         """All that the settings name, where nothing was given."""
@@ -116,11 +119,12 @@ async def _running(worker: _Worker) -> AsyncIterator[None]:
             worker.embeddings = Embeddings(worker.embedder, worker.settings.max_queued_pairs)
             stack.callback(worker.embeddings.close)
             await worker.embeddings.embed(["Is it warm?"])
+        worker.compressor = await stack.enter_async_context(compressing.running(worker.settings))
         worker.batchers = tuple(batchers)
         try:
             yield
         finally:
-            worker.batchers, worker.embeddings = (), None
+            worker.batchers, worker.embeddings, worker.compressor = (), None, None
 
 
 @contextlib.asynccontextmanager
@@ -166,6 +170,7 @@ WarmWorker = Annotated[_Worker, Depends(_warm_worker)]
 def _add_routes(app: FastAPI) -> None:
     app.post("/score")(_score)
     app.include_router(embeddings_router)
+    app.include_router(compressing.router)
     app.get("/thresholds")(_thresholds)
     app.get("/health/live")(_live)
     app.get("/health/ready")(_ready)
@@ -195,10 +200,11 @@ async def _live() -> dict[str, str]:
     return {"status": "live"}
 
 
-async def _ready(worker: WarmWorker) -> dict[str, object]:
+async def _ready(worker: WarmWorker) -> Ready:
     scorers = [batcher.scorer for batcher in worker.batchers]
     tasks = [task for scorer in scorers for task in scorer.tasks]
-    return {"status": "ready", "model": scorers[0].name, "tasks": tasks}
+    compressor = worker.compressor.model.name if worker.compressor else None
+    return Ready(model=scorers[0].name, tasks=tasks, compressor=compressor)
 
 
 async def _metrics(worker: AnyWorker) -> Response:

@@ -54,6 +54,10 @@ class EvaluatorSettings(BaseSettings):
     embedder_passage_prefix: str = Field(
         default="", description="Put before passages to embed; empty takes the model's own."
     )
+    compressor: Path | None = Field(
+        default=None,
+        description="Folder of a causal language model that compresses knowledge; empty: none.",
+    )
     host: str = Field(default="127.0.0.1", description="Address the worker listens on.")
     port: int = Field(default=8001, ge=1, le=65535, description="Port the worker listens on.")
     max_pairs: int = Field(default=1024, ge=1, description="Most pairs one request may carry.")
