@@ -1,6 +1,7 @@
 """`selfcrag ingest`: fills the knowledge base and tells what became of every file."""
 
 import asyncio
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from app.retrieval.ingest import IngestBusy, Report, ingest
 from app.retrieval.opening import open_index
 from app.retrieval.renew import reindex
 from app.retrieval.segment import Segmenter
+from app.retrieval.site import Site, is_url
 from app.settings import StateSettings
 
 console = Console(stderr=True)
@@ -22,7 +24,8 @@ console = Console(stderr=True)
 
 def ingest_command(
     paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files and folders: Markdown, text, HTML, PDF.")
+        list[str] | None,
+        typer.Argument(help="Files, folders, patterns such as 'docs/**/*.md', URLs and sitemaps."),
     ] = None,
     prune: Annotated[
         bool, typer.Option(help="Remove documents of these paths whose file is gone or refused.")
@@ -32,17 +35,18 @@ def ingest_command(
     ] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Instead of SELFCRAG_DATA_DIR.")] = None,
 ) -> None:
-    """Bring files into the knowledge base; unchanged ones are skipped."""
+    """Bring documents into the knowledge base; unchanged ones are skipped."""
     if not paths and not renew:
-        raise typer.BadParameter("name a file or folder to read, or --reindex")
+        raise typer.BadParameter("name a file, a folder or a URL to read, or --reindex")
     try:
-        data_dir = data_dir or StateSettings().data_dir
+        settings = StateSettings()
+        settings = settings.model_copy(update={"data_dir": data_dir or settings.data_dir})
         if renew:
-            chunks = asyncio.run(_reindex(data_dir))
+            chunks = asyncio.run(_reindex(settings))
             console.print(f"renewed {chunks} chunks")
         if not paths:
             return
-        report = asyncio.run(_ingest(paths, data_dir, prune))
+        report = asyncio.run(_ingest(paths, settings, prune))
     except (IndexMismatch, IngestBusy, EmbedderFailed) as error:
         console.print(f"selfcrag: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(1) from None
@@ -67,22 +71,44 @@ def summarise(report: Report) -> None:
         console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)
 
 
-async def _ingest(paths: list[Path], data_dir: Path, prune: bool) -> Report:
+async def _ingest(names: list[str], settings: StateSettings, prune: bool) -> Report:
     # Dictionary and table load with the first file that is new: often there is none.
-    segmenter = Segmenter(data_dir / "cache")
-    embedder = await asyncio.to_thread(chosen_embedder, StateSettings(), segmenter)
-    index = await open_index(data_dir / "index", embedder)
+    segmenter = Segmenter(settings.data_dir / "cache")
+    embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
+    index = await open_index(settings.data_dir / "index", embedder)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+    async with AsyncExitStack() as stack:
+        site = await stack.enter_async_context(aclosing(_site(settings)))
+        bar = stack.enter_context(
+            Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        )
         task = bar.add_task("reading", total=None)
 
         def progress(done: int, everything: int, source: str) -> None:
             bar.update(task, completed=done, total=everything, description=source[-40:])
 
-        return await ingest(paths, index, segmenter, prune=prune, progress=progress)
+        return await ingest(
+            [Path(name) for name in names if not is_url(name)],
+            index,
+            segmenter,
+            urls=[name for name in names if is_url(name)],
+            site=site,
+            prune=prune,
+            progress=progress,
+            cutting=settings.cutting,
+        )
 
 
-async def _reindex(data_dir: Path) -> int:
-    segmenter = Segmenter(data_dir / "cache")
-    embedder = await asyncio.to_thread(chosen_embedder, StateSettings(), segmenter)
-    return await reindex(data_dir / "index", embedder, segmenter)
+def _site(settings: StateSettings) -> Site:
+    return Site(
+        settings.data_dir / "cache" / "pages.json",
+        max_pages=settings.ingest_max_pages,
+        allowed_private_hosts=settings.fetch_allowed_hosts,
+        timeout_s=settings.ingest_page_timeout_s,
+    )
+
+
+async def _reindex(settings: StateSettings) -> int:
+    segmenter = Segmenter(settings.data_dir / "cache")
+    embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
+    return await reindex(settings.data_dir / "index", embedder, segmenter)

@@ -1,5 +1,6 @@
 """Which files an ingest reads, under which name each is known, and which are gone."""
 
+import glob
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,14 @@ def listed(paths: Sequence[Path], known: Sequence[StoredDocument]) -> list[Liste
 
 
 def files_below(path: Path) -> Iterator[Path]:
-    """`path` itself, or the files below it in a fixed order, hidden ones left out."""
+    """`path` itself, or the files below it in a fixed order, hidden ones left out.
+
+    A path that does not exist and holds `*`, `?` or `[` is a pattern; `**` is any depth.
+    """
+    if glob.has_magic(str(path)) and not os.path.lexists(path):
+        for match in sorted(glob.iglob(str(path), recursive=True)):
+            yield from [Path(match)] if os.path.isfile(match) else ()
+        return
     if not os.path.isdir(path):
         yield path
         return

@@ -27,6 +27,7 @@ from app.errors import (
     internal_problem,
     problems,
 )
+from app.retrieval.embed import EmbedderFailed
 from app.retrieval.index import IndexMismatch, StoredDocument
 from app.retrieval.ingest import IngestBusy
 from app.retrieval.receiving import Received, UploadBroken, UploadTooLarge
@@ -169,7 +170,7 @@ def _mapped() -> Iterator[None]:
         yield
     except IngestBusy as error:
         raise DocumentsProblem(409, f"{str(error).capitalize()}.") from None
-    except IndexMismatch as error:
+    except (IndexMismatch, EmbedderFailed) as error:
         raise DocumentsProblem(503, str(error)) from None
     except SharedDocument:
         raise DocumentsProblem(

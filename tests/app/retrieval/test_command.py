@@ -51,7 +51,7 @@ def test_it_fails_only_where_nothing_could_be_read() -> None:
 def test_a_path_is_needed() -> None:
     code, output = call()
     assert code == 2
-    assert "name a file or folder" in output
+    assert "name a file, a folder or a URL" in output
 
 
 def test_reindex_keeps_what_is_stored() -> None:
