@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from app.retrieval.segment import Segmenter
 from graphs.errors import RetrieverFailed
 from graphs.text import language_of
+from graphs.types import Language
 
 TABLE = Path(__file__).parent / "table"
 
@@ -110,6 +111,48 @@ class StaticEmbedder:
     def embed_query(self, text: str) -> Vectors:
         vector: Vectors = self.embed([text])[0]
         return vector
+
+    def word(self, word: str, language: Language) -> tuple[Vectors, int]:
+        """A word's vector, shape (dimensions,), all zeros where it is unknown, and its rank.
+
+        The rank is the word's place in a vocabulary ordered by how often words occur, of its
+        rarest part where it has several; past the end of it where it is unknown.
+        """
+        if language == "zh":
+            known, table = self._chinese
+            ids = [known[part] for part in _known(word, known)]
+            is_whole = word in known
+        else:
+            tokenizer, table = self._english
+            unknown = tokenizer.token_to_id("[UNK]")
+            found = tokenizer.encode(word, add_special_tokens=False).ids
+            ids = [token for token in found if token != unknown]
+            is_whole = len(found) == len(ids) == 1
+        vector: Vectors = table[ids].sum(axis=0)
+        return vector, max(ids, default=0) if is_whole else len(table)
+
+    def nearest(self, vector: Vectors, language: Language, most: int) -> list[tuple[str, float]]:
+        """The vocabulary's words nearest by cosine, best first, and their cosines."""
+        words, table = self._words[language]
+        cosines = table @ unit(vector[None])[0]
+        best = np.argpartition(-cosines, most)[:most]
+        order = best[np.argsort(-cosines[best])]
+        return [(words[row], float(cosines[row])) for row in order]
+
+    @cached_property
+    def _words(self) -> dict[Language, tuple[list[str], Vectors]]:
+        """Whole words of two letters or more, with their unit vectors."""
+        tokenizer, table = self._english
+        vocabulary = {row: word for word, row in tokenizer.get_vocab().items()}
+        english = [row for row in range(len(table)) if len(word := vocabulary.get(row, "")) > 2
+                   and word.isalpha()]  # fmt: skip
+        known, chinese = self._chinese
+        rows = [row for word, row in known.items() if len(word) > 1]
+        names = list(known)
+        return {
+            "en": ([vocabulary[row] for row in english], unit(table[english])),
+            "zh": ([names[row] for row in rows], unit(chinese[rows])),
+        }
 
     def _rows(self, text: str) -> tuple[Vectors, list[int]]:
         if language_of(text) == "zh":
