@@ -23,6 +23,7 @@ from app.errors import (
     response_to,
 )
 from app.keys import Caller, KeyRing
+from app.retrieval.visibility import visible_to
 from app.settings import Settings
 from app.store.engine import open_engine
 
@@ -56,7 +57,10 @@ async def check_address(settings: Settings) -> None:
 
 
 class Door:
-    """Finds out who asks and leaves it in `request.state.caller`; refuses everyone else."""
+    """Finds out who asks, leaves it in `request.state.caller`, and refuses everyone else.
+
+    Retrieval learns it by `visible_to`, which the tasks of a request inherit.
+    """
 
     def __init__(
         self, app: ASGIApp, hosts: Collection[str], origins: Collection[str], anonymous: bool
@@ -75,7 +79,11 @@ class Door:
             await response(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
-        await self._app(scope, receive, send)
+        seen = visible_to.set(caller.owner)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            visible_to.reset(seen)
 
     async def _caller(self, scope: Scope) -> Caller:
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))

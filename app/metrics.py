@@ -7,6 +7,7 @@ in PromQL.
 
 import time
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -41,8 +42,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.documents = self._gauge("documents", "Documents in the knowledge base")
-        self.chunks = self._gauge("chunks", "Chunks in the knowledge base")
+        self._documents = self._gauge("documents", "Documents in the knowledge base")
+        self._chunks = self._gauge("chunks", "Chunks in the knowledge base")
         self.requests = self._counter("http_requests", "Requests", "method", "route", "status")
         self.request_seconds = self._histogram(
             "http_request_seconds", "Time until a response began", _STEP_S, "route"
@@ -93,6 +94,12 @@ class Metrics:
             took_s = time.perf_counter() - run.began_s
             self._run_seconds.labels(run.workflow).observe(took_s)
 
+    async def measure(self, retriever: object) -> None:
+        """Takes in how large the knowledge base is, where it can tell."""
+        if isinstance(retriever, Sized) and (size := await retriever.size()):
+            self._documents.set(size[0])
+            self._chunks.set(size[1])
+
     def _answered(self, response: AskResponse) -> None:
         action = response.action or "none"
         self._runs.labels(response.workflow, action, response.stopped_by).inc()
@@ -111,6 +118,15 @@ class Metrics:
         self, name: str, told: str, buckets: tuple[float, ...], *labels: str
     ) -> Histogram:
         return Histogram(f"selfcrag_{name}", told, labels, buckets=buckets, registry=self.registry)
+
+
+@runtime_checkable
+class Sized(Protocol):
+    """A knowledge base that knows how large it is."""
+
+    async def size(self) -> tuple[int, int] | None:
+        """Documents and chunks, or None where that is not known now."""
+        ...
 
 
 class CountRequests:

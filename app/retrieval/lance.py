@@ -130,6 +130,14 @@ class LanceIndex:
     async def count(self) -> int:
         return int(await self._table.count_rows(lance_condition(ANYTHING)))
 
+    async def size(self) -> tuple[int, int]:
+        """Documents and chunks, whoever may see them."""
+        with _storage(self.folder):
+            return (
+                await self._table.count_rows("position = 0"),
+                await self._table.count_rows(),
+            )
+
     async def search_words(
         self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:

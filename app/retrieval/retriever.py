@@ -7,7 +7,15 @@ from pathlib import Path
 
 from app.retrieval.embed import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.hybrid import by_ranks, fuse, weights_of
-from app.retrieval.index import STORAGE_ERRORS, Hit, Index, StoredDocument, make_folder
+from app.retrieval.index import (
+    STORAGE_ERRORS,
+    Hit,
+    Index,
+    IndexMismatch,
+    StoredDocument,
+    make_folder,
+)
+from app.retrieval.lance import LanceIndex
 from app.retrieval.opening import open_index
 from app.retrieval.segment import Segmenter, english_query
 from app.retrieval.windows import passages, windows
@@ -74,6 +82,14 @@ class HybridRetriever:
     async def documents(self) -> list[StoredDocument]:
         """Every document with its number of chunks, ordered by source."""
         return await self.index.documents()
+
+    async def size(self) -> tuple[int, int] | None:
+        """Documents and chunks of all owners; None where they cannot be counted at small cost."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self.index.size() if isinstance(self.index, LanceIndex) else None
+        except (*STORAGE_ERRORS, IndexMismatch):
+            return None
 
     async def delete(self, document_id: str) -> bool:
         """Removes a document; False where there is none of that id."""

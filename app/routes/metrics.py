@@ -3,12 +3,13 @@
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from app.routes.deps import LiveMetrics
+from app.routes.deps import LiveMetrics, LiveServices
 
 router = APIRouter()
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-async def metrics(metrics: LiveMetrics) -> Response:
+async def metrics(metrics: LiveMetrics, services: LiveServices) -> Response:
     """Counters, histograms and gauges of this process in Prometheus' text format."""
+    await metrics.measure(services.retriever)
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
