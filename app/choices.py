@@ -35,7 +35,10 @@ def _wanting(options: Context, services: Services) -> dict[str, str]:
         ("rerank", "lexical"): (services.lexical is None, "the index keeps no term weights"),
         ("compress", "abstractive"): (services.chat is None, "needs a language model"),
         **{
-            ("compress", name): (name not in services.compressors, "needs SELFCRAG_COMPRESSOR")
+            ("compress", name): (
+                name not in services.compressors,
+                "needs SELFCRAG_EVALUATOR_COMPRESSOR",
+            )
             for name in ("longllmlingua", "selective_context")
         },
     }

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import httpx
 from pydantic import ValidationError
 
+from app.compressing import compressors_of
 from app.errors import StartFailed, message_of
 from app.grading import WorkerEvaluator
 from app.judges import asks_chat, chosen_critic, chosen_grader
@@ -55,7 +56,11 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     chat = _chat(settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
-    evaluator = await _evaluator(settings, stack)
+    client = await _worker_client(settings, stack)
+    evaluator = await WorkerEvaluator.connect(
+        client, PRESETS.get(settings.thresholds), allow_foreign=settings.allow_foreign_thresholds
+    )
+    worker = await client.abilities()
     writer = chat if settings.generator == "openai" else None
     web_search = await _web_search(settings, stack)
     return Services(
@@ -68,6 +73,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         chat_name=_name_of(writer, native),
         critic=chosen_critic(settings, chat, native, evaluator),
         reflective=native,
+        reranks="rerank" in worker.tasks,
+        compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
     )
 
@@ -79,7 +86,7 @@ async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedd
     return embedder
 
 
-async def _evaluator(settings: Settings, stack: AsyncExitStack) -> WorkerEvaluator:
+async def _worker_client(settings: Settings, stack: AsyncExitStack) -> EvaluatorClient:
     """The worker in this process, or those at `worker_url`: the same app behind HTTP."""
     if settings.worker_url:
         workers = [_worker_at(url, settings.worker_timeout_s) for url in settings.worker_url]
@@ -94,9 +101,7 @@ async def _evaluator(settings: Settings, stack: AsyncExitStack) -> WorkerEvaluat
         await stack.enter_async_context(http)
     client = EvaluatorClient(*workers)
     await client.connect()
-    return await WorkerEvaluator.connect(
-        client, PRESETS.get(settings.thresholds), allow_foreign=settings.allow_foreign_thresholds
-    )
+    return client
 
 
 def _worker_at(url: str, timeout_s: float) -> httpx.AsyncClient:
