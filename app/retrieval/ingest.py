@@ -30,7 +30,7 @@ LOCK_TIMEOUT_S = 60.0
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
 HERE_DOCUMENTS = 100
-HERE_BYTES = 1_000_000
+HERE_BYTES = 200_000
 MOST_CHILDREN = 8
 
 Progress = Callable[[int, int, str], None]
