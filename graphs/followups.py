@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from graphs.leaning import LONGEST_READ, content_of, leans
+from graphs.leaning import LONGEST_READ, leans, topic_of
 from graphs.ports import KeywordExtractor
 from graphs.text import language_of, sentences
 from graphs.types import Message
@@ -14,14 +14,15 @@ LONGEST_STANDALONE = 600
 
 _DEFINES = re.compile(
     r"^(?:what(?: is|'s| are)|who (?:is|was|are|were)|tell me about|explain|describe)"
-    r"(?: an?| the)? (?P<en>[^?.!,;]{2,60}?)[?.!\s]*$"
-    r"|^(?:请问|请)?(?:什么是|介绍(?:一下)?|解释(?:一下)?|谁是)(?P<zh>[^？?。！，,]{2,20}?)[？?。！\s]*$"
-    r"|^(?P<zh_first>[^？?。！，,]{2,20}?)(?:是什么|是谁|指什么|是指什么|是什么意思)[？?。！\s]*$",
+    r"(?: an?)? (?P<en>[^?.!,;]{2,60}?)[?.!\s]*$"
+    r"|^(?:请问|请)?(?:什[么麼]是|介[绍紹](?:一下)?|解[释釋](?:一下)?|[谁誰]是)(?P<zh>[^？?。！，,]{2,20}?)[？?。！\s]*$"
+    r"|^(?P<zh_first>[^？?。！，,]{2,20}?)(?:是什[么麼]|是[谁誰]|指什[么麼]|是指什[么麼]|是什[么麼]意思)[？?。！\s]*$",
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(r"\b(?:it|they|them|this|that|these|those|he|she|him)\b(?!')", re.IGNORECASE)
 _OWNS = re.compile(r"\b(?:its|their|his)\b", re.IGNORECASE)
 _PRONOUN_ZH = re.compile(r"它们|它|他们|(?<!其)他|她们|她")
+_PERSON = re.compile(r"\b(?:he|she|him|her|his|hers)\b|(?<!其)他(?!们)|她(?!们)", re.IGNORECASE)
 _NAME = re.compile(
     r"`([^`\n]{2,60})`|《([^》]{2,40})》|「([^」]{2,40})」|\b(\w*_\w+|[A-Za-z]+\d\w*|[A-Z]\w*[A-Z]\w*)\b"
 )
@@ -68,7 +69,8 @@ async def _joined(question: str, said: str, answer: str, extractor: KeywordExtra
     else:
         words = await _topic_of(said, extractor)
     told = question.casefold()
-    added = [word for word in [*words, *_names_in(answer, said)] if word.casefold() not in told]
+    words += await _names_in(answer, said, extractor, is_person=bool(_PERSON.search(question)))
+    added = [word for word in words if word.casefold() not in told]
     return " ".join([question, *added])[:LONGEST_STANDALONE]
 
 
@@ -82,14 +84,19 @@ def _replaced(question: str, topic: str) -> str:
 
 async def _topic_of(said: str, extractor: KeywordExtractor) -> list[str]:
     """The words of a short question; of a longer one those that tell it best."""
-    words = list(dict.fromkeys(content_of(said)))
+    words = list(dict.fromkeys(topic_of(said)))
     if len(words) <= MOST_WORDS:
         return words
     return list(await extractor.keywords(said[:LONGEST_READ], MOST_KEYWORDS)) or words[:MOST_WORDS]
 
 
-def _names_in(answer: str, said: str) -> list[str]:
+async def _names_in(
+    answer: str, said: str, extractor: KeywordExtractor, *, is_person: bool
+) -> list[str]:
     """What the answer's first sentence names that was not asked about; at most one."""
     first = next(iter(sentences(answer[:LONGEST_READ])), "")
-    names = [next(group for group in match.groups() if group) for match in _NAME.finditer(first)]
+    if is_person:
+        names = list(await extractor.keywords(first, 1))
+    else:
+        names = [next(part for part in match.groups() if part) for match in _NAME.finditer(first)]
     return [name for name in names if name.casefold() not in said.casefold()][:1]

@@ -21,7 +21,7 @@ _POINTS = re.compile(
     r"|without|why|how|when|mean)\s|^)that\b|\bthat(?=[?.!\s]*$)"
     rf"|\b(?:ones?|both)(?=\s*(?:[?.!]|$)|\s+(?:{_AUXILIARY}|i|we|you|for)\b)"
     r"|\bthe (?:former|latter|others?|same)\b|\b(?:in|from|to|out|over) there\b|\bthere(?=[?.!]*$)"
-    r"|\b(?:what|how) about\b|\b(?:too|as well|instead|otherwise|either|else)(?=[?.!\s]*$)",
+    r"|\b(?:what|how) about\b|\b(?:too|as well|instead|otherwise|either|else|then)(?=[?.!\s]*$)",
     re.IGNORECASE,
 )
 # It stands for what follows: is it possible to …, how long does it take to …
@@ -39,33 +39,56 @@ _STARTS_LOOSE = re.compile(
     r"^(?:in|on|for|with|without|from|by|under|at|to|of|as|than|only|even|not|always|never|the|a)\b",
     re.IGNORECASE,
 )
-_VERB = re.compile(rf"\b(?:{_AUXILIARY}|what|which|who|whose|where|when|why|how)\b", re.IGNORECASE)
+_ASKS = re.compile(r"\b(?:what|which|who|whose|where|when|why|how)\b", re.IGNORECASE)
+_VERB = re.compile(rf"\b{_AUXILIARY}\b", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9_]+(?:[-'’.+#/][A-Za-z0-9_]+)*[+#]*")
+_CONTENT_ZH = re.compile(rf"(?:{HAN.pattern})+|{_WORD.pattern}")
+_IS_THERE = re.compile(r"^(?:is|are) there (?:an? |any |some )?\w+[?.!\s]*$", re.IGNORECASE)
 LONGEST_FRAGMENT = 3
 
 _POINTS_ZH = re.compile(
-    r"(?<![和与及或跟])(?:它|(?<![其吉])他(?!人)|她)|这(?!么多)|那(?!么)|前者|后者|上述|两者|二者|同样"
-    r"|(?<![尤极及])其(?![他它中实次余])|(?<![应本])该(?![怎如不用从])|(?<![因如彼从])此(?![外前后时])"
+    r"(?<![和与與及或跟])(?:它|(?<![其吉])他(?!人)|她)|[这這](?!么多|麼多)|那(?![么麼])|前者|[后後]者|上述|[两兩]者|二者"
+    r"|同[样樣]|(?<![尤极極及])其(?![他它中实實次余餘])|(?<![应應本])[该該](?![怎如不用从從])"
+    r"|(?<![因如彼从從])此(?![外前后後时時])|^其中"
 )
-_LEAD_ZH = re.compile(r"^(?:那么|那|还有|以及|而且|并且|而|但是|但|所以|然后)[，,\s]*")
+_LEAD_ZH = re.compile(
+    r"^(?:那[么麼]|那|[还還]有|以及|而且|[并並]且|而|但是|但|所以|然[后後])[，,\s]*"
+)
 _ASKS_ZH = re.compile(
-    r"什么|怎|如何|为何|哪|谁|多少|多久|几|何|吗|是否|能否|有没有|能不能|是不是|可不可以"
+    r"什[么麼]|怎|如何|[为為]何|哪|[谁誰]|多少|多久|[几幾]|何|[吗嗎]|是否|能否|有[没沒]有|能不能|是不是|可不可以"
+)
+_DEFINES_ZH = re.compile(
+    r"什[么麼]是|是什[么麼]|是[谁誰]|[谁誰]是|指什[么麼]|什[么麼]意思|介[绍紹]|解[释釋]"
 )
 _SUBJECTLESS_ZH = re.compile(
-    r"^(?:请问)?(?:可以|可不可以|能不能|能否|能|需要|需不需要|必须|要|应该|支持|有没有|有|会不会|会|是否|是不是"
-    r"|是|如何|怎么样|怎么|怎样|为什么|为何|什么时候|何时|在哪里|在哪|哪里|多久|多少|几|由谁|谁|最多|最少|默认)"
-)  # fmt: skip
+    r"^(?:[请請][问問])?(?:可以|可不可以|能|需|必[须須]|要|[应應][该該]|支[持援]|有|[会會]|是|如何|怎|[为為]什[么麼]"
+    r"|[为為]何|什[么麼][时時]候|何[时時]|在哪|哪|多久|多少|[几幾]|由?[谁誰]|最多|最少|默[认認]|[预預][设設])"
+)
 _EMPTY_ZH = re.compile("|".join([*sorted(EMPTY_ZH, key=len, reverse=True), EMPTY_ZH_ALONE]))
+_ASKED_ZH = re.compile(
+    "|".join(sorted((w for w in EMPTY_ZH if len(w) > 1), key=len, reverse=True))
+    + "|[吗嗎呢吧啊呀么麼了的是谁誰哪几幾]"
+)
 
 
 def content_of(question: str) -> list[str]:
-    """The question's own words in order: no question words, pronouns, or verbs that go anywhere."""
+    """The question's own words in order: no question words, pronouns, numbers, or light verbs."""
     question = question[:LONGEST_READ]
     if language_of(question) == "zh":
-        left = _EMPTY_ZH.sub(" ", _LEAD_ZH.sub("", question))
-        return re.findall(rf"(?:{HAN.pattern})+|{_WORD.pattern}", left)
-    words = [match[0] for match in _WORD.finditer(question)]
-    return [word for word in words if word.lower().removesuffix("'s") not in EMPTY_EN]
+        words = _CONTENT_ZH.findall(_EMPTY_ZH.sub(" ", _LEAD_ZH.sub("", question)))
+    else:
+        words = [match[0] for match in _WORD.finditer(question)]
+    told = [word for word in words if word.lower().removesuffix("'s") not in EMPTY_EN]
+    return [word for word in told if not word.isdigit()]
+
+
+def topic_of(question: str) -> list[str]:
+    """What it is about, to be added to another question: names stay whole."""
+    question = question[:LONGEST_READ]
+    if language_of(question) == "zh":
+        words = _CONTENT_ZH.findall(_ASKED_ZH.sub(" ", _LEAD_ZH.sub("", question)))
+        return [word for word in words if len(word) > 1]
+    return content_of(question)
 
 
 def leans(question: str) -> bool:
@@ -77,11 +100,14 @@ def leans(question: str) -> bool:
 def _leans_en(question: str) -> bool:
     bare = _LEAD.sub("", question)
     own = [word for word in content_of(bare) if word.lower() not in RELATIONAL_EN]
-    if not own or (bare != question and len(own) < 2) or _points_back(bare):
+    if not own or (bare != question and len(own) < 2):
         return True
-    is_fragment = not _VERB.search(bare)
-    short = len(bare.split()) <= LONGEST_FRAGMENT
-    return is_fragment and bare.endswith("?") and (short or bool(_STARTS_LOOSE.match(bare)))
+    if _points_back(bare) or _IS_THERE.match(bare):
+        return True
+    if _VERB.search(bare) or not bare.endswith("?"):
+        return False
+    is_short = len(bare.split()) <= LONGEST_FRAGMENT and not _ASKS.search(bare)
+    return is_short or bool(_STARTS_LOOSE.match(bare))
 
 
 def _points_back(question: str) -> bool:
@@ -106,4 +132,7 @@ def _leans_zh(question: str) -> bool:
         return True
     if bare != question and (own < 2 or not asks):
         return True
-    return own <= 1 and bool(_SUBJECTLESS_ZH.match(bare))
+    if _SUBJECTLESS_ZH.match(bare):
+        return own <= (2 if bare[0] in "会會" else 1)
+    # A single noun, not asked about as such: whose?
+    return own <= 1 and asks and not _WORD.search(bare) and not _DEFINES_ZH.search(bare)
