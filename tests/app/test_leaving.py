@@ -61,7 +61,7 @@ def options_for(which: str) -> dict[str, Any]:
 def request_bytes(**fields: Any) -> bytes:
     body = json.dumps({"question": ENGLISH, **fields}).encode()
     head = (
-        "POST /ask HTTP/1.1\r\nHost: loopback\r\nContent-Type: application/json\r\n"
+        "POST /ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

@@ -1,0 +1,172 @@
+"""Threads: conversations that go on, never mix, outlive the service, and belong to someone."""
+
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import ormsgpack
+import pytest
+
+from app.settings import Settings
+from tests import fakes
+from tests.app.serving import Serving, events_of, wait_until
+from tests.app.slow import SlowChat, Waiting
+
+Serve = Callable[..., Serving]
+
+ENGLISH = "How tall is the red tower of Umbra?"
+NEXT = "And who built the red tower of Umbra?"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+TALL = "It is 87 metres tall [1]."
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Settings:
+    return Settings(_env_file=None, data_dir=tmp_path)
+
+
+def chatting(chat: fakes.FakeChat | None = None) -> fakes.Services:
+    return fakes.services(fakes.FakeRetriever([TOWER]), chat=chat or fakes.FakeChat(chunks=[TALL]))
+
+
+def messages_of(serving: Serving, thread_id: str) -> list[tuple[str, str]]:
+    response = serving.client.get(f"/threads/{thread_id}")
+    assert response.status_code == 200, response.text
+    return [(message["role"], message["content"]) for message in response.json()["messages"]]
+
+
+def test_a_thread_goes_on(serve: Serve) -> None:
+    chat = fakes.FakeChat(chunks=[TALL])
+    serving = serve(chatting(chat))
+    first = serving.ask(ENGLISH, workflow="crag")
+    before = len(chat.asked)
+    second = serving.ask(NEXT, workflow="crag", thread_id=first["thread_id"])
+    prompts = str(chat.asked[before:])
+
+    assert second["thread_id"] == first["thread_id"]
+    assert f"user: {ENGLISH}" in prompts
+    assert f"assistant: {TALL}" in prompts
+    assert messages_of(serving, first["thread_id"]) == [
+        ("user", ENGLISH),
+        ("assistant", TALL),
+        ("user", NEXT),
+        ("assistant", TALL),
+    ]
+    told = serving.client.get(f"/threads/{first['thread_id']}").json()
+    assert told["messages"][1]["citations"] == first["citations"]
+    assert told["messages"][3]["run_id"] == second["run_id"]
+    assert told["created_at"] < told["updated_at"]
+
+
+def test_a_thread_may_be_named_by_the_client(serve: Serve) -> None:
+    serving = serve(chatting())
+    assert serving.ask(ENGLISH, thread_id="chat-1")["thread_id"] == "chat-1"
+    assert len(messages_of(serving, "chat-1")) == 2
+
+
+def test_streams_and_detached_runs_belong_to_their_thread(serve: Serve) -> None:
+    serving = serve(chatting(SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting(0.05))))
+    serving.stream(ENGLISH, workflow="crag", thread_id="t")
+    body = {"question": NEXT, "stream": True, "detach": True, "thread_id": "t", "workflow": "crag"}
+    with serving.client.stream("POST", "/ask", json=body) as response:
+        next(events_of(response))
+    wait_until(lambda: serving.runs_under_way() == 0, 5)
+    assert [content for _, content in messages_of(serving, "t")] == [
+        ENGLISH,
+        "Tall [1].",
+        NEXT,
+        "Tall [1].",
+    ]
+
+
+def test_a_cancelled_run_leaves_no_turn_and_no_empty_thread(serve: Serve) -> None:
+    waiting = Waiting()
+    chat = SlowChat(chunks=["Tall ", "[1]."], waiting=waiting)
+    serving = serve(chatting(chat))
+    body = {"question": ENGLISH, "stream": True, "thread_id": "t", "workflow": "crag"}
+    with serving.client.stream("POST", "/ask", json=body) as response:
+        live = events_of(response)
+        next(live)
+        wait_until(lambda: bool(waiting.at_s), 5)
+    wait_until(lambda: serving.runs_under_way() == 0, 5)
+    assert serving.client.get("/threads/t").status_code == 404
+
+    chat.waiting = Waiting(0.0)
+    assert serving.ask(ENGLISH, thread_id="t", workflow="crag")["stopped_by"] == "answered"
+
+
+def test_threads_never_mix(serve: Serve) -> None:
+    serving = serve(chatting())
+
+    def talk(name: str) -> None:
+        for turn in range(3):
+            serving.ask(f"{name}: question {turn} of the red tower?", thread_id=name)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(talk, "abcd"))
+    for name in "abcd":
+        asked = [content for role, content in messages_of(serving, name) if role == "user"]
+        assert asked == [f"{name}: question {turn} of the red tower?" for turn in range(3)]
+
+
+def test_a_thread_outlives_the_service(serve: Serve, kept: Settings) -> None:
+    serve(chatting(), kept).ask(ENGLISH, thread_id="t")
+    chat = fakes.FakeChat(chunks=[TALL])
+    later = serve(chatting(chat), kept)
+    later.ask(NEXT, thread_id="t", workflow="crag")
+
+    assert f"user: {ENGLISH}" in str(chat.asked)
+    assert len(messages_of(later, "t")) == 4
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_busy_thread_turns_others_away(serve: Serve, kept: Settings, elsewhere: bool) -> None:
+    """One that was just opened, too, and at another service on the same database."""
+    waiting = Waiting()
+    parts = chatting(SlowChat(chunks=["Tall ", "[1]."], waiting=waiting))
+    first = serve(parts, kept)
+    other = serve(parts, kept) if elsewhere else first
+    body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
+    with first.client.stream("POST", "/ask", json=body) as response:
+        live = events_of(response)
+        thread_id = next(live).data["thread_id"]
+        wait_until(lambda: bool(waiting.at_s), 5)
+        wait_until(lambda: other.client.get(f"/threads/{thread_id}").status_code == 200, 5)
+        busy = other.client.post("/ask", json={"question": NEXT, "thread_id": thread_id})
+        deleted = other.client.delete(f"/threads/{thread_id}")
+
+    for refused in (busy, deleted):
+        assert refused.status_code == 409
+        assert int(refused.headers["retry-after"]) > 0
+        assert refused.headers["content-type"] == "application/problem+json"
+
+
+def test_a_deleted_thread_takes_its_runs_along(serve: Serve) -> None:
+    serving = serve(chatting())
+    run_id = serving.ask(ENGLISH, thread_id="t")["run_id"]
+    other = serving.ask(ENGLISH, thread_id="u")["run_id"]
+    serving.client.post(f"/runs/{run_id}/feedback", json={"score": 1})
+
+    assert serving.client.delete("/threads/t").status_code == 204
+    assert serving.client.get("/threads/t").status_code == 404
+    assert serving.client.get(f"/runs/{run_id}").status_code == 404
+    assert serving.client.get(f"/runs/{other}").status_code == 200
+    serving.ask(NEXT, thread_id="t")
+    assert len(messages_of(serving, "t")) == 2, "it begins anew"
+
+
+def test_what_was_written_into_the_database_is_not_run(serve: Serve, kept: Settings) -> None:
+    """A checkpoint may name any callable; reading it must not call it."""
+    serving = serve(chatting(), kept)
+    serving.ask(ENGLISH, thread_id="t")
+    mark = kept.data_dir / "called"
+    call = ormsgpack.packb(("pathlib", "Path.touch", (str(mark),)))
+    bad = ormsgpack.packb({"v": 4, "channel_values": {"turn": ormsgpack.Ext(1, call)}})
+    database = sqlite3.connect(kept.data_dir / "selfcrag.db")
+    with database:
+        database.execute("UPDATE checkpoints SET checkpoint = ?", (bad,))
+    database.close()
+
+    serving.client.get("/threads/t")
+    assert not mark.exists()
