@@ -96,6 +96,8 @@ def _graded(changed: Mapping[str, Any]) -> dict[str, Any]:
     told = {}
     if "documents" in changed:
         told["documents"] = _dump(map(document, changed["documents"]))
+    if compression := changed.get("compression"):
+        told["compression"] = asdict(compression)
     if "web_pages" in changed:
         told["web_results"] = _dump(map(web_result, changed["web_pages"]))
     return told

@@ -1,6 +1,6 @@
 """The knowledge compressed by a worker's language model, from options to answer."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
@@ -17,8 +17,10 @@ from evaluator.server import create_app
 from evaluator.settings import EvaluatorSettings
 from graphs.errors import CompressorFailed
 from graphs.state import Context
+from tests.app.serving import Serving
 from tests.evaluator.tiny_language_model import tiny_language_model
 from tests.fakes import services
+from tests.graphs.languages import World, both_languages
 
 
 @pytest.fixture
@@ -51,6 +53,28 @@ async def test_both_methods_are_offered_under_their_options(client: EvaluatorCli
 async def test_what_cannot_be_served_is_refused_before_the_run(by: str) -> None:
     with pytest.raises(InvalidRequest, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
         chosen(Context.model_validate({"compress": by}), "none", services())
+
+
+@both_languages
+def test_the_step_tells_what_was_saved(world: World, serve: Callable[..., Serving]) -> None:
+    parts = world.parts(world.full, f"{world.full} {world.off}", offline=True)
+    sent = serve(parts.services).stream(
+        world.question, workflow="rag", options={"compress": "extractive", "compress_ratio": 0.5}
+    )
+    (detail,) = [
+        event.data["detail"]
+        for event in sent
+        if event.name == "step"
+        and event.data["step"] == "compress"
+        and event.data["phase"] == "end"
+    ]
+
+    told = detail["compression"]
+    assert 0 < told["after_tokens"] < told["before_tokens"]
+    answer = next(event.data for event in sent if event.name == "answer")
+    for citation in answer["citations"]:
+        assert citation["text"] in {strip["text"] for strip in answer["strips"]}
+        assert all(answer["answer"][start:end] for start, end in citation["spans"])
 
 
 @pytest.mark.slow

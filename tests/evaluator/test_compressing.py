@@ -20,6 +20,7 @@ from evaluator.scoring import Scorer, load_scorer
 from evaluator.server import create_app
 from evaluator.settings import EvaluatorSettings
 from evaluator.telling import Token
+from evaluator.torch_backend import load_tokenizer
 from tests.evaluator.tiny import tiny_folder
 from tests.evaluator.tiny_language_model import tiny_language_model
 from tests.evaluator.tiny_pretrained import tiny_t5
@@ -104,7 +105,7 @@ def test_information_is_the_cross_entropy_of_each_token(folder: Path) -> None:
 
     assert [text[token.start : token.end] for token in tokens] == list(text)
     network = AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer = language_model.load_tokenizer(folder)
+    tokenizer = load_tokenizer(folder)
     ids = torch.tensor([[0, *tokenizer(before + text).input_ids]])
     logs = network(ids).logits.detach().log_softmax(-1)[0]
     expected = [

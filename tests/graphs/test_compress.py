@@ -14,7 +14,7 @@ from graphs.state import Context
 from graphs.types import WebPage
 from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch, ScriptedChat
 from tests.graphs.languages import EN, ZH, World, both_languages
-from tests.graphs.traced import Trace, traced
+from tests.graphs.traced import traced
 
 WORKFLOWS = pytest.mark.parametrize("workflow", ["rag", "crag", "self_rag", "self_crag"])
 NEVER: dict[str, Any] = {"web": "never", "retrieval": "always"}
@@ -37,10 +37,6 @@ class FakeCompressor:
 
 def glue(world: World) -> str:
     return "" if world.language == "zh" else " "
-
-
-def compression(trace: Trace) -> Any:
-    return next(step["compression"] for step in trace.said if "compression" in step)
 
 
 @both_languages
@@ -257,7 +253,7 @@ async def test_what_an_earlier_run_compressed_is_void() -> None:
     graph = build_crag(parts.services)
     graph.checkpointer = InMemorySaver()
     config: Any = {"configurable": {"thread_id": "t"}}
-    first = {"question": EN.question}
+    first: Any = {"question": EN.question}
     await graph.ainvoke(first, config, context=Context(compress="extractive"))
     parts.retriever.passages = [replace(parts.retriever.passages[0], id="q", text=EN.full + " ")]
     second = await graph.ainvoke(first, config, context=Context())

@@ -1,6 +1,6 @@
 """The order of the knowledge: golden check of sides, and what must hold of any order."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -63,7 +63,7 @@ def test_an_order_is_a_permutation_and_doing_it_twice_changes_nothing(
 async def test_numbers_follow_the_order_shown(world: World, workflow: str) -> None:
     chat = FakeChat(chunks=["x [2]"])
     parts = world.parts(world.full, world.half, chat=chat)
-    options = {
+    options: dict[str, Any] = {
         "web": "never",
         "only_action": "correct",
         "retrieval": "always",
