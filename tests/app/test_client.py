@@ -7,23 +7,27 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from app import client_calls
 from app.client import (
     AsyncSelfCrag,
     ProblemError,
     SelfCrag,
     ServiceUnreachable,
     UnexpectedResponse,
+    calls,
 )
-from app.client_calls import EventReader, event_of
+from app.client.events import EventReader, event_of
+from app.document_schemas import ProgressEvent
+from app.main import create_app
 from app.schemas import AnswerEvent, DoneEvent, ErrorEvent, Event, RunEvent, StepEvent, TokenEvent
+from app.settings import Settings
 from tests import fakes
 from tests.app.serving import Serving, wait_until
-from tests.app.slow import SlowRetriever
+from tests.app.slow import SlowRetriever, SlowWebSearch
 
 Serve = Callable[..., Serving]
 QUESTION = "How tall is the red tower?"
@@ -210,7 +214,7 @@ def after(number: int | None) -> Answer:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_calls, "SHORTEST_WAIT_S", 0.001)
+    monkeypatch.setattr(calls, "SHORTEST_WAIT_S", 0.001)
 
 
 def told(events: list[Event]) -> list[object]:
@@ -343,3 +347,96 @@ async def test_a_cancelled_task_leaves_no_run(serve: Serve) -> None:
         await asyncio.to_thread(wait_until, lambda: serving.runs_under_way() == 1, 5)
         asking.cancel()
         await asyncio.to_thread(wait_until, lambda: serving.runs_under_way() == 0, 5)
+
+
+# --- runs, threads, documents -----------------------------------------------------
+
+
+def test_runs_and_threads_are_read_judged_and_forgotten(rag: SelfCrag) -> None:
+    answer = rag.ask(QUESTION, workflow="rag", thread_id="talk")
+    listed = rag.runs(thread_id="talk")
+    trace = rag.run(answer.run_id)
+    again = list(rag.events(answer.run_id))
+
+    assert [run.run_id for run in listed.runs] == [answer.run_id]
+    assert trace.answer == answer
+    assert [event.name for event in again] == [event.name for event in trace.events]
+    assert [event.name for event in rag.events(answer.run_id, after=0)] == [
+        event.name for event in trace.events[1:]
+    ]
+    assert list(rag.events(answer.run_id, after=len(again) - 1)) == []
+    judged = rag.give_feedback(answer.run_id, 1, comment="Right.")
+    assert (judged.score, judged.comment) == (1, "Right.")
+    assert [message.content for message in rag.thread("talk").messages] == [
+        QUESTION,
+        answer.answer,
+    ]
+    rag.delete_thread("talk")
+    with pytest.raises(ProblemError) as raised:
+        rag.thread("talk")
+    assert raised.value.problem.status == 404
+
+
+async def test_runs_and_threads_asynchronously(serving: Serving) -> None:
+    async with AsyncSelfCrag(serving.url) as rag:
+        answer = await rag.ask(QUESTION, workflow="rag", thread_id="talk")
+        assert (await rag.runs()).total == 1
+        assert (await rag.run(answer.run_id)).answer == answer
+        assert (await rag.give_feedback(answer.run_id, -1)).score == -1
+        assert len((await rag.thread("talk")).messages) == 2
+        await rag.delete_thread("talk")
+        assert [event async for event in rag.stream(QUESTION)][-1] == DoneEvent()
+
+
+def test_cancelling_brings_the_best_answer_so_far(serve: Serve) -> None:
+    search = SlowWebSearch()
+    serving = serve(fakes.services(fakes.FakeRetriever(), web_search=search))
+    with SelfCrag(serving.url) as rag:
+        stopped_by = []
+        for event in rag.stream(QUESTION, workflow="crag"):
+            if isinstance(event, StepEvent) and event.step == "search_web":
+                rag.cancel(rag.runs().runs[0].run_id)
+            if isinstance(event, AnswerEvent):
+                stopped_by.append(event.response.stopped_by)
+    assert stopped_by == ["cancelled"]
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Serving]:
+    """A service with a knowledge base of its own."""
+    settings = Settings(_env_file=None, data_dir=tmp_path / "state", search="off")
+    with Serving(create_app(settings)) as serving:
+        yield serving
+
+
+def test_documents_are_brought_in_listed_and_deleted(library: Serving, tmp_path: Path) -> None:
+    page = tmp_path / "lamps.md"
+    page.write_text("# Lamps\n\nThe lamp of Arbor burns whale oil.\n", encoding="utf-8")
+    picture = tmp_path / "picture.exe"
+    picture.write_bytes(b"MZ\x00")
+    progress: list[ProgressEvent] = []
+    with SelfCrag(library.url) as rag:
+        report = rag.upload(page, picture, on_progress=progress.append)
+        listed = rag.documents(query="lamps")
+        answer = rag.ask("What does the lamp of Arbor burn?", workflow="rag")
+        rag.delete_document(listed.documents[0].id)
+        left = rag.documents().total
+
+    assert [document.source for document in report.documents] == report.added
+    assert [refused.source for refused in report.refused] == ["picture.exe"]
+    assert progress
+    assert listed.total == 1
+    assert "whale oil" in answer.answer
+    assert left == 0
+
+
+async def test_documents_asynchronously(library: Serving, tmp_path: Path) -> None:
+    page = tmp_path / "lamps.md"
+    page.write_text("# 灯\n\n阿伯尔的灯烧鲸油。\n", encoding="utf-8")
+    async with AsyncSelfCrag(library.url) as rag:
+        report = await rag.upload(page)
+        assert len(report.added) == 1
+        (document,) = (await rag.documents()).documents
+        await rag.delete_document(document.id)
+        with pytest.raises(FileNotFoundError):
+            await rag.upload(tmp_path / "nowhere.md")

@@ -1,46 +1,26 @@
-"""The typed client: `SelfCrag`, and `AsyncSelfCrag` beside it with the same methods.
-
-    with SelfCrag("https://rag.example.org", api_key) as rag:
-        print(rag.ask("What does the upper threshold decide?").answer)
-        for event in rag.stream("What is a strip?"):
-            ...
-
-Methods raise ProblemError where the service refuses, ServiceUnreachable and UnexpectedResponse
-otherwise. 429 and 503 are asked again up to `retries` times, after the time the service names.
-"""
+"""`SelfCrag`: the plain client."""
 
 import itertools
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
 
-from app import client_calls as calls
-from app.client_async import AsyncSelfCrag
-from app.client_calls import (
-    HERE,
-    RETRIES,
-    TIMEOUT_S,
-    Call,
+from app.client import calls
+from app.client.calls import HERE, RETRIES, TIMEOUT_S, Call, Patience
+from app.client.errors import (
     ClientError,
-    EventReader,
-    Patience,
     ProblemError,
     ServiceUnreachable,
     UnexpectedResponse,
 )
+from app.client.events import EventReader, OnProgress, report_of
+from app.document_schemas import Documents, IngestReport
+from app.run_schemas import Feedback, RunList, StoredRun, Thread
 from app.schemas import AskResponse, Event, Workflows
-
-__all__ = [
-    "AsyncSelfCrag",
-    "ClientError",
-    "ProblemError",
-    "SelfCrag",
-    "ServiceUnreachable",
-    "UnexpectedResponse",
-]
 
 T = TypeVar("T")
 
@@ -112,6 +92,52 @@ class SelfCrag(Patience):
         """Ends a run with the best answer it has."""
         self._do(calls.cancel(run_id))
 
+    def runs(self, *, limit: int = 50, offset: int = 0, thread_id: str | None = None) -> RunList:
+        """Your runs, newest first."""
+        return self._do(calls.runs(limit, offset, thread_id))
+
+    def run(self, run_id: str) -> StoredRun:
+        """The whole trace of a run."""
+        return self._do(calls.run(run_id))
+
+    def give_feedback(
+        self,
+        run_id: str,
+        score: float,
+        *,
+        comment: str | None = None,
+        corrected_answer: str | None = None,
+    ) -> Feedback:
+        """Says how good an answer was, from -1 to 1."""
+        return self._do(calls.judge(run_id, score, comment, corrected_answer))
+
+    def thread(self, thread_id: str) -> Thread:
+        """A conversation, oldest message first."""
+        return self._do(calls.thread(thread_id))
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Forgets a conversation and its runs."""
+        self._do(calls.delete_thread(thread_id))
+
+    def upload(self, *paths: Path | str, on_progress: OnProgress | None = None) -> IngestReport:
+        """Brings files into the knowledge base; refused ones are in the report. Raises OSError."""
+        files = calls.opened(paths)
+        try:
+            for event in self._follow(calls.upload(files), EventReader()):
+                if report := report_of(event, on_progress):
+                    return report
+        finally:
+            calls.closed(files)
+        raise UnexpectedResponse("The upload ended without a report.")
+
+    def documents(self, *, query: str = "", limit: int = 100, offset: int = 0) -> Documents:
+        """Your documents and the shared ones, ordered by source."""
+        return self._do(calls.documents(query, limit, offset))
+
+    def delete_document(self, document_id: str) -> None:
+        """Removes a document of yours."""
+        self._do(calls.delete_document(document_id))
+
     def workflows(self) -> Workflows:
         """What can be asked, and what may be tuned."""
         return self._do(calls.workflows())
@@ -142,7 +168,7 @@ class SelfCrag(Patience):
         while not reader.is_done:
             broken: Exception | None = None
             try:
-                with self._opened(call) as response:
+                with self._opened(call, reader) as response:
                     for line in response.iter_lines():
                         for event in reader.take(line):
                             breaks = 0
@@ -155,7 +181,7 @@ class SelfCrag(Patience):
                 breaks += 1
 
     @contextmanager
-    def _opened(self, call: Call[Any]) -> Iterator[httpx.Response]:
+    def _opened(self, call: Call[Any], reader: EventReader) -> Iterator[httpx.Response]:
         for attempt in itertools.count():
             response = self._http.send(call.request(self._http), stream=True)
             try:
@@ -163,6 +189,7 @@ class SelfCrag(Patience):
                     if not response.is_success:
                         response.read()
                     calls.check(response)
+                    reader.is_done = response.status_code == calls.NOTHING_MORE
                     yield response
                     return
             finally:

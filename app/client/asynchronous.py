@@ -1,25 +1,25 @@
-"""`AsyncSelfCrag`: the client of `app.client` for programs on asyncio."""
+"""`AsyncSelfCrag`: the client for programs on asyncio."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import httpx
 
-from app import client_calls as calls
-from app.client_calls import (
-    HERE,
-    RETRIES,
-    TIMEOUT_S,
-    Call,
+from app.client import calls
+from app.client.calls import HERE, RETRIES, TIMEOUT_S, Call, Patience
+from app.client.errors import (
     ClientError,
-    EventReader,
-    Patience,
     ProblemError,
     ServiceUnreachable,
+    UnexpectedResponse,
 )
+from app.client.events import EventReader, OnProgress, report_of
+from app.document_schemas import Documents, IngestReport
+from app.run_schemas import Feedback, RunList, StoredRun, Thread
 from app.schemas import AskResponse, Event, Workflows
 
 T = TypeVar("T")
@@ -97,6 +97,57 @@ class AsyncSelfCrag(Patience):
         """Ends a run with the best answer it has."""
         await self._do(calls.cancel(run_id))
 
+    async def runs(
+        self, *, limit: int = 50, offset: int = 0, thread_id: str | None = None
+    ) -> RunList:
+        """Your runs, newest first."""
+        return await self._do(calls.runs(limit, offset, thread_id))
+
+    async def run(self, run_id: str) -> StoredRun:
+        """The whole trace of a run."""
+        return await self._do(calls.run(run_id))
+
+    async def give_feedback(
+        self,
+        run_id: str,
+        score: float,
+        *,
+        comment: str | None = None,
+        corrected_answer: str | None = None,
+    ) -> Feedback:
+        """Says how good an answer was, from -1 to 1."""
+        return await self._do(calls.judge(run_id, score, comment, corrected_answer))
+
+    async def thread(self, thread_id: str) -> Thread:
+        """A conversation, oldest message first."""
+        return await self._do(calls.thread(thread_id))
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Forgets a conversation and its runs."""
+        await self._do(calls.delete_thread(thread_id))
+
+    async def upload(
+        self, *paths: Path | str, on_progress: OnProgress | None = None
+    ) -> IngestReport:
+        """Brings files into the knowledge base; refused ones are in the report. Raises OSError."""
+        files = await asyncio.to_thread(calls.opened, paths)
+        try:
+            async with aclosing(self._follow(calls.upload(files), EventReader())) as following:
+                async for event in following:
+                    if report := report_of(event, on_progress):
+                        return report
+        finally:
+            calls.closed(files)
+        raise UnexpectedResponse("The upload ended without a report.")
+
+    async def documents(self, *, query: str = "", limit: int = 100, offset: int = 0) -> Documents:
+        """Your documents and the shared ones, ordered by source."""
+        return await self._do(calls.documents(query, limit, offset))
+
+    async def delete_document(self, document_id: str) -> None:
+        """Removes a document of yours."""
+        await self._do(calls.delete_document(document_id))
+
     async def workflows(self) -> Workflows:
         """What can be asked, and what may be tuned."""
         return await self._do(calls.workflows())
@@ -127,7 +178,7 @@ class AsyncSelfCrag(Patience):
         while not reader.is_done:
             broken: Exception | None = None
             try:
-                async with self._opened(call) as response:
+                async with self._opened(call, reader) as response:
                     async for line in response.aiter_lines():
                         for event in reader.take(line):
                             breaks = 0
@@ -140,7 +191,7 @@ class AsyncSelfCrag(Patience):
                 breaks += 1
 
     @asynccontextmanager
-    async def _opened(self, call: Call[Any]) -> AsyncIterator[httpx.Response]:
+    async def _opened(self, call: Call[Any], reader: EventReader) -> AsyncIterator[httpx.Response]:
         for attempt in itertools.count():
             response = await self._http.send(call.request(self._http), stream=True)
             try:
@@ -148,6 +199,7 @@ class AsyncSelfCrag(Patience):
                     if not response.is_success:
                         await response.aread()
                     calls.check(response)
+                    reader.is_done = response.status_code == calls.NOTHING_MORE
                     yield response
                     return
             finally:

@@ -1,39 +1,22 @@
-"""What the two clients ask for and how they read it: requests, answers, events, errors.
+"""The requests of the clients and how their answers are read."""
 
-Only httpx, pydantic and the wire types are needed here.
-
-ClientError
- ├─ ProblemError        the service refused; `.problem` says why
- ├─ ServiceUnreachable  no connection, or it broke
- └─ UnexpectedResponse  whoever answered is not the service (a proxy, a portal, another version)
-"""
-
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, BinaryIO, Generic, TypeVar
 from urllib.parse import quote
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from app.schemas import (
-    AnswerEvent,
-    AskResponse,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    Health,
-    Problem,
-    RetractEvent,
-    RunEvent,
-    StepEvent,
-    TokenEvent,
-    Workflows,
-)
+from app.client.errors import ProblemError, ServiceUnreachable, UnexpectedResponse
+from app.client.events import EventReader
+from app.document_schemas import Documents
+from app.run_schemas import Feedback, FeedbackRequest, RunList, StoredRun, Thread
+from app.schemas import AskResponse, Health, Problem, Workflows
 
 T = TypeVar("T")
 
-PLAIN: tuple[type[Event], ...] = (RunEvent, StepEvent, TokenEvent, RetractEvent, DoneEvent)
 HERE = "http://127.0.0.1:8000"
 TIMEOUT_S = 120.0
 """Longer than a run's default deadline."""
@@ -41,28 +24,9 @@ RETRIES = 3
 LONGEST_WAIT_S = 30.0
 SHORTEST_WAIT_S = 0.5
 TRY_AGAIN = {429, 503}
+NOTHING_MORE = 204
 # Heartbeats come every 15 s: a stream that is silent for longer has lost its connection.
 SILENCE_S = 40.0
-
-
-class ClientError(Exception):
-    """`str(error)` is fit to be shown to a user."""
-
-
-class ProblemError(ClientError):
-    """The service answered with a problem; `retry_after_s` where it says when to ask again."""
-
-    def __init__(self, problem: Problem, retry_after_s: float | None = None) -> None:
-        super().__init__(f"{problem.status} {problem.title}: {problem.detail}")
-        self.problem, self.retry_after_s = problem, retry_after_s
-
-
-class ServiceUnreachable(ClientError):
-    """There is no connection to the service, or it broke."""
-
-
-class UnexpectedResponse(ClientError):
-    """The answer is none that this service gives."""
 
 
 class Patience:
@@ -75,9 +39,7 @@ class Patience:
         """Seconds to wait before asking again; None where the answer is to be taken."""
         return wait_s(response, attempt) if attempt < self._retries else None
 
-    def _resumed(
-        self, reader: "EventReader", breaks: int, broken: Exception | None
-    ) -> "Call[None]":
+    def _resumed(self, reader: EventReader, breaks: int, broken: Exception | None) -> "Call[None]":
         """How to go on with a broken stream. Raises ServiceUnreachable where that is no use."""
         if reader.run_id is None or breaks >= self._retries:
             raise ServiceUnreachable(unreachable(broken)) from broken
@@ -94,7 +56,7 @@ class Call(Generic[T]):
     read: Callable[[httpx.Response], T]
     json: object = None
     params: Mapping[str, str | int] = field(default_factory=dict)
-    files: Mapping[str, Any] | None = None
+    files: Sequence[tuple[str, tuple[str, BinaryIO]]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
     silence_s: float | None = None
@@ -190,14 +152,79 @@ def ask(
 
 
 def cancel(run_id: str) -> Call[None]:
-    return Call("POST", f"/runs/{quote(run_id, safe='')}/cancel", nothing)
+    return Call("POST", f"/runs/{_named(run_id)}/cancel", nothing)
 
 
 def events(run_id: str, after: int | None) -> Call[None]:
     """The events of a run behind number `after`, or all."""
     headers = {} if after is None else {"Last-Event-ID": str(after)}
-    path = f"/runs/{quote(run_id, safe='')}/events"
+    path = f"/runs/{_named(run_id)}/events"
     return Call("GET", path, nothing, headers=headers, silence_s=SILENCE_S)
+
+
+def runs(limit: int, offset: int, thread_id: str | None) -> Call[RunList]:
+    params: dict[str, str | int] = {"limit": limit, "offset": offset}
+    if thread_id is not None:
+        params["thread_id"] = thread_id
+    return Call("GET", "/runs", read_as(RunList), params=params)
+
+
+def run(run_id: str) -> Call[StoredRun]:
+    return Call("GET", f"/runs/{_named(run_id)}", read_as(StoredRun))
+
+
+def judge(
+    run_id: str, score: float, comment: str | None, corrected_answer: str | None
+) -> Call[Feedback]:
+    said = FeedbackRequest(score=score, comment=comment, corrected_answer=corrected_answer)
+    body = said.model_dump(exclude_none=True)
+    return Call("POST", f"/runs/{_named(run_id)}/feedback", read_as(Feedback), json=body)
+
+
+def thread(thread_id: str) -> Call[Thread]:
+    return Call("GET", f"/threads/{_named(thread_id)}", read_as(Thread))
+
+
+def delete_thread(thread_id: str) -> Call[None]:
+    return Call("DELETE", f"/threads/{_named(thread_id)}", nothing)
+
+
+def upload(files: Sequence[tuple[str, BinaryIO]]) -> Call[None]:
+    """Answered with the progress as events; a file's name tells what kind it is."""
+    return Call(
+        "POST",
+        "/documents",
+        nothing,
+        files=[("files", (name, content)) for name, content in files],
+        headers={"Accept": "text/event-stream"},
+        silence_s=SILENCE_S,
+    )
+
+
+def opened(paths: Sequence[Path | str]) -> list[tuple[str, BinaryIO]]:
+    """The files by their names; to be closed by the caller. Raises OSError, with none left open."""
+    files: list[tuple[str, BinaryIO]] = []
+    try:
+        for path in map(Path, paths):
+            files.append((path.name, path.open("rb")))
+    except OSError:
+        closed(files)
+        raise
+    return files
+
+
+def closed(files: Sequence[tuple[str, BinaryIO]]) -> None:
+    for _, content in files:
+        content.close()
+
+
+def documents(query: str, limit: int, offset: int) -> Call[Documents]:
+    params: dict[str, str | int] = {"q": query, "limit": limit, "offset": offset}
+    return Call("GET", "/documents", read_as(Documents), params=params)
+
+
+def delete_document(document_id: str) -> Call[None]:
+    return Call("DELETE", f"/documents/{_named(document_id)}", nothing)
 
 
 def workflows() -> Call[Workflows]:
@@ -208,55 +235,5 @@ def health() -> Call[Health]:
     return Call("GET", "/health/ready", read_as(Health))
 
 
-class EventReader:
-    """Lines of an event stream in, typed events out; `last_id` is where to go on after a break."""
-
-    def __init__(self, run_id: str | None = None, last_id: int | None = None) -> None:
-        self.run_id, self.last_id = run_id, last_id
-        self.is_done = False
-        self._lines: dict[str, str] = {}
-
-    def begin_again(self) -> None:
-        """What was half read when the connection broke comes again."""
-        self._lines = {}
-
-    def take(self, line: str) -> Iterator[Event]:
-        """The event that ends with this line, if any; kinds unknown to this version are skipped."""
-        if line and not line.startswith(":"):
-            name, _, value = line.partition(":")
-            self._lines[name] = value.removeprefix(" ")
-            return
-        if line or not (told := self._take_lines()):
-            return
-        number = told.get("id", "")
-        if number.isdigit():
-            if self.last_id is not None and int(number) <= self.last_id:
-                return
-            self.last_id = int(number)
-        event = event_of(told.get("event", ""), told.get("data", ""))
-        if isinstance(event, RunEvent):
-            self.run_id = event.run_id
-        self.is_done = isinstance(event, DoneEvent)
-        if event is not None:
-            yield event
-
-    def _take_lines(self) -> dict[str, str]:
-        told, self._lines = self._lines, {}
-        return told if "data" in told else {}
-
-
-def event_of(name: str, data: str) -> Event | None:
-    """Raises UnexpectedResponse where the data are not those of such an event."""
-    try:
-        if name == AnswerEvent.name:
-            return AnswerEvent(response=AskResponse.model_validate_json(data))
-        if name == ErrorEvent.name:
-            return ErrorEvent(problem=Problem.model_validate_json(data))
-        for kind in PLAIN:
-            if kind.name == name:
-                return kind.model_validate_json(data)
-    except ValidationError as error:
-        raise UnexpectedResponse(
-            f"An event {name} is not as expected: {error.errors()[0]['msg']}"
-        ) from error
-    return None
+def _named(some_id: str) -> str:
+    return quote(some_id, safe="")
