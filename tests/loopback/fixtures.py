@@ -12,6 +12,7 @@ from tests.loopback.pages import PageServer
 from tests.loopback.reflective import ReflectiveServer
 from tests.loopback.searxng import SearxngServer
 from tests.loopback.server import LoopbackServer
+from tests.loopback.site import SiteServer
 from tests.loopback.tavily import TavilyServer
 from tests.loopback.wikipedia import WikipediaServer
 
@@ -73,3 +74,8 @@ def reflective_server(started: Started) -> ReflectiveServer:
 @pytest.fixture
 def critic_server(started: Started) -> CriticServer:
     return started.fresh(CriticServer)
+
+
+@pytest.fixture
+def site_server(started: Started) -> SiteServer:
+    return started.fresh(SiteServer)

@@ -1,0 +1,170 @@
+"""Pages and sitemaps of a host on loopback, brought into a real index."""
+
+import gzip
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from app.retrieval import site as module
+from app.retrieval.ingest import Report, ingest
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.site import Site
+from tests.app.retrieval.word import paragraph, word
+from tests.loopback.site import SiteServer
+
+
+@pytest.fixture
+async def site(tmp_path: Path, site_server: SiteServer) -> AsyncIterator[Site]:
+    async for opened in opened_site(tmp_path, site_server):
+        yield opened
+
+
+async def opened_site(folder: Path, server: SiteServer, max_pages: int = 20) -> AsyncIterator[Site]:
+    opened = Site(
+        folder / "pages.json",
+        max_pages=max_pages,
+        allowed_private_hosts=[server.address],
+        pause_s=0,
+    )
+    try:
+        yield opened
+    finally:
+        await opened.aclose()
+
+
+async def run(retriever: HybridRetriever, site: Site, *urls: str, prune: bool = False) -> Report:
+    index, segmenter = retriever.index, retriever.segmenter
+    return await ingest([], index, segmenter, urls=urls, site=site, prune=prune)
+
+
+def reasons(report: Report) -> dict[str, str]:
+    return {refusal.source: refusal.reason for refusal in report.refused}
+
+
+async def test_pages_of_sitemaps_come_in_and_failing_ones_are_told(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer
+) -> None:
+    pump = site_server.page("/pump.html", "The pump was serviced in March.", "The pump")
+    valve = site_server.page("/阀门", "阀门在夜里打开。", "阀门")
+    site_server.files["/house.docx"] = ("application/octet-stream", word(paragraph("Nine doors.")))
+    house, gone = f"{site_server.url}/house.docx", f"{site_server.url}/gone"
+    inner = site_server.sitemap("/inner.xml", pump, valve, f"{pump}#parts")
+    other = site_server.sitemap("/other.xml", house, gone, "http://elsewhere.test/page")
+    site_server.files["/other.xml.gz"] = (
+        "application/gzip",
+        gzip.compress(site_server.files["/other.xml"][1]),
+    )
+    root = site_server.sitemap("/sitemap.xml", inner, f"{other}.gz", inner, of_sitemaps=True)
+    report = await run(retriever, site, root)
+    assert report.added == [pump, valve, house]
+    assert reasons(report) == {
+        gone: "answered 404",
+        "http://elsewhere.test/page": "is of another host than the sitemap that names it",
+    }
+    first, *_ = await retriever.retrieve("When was the pump serviced?", 3)
+    assert (first.source, first.title) == (pump, "The pump")
+
+
+async def test_unchanged_pages_are_not_sent_again(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer, tmp_path: Path
+) -> None:
+    told = site_server.page("/told", "It has a version.")
+    untold = site_server.page("/untold", "It has none.")
+    site_server.versions["/told"] = '"1"'
+    await run(retriever, site, told, untold)
+    async for later in opened_site(tmp_path, site_server):
+        site_server.requests.clear()
+        report = await run(retriever, later, told, untold)
+        assert report.skipped == [told, untold]
+        sent = {request.path: request.headers for request in site_server.requests}
+        assert sent["/told"]["if-none-match"] == '"1"'
+        site_server.page("/told", "It has another one.")
+        site_server.versions["/told"] = '"2"'
+        report = await run(retriever, later, told, untold)
+        assert (report.updated, report.skipped) == ([told], [untold])
+    assert await retriever.index.count() == 2
+
+
+async def test_only_prune_removes_a_page_that_is_gone(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer
+) -> None:
+    page = site_server.page("/page", "Words.")
+    await run(retriever, site, page)
+    site_server.files.clear()
+    kept = await run(retriever, site, page)
+    assert reasons(kept) == {page: "answered 404; its earlier version stays, --prune removes it"}
+    assert (await run(retriever, site, page, prune=True)).removed == [page]
+    assert await retriever.index.count() == 0
+
+
+async def test_the_rules_of_the_host_are_kept(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer
+) -> None:
+    site_server.robots = "User-agent: *\nDisallow: /*.html$\nAllow: /\n"
+    closed, open_ = site_server.page("/a.html", "No."), site_server.page("/b", "Yes.")
+    report = await run(retriever, site, closed, open_)
+    assert report.added == [open_]
+    assert reasons(report) == {closed: "its robots.txt asks not to read it"}
+    assert site_server.asked() == ["/b"]
+
+
+async def test_no_more_pages_than_allowed(
+    retriever: HybridRetriever, site_server: SiteServer, tmp_path: Path
+) -> None:
+    urls = [site_server.page(f"/{number}", f"Page {number}.") for number in range(5)]
+    root = site_server.sitemap("/sitemap.xml", *urls)
+    async for site in opened_site(tmp_path, site_server, max_pages=2):
+        report = await run(retriever, site, root)
+    assert report.added == urls[:2]
+    assert reasons(report) == {root: "more than 2 pages; the rest was left out"}
+
+
+ENTITIES = b'<!DOCTYPE u [<!ENTITY a "boom"><!ENTITY b "&a;&a;&a;">]><urlset>&b;</urlset>'
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "body", "reason"),
+    [
+        ("/s.xml", "application/xml", ENTITIES, "no sitemap that can be read safely"),
+        ("/s.xml", "application/xml", b"<urlset><url>", "no sitemap that can be read safely"),
+        ("/s.xml", "application/xml", b"<html/>", "is no sitemap"),
+        ("/s.xml.gz", "application/gzip", b"\x1f\x8b broken", "no sitemap that can be read"),
+        ("/page", "image/png", b"\x89PNG", "of a kind that cannot be read: image/png"),
+        ("/page", "text/html", b"<div>" * 20_000, "nested too deeply"),
+        ("/page", "application/pdf", b"%PDF-1.4 broken", "damaged PDF"),
+    ],
+)
+async def test_hostile_answers_are_refused_alone(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer,
+    path: str, kind: str, body: bytes, reason: str,
+) -> None:  # fmt: skip
+    site_server.files[path] = (kind, body)
+    good = site_server.page("/good", "Words.")
+    report = await run(retriever, site, site_server.url + path, good)
+    assert report.added == [good]
+    assert reason in reasons(report)[site_server.url + path]
+
+
+async def test_private_addresses_are_not_read(
+    retriever: HybridRetriever, site_server: SiteServer, tmp_path: Path
+) -> None:
+    guarded = Site(tmp_path / "pages.json", max_pages=5)
+    url = site_server.page("/secret", "Internal.")
+    report = await run(retriever, guarded, url, "http://127.0.0.1/")
+    await guarded.aclose()
+    assert site_server.requests == []
+    told = reasons(report)
+    assert "may not be used" in told[url]
+    assert "private address" in told["http://127.0.0.1/"]
+
+
+async def test_a_page_over_the_bound_is_refused_not_cut(
+    retriever: HybridRetriever, site_server: SiteServer, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(module, "MOST_BYTES", 1000)
+    url = site_server.page("/long", "Words. " * 1000)
+    async for site in opened_site(tmp_path, site_server):
+        report = await run(retriever, site, url)
+    assert "too large" in reasons(report)[url]
