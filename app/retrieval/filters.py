@@ -8,6 +8,7 @@ from graphs.search import Filters
 from graphs.types import Language
 
 GLOB = frozenset("*?")
+LAST_CHARACTER = "\U0010ffff"
 Quote = Callable[[str], str]
 
 
@@ -28,12 +29,15 @@ def lance_condition(filters: Filters, language: Language | None = None) -> str:
 
 
 def milvus_condition(filters: Filters, language: Language | None = None) -> str:
-    """The same as a Milvus boolean expression, which knows no other way to say a prefix."""
+    """The same as a Milvus boolean expression."""
     parts = _among(filters, language, milvus_literal, "[{}]")
     if filters.sources:
-        patterns = [_escaped(source) + "%" for source in filters.sources]
-        patterns += [like(source) for source in filters.sources if GLOB & set(source)]
-        found = [f"source like {milvus_literal(pattern)}" for pattern in patterns]
+        found = [_milvus_prefix(source) for source in filters.sources]
+        found += [
+            f"source like {milvus_literal(like(source))}"
+            for source in filters.sources
+            if GLOB & set(source)
+        ]
         parts.append(f"({' or '.join(found)})")
     if filters.keywords:
         wanted = listed(filters.keywords, milvus_literal)
@@ -56,6 +60,12 @@ def milvus_literal(value: str) -> str:
 def like(glob: str) -> str:
     """`*` and `?` as LIKE says them; what LIKE would read as more than itself is escaped."""
     return _escaped(glob).replace("*", "%").replace("?", "_")
+
+
+def _milvus_prefix(prefix: str) -> str:
+    """As a range: Milvus Lite knows no escapes in LIKE."""
+    start, end = milvus_literal(prefix), milvus_literal(prefix + LAST_CHARACTER)
+    return f"(source >= {start} and source < {end})"
 
 
 def _escaped(text: str) -> str:
