@@ -6,6 +6,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 EMPTY_EN = _words("""
+    since until after before during because while between both within whether against
     a an the i me my we us our you your it its itself they them their theirs he him his she her
     hers this that these those one ones both either neither such same other others another there
     here what which who whom whose when where why how is are was were be been being am do does

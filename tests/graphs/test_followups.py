@@ -1,0 +1,103 @@
+"""Follow-ups are made to stand alone by rule."""
+
+import pytest
+
+from graphs.followups import LONGEST_STANDALONE, standalone
+from graphs.types import Message
+from tests.fakes import FakeKeywords
+
+
+def dialogue(*turns: str) -> list[Message]:
+    roles = ("user", "assistant")
+    return [
+        Message(role="user" if roles[n % 2] == "user" else "assistant", content=turn)
+        for n, turn in enumerate(turns)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("turns", "question", "made"),
+    [
+        (
+            ["What is Tesla Motors?", "A car maker."],
+            "and who founded it?",
+            "and who founded Tesla Motors?",
+        ),
+        (
+            ["Tell me about the Eiffel Tower.", "It is tall."],
+            "Its height?",
+            "the Eiffel Tower's height?",
+        ),
+        (["什么是评估器？", "一个模型。"], "它需要 GPU 吗？", "评估器需要 GPU 吗？"),
+        (["评估器是什么？", "一个模型。"], "它多大？", "评估器多大？"),
+    ],
+)
+async def test_a_pronoun_becomes_what_it_stands_for(
+    turns: list[str], question: str, made: str
+) -> None:
+    assert await standalone(question, dialogue(*turns), FakeKeywords()) == made
+
+
+@pytest.mark.parametrize(
+    ("turns", "question", "words"),
+    [
+        (
+            ["What does the upper threshold decide?", "The action."],
+            "And the lower one?",
+            ["threshold"],
+        ),
+        (["上阈值决定什么？", "动作。"], "那下阈值呢？", ["上阈值"]),
+        (
+            ["Which workflow is the default?", "It is `self_crag`."],
+            "What does it do?",
+            ["self_crag"],
+        ),
+        (
+            ["What limits drafts?", "x", "And at the web?", "y", "Why?", "z"],
+            "Since when?",
+            ["drafts", "web"],
+        ),
+        (["什么限制草稿？", "x", "那网页呢？", "y"], "为什么？", ["草稿", "网页"]),
+    ],
+)
+async def test_the_words_of_what_it_follows_are_added(
+    turns: list[str], question: str, words: list[str]
+) -> None:
+    made = await standalone(question, dialogue(*turns), FakeKeywords())
+
+    assert made is not None
+    assert made.startswith(question)
+    assert [word for word in words if word not in made] == []
+
+
+async def test_a_person_is_taken_from_the_answer() -> None:
+    turns = dialogue("Which film won in 2010?", "Kathryn Bigelow made it.")
+
+    assert "Kathryn" in str(await standalone("When was she born?", turns, FakeKeywords()))
+
+
+@pytest.mark.parametrize("question", ["How do I delete a document?", "怎样删除文档？"])
+async def test_what_stands_alone_is_left(question: str) -> None:
+    turns = dialogue("What is Tesla Motors?", "A car maker.")
+
+    assert await standalone(question, turns, FakeKeywords()) is None
+
+
+@pytest.mark.parametrize("turns", [[], ["", "Hello!"], ["  "]])
+async def test_there_must_be_something_to_follow(turns: list[str]) -> None:
+    assert await standalone("Why?", dialogue(*turns), FakeKeywords()) is None
+
+
+async def test_what_is_said_twice_is_added_once() -> None:
+    made = await standalone(
+        "Which drafts then?", dialogue("What limits drafts?", "x"), FakeKeywords()
+    )
+
+    assert str(made).count("drafts") == 1
+
+
+async def test_long_dialogues_stay_bounded() -> None:
+    turns = dialogue(*["Name " * 1600, "y" * 8000] * 40)
+    made = await standalone("why? " * 100, turns, FakeKeywords())
+
+    assert made is None or len(made) <= LONGEST_STANDALONE

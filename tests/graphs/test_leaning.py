@@ -1,0 +1,77 @@
+"""Which questions lean on the dialogue before them."""
+
+import pytest
+
+from graphs.leaning import LONGEST_READ, content_of, leans
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "And who founded it?",
+        "What about the lower one?",
+        "Why?",
+        "How so?",
+        "Can that be changed?",
+        "Who wrote this?",
+        "What is the default?",
+        "And the maximum?",
+        "Which one is faster?",
+        "In Chinese?",
+        "On which port?",
+        "What else did he direct?",
+        "Is there a fee?",
+        "What happens when it fails?",
+        "Does the worker need one too?",
+        "那下阈值呢？",
+        "它需要 GPU 吗？",
+        "为什么？",
+        "默认值是多少？",
+        "可以改吗？",
+        "这需要多久？",
+        "两者有什么区别？",
+        "支持中文吗？",
+        "總部在哪裡？",
+        "這個可以改嗎？",
+        "其中最快的是哪个？",
+    ],
+)
+def test_it_leans(question: str) -> None:
+    assert leans(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do I delete a document?",
+        "Why does self-crag say that it does not know?",
+        "Is it possible to run without a GPU?",
+        "How long does it take to index a thousand pages?",
+        "Which options limit the number of drafts?",
+        "Does the worker stop when it is overloaded?",
+        "Who wrote the options that limit drafts?",
+        "In which order are strips joined?",
+        "And how do I delete a document?",
+        "What is a knowledge strip?",
+        "怎样删除文档？",
+        "什么是知识条呢？",
+        "什么是校准？",
+        "应该怎样升级服务？",
+        "其他搜索引擎怎样设置地址？",
+        "评估器和它的工作进程有什么区别？",
+        "self-crag 为什么说自己不知道？",
+    ],
+)
+def test_it_stands_alone(question: str) -> None:
+    assert not leans(question)
+
+
+def test_own_words_are_left() -> None:
+    assert content_of("What does the upper threshold decide?") == ["upper", "threshold", "decide"]
+    assert content_of("默认的工作流是哪个？") == ["工作流"]
+
+
+@pytest.mark.parametrize("text", ["it " * 4000, "that," * 2000, "它" * 8000, "  ", "?", "？？"])
+def test_any_text_is_judged(text: str) -> None:
+    assert leans(text) in (True, False)
+    assert len(" ".join(content_of(text))) <= LONGEST_READ
