@@ -14,10 +14,13 @@ from app.errors import ServiceError, StartFailed, message_of
 from app.key_commands import keys
 from app.main import run as run_service
 from app.retrieval.command import ingest_command
+from app.run_commands import runs_cli
 from app.runs import Runs
 from app.schemas import AnswerEvent, AskRequest, ErrorEvent
 from app.services import load_settings, open_services
 from app.settings import Settings
+from app.store.engine import open_engine
+from app.store.store import open_store
 from app.stream import payload
 from app.terminal import Telling
 from graphs.state import Question
@@ -28,6 +31,7 @@ cli = typer.Typer(
 )
 cli.command("ingest")(ingest_command)
 cli.add_typer(keys, name="keys")
+cli.add_typer(runs_cli, name="runs")
 errors = Console(stderr=True)
 
 
@@ -82,20 +86,23 @@ def ask(
 async def _ask(settings: Settings, request: AskRequest, as_json: bool) -> bool:
     telling = Telling(Console())
     name = request.workflow or DEFAULT_WORKFLOW
-    async with open_services(settings) as services:
+    async with (
+        open_services(settings) as services,
+        open_engine(settings) as engine,
+        open_store(settings, engine) as store,
+    ):
         options = chosen(request.options, settings.preset, services)
-        graphs = {name: WORKFLOWS[name].build(services)}
-        run = await Runs(graphs, services, most=1).start(
-            name, Question(question=request.question), options
-        )
-        async for _, event in run.follow():
-            if not as_json:
-                telling.tell(event)
-            elif isinstance(event, AnswerEvent | ErrorEvent):
-                typer.echo(json.dumps(payload(event), ensure_ascii=False, indent=2))
-            if isinstance(event, ErrorEvent):
-                return False
-    return True
+        runs = Runs({name: WORKFLOWS[name].build(services)}, services, 1, store)
+        try:
+            run = await runs.start(name, Question(question=request.question), options)
+            async for _, event in run.follow():
+                if not as_json:
+                    telling.tell(event)
+                elif isinstance(event, AnswerEvent | ErrorEvent):
+                    typer.echo(json.dumps(payload(event), ensure_ascii=False, indent=2))
+        finally:
+            await runs.aclose()
+    return run.response is not None
 
 
 def _options(pairs: list[str]) -> dict[str, Any]:

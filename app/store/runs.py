@@ -195,9 +195,9 @@ class KeptRuns:
         return cast("Sequence[Row]", found.mappings().all())
 
     async def judged(self, owner: str | None) -> AsyncIterator[tuple[Row, str]]:
-        """All feedback, oldest first, each with the `answer` event's data of its run."""
+        """All feedback with its question, oldest first, and its run's `answer` event's data."""
         query = (
-            select(FEEDBACK, EVENTS.c.data)
+            select(FEEDBACK, RUNS.c.question, EVENTS.c.data)
             .join(RUNS, RUNS.c.id == FEEDBACK.c.run_id)
             .join(EVENTS, EVENTS.c.run_id == RUNS.c.id)
             .where(EVENTS.c.name == AnswerEvent.name, _of(owner))
