@@ -36,7 +36,7 @@ class UIMessage(BaseModel):
 
 
 class UIRequest(BaseModel):
-    """What `useChat` sends beside this (trigger, messageId, …) changes nothing."""
+    """What `useChat` sends beside this (messageId, …) changes nothing."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -64,6 +64,7 @@ class UIRequest(BaseModel):
     id: ThreadId | None = Field(None, description="The chat's id, which is the thread's.")
     workflow: str | None = Field(None, description="See GET /workflows; left out: the default.")
     options: Context = Field(default_factory=Context, description="Tunables of this run.")
+    trigger: str = ""
     drafts: bool = Field(
         True,
         description="Show drafts as they are written and take rejected ones back (`reset-step`, "

@@ -50,6 +50,12 @@ def question_of(turns: Sequence[Turn]) -> Question:
     return Question(question=question, history=history[-LATEST_MESSAGES:])
 
 
+def prefer_told(question: Question) -> None:
+    """Leaves the dialogue to the thread where the messages hold none."""
+    if not question["history"]:
+        del question["history"]
+
+
 def parsed(value: object, pointer: str) -> object:
     """What `value` is, an object or its JSON text. Raises InvalidRequest at `pointer`."""
     try:

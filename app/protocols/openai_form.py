@@ -42,6 +42,11 @@ def annotations(response: AskResponse) -> list[Annotation]:
     ]
 
 
+def sources(response: AskResponse) -> list[str]:
+    """`[n]` and what it stands for, the last lines of the reasoning: not all show annotations."""
+    return [f"[{cited.n}] {cited.title} — {cited.source}" for cited in response.citations]
+
+
 def usage(response: AskResponse) -> CompletionUsage:
     spent = response.usage
     return CompletionUsage(
@@ -60,7 +65,7 @@ def completion(run: Run, response: AskResponse, told: list[str]) -> ChatCompleti
     """The whole answer; `told` are the lines of its reasoning."""
     message = CompletionMessage(
         content=response.answer,
-        reasoning_content="\n".join(told),
+        reasoning_content="\n".join([*told, *sources(response)]),
         annotations=annotations(response),
     )
     return ChatCompletion(
@@ -124,6 +129,8 @@ class Chunks:
         return self.chunk({"reasoning_content": f"{line}\n"})
 
     def answer(self, response: AskResponse) -> Iterator[str]:
+        for line in sources(response):
+            yield self.step(line)
         for piece in _sentences(response.answer):
             yield self.chunk({"content": piece})
         if cited := annotations(response):

@@ -3,12 +3,11 @@
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import TypeAdapter
 
 from app.openai_schemas import ChatCompletion, ChatRequest, Model, Models, OpenAIErrorBody
 from app.protocols import open_webui
-from app.protocols.dialogue import checked, parsed, question_of
+from app.protocols.dialogue import checked, parsed, prefer_told, question_of
 from app.protocols.narration import Narrator
 from app.protocols.openai_errors import NotOffered, error_response
 from app.protocols.openai_form import Chunks, completion, once_said, once_told
@@ -17,6 +16,7 @@ from app.routes.deps import CurrentCaller, LiveGraphs, LiveRuns, LiveServices
 from app.run import Run
 from app.schemas import AnswerEvent, ErrorEvent, ThreadId
 from app.stream import EVENT_STREAM, HEADERS, ClientLeft, EventStream, while_client_stays
+from app.wire import as_json
 from graphs.context import Context
 from graphs.workflows import WORKFLOWS
 
@@ -41,6 +41,17 @@ def check_model(name: str, graphs: LiveGraphs) -> None:
             param="model",
             code="model_not_found",
         )
+
+
+def check_number(n: int | None) -> None:
+    if n not in (None, 1):
+        raise NotOffered(
+            400, "One question has one answer: n must be 1.", param="n", code="unsupported_value"
+        )
+
+
+def as_body(completed: ChatCompletion) -> Response:
+    return Response(as_json(completed.model_dump()), media_type="application/json")
 
 
 @router.get("/models", responses=errors(401))
@@ -70,17 +81,17 @@ async def complete(
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
     check_model(body.model, graphs)
-    if body.n not in (None, 1):
-        raise NotOffered(
-            400, "One question has one answer: n must be 1.", param="n", code="n_not_1"
-        )
+    check_number(body.n)
     prompt = body.messages[-1].text
     if task := open_webui.task_of(request.headers, prompt):
         return beside(body, await open_webui.done_task(task, prompt, services.keyword_extractor))
     question = question_of(body.turns())
     context = options_of(body)
     check_thresholds(context, services)
-    thread = thread_of(body, request)
+    thread = thread_of(body)
+    if thread is not None:
+        prefer_told(question)
+    thread = thread or open_webui.thread_of(request.headers)
     run = await runs.start(body.model, question, context, thread, owner=caller.owner)
     asked = question["question"]
     if body.stream:
@@ -103,20 +114,19 @@ def options_of(body: ChatRequest) -> Context:
     return checked(OPTIONS, parsed(told, at), at)
 
 
-def thread_of(body: ChatRequest, request: Request) -> str | None:
-    """Named in the body, in its metadata, or by Open WebUI as its chat. Raises InvalidRequest."""
-    if body.thread_id is not None:
+def thread_of(body: ChatRequest) -> str | None:
+    """Named in the body or in its metadata. Raises InvalidRequest."""
+    told = (body.metadata or {}).get("thread_id")
+    if body.thread_id is not None or told is None:
         return body.thread_id
-    if (told := (body.metadata or {}).get("thread_id")) is not None:
-        return checked(THREAD, told, "#/metadata/thread_id")
-    return open_webui.thread_of(request.headers)
+    return checked(THREAD, told, "#/metadata/thread_id")
 
 
 def beside(body: ChatRequest, text: str) -> Response:
     """What is answered without a run, as a completion."""
     if body.stream:
         return Response(once_told(body.model, text), media_type=EVENT_STREAM, headers=HEADERS)
-    return JSONResponse(once_said(body.model, text).model_dump())
+    return as_body(once_said(body.model, text))
 
 
 async def whole(run: Run, question: str) -> Response:
@@ -124,7 +134,7 @@ async def whole(run: Run, question: str) -> Response:
     narrator, told = Narrator(question), list[str]()
     async for _, event in run.follow():
         if isinstance(event, AnswerEvent):
-            return JSONResponse(completion(run, event.response, told).model_dump())
+            return as_body(completion(run, event.response, told))
         if isinstance(event, ErrorEvent):
             return error_response(event.problem)
         told += narrator.lines(event)

@@ -3,35 +3,47 @@
 from fastapi import APIRouter, Response
 
 from app.errors import InvalidRequest, problems
-from app.protocols.dialogue import question_of
+from app.protocols.dialogue import prefer_told, question_of
 from app.protocols.ui_stream import HEADERS, UIParts
-from app.routes.ask import check_thresholds
-from app.routes.deps import CurrentCaller, LiveGraphs, LiveRuns, LiveServices
-from app.stream import EventStream
+from app.routes.deps import Choose, CurrentCaller, LiveGraphs, LiveRuns
+from app.stream import EVENT_STREAM, EventStream
 from app.ui_schemas import UIRequest
 from graphs.workflows import DEFAULT_WORKFLOW
 
 router = APIRouter(tags=["AI SDK"])
+STREAM = {
+    "description": "The parts of one message, one `data:` line each, `[DONE]` at the end.",
+    "content": {
+        EVENT_STREAM: {
+            "schema": {"type": "string"},
+            "example": 'data: {"type":"text-delta","id":"text-0","delta":"It is tall [1]."}\n\n',
+        }
+    },
+}
+# The first answer again: there is no dialogue before it, whatever the thread remembers.
+REGENERATE = "regenerate-message"
 
 
 @router.post(
     "/ask/ui",
-    response_class=EventStream,
-    responses=problems(401, 403, 409, 413, 422, 429, 500, 503),
+    response_class=Response,
+    responses={200: STREAM, **problems(401, 403, 409, 413, 422, 429, 500, 503)},
 )
 async def ask_ui(
     body: UIRequest,
     caller: CurrentCaller,
     runs: LiveRuns,
     graphs: LiveGraphs,
-    services: LiveServices,
+    choose: Choose,
 ) -> Response:
     """Answer the last message of the user as the parts of one message; the chat is the thread."""
     workflow = DEFAULT_WORKFLOW if body.workflow is None else body.workflow
     if workflow not in graphs:
         raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(graphs)}")
-    check_thresholds(body.options, services)
+    options = choose(body.options)
     question = question_of(body.turns())
-    run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
+    if body.trigger != REGENERATE:
+        prefer_told(question)
+    run = await runs.start(workflow, question, options, body.id, owner=caller.owner)
     parts = UIParts(run, question["question"], body.drafts)
     return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
