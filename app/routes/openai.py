@@ -11,8 +11,8 @@ from app.protocols.dialogue import checked, parsed, prefer_told, question_of
 from app.protocols.narration import Narrator
 from app.protocols.openai_errors import NotOffered, error_response
 from app.protocols.openai_form import Chunks, completion, once_said, once_told
-from app.routes.ask import CLIENT_CLOSED_REQUEST, check_thresholds
-from app.routes.deps import CurrentCaller, LiveGraphs, LiveRuns, LiveServices
+from app.routes.ask import CLIENT_CLOSED_REQUEST
+from app.routes.deps import Choose, CurrentCaller, LiveGraphs, LiveRuns, LiveServices
 from app.run import Run
 from app.schemas import AnswerEvent, ErrorEvent, ThreadId
 from app.stream import EVENT_STREAM, HEADERS, ClientLeft, EventStream, while_client_stays
@@ -78,6 +78,7 @@ async def complete(
     runs: LiveRuns,
     graphs: LiveGraphs,
     services: LiveServices,
+    choose: Choose,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
     check_model(body.model, graphs)
@@ -86,8 +87,7 @@ async def complete(
     if task := open_webui.task_of(request.headers, prompt):
         return beside(body, await open_webui.done_task(task, prompt, services.keyword_extractor))
     question = question_of(body.turns())
-    context = options_of(body)
-    check_thresholds(context, services)
+    context = choose(options_of(body))
     thread = thread_of(body)
     if thread is not None:
         prefer_told(question)
