@@ -3,13 +3,14 @@
 A parser led astray by a document takes this process along and nothing else. Documents come as
 JSON objects on standard input; for each follow frames on standard output: JSON behind its length
 (4 bytes, big-endian). The first is {"rows": how many} or {"refused": why}, then come the rows
-themselves, in batches.
+themselves, in batches. {"failed": traceback} is a fault of this program.
 """
 
 import json
 import os
 import resource
 import sys
+import traceback
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -75,10 +76,19 @@ class Reader:
 
 def serve(tasks: BinaryIO, frames: BinaryIO, reader: Reader) -> None:
     for line in tasks:
-        for frame in reader.frames(Task(**json.loads(line))):
+        for frame in _told(reader.frames(Task(**json.loads(line)))):
             body = json.dumps(frame, ensure_ascii=False).encode("utf-8", "surrogatepass")
             frames.write(len(body).to_bytes(4) + body)
             frames.flush()
+
+
+def _told(frames: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A fault of ours is told to whoever asked, with where it happened."""
+    try:
+        yield from frames
+    except Exception:
+        yield {"failed": traceback.format_exc()}
+        raise
 
 
 def main() -> None:

@@ -82,7 +82,10 @@ class Children:
         async with asyncio.timeout(self._within_s):
             length = int.from_bytes(await child.stdout.readexactly(4))
             body = await child.stdout.readexactly(length)
-        return await asyncio.to_thread(_decoded, body)
+        frame = await asyncio.to_thread(_decoded, body)
+        if "failed" in frame:
+            raise RuntimeError(f"a reading process failed:\n{frame['failed']}")
+        return frame
 
 
 def _decoded(body: bytes) -> dict[str, Any]:

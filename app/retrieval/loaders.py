@@ -77,6 +77,11 @@ def load(path: Path, content: bytes) -> Document:
         title, blocks = reader(content)
     except (TooNested, RecursionError) as error:
         raise DocumentRefused("nested too deeply or too long to be read; split it") from error
+    except (DocumentRefused, MemoryError):
+        raise
+    # No document, whatever a parser makes of it, keeps the others out.
+    except Exception as error:
+        raise DocumentRefused(f"cannot be parsed ({type(error).__name__})") from error
     blocks = [block for block in blocks if block.text.strip()]
     if not blocks:
         raise DocumentRefused("no text in it")

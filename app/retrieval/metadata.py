@@ -55,6 +55,7 @@ def _tells(word: str) -> bool:
 def _rarity(word: str, segmenter: Segmenter) -> float:
     """Rises as a word is rarer in general, both languages on about the same scale, 0 to 1."""
     if HAN.search(word):
+        segmenter.load()  # in an English text nothing was segmented yet
         count = segmenter.cutter.FREQ.get(word) or 1
         return math.log(segmenter.cutter.total / count) / math.log(segmenter.cutter.total)
     return _english_rarity(word)
