@@ -178,10 +178,16 @@ class Context(BaseModel):
         False, description="Add a draft's mean token probability, where its model tells it."
     )
     max_llm_calls: int = Field(
-        40, ge=1, le=1000, description="No draft is revised beyond this many calls of a model."
+        40,
+        ge=1,
+        le=1000,
+        description="No model is asked to write beyond this many calls; what is there is used.",
     )
     max_tokens: int = Field(
-        200_000, ge=1, le=10_000_000, description="No draft is revised beyond this many tokens."
+        200_000,
+        ge=1,
+        le=10_000_000,
+        description="No model is asked to write beyond this many tokens; what is there is used.",
     )
     deadline_ms: int = Field(
         60_000, ge=100, le=600_000, description="The run ends by then with what it has, in ms."

@@ -6,6 +6,7 @@ from langgraph.graph import END, StateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import Send
 
+from graphs.budget import calls_left, writes_by_model
 from graphs.nodes.abstain import abstain
 from graphs.nodes.choose import choose
 from graphs.nodes.compress import compress
@@ -62,7 +63,9 @@ def add_drafts(
         candidates = state.get("candidates", [])
         if then_extends and tunables(runtime).beam_depth and candidates:
             return "extend"
-        sent = [Send("draft", State(**{**state, "draft": each})) for each in candidates]
+        # The best come first; the quoted ones cost no call.
+        most = calls_left(state, tunables(runtime)) if writes_by_model(services) else None
+        sent = [Send("draft", State(**{**state, "draft": each})) for each in candidates[:most]]
         return sent or "abstain"
 
     def after_gather(state: State, runtime: Runtime[Context]) -> list[Send] | str:

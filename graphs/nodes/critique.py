@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
+from graphs.budget import is_spent
 from graphs.cite import citations_in
 from graphs.critics import critic_of
 from graphs.critics.t5 import criticism_of
@@ -47,8 +48,7 @@ def end_of(rounds: list[Critique], spent: Usage, context: Context) -> StoppedBy 
     """Why no revision follows this round, or None where one does."""
     if rounds[-1].accepted:
         return "accepted"
-    tokens = spent.input_tokens + spent.output_tokens
-    if spent.llm_calls >= context.max_llm_calls or tokens >= context.max_tokens:
+    if is_spent(spent, context):
         return "budget"
     return "max_critic" if len(rounds) > context.max_critic else None
 

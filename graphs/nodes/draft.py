@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
+from graphs.budget import within_budget
 from graphs.decide import action_of
 from graphs.drafting import NOBODY, draft_from
 from graphs.nodes.generate import asked_of, streamed
@@ -24,7 +25,8 @@ async def draft(state: State, runtime: Runtime[Context], *, services: Services) 
         is_correct = action_of(scores, bounds.upper, bounds.lower) == "correct"
         asked = replace(asked, keep_best=is_correct)
     is_only = len(state.get("candidates", [])) == 1
-    written = await draft_from(asked, services, streamed(runtime) if is_only else NOBODY)
+    able = within_budget(state, context, services)
+    written = await draft_from(asked, able, streamed(runtime) if is_only else NOBODY)
     finished = replace(
         candidate,
         answer=written.answer,

@@ -5,6 +5,7 @@ from typing import Literal
 
 from langgraph.runtime import Runtime
 
+from graphs.budget import within_budget
 from graphs.cite import citations_in
 from graphs.decide import uses_documents
 from graphs.drafting import EXTRACTIVE, Asked, Listener, answer_directly, draft_from
@@ -101,26 +102,31 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         changed["internal_strips"] = internal
     if not knowledge and not direct:
         return _abstained(changed, state, listener)
-    written = await (answer_directly if direct else draft_from)(whole, services, listener)
+    able = within_budget(state, context, services)
+    written = await (answer_directly if direct else draft_from)(whole, able, listener)
+    stopped_by: StoppedBy = "answered" if able is services else "budget"
     changed |= {
         "generator": written.generator,
         "usage": written.usage,
         "degraded": list(written.degraded),
     }
     if not written.answer:
-        return _abstained(changed, state, listener)
+        why: StoppedBy = "no_evidence" if stopped_by == "answered" else stopped_by
+        return _abstained(changed, state, listener, why)
     changed |= {
         "answer": written.answer,
         "citations": citations_in(written.answer, knowledge),
-        "stopped_by": "answered",
+        "stopped_by": stopped_by,
         "draft": Draft(written.answer, tuple(knowledge), judgement=written.judgement),
         "spent": state.get("usage", Usage()) + written.usage,
     }
     return changed
 
 
-def _abstained(changed: Reflecting, state: State, listener: Listener) -> Reflecting:
-    said = abstention(asked(state))
+def _abstained(
+    changed: Reflecting, state: State, listener: Listener, why: StoppedBy = "no_evidence"
+) -> Reflecting:
+    said = abstention(asked(state), why)
     listener.tell(said["answer"])
     changed |= said
     return changed

@@ -5,6 +5,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.beam import Extension, drafts_of, extended
+from graphs.budget import is_spent
 from graphs.cite import with_marker
 from graphs.critics import critic_of
 from graphs.errors import CriticFailed
@@ -39,11 +40,10 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
     scored = [_scored(each, context) for each in extensions]
     paths = extended(state.get("paths", []), scored, context.beam_width)
     longest = max((len(path.segments) for path in paths), default=0)
+    spent = state.get("usage", Usage()) + usage
+    ends = longest >= context.beam_depth or is_spent(spent, context)
     return {
-        "paths": [
-            replace(path, is_finished=path.is_finished or longest >= context.beam_depth)
-            for path in paths
-        ],
+        "paths": [replace(path, is_finished=path.is_finished or ends) for path in paths],
         "extensions": [],
         "candidates": drafts_of(paths),
         "usage": usage,

@@ -5,6 +5,7 @@ import re
 from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
+from graphs.budget import within_budget
 from graphs.dialogue import rewriting_messages, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.ports import Services
@@ -34,11 +35,9 @@ async def rewrite(state: State, runtime: Runtime[Context], *, services: Services
     if not tunables(runtime).rewriting:
         return {"rewritten_query": None}
     query = ""
-    if services.chat is not None:
+    if (chat := within_budget(state, tunables(runtime), services).chat) is not None:
         try:
-            reply = await services.chat.ainvoke(
-                rewriting_messages(question, state.get("history", []))
-            )
+            reply = await chat.ainvoke(rewriting_messages(question, state.get("history", [])))
         except GeneratorFailed as error:
             changed["usage"] = Usage(llm_calls=1)
             changed["degraded"] = [Degraded(error.component, str(error))]

@@ -1,0 +1,77 @@
+"""A run that has spent its budget ends with what it has, in every workflow and language."""
+
+import pytest
+
+from graphs.state import Context, Question
+from graphs.types import WebPage
+from graphs.workflows import WORKFLOWS
+from tests import fakes
+
+ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔有多高？"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
+PAGE = WebPage("https://example.org/tower", "Tower", 0.9, (TOWER.text, TURM.text))
+SPENT = [{"max_llm_calls": 1}, {"max_tokens": 1}]
+
+
+def parts(chat: fakes.FakeChat) -> fakes.Services:
+    return fakes.services(
+        fakes.FakeRetriever([TOWER, TURM]),
+        web_search=fakes.FakeWebSearch([PAGE]),
+        chat=chat,
+        critic=fakes.FakeCritic(script=(fakes.POOR,)),
+    )
+
+
+@pytest.mark.parametrize("spent", SPENT)
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+@pytest.mark.parametrize("workflow", list(WORKFLOWS))
+async def test_the_web_is_searched_and_quoted_when_rewriting_took_the_last_call(
+    workflow: str, question: str, spent: dict[str, int]
+) -> None:
+    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
+    context = Context(only_action="incorrect", reflect=True, **spent)
+    graph = WORKFLOWS[workflow].build(parts(chat))
+    answer = await graph.ainvoke(Question(question=question), context=context)
+
+    assert len(chat.asked) == 1
+    assert answer["answer"]
+    assert answer["stopped_by"] == ("answered" if workflow == "rag" else "budget")
+
+
+@pytest.mark.parametrize("spent", SPENT)
+@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+async def test_no_draft_is_revised_beyond_it(workflow: str, spent: dict[str, int]) -> None:
+    chat = fakes.FakeChat(chunks=["Tall [1]."])
+    context = Context(only_action="correct", reflect=True, retrieval="always", **spent)
+    graph = WORKFLOWS[workflow].build(parts(chat))
+    answer = await graph.ainvoke(Question(question=ENGLISH), context=context)
+
+    assert answer["stopped_by"] == "budget"
+    assert answer["answer"] == "Tall [1]."
+    assert len(chat.asked) == 1
+
+
+async def test_a_long_answer_ends_where_it_has_come_to() -> None:
+    chat = fakes.FakeChat(chunks=["Tall."], keywords="It is tall.")
+    context = Context(beam_depth=5, max_llm_calls=2, retrieval="always")
+    graph = WORKFLOWS["self_rag"].build(parts(chat))
+    answer = await graph.ainvoke(Question(question=ENGLISH), context=context)
+
+    assert answer["stopped_by"] == "budget"
+    assert answer["answer"]
+    assert len(chat.asked) <= 2
+
+
+async def test_no_more_web_searches_than_allowed() -> None:
+    web = fakes.FakeWebSearch([PAGE])
+    services = fakes.services(fakes.FakeRetriever([TOWER]), web_search=web)
+    for most in (0, 1):
+        context = Context(only_action="incorrect", web="always", max_web_searches=most)
+        await (
+            WORKFLOWS["self_crag"]
+            .build(services)
+            .ainvoke(Question(question=ENGLISH), context=context)
+        )
+        assert len(web.queries) == most
