@@ -93,7 +93,7 @@ def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _graded(changed: Mapping[str, Any]) -> dict[str, Any]:
-    told = {}
+    told: dict[str, Any] = {}
     if "documents" in changed:
         told["documents"] = _dump(map(document, changed["documents"]))
     if compression := changed.get("compression"):

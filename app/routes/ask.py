@@ -2,7 +2,6 @@
 
 from fastapi import APIRouter, Request, Response
 
-from app.choices import check_thresholds as check_thresholds
 from app.errors import InvalidRequest, problem_response, problems
 from app.routes.deps import Choose, CurrentCaller, LiveGraphs, LiveRuns
 from app.runs import Run
@@ -12,7 +11,7 @@ from app.wire import data_of
 from graphs.state import Question
 from graphs.workflows import DEFAULT_WORKFLOW
 
-router = APIRouter()
+router = APIRouter(tags=["ask"])
 # Nobody reads it; the log does.
 CLIENT_CLOSED_REQUEST = 499
 

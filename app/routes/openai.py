@@ -56,12 +56,13 @@ def as_body(completed: ChatCompletion) -> Response:
 
 @router.get("/models", responses=errors(401))
 async def models(graphs: LiveGraphs) -> Models:
-    """The workflows."""
+    """The workflows as models."""
     return Models(data=[model(name) for name in graphs])
 
 
 @router.get("/models/{name}", responses=errors(401, 404))
 async def one_model(name: str, graphs: LiveGraphs) -> Model:
+    """One workflow as a model."""
     check_model(name, graphs)
     return model(name)
 

@@ -19,6 +19,8 @@ ANSWER: dict[str, Any] = {
     "workflow": str,
     "answer": str,
     "citations": list,
+    "standalone_question": (str, type(None)),
+    "queries": list,
     "retrieval": (dict, type(None)),
     "action": (str, type(None)),
     "thresholds": dict,
