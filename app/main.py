@@ -14,6 +14,7 @@ from app.errors import StartFailed, add_error_handlers
 from app.keys import keyring
 from app.limits import limit_bodies
 from app.metrics import CountRequests, Metrics
+from app.openapi import ABOUT, describe
 from app.protocols.openai_errors import speak_openai_below_v1
 from app.retrieval.uploads import uploads_into
 from app.routes import ask, documents, health, metrics, openai, runs, threads, ui, workflows
@@ -25,7 +26,6 @@ from app.store.store import open_store
 from graphs.ports import Services
 from graphs.workflows import WORKFLOWS
 
-DESCRIPTION = "Answers questions from a knowledge base and corrects itself."
 RUNS_END_WITHIN_S = 3
 STOP_WITHIN_S = 8
 
@@ -65,7 +65,7 @@ def create_app(
                 if uploads is not None:
                     await uploads.aclose()
 
-    app = FastAPI(title="self-crag", description=DESCRIPTION, lifespan=lifespan)
+    app = FastAPI(**ABOUT, lifespan=lifespan)
     app.state.metrics = Metrics()
     for module in (ask, runs, threads, workflows, health, metrics, openai, ui, documents):
         app.include_router(module.router)
@@ -75,6 +75,7 @@ def create_app(
         add_door(app, chosen)
     speak_openai_below_v1(app)
     app.add_middleware(CountRequests, metrics=app.state.metrics)
+    describe(app)
     return app
 
 

@@ -7,16 +7,18 @@ from app.errors import problem_response, problems
 from app.routes.deps import LiveServices
 from app.schemas import Health, Problem
 
-router = APIRouter(prefix="/health")
+router = APIRouter(prefix="/health", tags=["operation"])
 
 
 @router.get("/live")
 async def live() -> Health:
+    """Say that the process answers."""
     return Health(status="live")
 
 
 @router.get("/ready", response_model=Health, responses=problems(503))
 async def ready(services: LiveServices) -> Response:
+    """Say that index and evaluator are warm, or which of them is not."""
     waiting = [
         name
         for name, part in (("index", services.retriever), ("evaluator", services.evaluator))

@@ -5,7 +5,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from app.routes.deps import LiveMetrics, LiveServices
 
-router = APIRouter()
+router = APIRouter(tags=["operation"])
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

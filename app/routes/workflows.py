@@ -7,11 +7,12 @@ from app.schemas import WorkflowInfo, Workflows
 from graphs.state import Context
 from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS
 
-router = APIRouter()
+router = APIRouter(tags=["ask"])
 
 
 @router.get("/workflows")
 async def workflows(graphs: LiveGraphs) -> Workflows:
+    """What can be asked: each workflow with its drawing and the schema of its options."""
     return Workflows(
         workflows=[
             WorkflowInfo(
