@@ -26,5 +26,5 @@ USER selfcrag
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/health/ready', timeout=4)"]
-# Documents that have not changed are skipped.
-CMD ["sh", "-c", "selfcrag ingest docs && exec selfcrag serve"]
+# Documents that have not changed are skipped. At the first start a key is made and printed, once.
+CMD ["sh", "-c", "selfcrag ingest docs && selfcrag keys ensure owner && exec selfcrag serve"]

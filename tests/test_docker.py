@@ -114,6 +114,12 @@ def test_composed_services_fit_their_images(name: str) -> None:
         assert set(service.get("depends_on", {})) <= set(composed)
 
 
+def test_the_service_has_a_key_before_it_serves() -> None:
+    """It listens for other machines, and refuses to without one."""
+    command = of("app.Dockerfile", "CMD")[0]
+    assert 0 < command.index("selfcrag keys ensure ") < command.index("selfcrag serve")
+
+
 def test_the_service_asks_the_worker_beside_it() -> None:
     composed = services("compose.gpu.yaml")
     port = EvaluatorSettings.model_fields["port"].default
