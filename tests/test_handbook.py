@@ -1,5 +1,6 @@
 """The handbook says what the code does: names, defaults and figures are checked against it."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,22 @@ BOTH = [(language, page) for language in LANGUAGES for page in PAGES]
 LEAST_CHARACTERS = {"en": 1500, "zh": 600}
 DEFAULT_IS = {"en": "default is `{}`", "zh": "默认值是 `{}`"}
 OWN = {"en": "the default is the {}'s own", "zh": "默认使用{}自己的值"}
-WHOSE = {"en": ("evaluator", "critic"), "zh": ("评估器", "评判者")}
-CRITICS = {"min_support", "min_utility"}
+WHOSE = {
+    "en": {
+        "evaluator": "evaluator",
+        "critic": "critic",
+        "workflow": "workflow",
+        "language": "language",
+    },
+    "zh": {"evaluator": "评估器", "critic": "评判者", "workflow": "工作流", "language": "语言"},
+}
+# Who has a value of its own where an option is left out, if not the evaluator.
+OWNERS = {
+    "min_support": "critic",
+    "min_utility": "critic",
+    "retrieval": "workflow",
+    "alpha": "language",
+}
 RANGE = {"en": "from {} to {}", "zh": "取值 {} 到 {}"}
 OPTION = {"en": "The option `{}` ", "zh": "选项 `{}` "}
 # Read from the environment under these names as well, beside the project's own.
@@ -62,6 +77,8 @@ def shown(value: object) -> str:
     """A default as the handbook writes it."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, BaseModel):
+        return json.dumps(value.model_dump(exclude_defaults=True))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -166,9 +183,11 @@ def test_every_option_is_documented_with_its_default(language: str, option: str)
     ]
     assert len(lines) == 1
     if field.default is None:
-        assert OWN[language].format(WHOSE[language][option in CRITICS]) in lines[0]
+        owner = OWNERS.get(option, "evaluator")
+        assert OWN[language].format(WHOSE[language][owner]) in lines[0]
     else:
-        assert DEFAULT_IS[language].format(shown(field.default)) in lines[0]
+        default = field.get_default(call_default_factory=True)
+        assert DEFAULT_IS[language].format(shown(default)) in lines[0]
     schema = Context.model_json_schema()["properties"][option]
     schema = schema.get("anyOf", [schema])[0]
     if "minimum" in schema:
