@@ -64,14 +64,16 @@ class Reader:
         yield {"rows": len(rows)}
         for at in range(0, len(rows), BATCH_ROWS):
             batch = with_words(rows[at : at + BATCH_ROWS], self._segmenter)
-            yield {"batch": self._embedded(batch) if task.embed else batch}
+            batch = with_vectors(batch, self._embedder) if task.embed else batch
+            yield {"batch": [_framed(row) for row in batch]}
 
-    def _embedded(self, batch: list[Row]) -> list[Row]:
-        rows = with_vectors(batch, self._embedder)
-        for row in rows:
-            vector = row["vector"]
-            row["vector"] = None if vector is None else b64encode(vector.tobytes()).decode()
-        return rows
+
+def _framed(row: Row) -> Row:
+    """The row with its bytes as text."""
+    vector, terms = row.get("vector"), row["terms"]
+    if vector is not None:
+        row = row | {"vector": b64encode(vector.tobytes()).decode()}
+    return row | {"terms": terms and b64encode(terms).decode()}
 
 
 def serve(tasks: BinaryIO, frames: BinaryIO, reader: Reader) -> None:

@@ -93,6 +93,7 @@ def _decoded(body: bytes) -> dict[str, Any]:
     for row in frame.get("batch", []):
         if row.get("vector") is not None:
             row["vector"] = np.frombuffer(b64decode(row["vector"]), dtype=np.float32)
+        row["terms"] = row["terms"] and b64decode(row["terms"])
     return frame
 
 

@@ -4,7 +4,7 @@ A document's facts stand in each of its chunks: there is one table, and no secon
 with it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +23,7 @@ NUMBERS = ("position", "first", "last", "chunks", "bytes", "page")
 LISTS = ("keywords", "questions")
 HIT_COLUMNS = ["id", "document_id", "title", "heading", "source", "text", "page", "position"]
 HIT_COLUMNS += ["first", "last"]
+# In the order of StoredDocument's fields.
 DOCUMENT_COLUMNS = ["document_id", "source", "path", "title", "sha256", "chunks", "bytes"]
 DOCUMENT_COLUMNS += ["added_at", "language", "chunking", "owner"]
 ANYTHING = Filters()
@@ -146,10 +147,9 @@ def completed(row: Row) -> Row:
     return missing | row
 
 
-def stored_documents(rows: Sequence[Row]) -> list[StoredDocument]:
-    """From DOCUMENT_COLUMNS, ordered by source."""
-    named = ({"id": row.pop("document_id")} | row for row in map(dict, rows))
-    return sorted((StoredDocument(**row) for row in named), key=lambda document: document.source)
+def stored_documents(rows: Iterable[Sequence[Any]]) -> list[StoredDocument]:
+    """From the values of DOCUMENT_COLUMNS, ordered by source."""
+    return sorted((StoredDocument(*row) for row in rows), key=lambda document: document.source)
 
 
 def hit_of(row: Row, score: float) -> Hit:

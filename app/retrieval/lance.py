@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import lancedb
 import pyarrow as pa
-from lancedb.index import FTS, Bitmap, BTree, IvfFlat
+from lancedb.index import FTS, Bitmap, BTree, IvfFlat, LabelList
 
 from app.retrieval.embed import Embedder, Vectors
 from app.retrieval.filters import lance_condition, listed, sql_literal
@@ -42,6 +43,8 @@ VECTOR_INDEX_FROM = 50_000
 # Readers may still be in the middle of a version this old when it is cleaned away.
 KEEP_VERSIONS = timedelta(minutes=10)
 RENEWED_ROWS = 512
+# The share of rows, and the number of small files, that may lie beside the search structures.
+OUTSIDE, MOST_PIECES = 0.01, 20
 
 
 def schema(embedder: Embedder) -> pa.Schema:
@@ -93,7 +96,7 @@ class LanceIndex:
         if not rows:
             return
         data = await asyncio.to_thread(_table_of, rows, self.embedder)
-        replaced = f"document_id in ({listed(_documents(rows), sql_literal)})"
+        replaced = f"document_id in ({listed(_ids(rows), sql_literal)})"
         with _storage(self.folder):
             # Texts without any known word have no vector.
             if not await self._table.count_rows(replaced):
@@ -116,16 +119,29 @@ class LanceIndex:
 
     async def tidy(self) -> None:
         with _storage(self.folder):
+            if not await self._is_worn():
+                return
             rows = await self._table.count_rows()
             if rows >= VECTOR_INDEX_FROM and "vector" not in await _indexed(self._table):
                 await self._table.create_index("vector", config=IvfFlat(distance_type="l2"))
             await self._table.optimize(cleanup_older_than=KEEP_VERSIONS)
 
+    async def _is_worn(self) -> bool:
+        """Whether so much lies beside the search structures that searches would feel it.
+
+        Renewing them costs seconds where there are many rows; a few new ones are read as they are.
+        """
+        stats: Any = await self._table.stats()  # a dict, whatever its annotation says
+        indexed = await self._table.index_stats(f"{TEXT_COLUMNS['en']}_idx")
+        rows, pieces = stats["num_rows"], stats["fragment_stats"]["num_small_fragments"]
+        outside = rows if indexed is None else indexed.num_unindexed_rows
+        return bool(outside > OUTSIDE * rows or pieces > MOST_PIECES)
+
     async def documents(self) -> list[StoredDocument]:
         seen = f"position = 0 AND {lance_condition(ANYTHING)}"
         with _storage(self.folder):
             found = await self._table.query().where(seen).select(DOCUMENT_COLUMNS).to_arrow()
-        return await asyncio.to_thread(lambda: stored_documents(found.to_pylist()))
+        return await asyncio.to_thread(_documents, found)
 
     async def count(self) -> int:
         return int(await self._table.count_rows(lance_condition(ANYTHING)))
@@ -242,6 +258,7 @@ async def _index_columns(table: lancedb.AsyncTable) -> None:
         await table.create_index(column, config=BTree())
     for column in ("owner", "language"):
         await table.create_index(column, config=Bitmap())
+    await table.create_index("keywords", config=LabelList())
 
 
 def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
@@ -250,5 +267,11 @@ def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
     ).combine_chunks()
 
 
-def _documents(rows: Sequence[Row]) -> list[str]:
+def _ids(rows: Sequence[Row]) -> list[str]:
     return sorted({row["document_id"] for row in rows})
+
+
+def _documents(found: pa.Table) -> list[StoredDocument]:
+    """Column by column, for there may be a hundred thousand."""
+    columns = [found[name].to_pylist() for name in DOCUMENT_COLUMNS]
+    return stored_documents(zip(*columns, strict=True))

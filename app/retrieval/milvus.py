@@ -140,7 +140,8 @@ class MilvusIndex:
     def _documents(self) -> list[StoredDocument]:
         seen = f"position == 0 and {milvus_condition(ANYTHING)}"
         readings = sorted(self._query(seen, DOCUMENT_COLUMNS), key=lambda row: row["added_at"])
-        return stored_documents(list({row["document_id"]: row for row in readings[::-1]}.values()))
+        oldest = {row["document_id"]: row for row in reversed(readings)}
+        return stored_documents([row[name] for name in DOCUMENT_COLUMNS] for row in oldest.values())
 
     def _count(self, condition: str) -> int:
         with _reached(self._url):

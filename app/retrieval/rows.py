@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from app.retrieval.chunk import Cutting, chunk
-from app.retrieval.embed import Embedder
+from app.retrieval.embed import Embedder, StaticEmbedder
 from app.retrieval.loaders import Document, load, read
 from app.retrieval.metadata import keywords
 from app.retrieval.refusal import DocumentRefused
 from app.retrieval.segment import Segmenter
+from app.retrieval.terms import MIXING, TermTables, packed, term_weights
 from graphs.text import language_of
 from graphs.types import Language
 
@@ -92,7 +93,21 @@ def _with_words(row: Row, text: str, segmenter: Segmenter) -> Row:
         "text_en": text if language == "en" else None,
         "text_zh": " ".join(words) if language == "zh" else None,
         "keywords": keywords(text, words, language, segmenter),
+        "terms": _terms(row, language, segmenter),
     }
+
+
+def _terms(row: Row, language: Language, segmenter: Segmenter) -> bytes | None:
+    """What `rerank: lexical` reads; none in a language where it would change nothing."""
+    if not MIXING[language].share:
+        return None
+    named, text = (row["title"], row["heading"]), row["text"]
+    return packed(term_weights(*named, text, language, _tables(segmenter)))
+
+
+@lru_cache(maxsize=4)
+def _tables(segmenter: Segmenter) -> TermTables:
+    return TermTables(segmenter, StaticEmbedder(segmenter))
 
 
 def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
