@@ -17,6 +17,7 @@ from app.retrieval.chosen import endpoint_embedder
 from app.retrieval.endpoint import EndpointEmbedder
 from app.retrieval.index import IndexMismatch
 from app.retrieval.keywords import CorpusKeywords
+from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
 from app.search.ahead import SearchesAhead
 from app.search.engine import SearchEngine
@@ -50,7 +51,12 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     native = await _native(settings, stack)
-    retriever = await HybridRetriever.open(settings.data_dir, await _embedder(settings, stack))
+    retriever = await HybridRetriever.open(
+        settings.data_dir,
+        await _embedder(settings, stack),
+        settings.index_url,
+        settings.index_token.get_secret_value(),
+    )
     keywords = CorpusKeywords(retriever.segmenter)
     await asyncio.to_thread(keywords.load)
     chat = _chat(settings)
@@ -73,6 +79,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         chat_name=_name_of(writer, native),
         critic=chosen_critic(settings, chat, native, evaluator),
         reflective=native,
+        lexical=await asyncio.to_thread(lexical_reranker, retriever),
         reranks="rerank" in worker.tasks,
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,

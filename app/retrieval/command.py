@@ -75,7 +75,8 @@ async def _ingest(names: list[str], settings: StateSettings, prune: bool) -> Rep
     # Dictionary and table load with the first file that is new: often there is none.
     segmenter = Segmenter(settings.data_dir / "cache")
     embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
-    index = await open_index(settings.data_dir / "index", embedder)
+    token = settings.index_token.get_secret_value()
+    index = await open_index(settings.data_dir / "index", embedder, settings.index_url, token)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     async with AsyncExitStack() as stack:
         site = await stack.enter_async_context(aclosing(_site(settings)))
@@ -111,4 +112,6 @@ def _site(settings: StateSettings) -> Site:
 async def _reindex(settings: StateSettings) -> int:
     segmenter = Segmenter(settings.data_dir / "cache")
     embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
-    return await reindex(settings.data_dir / "index", embedder, segmenter)
+    token = settings.index_token.get_secret_value()
+    folder = settings.data_dir / "index"
+    return await reindex(folder, embedder, segmenter, settings.index_url, token)

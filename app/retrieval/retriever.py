@@ -11,7 +11,7 @@ from app.retrieval.index import (
     STORAGE_ERRORS,
     Hit,
     Index,
-    IndexMismatch,
+    IndexUnusable,
     StoredDocument,
     make_folder,
 )
@@ -40,8 +40,12 @@ class HybridRetriever:
         self._timeout_s = timeout_s
 
     @classmethod
-    async def open(cls, data_dir: Path, embedder: Embedder | None = None) -> "HybridRetriever":
-        """The knowledge base in `data_dir`, warm; the shipped table embeds unless told otherwise.
+    async def open(
+        cls, data_dir: Path, embedder: Embedder | None = None, url: str = "", token: str = ""
+    ) -> "HybridRetriever":
+        """The knowledge base in `data_dir`, or in the Milvus at `url`, warm.
+
+        The shipped table embeds unless told otherwise.
 
         Raises IndexMismatch where another embedder wrote the index, IndexUnusable where it is
         damaged or the folder cannot be.
@@ -52,7 +56,7 @@ class HybridRetriever:
         if embedder is None:
             embedder = StaticEmbedder(segmenter)
             await asyncio.to_thread(embedder.load)
-        return cls(await open_index(data_dir / "index", embedder), segmenter)
+        return cls(await open_index(data_dir / "index", embedder, url, token), segmenter)
 
     @property
     def embedder_name(self) -> str:
@@ -66,7 +70,7 @@ class HybridRetriever:
             raise RetrieverFailed(
                 f"the knowledge base gave no answer within {self._timeout_s:g} s"
             ) from error
-        except STORAGE_ERRORS as error:
+        except (*STORAGE_ERRORS, IndexUnusable) as error:
             log.exception("search in %s failed", self.index.folder)
             raise RetrieverFailed(self.index.remedy) from error
 
@@ -75,7 +79,7 @@ class HybridRetriever:
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self.index.count()
-        except STORAGE_ERRORS:  # a TimeoutError is an OSError
+        except (*STORAGE_ERRORS, IndexUnusable):  # a TimeoutError is an OSError
             return False
         return True
 
