@@ -11,7 +11,7 @@ from app.retrieval.index import (
     STORAGE_ERRORS,
     Hit,
     Index,
-    IndexUnusable,
+    IndexMismatch,
     StoredDocument,
     make_folder,
 )
@@ -70,7 +70,7 @@ class HybridRetriever:
             raise RetrieverFailed(
                 f"the knowledge base gave no answer within {self._timeout_s:g} s"
             ) from error
-        except (*STORAGE_ERRORS, IndexUnusable) as error:
+        except (*STORAGE_ERRORS, IndexMismatch) as error:
             log.exception("search in %s failed", self.index.folder)
             raise RetrieverFailed(self.index.remedy) from error
 
@@ -79,7 +79,7 @@ class HybridRetriever:
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self.index.count()
-        except (*STORAGE_ERRORS, IndexUnusable):  # a TimeoutError is an OSError
+        except (*STORAGE_ERRORS, IndexMismatch):  # a TimeoutError is an OSError
             return False
         return True
 
