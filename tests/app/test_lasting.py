@@ -1,0 +1,246 @@
+"""What survives: a killed process, a full store, a database that fails for a while."""
+
+import asyncio
+import multiprocessing
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select, text, update
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.errors import NotFound, StartFailed
+from app.runs import Runs
+from app.settings import Settings
+from app.store.engine import database_url, now, open_engine, reading
+from app.store.recorder import Recorder
+from app.store.store import Store, open_store
+from app.store.tables import EVENTS, PROCESSES, RUNS, THREADS
+from graphs.crag import build_crag
+from graphs.ports import Services
+from graphs.state import Context, Question
+from tests import fakes
+from tests.app.serving import Serving
+from tests.app.slow import SlowEvaluator, Waiting
+
+ENGLISH = "How tall is the red tower of Umbra?"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+GONE_PID = 2**22 + 1
+"""Above the most that Linux gives out."""
+
+
+def parts() -> Services:
+    return fakes.services(fakes.FakeRetriever([TOWER]))
+
+
+@asynccontextmanager
+async def opened(folder: Path, **settings: object) -> AsyncIterator[tuple[Store, AsyncEngine]]:
+    chosen = Settings(_env_file=None, data_dir=folder, **settings)
+    async with open_engine(chosen) as engine, open_store(chosen, engine) as store:
+        yield store, engine
+
+
+async def asked(store: Store, times: int = 1) -> list[str]:
+    services = parts()
+    runs = Runs({"crag": build_crag(services)}, services, times, store)
+    ids = []
+    for _ in range(times):
+        run = await runs.start("crag", Question(question=ENGLISH), Context())
+        ids.append(run.id)
+        assert [event.name async for _, event in run.follow()][-1] == "done"
+    await runs.aclose()
+    await store.recorder.flush()
+    return ids
+
+
+async def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
+    """Its followers are told, and its thread is free."""
+    async with opened(tmp_path) as (store, engine):
+        (run_id,) = await asked(store)
+        async with engine.begin() as connection:
+            gone = {"id": "p", "host": socket.gethostname(), "pid": GONE_PID, "seen_at": now()}
+            await connection.execute(insert(PROCESSES), gone)
+            await connection.execute(update(RUNS).values(status="running", process="p"))
+            await connection.execute(update(THREADS).values(run_id=run_id, busy_until=now() + 99))
+            await connection.execute(EVENTS.delete().where(EVENTS.c.name.in_(["answer", "done"])))
+    async with opened(tmp_path) as (store, engine):
+        assert (await store.runs.get(run_id, ""))["status"] == "lost"
+        events = await store.runs.events(run_id)
+        assert [event.name for event in events[-2:]] == ["error", "done"]
+        assert [event.number for event in events] == list(range(len(events)))
+        async with reading(engine) as connection:
+            assert (await connection.execute(select(THREADS.c.run_id))).scalar() is None
+
+
+async def test_a_process_of_another_machine_is_believed_for_a_while(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (store, engine):
+        (run_id,) = await asked(store)
+        other = {"id": "p", "host": "another", "pid": 1, "seen_at": now()}
+        async with engine.begin() as connection:
+            await connection.execute(insert(PROCESSES), other)
+            await connection.execute(update(RUNS).values(status="running", process="p"))
+        await store.find_lost()
+        assert (await store.runs.get(run_id, ""))["status"] == "running"
+        async with engine.begin() as connection:
+            late = update(PROCESSES).where(PROCESSES.c.id == "p").values(seen_at=now() - 60)
+            await connection.execute(late)
+        await store.find_lost()
+        assert (await store.runs.get(run_id, ""))["status"] == "lost"
+
+
+async def test_the_oldest_runs_without_feedback_go(tmp_path: Path) -> None:
+    async with opened(tmp_path, keep_runs=2) as (store, _):
+        first, second, third, fourth = await asked(store, 4)
+        await store.runs.judge(first, 1, None, None)
+        await store.tidy()
+        rows, total = await store.runs.page("", 10, 0)
+
+        assert [row["id"] for row in rows] == [fourth, third, first]
+        assert total == 3
+        assert await store.runs.events(second) == [], "with all that was told"
+        with pytest.raises(NotFound):
+            await store.runs.get(second, "")
+
+
+async def test_old_runs_go_but_not_those_under_way(tmp_path: Path) -> None:
+    async with opened(tmp_path, keep_runs_days=1) as (store, engine):
+        old, under_way, new = await asked(store, 3)
+        async with engine.begin() as connection:
+            aged = update(RUNS).where(RUNS.c.id.in_([old, under_way]))
+            await connection.execute(aged.values(created_at=now() - 2 * 86_400))
+            working = update(RUNS).where(RUNS.c.id == under_way)
+            await connection.execute(working.values(status="running", process=store.process))
+        await store.tidy()
+        assert {row["id"] for row in (await store.runs.page("", 10, 0))[0]} == {under_way, new}
+
+
+async def test_what_is_another_owners_is_not_there(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (store, engine):
+        (run_id,) = await asked(store)
+        async with engine.begin() as connection:
+            await connection.execute(update(RUNS).values(owner="ann"))
+            await connection.execute(update(THREADS).values(owner="ann"))
+        thread_id = (await store.runs.get(run_id, "ann"))["thread_id"]
+        for attempt in (
+            store.runs.get(run_id, "bob"),
+            store.threads.get(thread_id, "bob"),
+            store.threads.take(thread_id, "bob", "r"),
+            store.threads.delete(thread_id, "bob"),
+        ):
+            with pytest.raises(NotFound):
+                await attempt
+        assert await store.runs.page("bob", 10, 0) == ([], 0)
+
+
+async def test_answers_go_on_while_the_database_fails(tmp_path: Path) -> None:
+    """What was told meanwhile is written when it is back."""
+    async with opened(tmp_path) as (store, engine):
+        async with engine.begin() as connection:
+            await connection.execute(text("ALTER TABLE events RENAME TO away"))
+        services = parts()
+        runs = Runs({"crag": build_crag(services)}, services, 1, store)
+        run = await runs.start("crag", Question(question=ENGLISH), Context())
+        names = [event.name async for _, event in run.follow()]
+        assert names[-2:] == ["answer", "done"]
+        async with engine.begin() as connection:
+            await connection.execute(text("ALTER TABLE away RENAME TO events"))
+        await runs.aclose()
+        await store.recorder.flush()
+        assert len(await store.runs.events(run.id)) == len(names)
+
+
+async def test_a_row_that_the_database_refuses_does_not_hold_up_the_rest(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (store, _):
+        (run_id,) = await asked(store)
+        row = {"run_id": "nobody", "number": 0, "at_ms": 0.0, "name": "run", "data": "{}"}
+        insertion = EVENTS.insert()
+        store.recorder.add(insertion, row)
+        store.recorder.add(insertion, {**row, "run_id": run_id, "number": 999})
+        await store.recorder.flush()
+        assert (await store.runs.events(run_id, 999))[0].number == 999
+
+
+async def test_a_long_outage_does_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.recorder.MOST_WAITING", 10)
+    async with opened(tmp_path) as (_, engine):
+        recorder = Recorder(engine)
+        insertion = PROCESSES.insert()
+        for pid in range(30):
+            row = {"id": f"p{pid}", "host": "h", "pid": pid, "seen_at": now()}
+            recorder.add(insertion, row)
+        assert recorder.waiting == 10
+        await recorder.aclose()
+
+
+@pytest.mark.parametrize(
+    ("address", "driver"),
+    [
+        ("", "sqlite+aiosqlite"),
+        ("postgresql://u:p@h/d", "postgresql+psycopg"),
+        ("postgres://u:p@h/d", "postgresql+psycopg"),
+        ("sqlite:////tmp/x.db", "sqlite+aiosqlite"),
+    ],
+)
+def test_the_database_is_chosen_by_its_address(address: str, driver: str) -> None:
+    settings = Settings(_env_file=None, database_url=address)
+    assert database_url(settings).drivername == driver
+
+
+@pytest.mark.parametrize("address", ["no address", "mysql://u:secret@h/d"])
+def test_another_database_is_refused_in_one_line(address: str) -> None:
+    with pytest.raises(StartFailed, match=r"^SELFCRAG_DATABASE_URL") as refused:
+        database_url(Settings(_env_file=None, database_url=address))
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_database_that_cannot_be_used_is_told_without_its_password() -> None:
+    address = "postgresql://ann:secret@127.0.0.1:9/d"
+    with pytest.raises(StartFailed) as refused:
+        async with open_engine(Settings(_env_file=None, database_url=address)):
+            pass
+    assert "127.0.0.1:9" in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+async def run_and_tell(folder: Path, telling: Connection) -> None:
+    """Begins a run on thread t and waits for its end, which does not come."""
+    slow = fakes.services(
+        fakes.FakeRetriever([TOWER]), evaluator=SlowEvaluator(waiting=Waiting(600))
+    )
+    async with opened(folder) as (store, _):
+        runs = Runs({"crag": build_crag(slow)}, slow, 1, store)
+        run = await runs.start("crag", Question(question=ENGLISH), Context(), "t")
+        await asyncio.sleep(0.2)
+        await store.recorder.flush()
+        telling.send(run.id)
+        await asyncio.sleep(600)
+
+
+def begin(folder: Path, telling: Connection) -> None:
+    asyncio.run(run_and_tell(folder, telling))
+
+
+@pytest.mark.slow
+def test_a_killed_process_leaves_its_run_lost_and_its_thread_free(
+    tmp_path: Path, serve: Callable[..., Serving]
+) -> None:
+    """kill -9 in the middle of a run, then a service on the same state."""
+    spawning = multiprocessing.get_context("spawn")
+    reading_end, writing_end = spawning.Pipe(duplex=False)
+    process = spawning.Process(target=begin, args=(tmp_path, writing_end))
+    process.start()
+    assert reading_end.poll(60), "the run did not begin"
+    run_id = reading_end.recv()
+    process.kill()
+    process.join()
+
+    serving = serve(parts(), Settings(_env_file=None, data_dir=tmp_path))
+    run = serving.client.get(f"/runs/{run_id}").json()
+    assert run["status"] == "lost"
+    assert [event["name"] for event in run["events"][-2:]] == ["error", "done"]
+    assert serving.ask(ENGLISH, thread_id="t")["thread_id"] == "t"
