@@ -30,12 +30,14 @@ FOUND: dict[Language, dict[str, str]] = {
     "en": {
         "needed": "Retrieval is needed (p {p:.2f}).",
         "not_needed": "Retrieval is not needed (p {p:.2f}).",
-        "graded": "Graded {count} passages (best {best:.2f}).",
-        "decided": "Graded {count} passages: {action} (best {best:.2f}, upper {upper:.2f}, "
+        "understood": "Understood as: {question}",
+        "queries": "Queries: {queries}",
+        "graded": "Passages graded: {count} (best {best:.2f}).",
+        "decided": "Passages graded: {count}, {action} (best {best:.2f}, upper {upper:.2f}, "
         "lower {lower:.2f}).",
         "query": "Search query: {query}",
-        "pages": "Found {count} web pages.",
-        "strips": "Kept {kept} of {count} knowledge strips.",
+        "pages": "Web pages found: {count}.",
+        "strips": "Knowledge strips kept: {kept} of {count}.",
         "chosen": "Chose draft {n} of {count}.",
         "accepted": "Critique round {round}: accepted ({judged}).",
         "rejected": "Critique round {round}: rejected ({judged}).",
@@ -47,6 +49,7 @@ FOUND: dict[Language, dict[str, str]] = {
         "utility": "utility {value:.2f}",
         "score": "score {value:.2f}",
         "comma": ", ",
+        "semicolon": "; ",
         "correct": "correct",
         "incorrect": "incorrect",
         "ambiguous": "ambiguous",
@@ -54,6 +57,8 @@ FOUND: dict[Language, dict[str, str]] = {
     "zh": {
         "needed": "需要检索（p {p:.2f}）。",
         "not_needed": "不需要检索（p {p:.2f}）。",
+        "understood": "理解为：{question}",
+        "queries": "检索语句：{queries}",
         "graded": "已给 {count} 个段落评分（最高 {best:.2f}）。",
         "decided": "已给 {count} 个段落评分：{action}（最高 {best:.2f}，上阈值 {upper:.2f}，"
         "下阈值 {lower:.2f}）。",
@@ -71,6 +76,7 @@ FOUND: dict[Language, dict[str, str]] = {
         "utility": "有用度 {value:.2f}",
         "score": "得分 {value:.2f}",
         "comma": "，",
+        "semicolon": "；",
         "correct": "正确",
         "incorrect": "错误",
         "ambiguous": "模糊",
@@ -108,12 +114,9 @@ class Narrator:
     def _end(self, step: str, detail: dict[str, Any]) -> Iterator[str]:
         if step in REPEATING:
             return
-        if found := detail.get("retrieval"):
-            yield self._say("needed" if found["decision"] else "not_needed", p=found["probability"])
+        yield from self._asked(detail)
         if "action" in detail:
             yield from self._graded(detail)
-        if query := detail.get("rewritten_query"):
-            yield self._say("query", query=query)
         if step in ("search_web", "collect") and "web_results" in detail:
             yield self._say("pages", count=len(detail["web_results"]))
         if step in ("refine", "select") and (strips := detail.get("strips")):
@@ -123,6 +126,16 @@ class Narrator:
             yield from self._chosen(detail.get("candidates", []))
         if entry := detail.get("critique"):
             yield from self._judged(step, entry)
+
+    def _asked(self, detail: dict[str, Any]) -> Iterator[str]:
+        if found := detail.get("retrieval"):
+            yield self._say("needed" if found["decision"] else "not_needed", p=found["probability"])
+        if question := detail.get("standalone_question"):
+            yield self._say("understood", question=question)
+        if len(queries := detail.get("queries") or ()) > 1:
+            yield self._say("queries", queries=self._words["semicolon"].join(queries))
+        if query := detail.get("rewritten_query"):
+            yield self._say("query", query=query)
 
     def _graded(self, detail: dict[str, Any]) -> Iterator[str]:
         if documents := detail.get("documents"):

@@ -139,7 +139,7 @@ def test_a_rejected_draft_is_never_told(serve: Serve) -> None:
     reasoning = "".join(told(chunks, "reasoning_content"))
     assert FIRST not in reasoning
     for line in (
-        "Graded 1 passages: correct (best 0.67, upper 0.50, lower -0.50).",
+        "Passages graded: 1, correct (best 0.67, upper 0.50, lower -0.50).",
         "Critique round 0: rejected (support 0.20, utility -0.50, score 0.95).",
         "Criticism: Say how tall.",
         "The draft is withdrawn.",
@@ -166,7 +166,7 @@ def test_the_web_is_told_and_cited(serve: Serve) -> None:
     (cited,) = [annotation.url_citation for annotation in message.annotations]
     assert (cited.url, cited.title) == (PAGE.url, PAGE.title)
     assert message.model_extra is not None
-    assert "Found 1 web pages." in message.model_extra["reasoning_content"].splitlines()
+    assert "Web pages found: 1." in message.model_extra["reasoning_content"].splitlines()
 
 
 def test_reasoning_is_told_while_the_run_goes_on(serve: Serve) -> None:
