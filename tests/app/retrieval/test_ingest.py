@@ -10,9 +10,9 @@ from filelock import FileLock
 
 from app.retrieval import ingest as module
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.index import Index
 from app.retrieval.ingest import IngestBusy, Report, ingest, lock_file
 from app.retrieval.listing import source_of
+from app.retrieval.opening import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
 
@@ -205,7 +205,7 @@ async def test_a_second_writer_waits_and_then_says_so(
 async def test_two_at_once_leave_one_of_each(
     retriever: HybridRetriever, embedder: StaticEmbedder, docs: Path
 ) -> None:
-    other = HybridRetriever(await Index.open(retriever.index.folder, embedder), retriever.segmenter)
+    other = HybridRetriever(await open_index(retriever.index.folder, embedder), retriever.segmenter)
     reports = await asyncio.gather(run(retriever, docs), run(other, docs))
     assert sorted(len(report.added) for report in reports) == [0, 3]
     assert await retriever.index.count() == 6
@@ -234,7 +234,7 @@ async def test_a_killed_ingest_leaves_whole_documents_and_can_be_repeated(
 ) -> None:
     for number in range(12):
         write(docs / f"item{number:02}.md", PAGE.format(f"item{number}"))
-    index = await Index.open(tmp_path / "data" / "index", embedder)
+    index = await open_index(tmp_path / "data" / "index", embedder)
     retriever = HybridRetriever(index, segmenter)
     await run(retriever, docs / "item00.md")
     write(docs / "item00.md", PAGE.format("carpet") + PAGE.format("lamp"))
@@ -254,6 +254,34 @@ async def test_a_killed_ingest_leaves_whole_documents_and_can_be_repeated(
     assert len(chunks) == 15
     assert chunks.pop("docs/item00.md") == 4
     assert set(chunks.values()) == {2}
+
+
+async def test_patterns_name_files_at_any_depth(retriever: HybridRetriever, docs: Path) -> None:
+    write(docs / "deep" / "er" / "vase.md", PAGE.format("vase"))
+    write(docs / "notes.txt", "Words.\n")
+    report = await run(retriever, Path("docs/**/*.md"), Path("docs/*.[t]xt"))
+    assert sorted(report.added) == [
+        "docs/clock.md",
+        "docs/deep/er/vase.md",
+        "docs/mirror.md",
+        "docs/notes.txt",
+        "docs/table.md",
+    ]
+    write(docs / "[a].md", "A name, no pattern.\n")
+    assert (await run(retriever, docs / "[a].md")).added == ["docs/[a].md"]
+
+
+async def test_many_documents_are_read_apart_to_the_same_end(
+    retriever: HybridRetriever, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HERE_DOCUMENTS", 2)
+    write(docs / "阀门.md", "# 阀门\n\n阀门在夜里打开。\n")
+    write(docs / "empty.md", "")
+    report = await run(retriever, docs)
+    assert report.added == ["docs/clock.md", "docs/mirror.md", "docs/table.md", "docs/阀门.md"]
+    assert [refusal.source for refusal in report.refused] == ["docs/empty.md"]
+    first, *_ = await retriever.retrieve("夜里打开什么？", 3)
+    assert first.source == "docs/阀门.md"
 
 
 def test_sources_below_the_working_directory_are_relative(docs: Path) -> None:
