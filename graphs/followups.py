@@ -10,7 +10,7 @@ from graphs.types import Message
 
 LATEST_QUESTIONS = 6
 MOST_WORDS, MOST_KEYWORDS = 6, 3
-LONGEST_STANDALONE = 600
+LONGEST_ADDED = 200
 
 _DEFINES = re.compile(
     r"^(?:what(?: is|'s| are)|who (?:is|was|are|were)|tell me about|explain|describe)"
@@ -64,14 +64,14 @@ async def _joined(question: str, said: str, answer: str, extractor: KeywordExtra
         topic = next(group for group in defined.groups() if group).strip()
         replaced = _replaced(question, topic)
         if replaced != question:
-            return replaced[:LONGEST_STANDALONE]
+            return replaced
         words = [topic]
     else:
         words = await _topic_of(said, extractor)
     told = question.casefold()
     words += await _names_in(answer, said, extractor, is_person=bool(_PERSON.search(question)))
     added = [word for word in words if word.casefold() not in told]
-    return " ".join([question, *added])[:LONGEST_STANDALONE]
+    return f"{question} {' '.join(added)[:LONGEST_ADDED]}".strip()
 
 
 def _replaced(question: str, topic: str) -> str:

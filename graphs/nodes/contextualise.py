@@ -6,11 +6,13 @@ from langgraph.runtime import Runtime
 from graphs.critics.structured import text_of
 from graphs.dialogue import contextualising_messages, usage_of
 from graphs.errors import GeneratorFailed
-from graphs.followups import LONGEST_STANDALONE, standalone
+from graphs.followups import standalone
 from graphs.ports import Services
 from graphs.state import Context, Reflecting, State
 from graphs.text import language_of
 from graphs.types import Degraded, Message, Usage
+
+LONGEST_QUESTION = 600
 
 
 async def contextualise(
@@ -44,6 +46,6 @@ async def _told_by(chat: BaseChatModel, question: str, history: list[Message]) -
 def as_question(reply: str, question: str) -> str:
     """The reply where it is one line in the question's language and of its kind, else ""."""
     text = reply.strip().strip('"“”「」`')
-    if "\n" in text or len(text) > max(LONGEST_STANDALONE, 2 * len(question)):
+    if "\n" in text or len(text) > max(LONGEST_QUESTION, 2 * len(question)):
         return ""
     return text if language_of(text) == language_of(question) else ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphs.followups import LONGEST_STANDALONE, standalone
+from graphs.followups import LONGEST_ADDED, standalone
 from graphs.types import Message
 from tests.fakes import FakeKeywords
 
@@ -98,6 +98,9 @@ async def test_what_is_said_twice_is_added_once() -> None:
 
 async def test_long_dialogues_stay_bounded() -> None:
     turns = dialogue(*["Name " * 1600, "y" * 8000] * 40)
-    made = await standalone("why? " * 100, turns, FakeKeywords())
+    question = "Why is it? " * 700
+    made = await standalone(question, turns, FakeKeywords())
 
-    assert made is None or len(made) <= LONGEST_STANDALONE
+    assert made is not None
+    assert made.startswith(question)
+    assert len(made) <= len(question) + 1 + LONGEST_ADDED
