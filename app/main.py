@@ -67,6 +67,12 @@ def create_app(
 
     app = FastAPI(**ABOUT, lifespan=lifespan)
     app.state.metrics = Metrics()
+    _furnish(app, chosen, has_door)
+    return app
+
+
+def _furnish(app: FastAPI, chosen: Settings, has_door: bool) -> None:
+    """Routes and what stands before them; what is added last is met first."""
     for module in (ask, runs, threads, workflows, health, metrics, openai, ui, documents):
         app.include_router(module.router)
     add_error_handlers(app)
@@ -76,7 +82,6 @@ def create_app(
     speak_openai_below_v1(app)
     app.add_middleware(CountRequests, metrics=app.state.metrics)
     describe(app)
-    return app
 
 
 def listen(host: str, port: int) -> socket.socket:
