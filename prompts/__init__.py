@@ -17,6 +17,7 @@ REASONS = {
     "clarify": "Words of the answering text are what a search finds.",
     "decompose": "Sub-questions that need no other, for each is searched apart.",
     "hyde": "An invented answer lies nearer to the real one than the question does.",
+    "hypothetical": "One a line can be read without a format; each is understood alone.",
     "dialogue": "The latest turns, so that what points back can be understood.",
     "unknown": "The abstention: it says where was looked and guesses nothing.",
     "deadline": "The same where time ran out: it says what would help.",

@@ -1,7 +1,8 @@
 """`selfcrag ingest`: fills the knowledge base and tells what became of every file."""
 
 import asyncio
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -9,15 +10,17 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from app.llm import chat_model
 from app.retrieval.chosen import chosen_embedder
 from app.retrieval.embed import EmbedderFailed
 from app.retrieval.index import IndexMismatch
 from app.retrieval.ingest import IngestBusy, Report, ingest
 from app.retrieval.opening import open_index
+from app.retrieval.questions import Questioner
 from app.retrieval.renew import reindex
 from app.retrieval.segment import Segmenter
 from app.retrieval.site import Site, is_url
-from app.settings import StateSettings
+from app.settings import Settings, StateSettings
 
 console = Console(stderr=True)
 
@@ -88,7 +91,8 @@ async def _ingest(names: list[str], settings: StateSettings, prune: bool) -> Rep
         def progress(done: int, everything: int, source: str) -> None:
             bar.update(task, completed=done, total=everything, description=source[-40:])
 
-        return await ingest(
+        questioner = await stack.enter_async_context(_questioner(settings, segmenter))
+        report = await ingest(
             [Path(name) for name in names if not is_url(name)],
             index,
             segmenter,
@@ -97,7 +101,33 @@ async def _ingest(names: list[str], settings: StateSettings, prune: bool) -> Rep
             prune=prune,
             progress=progress,
             cutting=settings.cutting,
+            questioner=questioner,
         )
+    if questioner is not None and questioner.note:
+        console.print(questioner.note, style="yellow", markup=False, highlight=False)
+    return report
+
+
+@asynccontextmanager
+async def _questioner(
+    settings: StateSettings, segmenter: Segmenter
+) -> AsyncIterator[Questioner | None]:
+    """Where questions are asked for: the chat endpoint's settings are read only then."""
+    if not settings.hypothetical_questions:
+        yield None
+        return
+    service = Settings()
+    chat = chat_model(
+        service.openai_base_url,
+        service.openai_api_key.get_secret_value(),
+        service.openai_model,
+        timeout_s=service.openai_timeout_s,
+        max_concurrent=service.openai_max_concurrent,
+    )
+    try:
+        yield Questioner(chat, settings.hypothetical_questions, segmenter)
+    finally:
+        await chat.aclose()
 
 
 def _site(settings: StateSettings) -> Site:

@@ -11,13 +11,15 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from app.retrieval.changes import changed_bytes
 from app.retrieval.child import Task
 from app.retrieval.children import Children
 from app.retrieval.chunk import Cutting
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, make_folder
 from app.retrieval.listing import Listed, at_or_below, gone, is_gone, listed
-from app.retrieval.loaders import BINARY, READERS, digest, load, read
+from app.retrieval.loaders import BINARY
+from app.retrieval.questions import Questioner
 from app.retrieval.refusal import DocumentRefused
 from app.retrieval.rows import BATCH_ROWS, Row, file_rows, with_vectors, with_words
 from app.retrieval.segment import Segmenter
@@ -73,6 +75,7 @@ async def ingest(
     prune: bool = False,
     progress: Progress | None = None,
     cutting: Cutting | None = None,
+    questioner: Questioner | None = None,
 ) -> Report:
     """Brings files, folders (with all below them), patterns and, with a `site`, URLs in.
 
@@ -86,6 +89,7 @@ async def ingest(
         files = await asyncio.to_thread(listed, paths, known)
         outdated = await asyncio.to_thread(gone, paths, known, files) if prune else []
         run = Run(index, segmenter, known, prune=prune, progress=progress, cutting=cutting)
+        run.questioner = questioner
         if urls and site is not None:
             found, refused = await pages(urls, site, known)
             files += found
@@ -126,6 +130,7 @@ class Run:
         site: Site | None = None,
     ) -> None:
         self.report = Report()
+        self.questioner: Questioner | None = None
         self.site = site
         self._index = index
         self._segmenter = segmenter
@@ -202,7 +207,7 @@ class Run:
                     return await self._read(replace(item, file=file, is_page=False))
             except Unchanged:
                 return []
-        size = await asyncio.to_thread(_changed_bytes, item, self._cutting.name)
+        size = await asyncio.to_thread(changed_bytes, item, self._cutting.name)
         if size is None:
             return []
         if self._here and size <= HERE_BYTES and item.file.suffix.lower() not in BINARY:
@@ -237,6 +242,8 @@ class Run:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
+        if self.questioner is not None:
+            waiting = await self.questioner.added(waiting)
         rows = await asyncio.to_thread(self._embedded, waiting)
         await self._index.put(rows)
         self.report.chunks += len(rows)
@@ -265,27 +272,3 @@ def _acquire(lock: FileLock) -> None:
         ) from error
     except OSError as error:
         raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error
-
-
-def _changed_bytes(item: Listed, chunking: str) -> int | None:
-    """The size of a file to be read, None of one stored as it is. Raises DocumentRefused."""
-    file, stored = item.file, item.stored
-    if not _is_utf8(item.path):
-        raise DocumentRefused("its path is not UTF-8; rename it")
-    if file.suffix.lower() not in READERS and not (item.path and is_gone(item.path)):
-        load(file, b"")  # tells what is known, without reading what is not
-    content = read(file)
-    is_stored = (
-        stored is not None
-        and stored.chunking in {"", chunking}
-        and (stored.path, stored.sha256) == (item.path, digest(content))
-    )
-    return None if is_stored else len(content)
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
