@@ -1,6 +1,7 @@
 """Vectors of an OpenAI-compatible endpoint: bounded, retried once, failing in plain words."""
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDone
@@ -31,6 +32,7 @@ class Address:
     failure: Callable[[Exception], str] = str
     for_query: dict[str, Any] | None = None  # further arguments of a question's call
     for_passages: dict[str, Any] | None = None
+    close: Callable[[], None] = lambda: None
 
     def vectors(self, texts: Sequence[str], more: dict[str, Any] | None) -> Vectors:
         found = self.embeddings.embed_documents(list(texts), **(more or {}))
@@ -67,10 +69,12 @@ class EndpointEmbedder:
         self._batch_size = batch
         self._pool = ThreadPoolExecutor(max_concurrent, "embeddings")
         self._asking = ThreadPoolExecutor(max_concurrent, "question-embeddings")
+        pools = self._pool, self._asking
+        self._finalizer = weakref.finalize(self, _close, pools, self._addresses)
         self._rests_until, self._rests_for = 0.0, ""
         self.dimensions = dimensions
         if not dimensions:
-            self.dimensions = self._batch(["dimensions"]).shape[1]
+            self.dimensions = self._width()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         prefixed = [self._passage_prefix + text for text in texts]
@@ -99,9 +103,15 @@ class EndpointEmbedder:
         return question
 
     def close(self) -> None:
-        """Gives up what has not begun."""
-        for pool in (self._pool, self._asking):
-            pool.shutdown(wait=False, cancel_futures=True)
+        """Gives up what has not begun, and the connections; so does being forgotten."""
+        self._finalizer()
+
+    def _width(self) -> int:
+        try:
+            return int(self._batch(["dimensions"]).shape[1])
+        except EmbedderFailed:
+            self.close()
+            raise
 
     def _in_time(self, asked: Future[Vectors]) -> Vectors:
         try:
@@ -109,7 +119,7 @@ class EndpointEmbedder:
         except NotDone:
             asked.cancel()
             raise EmbedderFailed(
-                f"The embeddings of the question did not come within {QUERY_TIMEOUT_S:g} s."
+                f"The embeddings of the question did not come within {QUERY_TIMEOUT_S:g} s"
             ) from None
 
     def _next(self) -> Address:
@@ -132,9 +142,16 @@ class EndpointEmbedder:
         if vectors.shape != wanted or not np.isfinite(vectors).all():
             raise EmbedderFailed(
                 f"{self.name} gave vectors of the shape {vectors.shape} where {wanted} was asked"
-                " for; check SELFCRAG_EMBEDDER_MODEL and SELFCRAG_EMBEDDER_DIMENSIONS."
+                " for; check SELFCRAG_EMBEDDER_MODEL and SELFCRAG_EMBEDDER_DIMENSIONS"
             )
         return vectors
+
+
+def _close(pools: Sequence[ThreadPoolExecutor], addresses: Sequence[Address]) -> None:
+    for pool in pools:
+        pool.shutdown(wait=False, cancel_futures=True)
+    for address in addresses:
+        address.close()
 
 
 class _Passing(EmbedderFailed):
@@ -172,6 +189,7 @@ def openai_address(
     tells_input_type: bool = False,
 ) -> Address:
     """An endpoint in OpenAI's form; `tells_input_type` where it is a worker of ours."""
+    http = openai.DefaultHttpxClient(timeout=timeout_s)
     embeddings = OpenAIEmbeddings(
         model=model,
         openai_api_base=base_url,
@@ -181,8 +199,11 @@ def openai_address(
         check_embedding_ctx_length=False,
         request_timeout=timeout_s,
         max_retries=0,
+        http_client=http,
     )
     told = Endpoint(base_url, model, timeout_s=timeout_s, max_concurrent=1, kind="embeddings")
     kinds = [{"extra_body": {"input_type": kind}} for kind in ("query", "passage")]
     more = kinds if tells_input_type else [None, None]
-    return Address(embeddings, lambda error: str(told.failure(error)), more[0], more[1])
+    return Address(
+        embeddings, lambda error: str(told.failure(error)).rstrip("."), more[0], more[1], http.close
+    )
