@@ -3,7 +3,7 @@
 from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from graphs.crag import add_correction
+from graphs.correction import add_correction
 from graphs.drafts import add_drafts
 from graphs.lookup import add_lookup, always
 from graphs.nodes.gather import gather
