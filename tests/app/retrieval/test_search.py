@@ -1,0 +1,151 @@
+"""Modes, weights and filters of a search; the embedder failing; the fast reranker."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.retrieval.embed import EmbedderFailed, StaticEmbedder, Vectors
+from app.retrieval.hybrid import WEIGHTS, Weights, by_ranks, fuse, weights_of
+from app.retrieval.ingest import ingest
+from app.retrieval.metadata import KEYWORDS, keywords
+from app.retrieval.rerank import lexical_reranker
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.segment import Segmenter
+from graphs.errors import RetrieverFailed
+from graphs.search import Filters, Search
+from graphs.types import Passage
+
+PAGES = {
+    "en/pump.md": "# Pump house\n\nThe pump was serviced in March by Ms. Lind.\n",
+    "en/orchard.md": "# Orchard\n\nApple trees blossom in spring and need nights without frost.\n",
+    "en/mill.md": "# Mill\n\nThe windmill grinds barley in autumn.\n",
+    "zh/pump.md": "# 水泵房\n\n水泵由林德女士在三月检修。\n",
+    "zh/orchard.md": "# 果园\n\n苹果树在春天开花，夜里不能有霜。\n",
+}
+
+
+def write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, "utf-8")
+
+
+@pytest.fixture
+async def filled(
+    retriever: HybridRetriever, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> HybridRetriever:
+    monkeypatch.chdir(tmp_path)
+    for name, text in PAGES.items():
+        write(Path("docs", name), text)
+    await ingest([Path("docs")], retriever.index, retriever.segmenter)
+    return retriever
+
+
+def names(found: Sequence[Passage]) -> list[str]:
+    return [passage.source.removeprefix("docs/") for passage in found]
+
+
+async def test_a_mode_leaves_the_other_search_out(filled: HybridRetriever) -> None:
+    question = "fruit garden"
+    assert names(await filled.retrieve(question, 5, Search(mode="bm25"))) == []
+    dense = await filled.retrieve(question, 5, Search(mode="dense"))
+    assert names(dense)[0] == "en/orchard.md"
+    assert {name[:2] for name in names(dense)} == {"en"}
+    words = await filled.retrieve("Who serviced the pump?", 5, Search(mode="bm25"))
+    assert names(words)[0] == "en/pump.md"
+    assert len(words) < len(await filled.retrieve("Who serviced the pump?", 5)) == 3
+
+
+@pytest.mark.parametrize("search", [Search(fusion="rrf"), Search(alpha=0.3), Search(alpha=0.0)])
+@pytest.mark.parametrize(("question", "first"), [("Who serviced the pump?", "en/pump.md"),
+                                                 ("谁检修了水泵？", "zh/pump.md")])  # fmt: skip
+async def test_every_fusion_finds_what_both_searches_find(
+    filled: HybridRetriever, search: Search, question: str, first: str
+) -> None:
+    found = await filled.retrieve(question, 5, search)
+    assert names(found)[0] == first
+    assert all(np.isfinite(passage.score) for passage in found)
+
+
+async def test_filters_hold_in_both_searches_and_in_the_other_language(
+    filled: HybridRetriever,
+) -> None:
+    question = "Who serviced the pump? 水泵"
+    for filters, allowed in (
+        (Filters(language="zh"), {"zh/pump.md", "zh/orchard.md"}),
+        (Filters(sources=["docs/en/o", "*mill*"]), {"en/orchard.md", "en/mill.md"}),
+        (Filters(keywords=["barley"]), {"en/mill.md"}),
+        (Filters(keywords=["barley"], language="zh"), set()),
+        (Filters(document_ids=["' OR '1'='1"]), set()),
+    ):
+        assert set(names(await filled.retrieve(question, 9, Search(filters=filters)))) <= allowed
+    only = Search(filters=Filters(sources=["docs/en/mill.md"]))
+    assert names(await filled.retrieve("When is barley ground?", 5, only)) == ["en/mill.md"]
+
+
+def test_weights_are_the_measured_ones_unless_given() -> None:
+    assert weights_of("en", "hybrid", None) == WEIGHTS["en"]
+    assert weights_of("zh", "hybrid", 0.3) == Weights(0.3, 1.0)
+    assert weights_of("en", "bm25", 0.3) == Weights(1.0, 0.0)
+    assert weights_of("zh", "dense", None) == Weights(0.0, 1.0)
+
+
+def test_all_equal_scores_are_finite() -> None:
+    same = {"a": 3.0, "b": 3.0}
+    assert fuse(same, same, Weights(0.3, 1.0)) == [("a", 1.3), ("b", 1.3)]
+    assert fuse({}, {}, Weights(0.3, 1.0)) == []
+
+
+def test_reciprocal_ranks_add_up() -> None:
+    found = by_ranks({"a": 9.0, "b": 1.0}, {"b": 0.9, "c": 0.1})
+    assert found == [("b", 1 / 62 + 1 / 61), ("a", 1 / 61), ("c", 1 / 62)]
+
+
+class Away(StaticEmbedder):
+    def embed_query(self, text: str) -> Vectors:
+        raise EmbedderFailed("the embedder is away")
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense"])
+async def test_words_alone_answer_where_the_embedder_is_away(
+    filled: HybridRetriever, segmenter: Segmenter, mode: str
+) -> None:
+    filled.index.embedder = Away(segmenter)  # type: ignore[misc]
+    with pytest.raises(RetrieverFailed, match="is away; found by words alone") as raised:
+        await filled.retrieve("Who serviced the pump?", 5, Search(mode=mode))  # type: ignore[arg-type]
+    assert names(raised.value.passages) == ["en/pump.md"]
+    found = await filled.retrieve("Who serviced the pump?", 5, Search(mode="bm25"))
+    assert names(found) == ["en/pump.md"]
+
+
+async def test_term_weights_order_passages_without_a_model(filled: HybridRetriever) -> None:
+    reranker = lexical_reranker(filled)
+    found = await filled.retrieve("Who serviced the pump?", 5)
+    level = [Passage(p.id, p.text, p.title, p.source, score=0.0) for p in reversed(found)]
+    scores = await reranker.rerank("Who serviced the pump?", level)
+    assert level[int(np.argmax(scores))].source == "docs/en/pump.md"
+    gone = [Passage("gone-1-0..3", "", "", ""), level[0]]
+    assert len(await reranker.rerank("Who serviced the pump?", gone)) == 2
+    assert list(await reranker.rerank("anything", [])) == []
+
+
+async def test_a_lost_index_is_told_by_the_reranker(filled: HybridRetriever) -> None:
+    found = await filled.retrieve("pump", 3)
+    for file in sorted(filled.index.folder.rglob("*"), reverse=True):
+        file.rmdir() if file.is_dir() else file.unlink()
+    with pytest.raises(RetrieverFailed, match="is gone"):
+        await lexical_reranker(filled).rerank("pump", found)
+
+
+def test_keywords_are_the_rare_words_of_either_language(segmenter: Segmenter) -> None:
+    text = "The windmill and the windmill's owner: in 1987 it was a very old windmill."
+    english = keywords(text, [], "en", segmenter)
+    assert english[0] == "windmill"
+    assert not {"the", "was", "1987"} & set(english)
+    chinese = "蘋果樹在春天開花，我們的果園裡有一台水泵。"
+    found = keywords(chinese, segmenter.words(chinese), "zh", segmenter)
+    assert {"水泵", "果园"} <= set(found)
+    assert "我们" not in found
+    assert len(keywords(" ".join(map(chr, range(97, 900))) * 2, [], "en", segmenter)) <= KEYWORDS
+    assert keywords("", [], "zh", segmenter) == []
