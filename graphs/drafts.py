@@ -59,11 +59,10 @@ def add_drafts(
     graph.add_node("generate", partial(generate, services=services))
 
     def to_drafts(state: State, runtime: Runtime[Context]) -> list[Send] | str:
-        """One draft a candidate, in parallel; a long answer grows from all of them."""
+        """One draft a candidate, in parallel, the best first; a long answer grows from all."""
         candidates = state.get("candidates", [])
         if then_extends and tunables(runtime).beam_depth and candidates:
             return "extend"
-        # The best come first; the quoted ones cost no call.
         most = calls_left(state, tunables(runtime)) if writes_by_model(services) else None
         sent = [Send("draft", State(**{**state, "draft": each})) for each in candidates[:most]]
         return sent or "abstain"
@@ -79,9 +78,8 @@ def add_drafts(
     graph.add_edge("draft", "judge")
     graph.add_conditional_edges("judge", by_drafts, ["choose", "abstain"])
     graph.add_conditional_edges("choose", by_judgement, ["reflect", END])
-    graph.add_edge("reflect", END)
-    graph.add_edge("abstain", END)
-    graph.add_edge("generate", END)
+    for last in ("reflect", "abstain", "generate"):
+        graph.add_edge(last, END)
 
 
 def by_drafts(state: State) -> str:

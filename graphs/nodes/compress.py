@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
+from graphs.budget import calls_left, is_spent
 from graphs.compression import (
     best_sentences,
     by_document,
@@ -44,8 +45,11 @@ async def compress(state: State, runtime: Runtime[Context], *, services: Service
     context, candidates = tunables(runtime), state.get("candidates", [])
     before: Knowledge = [draft.knowledge for draft in candidates]
     before = before or [knowledge_of(state, context)]
+    is_over = is_spent(state.get("usage", Usage()), context)
+    # Each knowledge is still to be drafted from.
+    spare = 0 if is_over else calls_left(state, context) - len(before)
     try:
-        found = await _compressed(asked(state), before, context, services)
+        found = await _compressed(asked(state), before, context, services, spare)
     except PortError as error:
         found = Compressed(before, degraded=(Degraded(error.component, str(error)),))
     after = [repacked(strips, context.repack) for strips in found.knowledge]
@@ -69,13 +73,16 @@ def _refilled(candidates: Sequence[Draft], knowledge: Knowledge) -> list[Draft]:
 
 
 async def _compressed(
-    question: str, knowledge: Knowledge, context: Context, services: Services
+    question: str, knowledge: Knowledge, context: Context, services: Services, spare: int
 ) -> Compressed:
-    """In the way the run chose. Raises CompressorFailed or EvaluatorFailed."""
+    """In the way the run chose, with at most `spare` calls of the language model.
+
+    Raises CompressorFailed or EvaluatorFailed.
+    """
     if context.compress == "extractive":
         return await _extracted(question, knowledge, context, services)
     if context.compress == "abstractive":
-        return await _summarised(question, knowledge, context, services)
+        return await _summarised(question, knowledge, context, services, max(0, spare))
     return await _by_model(question, knowledge, context, services)
 
 
@@ -106,9 +113,11 @@ async def _extracted(
 
 
 async def _summarised(
-    question: str, knowledge: Knowledge, context: Context, services: Services
+    question: str, knowledge: Knowledge, context: Context, services: Services, most: int
 ) -> Compressed:
     """A summary for each document, or nothing; one that is not written leaves its strips whole.
+
+    So do documents after the first `most`.
 
     A document that several candidates hold is summarised once. Raises CompressorFailed.
     """
@@ -116,7 +125,7 @@ async def _summarised(
     if chat is None:
         raise CompressorFailed("There is no language model to summarise the knowledge.")
     apart = [by_document(strips) for strips in knowledge]
-    documents = list(dict.fromkeys(merged(strips) for each in apart for strips in each))
+    documents = list(dict.fromkeys(merged(strips) for each in apart for strips in each))[:most]
     told = await gather_with_concurrency(
         MOST_SUMMARIES_AT_ONCE,
         *(summary_of(question, each, context.compress_ratio, chat) for each in documents),
@@ -124,7 +133,7 @@ async def _summarised(
     texts = {each: said.text for each, said in zip(documents, told, strict=True)}
 
     def shorter(strips: list[Strip]) -> list[Strip]:
-        text = texts[merged(strips)]
+        text = texts.get(merged(strips))
         if text is None:
             return strips
         return [in_place_of(merged(strips), text)] if text else []

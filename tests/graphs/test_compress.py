@@ -226,6 +226,17 @@ async def test_without_its_model_the_knowledge_stays_whole(
     assert EN.full in chat.prompt()
 
 
+async def test_summaries_leave_a_call_for_the_answer() -> None:
+    chat = FakeChat(chunks=["x [1]"], keywords="short")
+    parts = EN.parts(f"{EN.full} Cold.", f"{EN.half} Cold.", chat=chat)
+    options: dict[str, Any] = {"compress": "abstractive", "max_llm_calls": 2}
+    trace = await traced(parts.services, EN.question, "rag", **options)
+
+    assert len(chat.asked) == trace.output["usage"].llm_calls == 2
+    assert ") short" in chat.prompt()
+    assert f"{EN.half} Cold." in chat.prompt()
+
+
 async def test_summaries_without_a_language_model_are_told() -> None:
     parts = EN.parts(EN.full, offline=True)
     trace = await traced(parts.services, EN.question, compress="abstractive")
