@@ -58,7 +58,7 @@ class Mixing:
     least_cosine: float = 0.45
 
 
-MIXING: Mapping[Language, Mixing] = {"en": Mixing(0.4), "zh": Mixing(0.0)}
+MIXING: Mapping[Language, Mixing] = {"en": Mixing(0.4), "zh": Mixing(0.2)}
 USUAL_WORDS = 60.0
 """Telling words of a passage of usual length."""
 
