@@ -191,7 +191,7 @@ def _words(pieces: list[Words]) -> list[tuple[str, str]]:
 @asynccontextmanager
 async def _kept() -> AsyncIterator[KeptRuns]:
     async with open_engine(StateSettings()) as engine:
-        recorder = Recorder(engine)
+        recorder = Recorder(engine.url)
         try:
             yield KeptRuns(engine, recorder, process="")
         finally:

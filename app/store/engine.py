@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, event, make_url, text
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -60,7 +60,7 @@ async def open_engine(settings: StateSettings) -> AsyncIterator[AsyncEngine]:
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
     engine = create_async_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
     if url.get_backend_name() == "sqlite":
-        _as_sqlite_should_be(engine)
+        _as_sqlite_should_be(engine.sync_engine)
     try:
         try:
             async with engine.begin() as connection:
@@ -83,14 +83,23 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield await connection.execution_options(isolation_level="AUTOCOMMIT")
 
 
-def _as_sqlite_should_be(engine: AsyncEngine) -> None:
+def writing_engine(url: URL) -> Engine:
+    """The same database for a thread of its own: there a batch is one switch of threads."""
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    engine = create_engine(url.set(drivername="sqlite+pysqlite"))
+    _as_sqlite_should_be(engine)
+    return engine
+
+
+def _as_sqlite_should_be(engine: Engine) -> None:
     """Readers beside one writer; a transaction asks for its lock at once and waits its turn.
 
     The driver's own transactions begin at the first write: what was read before it could be
     outdated by then, and SQLite refuses at once instead of waiting.
     """
 
-    @event.listens_for(engine.sync_engine, "connect")
+    @event.listens_for(engine, "connect")
     def _connect(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
@@ -100,7 +109,7 @@ def _as_sqlite_should_be(engine: AsyncEngine) -> None:
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
 
-    @event.listens_for(engine.sync_engine, "begin")
+    @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
             connection.exec_driver_sql("BEGIN IMMEDIATE")

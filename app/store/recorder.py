@@ -6,14 +6,17 @@ The exception is `flush`, for those who want to read what they have just told.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Executable
+from sqlalchemy import Executable, Select
+from sqlalchemy.engine import URL
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.store.engine import writing_engine
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +26,8 @@ MOST_WAITING = 100_000
 MOST_AT_ONCE = 5_000
 RETRY_S = 1.0
 
+A = TypeVar("A")
+B = TypeVar("B")
 Row = Mapping[str, Any]
 Entry = tuple[Executable, Row]
 
@@ -30,8 +35,9 @@ Entry = tuple[Executable, Row]
 class Recorder:
     """Writes from a task of its own; `add` never waits, `flush` returns when all is written."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+    def __init__(self, url: URL) -> None:
+        self._engine = writing_engine(url)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="recorder")
         self._waiting: deque[Entry] = deque()
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()
@@ -64,7 +70,7 @@ class Recorder:
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         try:
-            await self._commit(batch)
+            await self._in_thread(self._commit, batch)
         except (IntegrityError, DataError) as error:
             if len(batch) == 1:
                 log.error("a row was given up, for the database refuses it", exc_info=error)
@@ -72,10 +78,21 @@ class Recorder:
             for entry in batch:
                 await self._write([entry])
 
-    async def _commit(self, batch: Sequence[Entry]) -> None:
-        async with self._engine.begin() as connection:
+    def _commit(self, batch: Sequence[Entry]) -> None:
+        with self._engine.begin() as connection:
             for statement, rows in _together(batch):
-                await connection.execute(statement, rows)
+                connection.execute(statement, rows)
+
+    async def look(self, query: Select[Any]) -> Sequence[Any]:
+        """The first column of what is found, for those who look often."""
+        return await self._in_thread(self._look, query)
+
+    def _look(self, query: Select[Any]) -> Sequence[Any]:
+        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            return connection.execute(query).scalars().all()
+
+    async def _in_thread(self, do: Callable[[A], B], what: A) -> B:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, do, what)
 
     @property
     def waiting(self) -> int:
@@ -102,6 +119,8 @@ class Recorder:
             await self.flush()
         except (SQLAlchemyError, OSError):
             log.exception("%d rows could not be written", len(self._waiting))
+        await asyncio.to_thread(self._thread.shutdown)
+        self._engine.dispose()
 
 
 def _together(batch: Sequence[Entry]) -> list[tuple[Executable, list[Row]]]:

@@ -50,6 +50,9 @@ class KeptRuns:
 
     def __init__(self, engine: AsyncEngine, recorder: Recorder, process: str) -> None:
         self._engine, self._recorder, self._process = engine, recorder, process
+        self._cancelled = select(RUNS.c.id).where(
+            RUNS.c.status == "running", RUNS.c.process == process, RUNS.c.is_cancelled.is_(True)
+        )
 
     def begin(self, run: Run) -> None:
         asked = run.asked
@@ -158,15 +161,7 @@ class KeptRuns:
 
     async def to_cancel(self) -> Sequence[str]:
         """Runs of this process that somebody elsewhere has cancelled."""
-        async with reading(self._engine) as connection:
-            found = await connection.execute(
-                select(RUNS.c.id).where(
-                    RUNS.c.status == "running",
-                    RUNS.c.process == self._process,
-                    RUNS.c.is_cancelled.is_(True),
-                )
-            )
-        return found.scalars().all()
+        return await self._recorder.look(self._cancelled)
 
     async def judge(
         self, run_id: str, score: float, comment: str | None, corrected_answer: str | None

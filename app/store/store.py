@@ -129,7 +129,7 @@ def _is_alive(pid: int) -> bool:
 async def open_store(settings: Settings, engine: AsyncEngine) -> AsyncIterator[Store]:
     """What lasts, in order. Runs must have ended before it closes."""
     async with open_checkpointer(engine.url) as saver:
-        recorder = Recorder(engine)
+        recorder = Recorder(engine.url)
         store = Store(engine, recorder, Threads(engine, recorder, saver), settings)
         keeping: asyncio.Task[None] | None = None
         try:

@@ -168,7 +168,7 @@ async def test_a_long_outage_does_not_fill_the_memory(
 ) -> None:
     monkeypatch.setattr("app.store.recorder.MOST_WAITING", 10)
     async with opened(tmp_path) as (_, engine):
-        recorder = Recorder(engine)
+        recorder = Recorder(engine.url)
         insertion = PROCESSES.insert()
         for pid in range(30):
             row = {"id": f"p{pid}", "host": "h", "pid": pid, "seen_at": now()}
