@@ -30,6 +30,8 @@ from app.retrieval.rows import (
 )
 
 MEMORY_BYTES = 2_000_000_000
+COMPUTING_S = 120
+"""CPU time for the parsing of a document, and for each batch of its rows; a signal ends it."""
 NICENESS = 5
 TOO_MUCH_MEMORY = f"needs more than {MEMORY_BYTES / 1e9:.0f} GB of memory to be read; split it"
 
@@ -78,10 +80,20 @@ def _framed(row: Row) -> Row:
 
 def serve(tasks: BinaryIO, frames: BinaryIO, reader: Reader) -> None:
     for line in tasks:
+        _allow(COMPUTING_S)
         for frame in _told(reader.frames(Task(**json.loads(line)))):
             body = json.dumps(frame, ensure_ascii=False).encode("utf-8", "surrogatepass")
             frames.write(len(body).to_bytes(4) + body)
             frames.flush()
+            _allow(COMPUTING_S)
+
+
+def _allow(seconds: int) -> None:
+    """So much CPU time from now on; the time of the clock says little on a busy machine."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = int(used.ru_utime + used.ru_stime) + seconds + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
 
 
 def _told(frames: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:

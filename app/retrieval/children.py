@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from base64 import b64decode
@@ -12,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from app.retrieval.child import TOO_MUCH_MEMORY, Task
+from app.retrieval.child import COMPUTING_S, TOO_MUCH_MEMORY, Task
 from app.retrieval.refusal import DocumentRefused
 from app.retrieval.rows import Row
 
-FRAME_WITHIN_S = 60.0
-"""Longest wait for the parsing of a document, and for each batch of its rows."""
+FRAME_WITHIN_S = 900.0
+"""Longest wait for a process that may compute no longer than COMPUTING_S."""
 
 
 class Children:
@@ -48,7 +49,10 @@ class Children:
                 raise DocumentRefused(reason) from None
             except (asyncio.IncompleteReadError, OSError):
                 await _end(child)
-                raise DocumentRefused("damaged: reading it ended the process that did") from None
+                reason = "damaged: reading it ended the process that did"
+                if child.returncode == -signal.SIGXCPU:
+                    reason = f"takes more than {COMPUTING_S} s of computing; split it"
+                raise DocumentRefused(reason) from None
             except BaseException:
                 await _end(child)
                 raise
@@ -82,13 +86,13 @@ class Children:
         async with asyncio.timeout(self._within_s):
             length = int.from_bytes(await child.stdout.readexactly(4))
             body = await child.stdout.readexactly(length)
-        frame = await asyncio.to_thread(_decoded, body)
+        frame = await asyncio.to_thread(decoded, body)
         if "failed" in frame:
             raise RuntimeError(f"a reading process failed:\n{frame['failed']}")
         return frame
 
 
-def _decoded(body: bytes) -> dict[str, Any]:
+def decoded(body: bytes) -> dict[str, Any]:
     frame: dict[str, Any] = json.loads(body)
     for row in frame.get("batch", []):
         if row.get("vector") is not None:

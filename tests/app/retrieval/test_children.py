@@ -89,6 +89,27 @@ child.main()
 """
 
 
+SPIN = """
+from app.retrieval import child
+child.COMPUTING_S = 1
+
+def spin(*_):
+    while True:
+        pass
+
+child.file_rows = spin
+child.main()
+"""
+
+
+async def test_computing_is_bounded(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-W", "ignore", "-c", SPIN, str(tmp_path)], stdin=asyncio.subprocess.PIPE
+    )
+    await process.communicate(json.dumps(asdict(task(tmp_path / "a.md"))).encode())
+    assert process.returncode == -signal.SIGXCPU
+
+
 async def test_memory_is_bounded(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         *[sys.executable, "-W", "ignore", "-c", BLOAT, str(tmp_path)],
