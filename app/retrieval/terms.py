@@ -76,7 +76,7 @@ class TermTables:
 
     def terms(self, text: str, language: Language) -> list[Term]:
         """In reading order, without stop words: English stems, Chinese words as jieba cuts them."""
-        text = text[:MOST_CHARACTERS]
+        text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
         if language == "zh":
             words = self._segmenter.words(text)
             return [(word, word) for word in words if word not in STOP_WORDS_ZH]
@@ -227,7 +227,7 @@ def _unit_range(scores: Scores) -> Scores:
 
 
 def _hashed(term: str) -> int:
-    return zlib.crc32(term.encode("utf-8", "surrogatepass"))
+    return zlib.crc32(term.encode())
 
 
 def _stepped(weight: float) -> int:

