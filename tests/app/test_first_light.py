@@ -53,7 +53,9 @@ async def handbook(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ht
     app = create_app(Settings(_env_file=None, data_dir=data, wikipedia_api_url=NOWHERE))
     async with (
         app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://localhost"
+        ) as client,
     ):
         yield client
 
