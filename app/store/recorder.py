@@ -70,7 +70,7 @@ class Recorder:
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         try:
-            await self._in_thread(self._commit, batch)
+            await self.in_thread(self._commit, batch)
         except (IntegrityError, DataError) as error:
             if len(batch) == 1:
                 log.error("a row was given up, for the database refuses it", exc_info=error)
@@ -85,13 +85,14 @@ class Recorder:
 
     async def look(self, query: Select[Any]) -> Sequence[Any]:
         """The first column of what is found, for those who look often."""
-        return await self._in_thread(self._look, query)
+        return await self.in_thread(self._look, query)
 
     def _look(self, query: Select[Any]) -> Sequence[Any]:
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             return connection.execute(query).scalars().all()
 
-    async def _in_thread(self, do: Callable[[A], B], what: A) -> B:
+    async def in_thread(self, do: Callable[[A], B], what: A) -> B:
+        """Does what waits for the database where batches are written, after those before it."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, do, what)
 
     @property

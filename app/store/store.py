@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.settings import Settings
-from app.store.checkpoints import open_checkpointer
+from app.store.checkpoints import checkpointer
 from app.store.engine import now, reading
 from app.store.recorder import Recorder
 from app.store.runs import KeptRuns, Row
@@ -128,19 +129,31 @@ def _is_alive(pid: int) -> bool:
 @asynccontextmanager
 async def open_store(settings: Settings, engine: AsyncEngine) -> AsyncIterator[Store]:
     """What lasts, in order. Runs must have ended before it closes."""
-    async with open_checkpointer(engine.url) as saver:
-        recorder = Recorder(engine.url)
-        store = Store(engine, recorder, Threads(engine, recorder, saver), settings)
-        keeping: asyncio.Task[None] | None = None
-        try:
-            await store.arrive()
-            keeping = asyncio.create_task(_keep_in_order(store), name="keep-in-order")
+    opening = checkpointer(engine.url)
+    saver = await asyncio.to_thread(opening.__enter__)
+    try:
+        async with _in_order(settings, engine, saver) as store:
             yield store
-        finally:
-            if keeping is not None:
-                keeping.cancel()
-                with suppress(asyncio.CancelledError):
-                    await keeping
-            await recorder.aclose()
-            with suppress(SQLAlchemyError, OSError):
-                await store.leave()
+    finally:
+        await asyncio.to_thread(opening.__exit__, None, None, None)
+
+
+@asynccontextmanager
+async def _in_order(
+    settings: Settings, engine: AsyncEngine, saver: BaseCheckpointSaver[str]
+) -> AsyncIterator[Store]:
+    recorder = Recorder(engine.url)
+    store = Store(engine, recorder, Threads(engine, recorder, saver), settings)
+    keeping: asyncio.Task[None] | None = None
+    try:
+        await store.arrive()
+        keeping = asyncio.create_task(_keep_in_order(store), name="keep-in-order")
+        yield store
+    finally:
+        if keeping is not None:
+            keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeping
+        await recorder.aclose()
+        with suppress(SQLAlchemyError, OSError):
+            await store.leave()

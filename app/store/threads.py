@@ -4,8 +4,10 @@ A turn is a checkpoint of its own, so that a long conversation is as quick to co
 one; a thread is the list of its checkpoints. Whose it is stands in our own table.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import psycopg
@@ -92,8 +94,9 @@ class Threads:
         version = checkpoint["id"]
         checkpoint["channel_values"] = {CHANNEL: turn}
         checkpoint["channel_versions"] = {CHANNEL: version}
-        await self._saver.aput(
-            _config(run.thread_id), checkpoint, {"source": "update"}, {CHANNEL: version}
+        await self._recorder.in_thread(
+            partial(self._saver.put, _config(run.thread_id), checkpoint, {"source": "update"}),
+            {CHANNEL: version},
         )
         row = {"thread": run.thread_id, "run": run.id, "at": turn["answered_at"]}
         self._recorder.add(_ANSWERED, row)
@@ -136,7 +139,10 @@ class Threads:
             if (row := await _locked(connection, thread_id)) is None:
                 raise NotFound(f"There is no thread {thread_id}.")
             await _occupy(connection, row, owner, DELETING)
-        await self._saver.adelete_thread(thread_id)
+        try:
+            await self._recorder.in_thread(self._saver.delete_thread, thread_id)
+        except (sqlite3.Error, psycopg.Error) as error:
+            raise StoreFailed from error
         async with self._engine.begin() as connection:
             await connection.execute(
                 delete(RUNS).where(RUNS.c.thread_id == thread_id, RUNS.c.owner == owner)
@@ -164,11 +170,14 @@ class Threads:
 
     async def _turns(self, thread_id: str, most: int) -> list[dict[str, Any]]:
         """Latest first."""
-        found = self._saver.alist(_config(thread_id), limit=most)
         try:
-            return [kept.checkpoint["channel_values"][CHANNEL] async for kept in found]
+            return await asyncio.to_thread(self._read_turns, thread_id, most)
         except (sqlite3.Error, psycopg.Error) as error:
             raise StoreFailed from error
+
+    def _read_turns(self, thread_id: str, most: int) -> list[dict[str, Any]]:
+        found = self._saver.list(_config(thread_id), limit=most)
+        return [kept.checkpoint["channel_values"][CHANNEL] for kept in found]
 
 
 def _row(thread_id: str, owner: str, run_id: str) -> dict[str, Any]:
