@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
@@ -39,8 +40,14 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clean_environment: 
     return lambda *words: CliRunner().invoke(cli, ["runs", *words])
 
 
+def written(serving: Serving, path: str = "/runs") -> httpx.Response:
+    """Whoever asks the service itself finds all of it written; the database may lag behind."""
+    return serving.client.get(path)
+
+
 def test_runs_are_listed(serving: Serving, command: Command) -> None:
     first, second = (serving.ask(question)["run_id"] for question in (ENGLISH, CHINESE))
+    written(serving)
     lines = command("list").stdout.splitlines()
 
     assert lines[1].startswith(second[:8])
@@ -53,7 +60,7 @@ def test_runs_are_listed(serving: Serving, command: Command) -> None:
 def test_a_run_is_told_again(serving: Serving, command: Command, question: str) -> None:
     """Without the service's settings: no model could be called."""
     answer = serving.ask(question, workflow="crag")
-    kept = serving.client.get(f"/runs/{answer['run_id']}").json()
+    kept = written(serving, f"/runs/{answer['run_id']}").json()
     told = command("show", answer["run_id"][:10])
 
     assert told.exit_code == 0, told.output
@@ -77,6 +84,7 @@ def test_what_changed_is_told(serving: Serving, command: Command) -> None:
     first = serving.ask(ENGLISH, workflow="crag")["run_id"]
     options = {"only_action": "incorrect", "web": "never"}
     second = serving.ask(ENGLISH, workflow="crag", options=options)["run_id"]
+    written(serving)
     told = command("diff", first, second).stdout
 
     assert "options.only_action: None → incorrect" in told
@@ -90,6 +98,7 @@ def test_feedback_becomes_rows_that_train(
 ) -> None:
     good = serving.ask(ENGLISH, workflow="crag")["run_id"]
     bad = serving.ask(CHINESE, workflow="crag")["run_id"]
+    written(serving)
     assert command("feedback", good, "1").exit_code == 0
     assert command("feedback", "--comment", "错了。", "--", bad, "-1").exit_code == 0
     folder = tmp_path / "rows"
@@ -108,6 +117,7 @@ def test_feedback_becomes_rows_that_train(
 
 def test_a_score_out_of_range_is_refused(serving: Serving, command: Command) -> None:
     run_id = serving.ask(ENGLISH)["run_id"]
+    written(serving)
     assert "score" in command("feedback", run_id, "7").stderr
 
 
