@@ -131,13 +131,22 @@ class StaticEmbedder:
         vector: Vectors = table[ids].sum(axis=0)
         return vector, max(ids, default=0) if is_whole else len(table)
 
-    def nearest(self, vector: Vectors, language: Language, most: int) -> list[tuple[str, float]]:
-        """The vocabulary's words nearest by cosine, best first, and their cosines."""
+    def nearest(
+        self, vectors: Vectors, language: Language, most: int, least: float
+    ) -> list[list[tuple[str, float]]]:
+        """For each vector the vocabulary's words nearest by cosine, best first, and their cosines.
+
+        At most `most`, of a cosine of `least` or more.
+
+        Many at once, shape (vectors, dimensions), cost little more than one.
+        """
         words, table = self._words[language]
-        cosines = table @ unit(vector[None])[0]
-        best = np.argpartition(-cosines, most)[:most]
-        order = best[np.argsort(-cosines[best])]
-        return [(words[row], float(cosines[row])) for row in order]
+        found = []
+        for cosines in unit(vectors) @ table.T:
+            close = np.flatnonzero(cosines >= least)
+            order = close[np.argsort(-cosines[close])][:most]
+            found.append([(words[row], float(cosines[row])) for row in order])
+        return found
 
     @cached_property
     def _words(self) -> dict[Language, tuple[list[str], Vectors]]:

@@ -70,7 +70,7 @@ class TermTables:
         self._segmenter, self._embedder = segmenter, embedder
         self.vector = lru_cache(_CACHED)(self._vector)
         self.rarity = lru_cache(_CACHED)(self._rarity)
-        self.near = lru_cache(_CACHED)(self._near)
+        self._near: dict[tuple[str, Language, int, float], list[tuple[str, float]]] = {}
         self._stem = lru_cache(_CACHED)(self._stemmed)
         self._stemmer, self._stemming = snowballstemmer.stemmer("english"), Lock()
 
@@ -97,9 +97,24 @@ class TermTables:
             return math.log(cutter.total / (cutter.FREQ.get(word) or 1)) / 4
         return math.log(1 + self._embedder.word(word, language)[1] / 500)
 
-    def _near(self, word: str, language: Language, most: int) -> list[tuple[str, float]]:
-        vector = self.vector(word, language)
-        return self._embedder.nearest(vector, language, most) if vector.any() else []
+    def near(
+        self, words: Sequence[str], language: Language, most: int, least: float
+    ) -> list[list[tuple[str, float]]]:
+        """The vocabulary's words near each of these; those asked for first are found together."""
+        keys = [(word, language, most, least) for word in words]
+        known = {key: self._near[key] for key in keys if key in self._near}
+        new = [key for key in dict.fromkeys(keys) if key not in known]
+        if new:
+            vectors = np.stack([self.vector(word, language) for word, *_ in new])
+            found = self._embedder.nearest(vectors, language, most, least)
+            known |= {
+                key: near if vector.any() else []
+                for key, near, vector in zip(new, found, vectors, strict=True)
+            }
+            if len(self._near) > _CACHED:
+                self._near.clear()
+            self._near.update({key: known[key] for key in new})
+        return [known[key] for key in keys]
 
 
 def term_weights(
@@ -158,10 +173,9 @@ def _near(
     """Words of the vocabulary beside the main terms."""
     found: dict[str, float] = {}
     main = sorted(weights, key=lambda term: -weights[term])[: mixing.main if mixing.near else 0]
-    for term in main:
-        for word, cosine in tables.near(words[term], language, mixing.nearest):
-            if cosine < mixing.least_cosine:
-                break
+    written = [words[term] for term in main]
+    for near in tables.near(written, language, mixing.nearest, mixing.least_cosine):
+        for word, cosine in near:
             for other, _ in tables.terms(word, language):
                 rarity = tables.rarity(word, language) ** mixing.rarity
                 found[other] = max(found.get(other, 0.0), mixing.near * cosine * rarity)
