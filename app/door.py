@@ -28,7 +28,7 @@ from app.settings import Settings
 from app.store.engine import open_engine
 
 _OPEN = {"/", "/favicon.ico"}
-_OPEN_BELOW = "/health/"
+_OPEN_BELOW = ("/health/", "/page/")
 _SCOPE_OF = {"documents": "documents", "metrics": "metrics"}
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 

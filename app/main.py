@@ -17,7 +17,18 @@ from app.metrics import CountRequests, Metrics
 from app.openapi import ABOUT, describe
 from app.protocols.openai_errors import speak_openai_below_v1
 from app.retrieval.uploads import uploads_into
-from app.routes import ask, documents, health, metrics, openai, runs, threads, ui, workflows
+from app.routes import (
+    ask,
+    documents,
+    health,
+    metrics,
+    openai,
+    page,
+    runs,
+    threads,
+    ui,
+    workflows,
+)
 from app.runs import Runs
 from app.services import load_settings, open_services
 from app.settings import Settings
@@ -73,8 +84,9 @@ def create_app(
 
 def _furnish(app: FastAPI, chosen: Settings, has_door: bool) -> None:
     """Routes and what stands before them; what is added last is met first."""
-    for module in (ask, runs, threads, workflows, health, metrics, openai, ui, documents):
+    for module in (ask, runs, threads, workflows, health, metrics, openai, ui, documents, page):
         app.include_router(module.router)
+    app.mount(page.PATH, page.files)
     add_error_handlers(app)
     limit_bodies(app, chosen.max_body_bytes, except_to={documents.PATH})
     if has_door:

@@ -1,0 +1,64 @@
+/** The service's public interface, as any client uses it. */
+
+const KEY = "selfcrag-key";
+
+/** What the service says when it cannot: problem details of RFC 9457. */
+export class Problem extends Error {
+  constructor(status, told) {
+    super(told.detail || told.title || `HTTP ${status}`);
+    this.status = status;
+    this.errors = told.errors || [];
+  }
+}
+
+export function setKey(key) {
+  if (key) sessionStorage.setItem(KEY, key);
+  else sessionStorage.removeItem(KEY);
+}
+
+/** The response, which is a good one. Throws Problem, or TypeError where nobody answers. */
+export async function call(path, { json, headers = {}, ...init } = {}) {
+  const sent = new Headers(headers);
+  const key = sessionStorage.getItem(KEY);
+  if (key) sent.set("Authorization", `Bearer ${key}`);
+  if (json !== undefined) {
+    sent.set("Content-Type", "application/json");
+    Object.assign(init, { method: "POST", body: JSON.stringify(json) });
+  }
+  const response = await fetch(path, { ...init, headers: sent });
+  if (response.ok) return response;
+  const told = await response.json().catch(() => ({}));
+  throw new Problem(response.status, told);
+}
+
+export const read = async (path, init) => (await call(path, init)).json();
+
+/** The server-sent events of a response: {id, name, data}. Ends where the connection does. */
+export async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const blocks = (rest + value).split("\n\n");
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const event = parsed(block);
+        if (event) yield event;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+function parsed(block) {
+  const event = { id: -1, name: "", data: "" };
+  for (const line of block.split("\n")) {
+    if (line.startsWith("event: ")) event.name = line.slice(7);
+    else if (line.startsWith("data: ")) event.data = JSON.parse(line.slice(6));
+    else if (line.startsWith("id: ")) event.id = Number(line.slice(4));
+  }
+  return event.name && event;
+}

@@ -1,0 +1,120 @@
+/** The knowledge base: what is in it, files brought in, documents deleted. */
+
+import { call, events, read } from "./api.mjs";
+import { byId, h, link, put } from "./dom.mjs";
+import { bytes, t } from "./words.mjs";
+
+const PAGE = 50;
+let listed = [];
+let total = 0;
+
+export async function load(more = false) {
+  const offset = more ? listed.length : 0;
+  const query = new URLSearchParams({ q: byId("document-search").value.trim(), limit: PAGE, offset });
+  const page = await read(`documents?${query}`);
+  listed = more ? [...listed, ...page.documents] : page.documents;
+  total = page.total;
+  render();
+}
+
+export function render() {
+  put(byId("document-list"), ...listed.map(row));
+  put(byId("document-count"), t("ofTotal", listed.length, total));
+  byId("documents-empty").hidden = listed.length > 0;
+  byId("documents-more").hidden = listed.length >= total;
+}
+
+/** Makes the drop zone, the search and the list work; `failed` is told what goes wrong. */
+export function wire(failed) {
+  const zone = byId("drop");
+  const choose = byId("files");
+  choose.addEventListener("change", () => {
+    upload([...choose.files]).catch(failed);
+    choose.value = "";
+  });
+  for (const name of ["dragenter", "dragover"]) {
+    zone.addEventListener(name, (event) => {
+      event.preventDefault();
+      zone.classList.add("over");
+    });
+  }
+  for (const name of ["dragleave", "drop"]) zone.addEventListener(name, () => zone.classList.remove("over"));
+  zone.addEventListener("drop", (event) => {
+    event.preventDefault();
+    upload([...event.dataTransfer.files]).catch(failed);
+  });
+  let waiting = 0;
+  byId("document-search").addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => load().catch(failed), 250);
+  });
+  byId("documents-more").addEventListener("click", () => load(true).catch(failed));
+  byId("document-list").addEventListener("click", (event) => {
+    const button = event.target.closest("button[data-id]");
+    if (button) remove(button).catch(failed);
+  });
+}
+
+async function upload(files) {
+  if (!files.length) return;
+  const form = new FormData();
+  for (const file of files) form.append("files", file);
+  const meter = byId("progress");
+  put(byId("upload-state"), t("uploading", files.map((it) => it.name).join(", ")));
+  put(byId("upload-report"));
+  meter.hidden = false;
+  meter.removeAttribute("value");
+  try {
+    const response = await call("documents", {
+      method: "POST",
+      body: form,
+      headers: { Accept: "text/event-stream" },
+    });
+    for await (const { name, data } of events(response)) TOLD[name]?.(data, meter);
+  } catch (error) {
+    put(byId("upload-state"));
+    throw error;
+  } finally {
+    meter.hidden = true;
+  }
+  await load();
+}
+
+const TOLD = {
+  progress({ done, total: all, source, phase }, meter) {
+    meter.max = Math.max(1, all);
+    meter.value = done;
+    put(byId("upload-state"), phase === "reading" ? t("reading", source, done + 1, all) : t("indexing", done, all));
+  },
+  report({ report }) {
+    const { added, updated, skipped, refused } = report;
+    const counts = [added, updated, skipped, refused].map((it) => it.length);
+    put(byId("upload-state"), t("report", ...counts));
+    put(byId("upload-report"), ...refused.map((it) => h("li", { class: "error" }, h("b", {}, it.source), ` — ${it.reason}`)));
+  },
+  error(problem) {
+    put(byId("upload-state"), h("span", { class: "error" }, problem.detail));
+  },
+};
+
+function row(it) {
+  const button = it.shared
+    ? h("span", { class: "tag" }, t("shared"))
+    : h("button", { type: "button", class: "quiet", data: { id: it.id }, "aria-label": t("removeOf", it.title || it.source) }, t("remove"));
+  const facts = [it.language, `${t("chunks")} ${it.chunks}`, bytes(it.bytes)].filter(Boolean).join(" · ");
+  return h("li", {}, h("div", {}, h("b", {}, it.title || it.source), h("p", { class: "soft" }, link(it.source), ` · ${facts}`)), button);
+}
+
+/** The first press asks, the second deletes. */
+async function remove(button) {
+  if (!button.classList.contains("sure")) {
+    button.classList.add("sure");
+    button.removeAttribute("aria-label");
+    put(button, t("reallyRemove"));
+    button.addEventListener("blur", () => render(), { once: true });
+    return;
+  }
+  button.disabled = true;
+  await call(`documents/${encodeURIComponent(button.dataset.id)}`, { method: "DELETE" });
+  await load();
+}

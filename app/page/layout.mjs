@@ -1,0 +1,125 @@
+/** Places a directed graph in layers from top to bottom (after Sugiyama, Tagawa and Toda, 1981). */
+
+const NODE = { width: 118, height: 26 };
+const DOT = { width: 12, height: 12 };
+const WAY = { width: 8, height: 0 }; // a place where a long edge passes a layer
+const GAP = { x: 14, y: 16 };
+const SWEEPS = 12;
+
+/** {width, height, nodes: Map(id -> {x, y, width, height}), edges: [{…, points}]}; x, y = middle. */
+export function layout({ nodes, edges }) {
+  const back = backEdges(nodes, edges);
+  const forward = edges.filter((edge) => !back.has(edge));
+  const cells = new Map(nodes.map((node) => [node.id, { ...node, ...sizeOf(node), up: [], down: [] }]));
+  rank(cells, forward);
+  const chains = new Map(forward.map((edge) => [edge, chain(edge, cells)]));
+  const layers = layersOf(cells);
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) order(layers, sweep % 2 ? "down" : "up");
+  const size = place(layers);
+  const drawn = edges.map((edge) => ({
+    ...edge,
+    back: back.has(edge),
+    points: (chains.get(edge) ?? [edge.from, edge.to].map((id) => cells.get(id))).map(({ x, y }) => [x, y]),
+  }));
+  return { ...size, nodes: new Map(nodes.map(({ id }) => [id, cells.get(id)])), edges: drawn };
+}
+
+const sizeOf = ({ label }) => (label.startsWith("__") ? DOT : NODE);
+
+/** Edges to a node from which the walk has come: they close a loop. */
+function backEdges(nodes, edges) {
+  const found = new Set();
+  const state = new Map();
+  const visit = (id) => {
+    state.set(id, "open");
+    for (const edge of edges.filter(({ from }) => from === id)) {
+      if (state.get(edge.to) === "open") found.add(edge);
+      else if (!state.has(edge.to)) visit(edge.to);
+    }
+    state.set(id, "left");
+  };
+  for (const { id } of nodes) if (!state.has(id)) visit(id);
+  return found;
+}
+
+/** The longest way from a beginning is a node's layer. */
+function rank(cells, edges) {
+  const known = new Map();
+  const of = (id) => {
+    if (!known.has(id)) {
+      const before = edges.filter(({ to }) => to === id).map(({ from }) => of(from) + 1);
+      known.set(id, Math.max(0, ...before));
+    }
+    return known.get(id);
+  };
+  for (const [id, cell] of cells) cell.rank = of(id);
+}
+
+/** The edge's cells from layer to layer, with ways between its ends; they learn their neighbours. */
+function chain({ from, to }, cells) {
+  const [first, last] = [cells.get(from), cells.get(to)];
+  const found = [first];
+  for (let at = first.rank + 1; at < last.rank; at += 1) {
+    const way = { ...WAY, rank: at, group: null, isWay: true, up: [], down: [] };
+    cells.set(Symbol("way"), way);
+    found.push(way);
+  }
+  found.push(last);
+  found.slice(1).forEach((cell, index) => {
+    cell.up.push(found[index]);
+    found[index].down.push(cell);
+  });
+  return found;
+}
+
+function layersOf(cells) {
+  const layers = [];
+  for (const cell of cells.values()) (layers[cell.rank] ??= []).push(cell);
+  for (const layer of layers) layer.forEach((cell, index) => (cell.place = index));
+  return layers;
+}
+
+/** Cells stand near the middle of their neighbours; those of a group stand together, last. */
+function order(layers, side) {
+  for (const layer of side === "up" ? layers : layers.toReversed()) {
+    for (const cell of layer) {
+      const near = cell[side];
+      cell.wish = near.length ? near.reduce((sum, it) => sum + it.place, 0) / near.length : cell.place;
+    }
+    layer.sort((a, b) => Boolean(a.group) - Boolean(b.group) || a.wish - b.wish);
+    layer.forEach((cell, index) => (cell.place = index));
+  }
+}
+
+function place(layers) {
+  let y = 0;
+  for (const layer of layers) {
+    const height = Math.max(...layer.map((cell) => cell.height));
+    layer.reduce((x, cell) => ((cell.x = x + cell.width / 2), x + cell.width + GAP.x), 0);
+    for (const cell of layer) cell.y = y + height / 2 + 8;
+    y += height + GAP.y;
+  }
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) layers.forEach(straighten);
+  const cells = layers.flat();
+  const left = Math.min(...cells.map((cell) => cell.x - cell.width / 2)) - 12;
+  for (const cell of cells) cell.x -= left;
+  return { width: Math.max(...cells.map((cell) => cell.x + cell.width / 2)) + 44, height: y };
+}
+
+/** Moves a layer's cells towards their neighbours, as far as they leave room for each other. */
+function straighten(layer) {
+  const wish = layer.map((cell) => {
+    const near = [...cell.up, ...cell.down];
+    return near.length ? near.reduce((sum, it) => sum + it.x, 0) / near.length : cell.x;
+  });
+  const room = (a, b) => (a.width + b.width) / 2 + GAP.x;
+  const right = [...wish];
+  const left = [...wish];
+  for (let i = 1; i < layer.length; i += 1) {
+    right[i] = Math.max(right[i], right[i - 1] + room(layer[i - 1], layer[i]));
+  }
+  for (let i = layer.length - 2; i >= 0; i -= 1) {
+    left[i] = Math.min(left[i], left[i + 1] - room(layer[i], layer[i + 1]));
+  }
+  layer.forEach((cell, index) => (cell.x = (right[index] + left[index]) / 2));
+}

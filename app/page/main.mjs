@@ -1,0 +1,284 @@
+/** The page: asks, follows what happens, and opens what is kept. */
+
+import { Problem, call, events, read, setKey } from "./api.mjs";
+import * as answer from "./answer.mjs";
+import * as documents from "./documents.mjs";
+import { atNextFrame, byId, h, put } from "./dom.mjs";
+import * as evidence from "./evidence.mjs";
+import * as facts from "./facts.mjs";
+import * as graph from "./graph.mjs";
+import * as options from "./options.mjs";
+import { Run } from "./run.mjs";
+import * as runs from "./runs.mjs";
+import * as timeline from "./timeline.mjs";
+import * as words from "./words.mjs";
+
+const { t } = words;
+const EXAMPLES = [
+  "What does the upper threshold decide?",
+  "How do I connect Open WebUI?",
+  "知识条下限是什么？",
+  "三种动作分别在什么时候发生？",
+];
+const MOST_TRIES = 6;
+const THEME = "selfcrag-theme";
+
+let workflows = [];
+let run = null;
+let leaving = new AbortController();
+
+const named = (name) => workflows.find((it) => it.name === name);
+const selected = () => named(byId("workflow").value);
+
+function draw() {
+  atNextFrame("run", () => {
+    if (!run) return;
+    graph.render(run, named(run.workflow));
+    timeline.render(run);
+    answer.render(run);
+    evidence.render(run);
+    facts.render(run);
+    byId("asked").textContent = run.question;
+    byId("asked").hidden = !run.question;
+    byId("answer-empty").hidden = Boolean(run.question);
+    byId("ask").hidden = !run.done;
+    byId("cancel").hidden = run.done || run.cancelling;
+    byId("thread").hidden = !run.thread;
+    tellState();
+    if (run.done && !run.judged) {
+      run.judged = true;
+      runs.feedback(run);
+    }
+  });
+}
+
+function tellState() {
+  const error = run.error?.detail ?? (run.lost ? t("runLost") : "");
+  put(byId("failed"), error).hidden = !error;
+  const said = error ? "" : run.done ? done() : run.broken ? t("stateLost") : working();
+  if (byId("state").textContent !== said) byId("state").textContent = said;
+}
+
+const done = () => `${t("stateDone", words.ms(run.span))} ${t(`stopped.${run.answer?.stopped_by}`)}.`;
+const working = () => (run.cancelling ? t("stateCancelling") : run.now ? t("stateAt", run.now.name) : t("stateAsking"));
+
+/** Makes a run the one that is shown; what was followed before is left to itself. */
+function show(shown) {
+  leaving.abort();
+  leaving = new AbortController();
+  run = shown;
+  put(byId("feedback"));
+  draw();
+  return leaving.signal;
+}
+
+/** Takes in the events of a run to its end; a connection that breaks is taken up where it broke. */
+async function follow(followed, first, signal) {
+  let response = first;
+  for (let tries = 0; !followed.done && tries <= MOST_TRIES; ) {
+    try {
+      response ??= await call(`runs/${followed.id}/events`, { signal, headers: { "Last-Event-ID": followed.last } });
+      if (response.status === 204) break;
+      for await (const event of events(response)) {
+        if (signal.aborted) return;
+        followed.apply(event);
+        followed.broken = false;
+        tries = 0;
+        if (event.name === "run") opened(followed);
+        draw();
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof Problem || !followed.id) throw error;
+    }
+    response = null;
+    if (followed.done) break;
+    followed.broken = true;
+    draw();
+    await new Promise((later) => setTimeout(later, 200 * 2 ** tries));
+    tries += 1;
+  }
+  if (!followed.done) Object.assign(followed, { done: true, lost: true });
+  draw();
+}
+
+function opened(followed) {
+  history.pushState(null, "", `#run=${followed.id}`);
+}
+
+async function ask() {
+  const question = byId("question").value.trim();
+  if (!question || (run && !run.done)) return;
+  const thread = run?.thread && byId("continue").checked ? run.thread : undefined;
+  const given = options.given();
+  const json = { question, workflow: byId("workflow").value, stream: true, detach: true };
+  if (thread) json.thread_id = thread;
+  if (Object.keys(given).length) json.options = given;
+  options.complain([]);
+  const asked = new Run(question);
+  asked.workflow = json.workflow;
+  asked.previous = run?.thread;
+  const signal = show(asked);
+  try {
+    await follow(asked, await call("ask", { json, signal }), signal);
+    if (asked.answer && run === asked) byId("question").value = "";
+  } catch (error) {
+    if (run !== asked || signal.aborted) return;
+    asked.done = true;
+    asked.thread ??= asked.previous;
+    const others = error.errors?.length ? options.complain(error.errors) : [];
+    asked.error = { detail: others.length || !error.errors?.length ? messageOf(error) : t("options") + ": " + error.message };
+    draw();
+    askForKey(error);
+  }
+}
+
+async function cancel() {
+  if (!run || run.done) return;
+  const wanted = run;
+  wanted.cancelling = true;
+  draw();
+  if (!wanted.id) return leave(wanted);
+  await call(`runs/${wanted.id}/cancel`, { method: "POST" }).catch((error) => {
+    wanted.cancelling = false;
+    failed(error);
+  });
+}
+
+/** Nothing has come of it yet, not even its name. */
+function leave(wanted) {
+  leaving.abort();
+  Object.assign(wanted, { done: true, lost: true });
+  draw();
+}
+
+/** A kept run, through the same events; one under way is followed further. */
+async function open(id) {
+  if (run?.id === id) return;
+  const kept = await read(`runs/${id}`);
+  const shown = new Run(kept.question);
+  Object.assign(shown, { id, workflow: kept.workflow, thread: kept.thread_id, feedback: kept.feedback });
+  for (const { number, name, data } of kept.events) shown.apply({ id: number, name, data });
+  const signal = show(shown);
+  byId("workflow").value = kept.workflow;
+  if (!shown.done) await follow(shown, null, signal);
+}
+
+const messageOf = (error) => (error instanceof Problem ? error.message : t("unreachable"));
+
+function failed(error) {
+  if (error.name === "AbortError") return;
+  put(byId("trouble"), messageOf(error)).hidden = false;
+  askForKey(error);
+}
+
+function askForKey(error) {
+  if (error.status !== 401) return;
+  byId("key-form").hidden = false;
+  byId("key").focus();
+}
+
+/** What the address names is what is shown. */
+async function route() {
+  const [name, value] = location.hash.slice(1).split("=");
+  const view = ["runs", "documents", "diff"].includes(name) ? name : "ask";
+  for (const it of ["ask", "runs", "documents"]) {
+    const isShown = it === (view === "diff" ? "runs" : view);
+    byId(`${it}-view`).hidden = !isShown;
+    byId(`to-${it}`).toggleAttribute("aria-current", isShown);
+    if (isShown) byId(`to-${it}`).setAttribute("aria-current", "page");
+  }
+  byId("diff").hidden = view !== "diff";
+  byId("trouble").hidden = true;
+  if (name === "run" && value) await open(value);
+  else if (view === "runs") await runs.load();
+  else if (view === "documents") await documents.load();
+  else if (view === "diff") await Promise.all([runs.load(), runs.compare(...value.split(","))]);
+}
+
+const go = () => route().catch(failed);
+
+async function begin() {
+  const told = await read("workflows");
+  workflows = told.workflows;
+  const select = byId("workflow");
+  put(select, ...workflows.map((it) => h("option", { value: it.name }, it.name)));
+  select.value = told.default;
+  await speak();
+  await route();
+}
+
+/** Says everything in the chosen language; the run is shown anew from what is known of it. */
+async function speak() {
+  words.say();
+  byId("language").textContent = words.current() === "zh" ? "English" : "中文";
+  byId("language").lang = words.current() === "zh" ? "en" : "zh-CN";
+  if (!workflows.length) return;
+  await options.build(selected().context_schema, (count) => {
+    byId("changed").textContent = count ? t("changed", count) : "";
+  });
+  runs.render();
+  documents.render();
+  describe();
+  if (run) Object.assign(run, { drawing: {}, judged: false });
+  draw();
+}
+
+function describe() {
+  byId("workflow-about").textContent = selected().description;
+  if (!run || run.done) graph.draw(selected());
+}
+
+function theme(wanted) {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  document.documentElement.dataset.theme = wanted ?? localStorage.getItem(THEME) ?? dark;
+}
+
+function wire() {
+  byId("ask-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    ask();
+  });
+  byId("question").addEventListener("keydown", (event) => {
+    // While characters are composed, Enter chooses among them.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    event.preventDefault();
+    ask();
+  });
+  byId("cancel").addEventListener("click", cancel);
+  byId("workflow").addEventListener("change", describe);
+  byId("compare").addEventListener("click", () => (location.hash = `diff=${runs.pair().join(",")}`));
+  byId("runs-refresh").addEventListener("click", () => runs.load().catch(failed));
+  byId("runs-more").addEventListener("click", () => runs.load(true).catch(failed));
+  byId("language").addEventListener("click", () => {
+    words.choose(words.current() === "zh" ? "en" : "zh");
+    speak().catch(failed);
+  });
+  byId("theme").addEventListener("click", () => {
+    const wanted = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
+    localStorage.setItem(THEME, wanted);
+    theme(wanted);
+  });
+  byId("key-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    setKey(byId("key").value.trim());
+    byId("key-form").hidden = true;
+    begin().catch(failed);
+  });
+  const examples = EXAMPLES.map((it) =>
+    h("button", { type: "button", class: "example", lang: /[一-鿿]/.test(it) ? "zh-CN" : "en" }, it),
+  );
+  put(byId("examples"), ...examples);
+  byId("examples").addEventListener("click", (event) => {
+    if (!event.target.classList.contains("example")) return;
+    byId("question").value = event.target.textContent;
+    ask();
+  });
+  documents.wire(failed);
+  addEventListener("hashchange", go);
+}
+
+theme();
+wire();
+words.say();
+begin().catch(failed);

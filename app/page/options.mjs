@@ -1,0 +1,170 @@
+/** The form of a run's options, made from their JSON schema. Only what was changed is sent. */
+
+import { byId, h, put } from "./dom.mjs";
+import { current, t } from "./words.mjs";
+
+let fields = []; // {pointer, path, value(), reset(), item, error}
+let help = {}; // descriptions in Chinese; the schema has the English ones
+
+/** Builds the form; what was set before is kept. */
+export async function build(schema, changed) {
+  if (current() === "zh") help = (await import("./options_zh.mjs")).HELP;
+  const kept = fields.length ? given() : {};
+  fields = [];
+  put(byId("fields"), ...items(schema.properties, schema, [], kept));
+  byId("fields").oninput = () => count(changed);
+  byId("option-filter").oninput = filter;
+  byId("option-reset").onclick = () => {
+    for (const field of fields) field.reset();
+    complain([]);
+    count(changed);
+  };
+  filter();
+  count(changed);
+}
+
+/** The options that differ from their defaults, nested as the schema is. */
+export function given() {
+  const found = {};
+  for (const { path, value } of fields) {
+    const it = value();
+    if (it === undefined) continue;
+    const inner = path.slice(0, -1).reduce((at, name) => (at[name] ??= {}), found);
+    inner[path.at(-1)] = it;
+  }
+  return found;
+}
+
+/** Shows problems at their fields; those without a field come back. */
+export function complain(errors) {
+  for (const field of fields) put(field.error).hidden = true;
+  const others = [];
+  for (const { pointer, detail } of errors) {
+    const field = fields.find((it) => pointer === it.pointer || pointer.startsWith(`${it.pointer}/`));
+    if (field) put(field.error, detail).hidden = false;
+    else others.push(`${pointer}: ${detail}`);
+  }
+  for (const { error, input } of fields) input.setAttribute("aria-invalid", String(!error.hidden));
+  const first = fields.find(({ error }) => !error.hidden);
+  if (first) {
+    byId("options").open = true;
+    byId("option-filter").value = "";
+    filter();
+    first.input.focus();
+  }
+  return others;
+}
+
+function count(changed) {
+  const set = fields.filter(({ value, item }) => {
+    const differs = value() !== undefined;
+    item.classList.toggle("set", differs);
+    return differs;
+  });
+  changed(set.length);
+}
+
+function filter() {
+  const wanted = byId("option-filter").value.trim().toLowerCase();
+  for (const { item } of fields) item.hidden = !item.textContent.toLowerCase().includes(wanted);
+}
+
+function items(properties, root, path, kept) {
+  return Object.entries(properties).flatMap(([name, schema]) => {
+    const whole = schema.$ref ? root.$defs[schema.$ref.split("/").at(-1)] : null;
+    if (whole) return items(whole.properties, root, [...path, name], kept[name] ?? {});
+    return field([...path, name], schema, kept[name]);
+  });
+}
+
+function field(path, schema, kept) {
+  const id = `option-${path.join("-")}`;
+  const described = { id, "aria-describedby": `${id}-help ${id}-error` };
+  const kinds = schema.anyOf ?? [schema];
+  const kind = kinds.find((it) => it.type !== "null");
+  const isNullable = kinds.length > 1;
+  const made = controlOf(kind, schema.default, isNullable, described);
+  if (kept !== undefined) made.set(kept);
+  const name = path.join(".");
+  const error = h("p", { class: "error", id: `${id}-error`, hidden: true });
+  const item = h(
+    "div",
+    { class: `option ${made.kind}` },
+    h("label", { for: id }, name),
+    made.input,
+    h("p", { class: "help", id: `${id}-help` }, helpOf(name, schema, kind, isNullable)),
+    error,
+  );
+  fields.push({ pointer: `#/options/${path.join("/")}`, path, item, error, ...made });
+  return item;
+}
+
+function helpOf(name, schema, kind, isNullable) {
+  const told = [current() === "zh" ? (help[name] ?? schema.description) : schema.description];
+  const least = kind.minimum ?? kind.exclusiveMinimum;
+  if (least !== undefined) told.push(t("from", least, kind.maximum));
+  if (kind.type === "array") told.push(t("oneALine"));
+  else if (!isNullable) told.push(t("isDefault", String(schema.default)));
+  return told.join(" ");
+}
+
+function controlOf(kind, initial, isNullable, attributes) {
+  if (kind.enum) return choice(kind.enum, initial, isNullable, attributes);
+  if (kind.type === "boolean") return check(initial, attributes);
+  if (kind.type === "array") return lines(attributes);
+  return number(initial, isNullable, attributes);
+}
+
+function choice(values, initial, isNullable, attributes) {
+  const none = isNullable ? h("option", { value: "" }, t("leftOut")) : null;
+  const input = h("select", attributes, none, ...values.map((it) => h("option", { value: it }, it)));
+  const set = (value) => (input.value = value ?? "");
+  set(initial);
+  return {
+    input,
+    kind: "choice",
+    set,
+    reset: () => set(initial),
+    value: () => (input.value === (initial ?? "") ? undefined : input.value),
+  };
+}
+
+function check(initial, attributes) {
+  const input = h("input", { ...attributes, type: "checkbox", checked: initial });
+  return {
+    input,
+    kind: "check",
+    set: (value) => (input.checked = value),
+    reset: () => (input.checked = initial),
+    value: () => (input.checked === initial ? undefined : input.checked),
+  };
+}
+
+/** What is no number is sent as it was typed: the service says what is wrong with it. */
+function number(initial, isNullable, attributes) {
+  const input = h("input", {
+    ...attributes,
+    type: "text",
+    inputmode: "decimal",
+    autocomplete: "off",
+    placeholder: isNullable ? t("leftOut") : String(initial),
+  });
+  const value = () => {
+    const typed = input.value.trim();
+    if (!typed) return undefined;
+    const it = Number(typed);
+    if (!Number.isFinite(it)) return typed;
+    return it === initial ? undefined : it;
+  };
+  return { input, kind: "number", value, set: (it) => (input.value = it), reset: () => (input.value = "") };
+}
+
+function lines(attributes) {
+  const input = h("textarea", { ...attributes, rows: 2 });
+  const value = () => {
+    const found = input.value.split("\n").map((it) => it.trim()).filter(Boolean);
+    return found.length ? found : undefined;
+  };
+  const set = (it) => (input.value = it.join("\n"));
+  return { input, kind: "lines", value, set, reset: () => (input.value = "") };
+}

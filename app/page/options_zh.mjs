@@ -1,0 +1,3 @@
+/** What the options do, in Chinese; the schema says it in English. */
+
+export const HELP = {};

@@ -1,0 +1,101 @@
+/** What is known of one run. Live and stored events go through the same `apply`. */
+
+export class Run {
+  constructor(question = "") {
+    Object.assign(this, { question, id: null, thread: null, workflow: null, last: -1 });
+    Object.assign(this, { answer: null, error: null, done: false, lost: false, version: 0 });
+    this.steps = []; // as they began: {path, name, at, took, detail}
+    this.log = []; // starts and ends as they came: {node, phase, took}
+    this.open = new Map();
+    this.rounds = new Map(); // round -> {text, reason}
+    this.found = {};
+    this.feedback = [];
+    this.drawing = {}; // another one: everything is drawn anew
+  }
+
+  /** Takes in an event; one that was taken in before changes nothing. */
+  apply({ id, name, data }) {
+    if (id <= this.last) return;
+    this.last = id;
+    TAKE[name]?.(this, data);
+  }
+
+  /** The rounds that still stand, oldest first. */
+  get standing() {
+    return [...this.rounds.values()].filter((round) => round.reason === null);
+  }
+
+  get now() {
+    return this.steps.findLast((step) => step.took === null) ?? null;
+  }
+
+  /** Milliseconds that the steps span. */
+  get span() {
+    return this.steps.reduce((most, step) => Math.max(most, step.at + (step.took ?? 0)), 1);
+  }
+}
+
+const TAKE = {
+  run(run, data) {
+    Object.assign(run, { id: data.run_id, thread: data.thread_id, workflow: data.workflow });
+  },
+  step(run, data) {
+    const node = data.path.join(":");
+    run.log.push({ node, phase: data.phase, took: data.took_ms });
+    if (data.phase === "start") begin(run, node, data);
+    else end(run, node, data);
+  },
+  token(run, { round, text }) {
+    const told = run.rounds.get(round) ?? { round, text: "", reason: null };
+    told.text += text;
+    run.rounds.set(round, told);
+  },
+  retract(run, { round, reason }) {
+    const told = run.rounds.get(round) ?? { round, text: "" };
+    // The number may come again: what is struck through keeps its place under a name of its own.
+    run.rounds.delete(round);
+    run.rounds.set(`${round}.${run.rounds.size}`, { ...told, reason });
+  },
+  answer(run, data) {
+    run.answer = data;
+    Object.assign(run.found, data);
+    run.version += 1;
+  },
+  error(run, data) {
+    run.error = data;
+  },
+  done(run) {
+    run.done = true;
+  },
+};
+
+function begin(run, node, { step, path, at_ms: at }) {
+  const begun = { node, name: step, path, at, took: null, detail: {} };
+  run.steps.push(begun);
+  run.open.set(node, [...(run.open.get(node) ?? []), begun]);
+}
+
+function end(run, node, { at_ms: at, took_ms: took = 0, detail }) {
+  const open = run.open.get(node) ?? [];
+  const distance = (step) => Math.abs(step.at - (at - took));
+  const ended = open.reduce((a, b) => (distance(b) < distance(a) ? b : a), open[0]);
+  if (!ended) return;
+  run.open.set(node, open.filter((step) => step !== ended));
+  Object.assign(ended, { took, detail });
+  if (Object.keys(detail).length) learn(run, detail);
+}
+
+/** Lists that grow over the steps are joined, everything else is the latest word. */
+function learn(run, detail) {
+  const { found } = run;
+  const joined = (name, key, more) => {
+    found[name] = [...new Map([...(found[name] ?? []), ...more].map((it) => [key(it), it])).values()];
+  };
+  for (const [name, value] of Object.entries(detail)) {
+    if (name === "strips") joined(name, (strip) => strip.id, value);
+    else if (name === "degraded") joined(name, (it) => `${it.component} ${it.reason}`, value);
+    else if (name === "critique") joined(name, (entry) => entry.round, [value]);
+    else found[name] = value;
+  }
+  run.version += 1;
+}
