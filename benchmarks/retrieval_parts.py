@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import numpy as np
-from app.retrieval.rerank import LexicalReranker
+from app.retrieval.rerank import lexical_reranker
 from langchain_core.embeddings import Embeddings
 from sentence_transformers import SentenceTransformer
 
@@ -42,7 +42,7 @@ async def reranked(
         evaluator() as grader,
     ):
         rows = {"hybrid": await told(by_search(retriever, Search(), CANDIDATES), asked)}
-        lexical = LexicalReranker(retriever.index, segmenter)
+        lexical = lexical_reranker(retriever)
         rows["+ lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
 
         async def grades(question: str, passages: Sequence[Passage]) -> Sequence[float]:
@@ -143,7 +143,7 @@ async def beside_plain(
     async with knowledge_base(found, embedder, segmenter) as (retriever, took_s):
         built["ours"] = took_s
         rows["ours, hybrid"] = await told(by_search(retriever, Search()), asked)
-        lexical = LexicalReranker(retriever.index, segmenter)
+        lexical = lexical_reranker(retriever)
         rows["ours, hybrid + lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
     embeddings: dict[str, Embeddings] = {"our table": StaticEmbeddings(embedder)}
     if found.task.language == "en":
