@@ -4,8 +4,9 @@
 
 Questions of QED among Wikipedia passages, of CMRC among news: each is to find the passage it was
 written for. Documents are cut, indexed and searched by the service's own code. `--most` bounds the
-questions of all sections but `search`, which takes 1,000. `plain` needs the extra `bench`, `embedders` and `plain`
-the extra `train`. Figures go to benchmarks/retrieval.json and benchmarks/retrieval.md.
+questions of all sections but `search`, which takes 1,000. `plain` needs the extra `bench`,
+`embedders` and `plain` the extra `train`. Figures go to benchmarks/retrieval.json and
+benchmarks/retrieval.md.
 """
 
 import argparse

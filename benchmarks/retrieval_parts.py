@@ -6,13 +6,13 @@ from typing import Any
 
 import httpx
 import numpy as np
-from app.retrieval.rerank import lexical_reranker
 from langchain_core.embeddings import Embeddings
 from sentence_transformers import SentenceTransformer
 
 from app.grading import WorkerEvaluator
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.endpoint import Address, EndpointEmbedder
+from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
 from benchmarks import retrieval_plain as plain

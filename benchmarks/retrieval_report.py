@@ -39,8 +39,8 @@ Written by that command from benchmarks/retrieval.json, on {figures["cores"]} CP
 table `{figures["embedder"]}`; `--only` measures a section anew. {material}: each question is to
 find the passage it was written for among all of the set's passages and, as distractors, Wikipedia
 passages (English) or news (Chinese). Searches are asked the same {figures["searched"]:,} of a
-set's questions, everything else {figures["most"]:,}. Documents count once, at their best chunk's rank.
-Differences are those of nDCG@10 to the first named row of comparison, by bootstrap over the
+set's questions, everything else {figures["most"]:,}. Documents count once, at their best chunk's
+rank. Differences are those of nDCG@10 to the first named row of comparison, by bootstrap over the
 questions. Milliseconds are those of a question, embedding and segmentation included. How the
 weights of the hybrid were found, on other sets: [hybrid_weights.md](hybrid_weights.md). HyDE
 and rewriting need a language model, and none can be run on this machine: their wiring is tested,
