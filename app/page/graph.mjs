@@ -115,21 +115,19 @@ function line({ points, dashed, back }, placed) {
   return svg("path", { d: path, class: kind, "marker-end": "url(#arrow)" });
 }
 
-/** Through the points, upright in each of them; the ends stop at the nodes' rims. */
+/** Through the points, upright in each of them. */
 function through(points) {
-  const last = points.length - 1;
-  const at = points.map(([x, y], i) => [x, y + (i === 0 ? 13 : i === last ? -16 : 0)]);
-  return at.slice(1).reduce((path, [x, y], i) => {
-    const [x0, y0] = at[i];
+  return points.slice(1).reduce((path, [x, y], i) => {
+    const [x0, y0] = points[i];
     const middle = (y0 + y) / 2;
     return `${path} C${x0} ${middle} ${x} ${middle} ${x} ${y}`;
-  }, `M${at[0]}`);
+  }, `M${points[0]}`);
 }
 
 /** Back up, around the right side. */
 function loop([[x0, y0], [x, y]], placed) {
-  const out = Math.min(Math.max(x0, x) + 62 + Math.abs(y - y0) * 0.25, placed.width - 2);
-  return `M${x0 + 59} ${y0} C${out} ${y0} ${out} ${y} ${x + 62} ${y}`;
+  const out = Math.min(Math.max(x0, x) + 12 + Math.abs(y - y0) * 0.25, placed.width - 2);
+  return `M${x0} ${y0} C${out} ${y0} ${out} ${y} ${x + 3} ${y}`;
 }
 
 function arrow() {

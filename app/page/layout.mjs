@@ -5,6 +5,8 @@ const DOT = { width: 12, height: 12 };
 const WAY = { width: 8, height: 0 }; // a place where a long edge passes a layer
 const GAP = { x: 14, y: 16 };
 const SWEEPS = 12;
+const TO_THE_MIDDLE = 2;
+const END = "__end__";
 
 /** {width, height, nodes: Map(id -> {x, y, width, height}), edges: [{…, points}]}; x, y = middle. */
 export function layout({ nodes, edges }) {
@@ -19,9 +21,19 @@ export function layout({ nodes, edges }) {
   const drawn = edges.map((edge) => ({
     ...edge,
     back: back.has(edge),
-    points: (chains.get(edge) ?? [edge.from, edge.to].map((id) => cells.get(id))).map(({ x, y }) => [x, y]),
+    points: ends(chains.get(edge) ?? [edge.from, edge.to].map((id) => cells.get(id)), back.has(edge)),
   }));
   return { ...size, nodes: new Map(nodes.map(({ id }) => [id, cells.get(id)])), edges: drawn };
+}
+
+/** From rim to rim: below the first cell and above the last, or at their right sides. */
+function ends(cells, isBack) {
+  const last = cells.length - 1;
+  return cells.map(({ x, y, width, height }, index) => {
+    if (isBack) return [x + width / 2, y];
+    if (index === 0) return [x, y + height / 2];
+    return [x, index === last ? y - height / 2 - 2 : y];
+  });
 }
 
 const sizeOf = ({ label }) => (label.startsWith("__") ? DOT : NODE);
@@ -53,6 +65,7 @@ function rank(cells, edges) {
     return known.get(id);
   };
   for (const [id, cell] of cells) cell.rank = of(id);
+  if (cells.has(END)) cells.get(END).rank = Math.max(...known.values()) + (known.size > 1 ? 1 : 0);
 }
 
 /** The edge's cells from layer to layer, with ways between its ends; they learn their neighbours. */
@@ -95,22 +108,32 @@ function place(layers) {
   let y = 0;
   for (const layer of layers) {
     const height = Math.max(...layer.map((cell) => cell.height));
-    layer.reduce((x, cell) => ((cell.x = x + cell.width / 2), x + cell.width + GAP.x), 0);
+    const width = layer.reduce((sum, cell) => sum + cell.width + GAP.x, 0);
+    layer.reduce((x, cell) => ((cell.x = x + cell.width / 2), x + cell.width + GAP.x), -width / 2);
     for (const cell of layer) cell.y = y + height / 2 + 8;
     y += height + GAP.y;
   }
-  for (let sweep = 0; sweep < SWEEPS; sweep += 1) layers.forEach(straighten);
+  for (let sweep = 0; sweep < 2 * SWEEPS; sweep += 1) {
+    for (const layer of sweep % 2 ? layers.toReversed() : layers) straighten(layer);
+  }
   const cells = layers.flat();
   const left = Math.min(...cells.map((cell) => cell.x - cell.width / 2)) - 12;
   for (const cell of cells) cell.x -= left;
   return { width: Math.max(...cells.map((cell) => cell.x + cell.width / 2)) + 44, height: y };
 }
 
+/** Long edges run straight, and nodes stand below each other before edges do. */
+function pullOf(cell, other) {
+  if (cell.isWay && other.isWay) return 6;
+  return cell.isWay || other.isWay ? 0.2 : 2;
+}
+
 /** Moves a layer's cells towards their neighbours, as far as they leave room for each other. */
 function straighten(layer) {
   const wish = layer.map((cell) => {
     const near = [...cell.up, ...cell.down];
-    return near.length ? near.reduce((sum, it) => sum + it.x, 0) / near.length : cell.x;
+    const pull = near.reduce((sum, it) => sum + pullOf(cell, it), cell.isWay ? 0 : TO_THE_MIDDLE);
+    return near.reduce((sum, it) => sum + it.x * pullOf(cell, it), 0) / pull;
   });
   const room = (a, b) => (a.width + b.width) / 2 + GAP.x;
   const right = [...wish];

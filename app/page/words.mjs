@@ -48,6 +48,7 @@ const WORDS = {
   gradesHint: ["Point at a dot or move to it with Tab.", "把指针移到圆点上，或用 Tab 键移到圆点。"],
   upper: ["upper", "上阈值"],
   lower: ["lower", "下阈值"],
+  thresholds: ["Thresholds", "阈值"],
   strips: ["Strips", "知识条"],
   keptOf: ["{0} of {1} kept, floor {2}", "保留 {0}/{1}，下限 {2}"],
   kept: ["kept", "保留"],

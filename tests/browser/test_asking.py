@@ -1,0 +1,170 @@
+"""The page asked in a browser: the run is seen as it happens, and found again."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests import fakes
+from tests.app.serving import Serving
+from tests.app.slow import SlowChat, Waiting
+from tests.app.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
+from tests.browser.page import Page
+
+pytestmark = pytest.mark.browser
+
+Serve = Callable[..., Serving]
+Open = Callable[[str], Page]
+IN_ORDER = """
+window.seen = [];
+const note = (name) => window.seen.includes(name) || window.seen.push(name);
+new MutationObserver(() => {
+  if (document.querySelector("#graph .node.running")) note("a step is lit");
+  if (document.querySelector("#steps li")) note("a bar is drawn");
+  if (document.querySelector("#answer").textContent) note("the answer begins");
+}).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
+"""
+
+
+def slow(seconds: float) -> fakes.Services:
+    """A chat endpoint that stops for a while in the middle of its answer."""
+    chat = SlowChat(chunks=["It is 87 ", "metres tall [1]."], waiting=Waiting(seconds))
+    return fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
+
+
+@pytest.mark.parametrize(("question", "height"), [(ENGLISH, "87"), (CHINESE, "八十七")])
+def test_a_question_is_answered_while_its_steps_are_seen(
+    page: Page, question: str, height: str
+) -> None:
+    page.do(IN_ORDER)
+    assert height in page.ask(question)
+
+    seen = page.do("return window.seen")
+    assert seen[-1] == "the answer begins"
+    assert len(seen) == 3
+    visited = page.do(
+        "return [...document.querySelectorAll('.node.visited')].map((it) => it.dataset.node)"
+    )
+    assert {"__start__", "retrieve", "grade", "__end__"} <= set(visited)
+    assert page.count(".edge.taken") > 4
+    assert page.text("#evidence h3").splitlines()[0].startswith("Retrieval")
+    assert page.count(".field .dot") >= 1
+    assert page.complaints() == []
+    assert [url for url in page.asked_for() if not url.startswith((page.url, "data:"))] == []
+
+
+def test_a_citation_opens_its_strip_and_lights_the_sentence(page: Page) -> None:
+    page.ask(ENGLISH)
+    page.click(".cite")
+
+    assert page.count(".citation[open]") == 1
+    assert "87 metres" in page.text(".citation[open] blockquote")
+    assert "tower.md" in page.text(".citation[open]")
+    assert "87" in page.text("#answer .lit")
+
+
+def test_a_step_tells_what_it_found(page: Page) -> None:
+    page.ask(ENGLISH)
+    page.click("#steps li[data-step=grade] .step")
+
+    assert page.one("#steps li[data-step=grade] .step").get_attribute("aria-expanded") == "true"
+    assert page.count("#steps li[data-step=grade] .field .dot") >= 1
+
+
+def test_a_draft_taken_back_is_struck_through(open_page: Open, serve: Serve) -> None:
+    page = open_page(serve(rejecting()).url)
+
+    assert page.ask(ENGLISH).replace("\n", "") == SECOND.replace("[1]", "1")
+    assert page.do("return document.querySelector('#retracted del').textContent") == FIRST
+    assert "Say how tall." in page.text("#evidence .critique")
+
+
+def test_cancelling_ends_the_run_with_what_there_is(open_page: Open, serve: Serve) -> None:
+    page = open_page(serve(slow(30)).url)
+    page.start(ENGLISH)
+    page.wait(lambda: "It is 87" in page.text("#answer"))
+    page.click("#cancel")
+    page.wait(page.ended)
+
+    assert "cancelled" in page.text("#state")
+    assert page.text("#facts").count("cancelled") == 1
+
+
+def test_a_page_loaded_again_finds_its_run(page: Page) -> None:
+    answer = page.ask(ENGLISH)
+    steps = page.text("#steps .name")
+    page.driver.refresh()
+    page.wait(lambda: page.text("#answer") == answer)
+
+    assert page.text("#asked") == ENGLISH
+    assert page.text("#steps .name") == steps
+
+
+def test_a_page_loaded_again_follows_its_run_to_the_end(open_page: Open, serve: Serve) -> None:
+    page = open_page(serve(slow(4)).url)
+    page.start(ENGLISH)
+    page.wait(lambda: "It is 87" in page.text("#answer"))
+    page.driver.refresh()
+    page.wait(lambda: "metres tall" in page.text("#answer") and page.ended())
+
+    assert page.text("#answer").startswith("It is 87 metres tall")
+
+
+def test_a_follow_up_stays_in_the_conversation(page: Page, shipped: Serving) -> None:
+    def thread() -> Any:
+        return shipped.client.get(f"/runs/{page.run_id()}").json()["thread_id"]
+
+    page.ask(ENGLISH)
+    first = page.run_id(), thread()
+    page.start("What does its keeper light at dusk?")
+    page.wait(lambda: page.run_id() != first[0] and page.ended())
+    assert thread() == first[1]
+
+    second = page.run_id()
+    page.click("#continue")
+    page.start(CHINESE)
+    page.wait(lambda: page.run_id() != second and page.ended())
+    assert thread() != first[1]
+
+
+def test_changed_options_alone_are_sent(page: Page, shipped: Serving) -> None:
+    page.click("#options summary")
+    page.one("#option-retrieve_k").send_keys("3")
+    page.one("#option-filters-language").send_keys("en")
+    page.do("document.querySelector('#option-grade_titles').click()")
+    assert page.text("#changed") == "3 changed"
+    page.ask(ENGLISH)
+
+    request = shipped.client.get(f"/runs/{page.run_id()}").json()["request"]
+    assert request["options"] == {
+        "retrieve_k": 3,
+        "filters": {"language": "en"},
+        "grade_titles": False,
+    }
+
+
+def test_a_refused_option_is_told_at_its_field(page: Page) -> None:
+    page.click("#options summary")
+    page.one("#option-retrieve_k").send_keys("many")
+    page.one("#option-upper").send_keys("99")
+    page.start(ENGLISH)
+    page.wait(lambda: page.shown("#option-retrieve_k-error"))
+
+    assert "integer" in page.text("#option-retrieve_k-error")
+    assert "20" in page.text("#option-upper-error")
+    assert page.count("[aria-invalid=true]") == 2
+    assert page.driver.switch_to.active_element.get_attribute("id") == "option-retrieve_k"
+
+
+def test_every_workflow_is_drawn_whole(page: Page, shipped: Serving) -> None:
+    for workflow in shipped.client.get("/workflows").json()["workflows"]:
+        page.click(f"#workflow option[value={workflow['name']}]")
+        page.wait(lambda name=workflow["name"]: name in page.label("#graph svg"))
+        drawn = {it.get_attribute("data-node") for it in page.all("#graph .node")}
+        text = workflow["mermaid"].replace("\\3a", ":")
+        edges = [line for line in text.splitlines() if "-->" in line or "-.->" in line]
+
+        assert drawn == {end for line in edges for end in (line.split()[0], line.split()[2][:-1])}
+        assert page.count("#graph .edge") == len(edges)
+        assert page.count("#graph .edge.maybe") == text.count("-.->")
+        assert page.count("#graph .box") == text.count("subgraph ")

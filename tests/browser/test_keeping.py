@@ -1,0 +1,151 @@
+"""What is kept: documents, runs, feedback; and what may be seen with which key."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.keys import add_key
+from app.settings import Settings
+from app.store.engine import open_engine
+from tests import fakes
+from tests.app.serving import Serving
+from tests.app.test_openai import CHINESE, ENGLISH, TOWER
+from tests.browser.page import Page
+
+pytestmark = pytest.mark.browser
+
+Serve = Callable[..., Serving]
+Open = Callable[[str], Page]
+
+
+def bring(page: Page, *files: Path) -> None:
+    """Opens the documents and chooses files there."""
+    page.click("#to-documents")
+    page.wait(lambda: page.count("#document-list li") > 0)
+    page.one("#files").send_keys("\n".join(str(file) for file in files))
+    page.wait(lambda: "added" in page.text("#upload-state"))
+
+
+def test_a_document_is_brought_in_asked_about_and_deleted(page: Page, tmp_path: Path) -> None:
+    harbour = tmp_path / "harbour.md"
+    harbour.write_text("# Harbour\n\nThe harbour of Lirn freezes for nineteen days.\n", "utf-8")
+    program = tmp_path / "program.exe"
+    program.write_bytes(b"MZ\x00\x01")
+    bring(page, harbour, program)
+
+    assert "1 added" in page.text("#upload-state")
+    assert "1 refused" in page.text("#upload-state")
+    assert "program.exe" in page.text("#upload-report")
+    page.click("#to-ask")
+    assert "nineteen" in page.ask("How long does the harbour of Lirn freeze?")
+
+    page.click("#to-documents")
+    page.wait(lambda: "harbour.md" in page.text("#document-list"))
+    page.click("#document-list button[data-id]")
+    assert "harbour.md" in page.text("#document-list"), "the first press only asks"
+    page.click("#document-list button.sure")
+    page.wait(lambda: "harbour.md" not in page.text("#document-list"))
+    assert page.complaints() == []
+
+
+def test_documents_are_searched_by_name(page: Page) -> None:
+    page.click("#to-documents")
+    page.wait(lambda: page.count("#document-list li") >= 4)
+    page.one("#document-search").send_keys("bread")
+    page.wait(lambda: page.count("#document-list li") == 2)
+
+
+def test_what_a_hostile_document_says_is_text(page: Page, hostile: Path) -> None:
+    bring(page, hostile)
+    page.click("#to-ask")
+    answer = page.ask("How much does the obelisk of Quor weigh?")
+    page.click(".cite")
+    for step in page.all(".step"):
+        page.do("arguments[0].click()", step)
+
+    assert "412 tonnes" in answer
+    assert page.do("return window.harmed") is None
+    assert page.count("main img, main script, main iframe") == 0
+    assert page.do(
+        "return [...document.links].every((it) => /^https?:$/.test(new URL(it.href).protocol))"
+    )
+    assert page.complaints() == []
+    assert [url for url in page.asked_for() if not url.startswith((page.url, "data:"))] == []
+
+    page.click("#to-documents")
+    page.wait(lambda: "Quor" in page.text("#document-list"))
+    assert page.do("return window.harmed") is None
+
+
+def test_two_runs_are_compared(page: Page) -> None:
+    page.ask(ENGLISH)
+    first = page.run_id()
+    page.click("#options summary")
+    page.one("#option-retrieve_k").send_keys("2")
+    page.start(CHINESE)
+    page.wait(lambda: page.run_id() != first and page.ended())
+    page.click("#to-runs")
+    page.wait(lambda: page.count("#run-list li") >= 2)
+    assert not page.one("#compare").is_enabled()
+    for box in page.all("#run-list input")[:2]:
+        box.click()
+    page.click("#compare")
+    page.wait(lambda: page.shown("#diff h3"))
+
+    assert "options.retrieve_k" in page.text("#diff")
+    assert page.count("#diff del") >= 1
+    assert page.count("#diff ins") >= 1
+
+
+def test_a_run_is_opened_from_the_list(page: Page) -> None:
+    answer = page.ask(ENGLISH)
+    run = page.run_id()
+    page.open("/#runs")
+    page.wait(lambda: page.count("#run-list li") > 0)
+    page.click(f"#run-list li[data-run='{run}'] a")
+    page.wait(lambda: page.text("#answer") == answer)
+    assert page.count(".node.visited") > 3
+
+
+def test_feedback_is_kept_with_the_run(page: Page, shipped: Serving) -> None:
+    page.ask(ENGLISH)
+    page.click("#feedback .question button:last-of-type")
+    page.one("#corrected").send_keys("87 metres.")
+    page.click("#feedback form button")
+    page.wait(lambda: page.shown(".thanks"))
+
+    (kept,) = shipped.client.get(f"/runs/{page.run_id()}").json()["feedback"]
+    assert (kept["score"], kept["corrected_answer"]) == (-1, "87 metres.")
+    page.driver.refresh()
+    page.wait(lambda: "87 metres." in page.text("#feedback"))
+
+
+async def _key_in(settings: Settings) -> str:
+    async with open_engine(settings) as engine:
+        return (await add_key(engine, "ann", "laptop"))[1]
+
+
+def test_a_key_is_asked_for_only_where_one_is_needed(
+    open_page: Open, serve: Serve, tmp_path: Path
+) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path)
+    secret = asyncio.run(_key_in(settings))
+    chat: Any = fakes.FakeChat(chunks=["It is 87 metres tall [1]."])
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat), settings)
+    page = open_page(serving.url)
+    assert page.shown("#key-form")
+    page.one("#key").send_keys(secret)
+    page.click("#key-form button")
+    page.wait(lambda: page.count("#workflow option") > 0)
+
+    assert "87 metres" in page.ask(ENGLISH)
+    assert not page.shown("#key-form")
+    assert page.do("return [localStorage.length, document.cookie]") == [0, ""]
+
+
+def test_no_key_is_asked_for_where_there_are_none(page: Page) -> None:
+    page.ask(ENGLISH)
+    assert not page.shown("#key-form")
