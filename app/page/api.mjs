@@ -16,6 +16,8 @@ export function setKey(key) {
   else sessionStorage.removeItem(KEY);
 }
 
+export const hasKey = () => sessionStorage.getItem(KEY) !== null;
+
 /** The response, which is a good one. Throws Problem, or TypeError where nobody answers. */
 export async function call(path, { json, headers = {}, ...init } = {}) {
   const sent = new Headers(headers);

@@ -1,6 +1,6 @@
 /** The knowledge base: what is in it, files brought in, documents deleted. */
 
-import { call, events, read } from "./api.mjs";
+import { call, events, hasKey, read } from "./api.mjs";
 import { byId, h, link, put } from "./dom.mjs";
 import { bytes, t } from "./words.mjs";
 
@@ -98,7 +98,8 @@ const TOLD = {
 };
 
 function row(it) {
-  const button = it.shared
+  // What is shared belongs to nobody with a key; without keys everyone is at the machine itself.
+  const button = it.shared && hasKey()
     ? h("span", { class: "tag" }, t("shared"))
     : h("button", { type: "button", class: "quiet", data: { id: it.id }, "aria-label": t("removeOf", it.title || it.source) }, t("remove"));
   const facts = [it.language, `${t("chunks")} ${it.chunks}`, bytes(it.bytes)].filter(Boolean).join(" · ");

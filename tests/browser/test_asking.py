@@ -22,7 +22,7 @@ new MutationObserver(() => {
   if (document.querySelector("#graph .node.running")) note("a step is lit");
   if (document.querySelector("#steps li")) note("a bar is drawn");
   if (document.querySelector("#answer").textContent) note("the answer begins");
-}).observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
+}).observe(document.body, { subtree: true, childList: true, attributes: true });
 """
 
 

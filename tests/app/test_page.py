@@ -1,0 +1,133 @@
+"""The page's files as they are served; what they do is tested in tests/browser."""
+
+import gzip
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.routes.page import FOLDER, PATH
+from graphs.context import Context
+from tests.app.serving import Serving
+
+FILES = sorted(path.name for path in FOLDER.iterdir())
+SCRIPTS = [name for name in FILES if name.endswith(".mjs")]
+LONGEST_FILE = 300
+
+
+def text_of(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", ["/", f"{PATH}/main.mjs", f"{PATH}/style.css"])
+def test_the_browser_is_told_to_load_and_run_nothing_else(service: Serving, path: str) -> None:
+    response = service.client.get(path)
+
+    assert response.status_code == 200
+    policy = dict(
+        directive.split(" ", 1)
+        for directive in response.headers["content-security-policy"].split("; ")
+    )
+    assert policy == {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "connect-src": "'self'",
+        "img-src": "'self' data:",
+        "base-uri": "'none'",
+        "form-action": "'self'",
+        "frame-ancestors": "'none'",
+    }
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("main.mjs", "text/javascript"), ("style.css", "text/css"), ("index.html", "text/html")],
+)
+def test_files_are_served_as_what_they_are(service: Serving, name: str, kind: str) -> None:
+    response = service.client.get(f"{PATH}/{name}")
+
+    assert response.headers["content-type"] == f"{kind}; charset=utf-8"
+    assert response.text == text_of(name)
+
+
+def test_a_file_the_browser_has_is_not_sent_again(service: Serving) -> None:
+    first = service.client.get("/")
+    again = service.client.get("/", headers={"if-none-match": first.headers["etag"]})
+
+    assert first.headers["cache-control"] == "no-cache"
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_files_are_compressed_where_that_is_understood(service: Serving) -> None:
+    with service.client.stream("GET", f"{PATH}/style.css") as response:
+        packed = b"".join(response.iter_raw())
+    plain = service.client.get(f"{PATH}/style.css", headers={"accept-encoding": "identity"})
+
+    assert response.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed) == plain.content
+    assert len(packed) < len(plain.content) / 2
+
+
+@pytest.mark.parametrize("path", ["nothing.mjs", "..%2fmain.py", "%2e%2e/main.py", ""])
+def test_nothing_else_is_served(service: Serving, path: str) -> None:
+    response = service.client.get(f"{PATH}/{path}")
+
+    assert response.status_code == 404
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_head_tells_what_get_would(service: Serving) -> None:
+    response = service.client.head("/")
+    assert response.status_code == 200
+    assert int(response.headers["content-length"]) == len(service.client.get("/").content)
+
+
+def test_the_page_is_shown_before_a_key_is_given(service: Serving) -> None:
+    """What it asks for next is what may be refused."""
+    headers = {"host": "playground.example"}
+    assert httpx.get(service.url, headers=headers, trust_env=False).status_code == 200
+    assert service.client.get(f"{PATH}/main.mjs", headers=headers).status_code == 200
+    assert service.client.get("/workflows", headers=headers).status_code == 403
+
+
+def test_the_page_is_plain_files_without_a_build() -> None:
+    assert {Path(name).suffix for name in FILES} == {".html", ".css", ".mjs"}
+    long = {name: len(text_of(name).splitlines()) for name in FILES}
+    assert {name: count for name, count in long.items() if count > LONGEST_FILE} == {}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_no_text_is_ever_taken_for_markup_or_code(name: str) -> None:
+    risky = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b|Function\("
+    assert re.findall(risky, text_of(name)) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_outside_is_named(name: str) -> None:
+    addresses = set(re.findall(r"(?:https?:)?//[\w.]+\.\w+[\w/]*", text_of(name)))
+    # The names of SVG's vocabulary, which nobody loads.
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+
+
+def test_every_word_is_said_in_both_languages() -> None:
+    pairs = re.findall(r'^  "?([\w.]+)"?: \["(.+)", "(.+)"\],$', text_of("words.mjs"), re.MULTILINE)
+    keys = {key for key, _, _ in pairs}
+    assert len(pairs) == len(keys) == len(re.findall(r"\[\"", text_of("words.mjs")))
+    for key, english, chinese in pairs:
+        gaps = [sorted(re.findall(r"\{\d\}", text)) for text in (english, chinese)]
+        assert gaps[0] == gaps[1], key
+        assert re.search(r"[\u4e00-\u9fff]", chinese), key
+    used = set(re.findall(r'\bt\("([\w.]+)"', "".join(map(text_of, SCRIPTS))))
+    used |= set(re.findall(r'data-t(?:-\w+)?="([\w.]+)"', text_of("index.html")))
+    assert used <= keys
+
+
+def test_options_are_explained_in_chinese() -> None:
+    told = set(re.findall(r'^  "?([\w.]+)"?: "', text_of("options_zh.mjs"), re.MULTILINE))
+    schema = Context.model_json_schema()
+    filters = {f"filters.{name}" for name in schema["$defs"]["Filters"]["properties"]}
+    assert told == (set(schema["properties"]) - {"filters"}) | filters
