@@ -1,6 +1,7 @@
 """Two-part questions, and what reflection made of the first draft of each."""
 
 import json
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -38,8 +39,15 @@ class TwoParts:
         """The parts that the text answers, markers and case aside."""
         plain = without_markers(text).casefold()
         return frozenset(
-            n for n, facts in enumerate(self.facts) if any(fact in plain for fact in facts or ())
+            n
+            for n, facts in enumerate(self.facts)
+            if any(says(plain, fact) for fact in facts or ())
         )
+
+
+def says(text: str, fact: str) -> bool:
+    """Whether the fact stands there as it is: "20 s" is not said by "120 s"."""
+    return re.search(rf"(?<!\d){re.escape(fact)}", text) is not None
 
 
 def questions(language: str, half: Half, folder: Path = FOLDER) -> list[TwoParts]:

@@ -20,6 +20,7 @@ from benchmarks.reflection_questions import (
     kind_of,
     questions,
     row_of,
+    says,
     summary,
 )
 from benchmarks.reflection_report import report
@@ -40,7 +41,7 @@ def sections(language: str) -> dict[tuple[str, tuple[str, ...]], str]:
 
 
 def standing(language: str, fact: str) -> set[tuple[str, tuple[str, ...]]]:
-    return {place for place, text in sections(language).items() if fact in text}
+    return {place for place, text in sections(language).items() if says(text, fact)}
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
