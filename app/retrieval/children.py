@@ -64,7 +64,9 @@ class Children:
             await _end(self._idle.pop())
 
     async def _start(self) -> Process:
-        command = [sys.executable, "-W", "ignore", "-m", "app.retrieval.child", str(self._cache)]
+        # One thread each: those of two processes would wait for each other's cores.
+        command = ["env", "OPENBLAS_NUM_THREADS=1", sys.executable, "-W", "ignore"]
+        command += ["-m", "app.retrieval.child", str(self._cache)]
         return await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL
         )

@@ -70,6 +70,7 @@ class TermTables:
         self._segmenter, self._embedder = segmenter, embedder
         self.vector = lru_cache(_CACHED)(self._vector)
         self.rarity = lru_cache(_CACHED)(self._rarity)
+        self.named = lru_cache(_CACHED)(self.terms)
         self._near: dict[tuple[str, Language, int, float], list[tuple[str, float]]] = {}
         self._stem = lru_cache(_CACHED)(self._stemmed)
         self._stemmer, self._stemming = snowballstemmer.stemmer("english"), Lock()
@@ -176,7 +177,7 @@ def _near(
     written = [words[term] for term in main]
     for near in tables.near(written, language, mixing.nearest, mixing.least_cosine):
         for word, cosine in near:
-            for other, _ in tables.terms(word, language):
+            for other, _ in tables.named(word, language):
                 rarity = tables.rarity(word, language) ** mixing.rarity
                 found[other] = max(found.get(other, 0.0), mixing.near * cosine * rarity)
     return found
