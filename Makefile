@@ -72,6 +72,6 @@ $(VENV)/.extra: $(VENV)/.dev
 	@$(BIN)/npm ci --prefix tests/browser --silent --no-audit --no-fund
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get -qq update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends postgresql; } >/dev/null
-	@command -v chromium chromedriver >/dev/null || { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
+	@command -v chromedriver >/dev/null || { apt-get -qq update && DEBIAN_FRONTEND=noninteractive \
 	  apt-get -qq install -y --no-install-recommends chromium chromium-driver; } >/dev/null
 	@touch $@
