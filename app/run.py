@@ -1,11 +1,11 @@
 """A run: one question on its way through a graph, in a task of its own, told as events."""
 
 import asyncio
-import itertools
 import logging
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -71,7 +71,7 @@ class Run:
         self._question, self._context = asked.question, asked.context
         self._record, self._finish = record, finish
         self._events: list[Event] = []
-        self._more = asyncio.Event()
+        self._more, self._done = asyncio.Event(), asyncio.Event()
         self._started = time.perf_counter()
         self._step_started: dict[str, float] = {}
         self._timings_ms: dict[str, float] = {}
@@ -113,21 +113,30 @@ class Run:
 
     def conclude_stopped(self) -> None:
         """Tells whoever follows still that a stopped run has no more to say."""
-        if not self._events or not isinstance(self._events[-1], DoneEvent):
+        if not self._done.is_set():
             self._tell(ErrorEvent(problem=STOPPED))
             self._tell(DoneEvent())
 
     async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, Event]]:
         """The numbered events from `start` on, as they come, until the run is done."""
-        for number in itertools.count(start):
-            while number >= len(self._events):
-                if self._events and isinstance(self._events[-1], DoneEvent):
-                    return
+        async with aclosing(self.follow_together(start)) as batches:
+            async for batch in batches:
+                for numbered in batch:
+                    yield numbered
+
+    async def follow_together(self, start: int = 0) -> AsyncGenerator[list[tuple[int, Event]]]:
+        """The same, each time all that has happened: what comes at once can be sent at once."""
+        while not self._done.is_set() or start < len(self._events):
+            if batch := list(enumerate(self._events[start:], start)):
+                start += len(batch)
+                yield batch
+            else:
                 await self._more.wait()
-            event = self._events[number]
-            yield number, event
-            if isinstance(event, DoneEvent):
-                return
+
+    async def all_events(self) -> Sequence[Event]:
+        """Once the run is done, for those who want its end alone."""
+        await self._done.wait()
+        return self._events
 
     async def _through_graph(self) -> None:
         stream = self._graph.astream(
@@ -238,3 +247,5 @@ class Run:
         self._events.append(event)
         self._more.set()
         self._more = asyncio.Event()
+        if isinstance(event, DoneEvent):
+            self._done.set()

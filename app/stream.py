@@ -52,10 +52,10 @@ async def never_silent(
 
 
 async def followed(run: Run, start: int = 0, encode: Encode = encoded) -> AsyncGenerator[str]:
-    """The run's events from `start` on, as they go over the wire."""
-    async with aclosing(run.follow(start)) as events:
-        async for number, event in events:
-            yield encode(number, event)
+    """The run's events from `start` on, as they go over the wire: what is there goes together."""
+    async with aclosing(run.follow_together(start)) as batches:
+        async for batch in batches:
+            yield "".join(encode(number, event) for number, event in batch)
 
 
 def sse(run: Run, heartbeat_s: float = HEARTBEAT_S, encode: Encode = encoded) -> AsyncIterator[str]:

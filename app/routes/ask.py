@@ -57,7 +57,7 @@ async def ask(
 
 async def whole(run: Run) -> Response:
     """The run's last word as one JSON body: its answer, or the problem that ended it."""
-    async for _, event in run.follow():
+    for event in await run.all_events():
         if isinstance(event, AnswerEvent):
             return Response(data_of(event), media_type="application/json")
         if isinstance(event, ErrorEvent):

@@ -133,7 +133,7 @@ def beside(body: ChatRequest, text: str) -> Response:
 async def whole(run: Run, question: str) -> Response:
     """The run's last word as one JSON body: the completion, or the error that ended it."""
     narrator, told = Narrator(question), list[str]()
-    async for _, event in run.follow():
+    for event in await run.all_events():
         if isinstance(event, AnswerEvent):
             return as_body(completion(run, event.response, told))
         if isinstance(event, ErrorEvent):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any, TypeVar
 
-from sqlalchemy import Executable, Select
+from sqlalchemy import Connection, Executable, Select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
@@ -37,6 +37,7 @@ class Recorder:
 
     def __init__(self, url: URL) -> None:
         self._engine = writing_engine(url)
+        self._looking: Connection | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recorder")
         self._waiting: deque[Entry] = deque()
         self._some = asyncio.Event()
@@ -88,8 +89,17 @@ class Recorder:
         return await self.in_thread(self._look, query)
 
     def _look(self, query: Select[Any]) -> Sequence[Any]:
-        with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            return connection.execute(query).scalars().all()
+        looking = self._looking or self._engine.connect().execution_options(
+            isolation_level="AUTOCOMMIT"
+        )
+        self._looking = None  # one that fails is not used again
+        try:
+            found = looking.execute(query).scalars().all()
+        except BaseException:
+            looking.close()
+            raise
+        self._looking = looking
+        return found
 
     async def in_thread(self, do: Callable[[A], B], what: A) -> B:
         """Does what waits for the database where batches are written, after those before it."""
@@ -121,6 +131,8 @@ class Recorder:
         except (SQLAlchemyError, OSError):
             log.exception("%d rows could not be written", len(self._waiting))
         await asyncio.to_thread(self._thread.shutdown)
+        if self._looking is not None:
+            self._looking.close()
         self._engine.dispose()
 
 

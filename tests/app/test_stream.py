@@ -10,7 +10,7 @@ import pytest
 
 from app.runs import Runs
 from app.schemas import TokenEvent
-from app.stream import encoded, sse
+from app.stream import encoded, followed, sse
 from graphs.crag import build_crag
 from graphs.state import Context, Question
 from graphs.types import WebPage
@@ -248,11 +248,12 @@ async def test_silence_is_filled_with_comments() -> None:
     parts = fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow)
     runs = Runs({"crag": build_crag(parts)}, parts, most=1)
     run = await runs.start("crag", Question(question=ENGLISH), Context())
-    lines = [line async for line in sse(run, heartbeat_s=0.05)]
+    text = "".join([sent async for sent in sse(run, heartbeat_s=0.05)])
+    blocks = [f"{block}\n\n" for block in text.removesuffix("\n\n").split("\n\n")]
 
-    assert lines.count(": \n\n") >= 3
-    assert all(line == ": \n\n" or BLOCK.fullmatch(line) for line in lines)
-    assert lines[-1].startswith("event: done")
+    assert blocks.count(": \n\n") >= 3
+    assert all(block == ": \n\n" or BLOCK.fullmatch(block) for block in blocks)
+    assert blocks[-1].startswith("event: done")
 
 
 async def test_a_run_can_be_followed_again_and_from_the_middle() -> None:
@@ -263,3 +264,16 @@ async def test_a_run_can_be_followed_again_and_from_the_middle() -> None:
 
     assert [item async for item in run.follow()] == first
     assert [item async for item in run.follow(4)] == first[4:]
+    assert [event for _, event in first] == list(await run.all_events())
+
+
+async def test_what_comes_at_once_is_sent_at_once() -> None:
+    parts = fakes.services(fakes.FakeRetriever([TOWER]))
+    runs = Runs({"crag": build_crag(parts)}, parts, most=1)
+    run = await runs.start("crag", Question(question=ENGLISH), Context())
+    told = await run.all_events()
+
+    assert [batch async for batch in run.follow_together(2)] == [list(enumerate(told))[2:]]
+    assert [sent async for sent in followed(run)] == [
+        "".join(encoded(number, event) for number, event in enumerate(told))
+    ]
