@@ -45,6 +45,7 @@ function draw() {
     byId("cancel").hidden = run.done || run.cancelling;
     byId("thread").hidden = !run.thread;
     tellState();
+    tellAction(run.found.action);
     if (run.done && !run.judged) {
       run.judged = true;
       runs.feedback(run);
@@ -59,7 +60,13 @@ function tellState() {
   if (byId("state").textContent !== said) byId("state").textContent = said;
 }
 
-const done = () => `${t("stateDone", words.ms(run.span))} ${t(`stopped.${run.answer?.stopped_by}`)}.`;
+function tellAction(action) {
+  const chip = byId("action");
+  chip.className = `chip ${action ?? ""}`;
+  chip.textContent = action ? t(`action.${action}`) : "";
+}
+
+const done = () => `${t("stateDone", words.ms(run.span))} · ${t(`stopped.${run.answer?.stopped_by}`)}`;
 const working = () => (run.cancelling ? t("stateCancelling") : run.now ? t("stateAt", run.now.name) : t("stateAsking"));
 
 /** Makes a run the one that is shown; what was followed before is left to itself. */

@@ -143,7 +143,7 @@ const WORDS = {
   stateIdle: ["Ready for a question.", "可以提问了。"],
   stateAsking: ["Asking …", "正在提问……"],
   stateAt: ["Working: {0}", "正在进行：{0}"],
-  stateDone: ["Answered in {0}.", "已回答，用时 {0}。"],
+  stateDone: ["Answered in {0}", "已回答，用时 {0}"],
   stateCancelling: ["Cancelling …", "正在取消……"],
   stateLost: ["The connection broke; trying again …", "连接断开，正在重试……"],
   unreachable: ["The service does not answer.", "服务没有响应。"],
