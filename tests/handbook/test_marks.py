@@ -1,0 +1,72 @@
+"""Every fenced block says what it is, and what it needs that a test does not have."""
+
+import json
+from itertools import groupby
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from app.main import create_app
+from app.settings import Settings
+from tests.handbook.blocks import BLOCKS, Block, runnable
+
+KINDS = {"sh", "python", "js", "json", "jsonl", "yaml", "env", "text"}
+REASONS = {"key", "network", "docker", "gpu"}
+MARKS = {"sh": {"needs", "serves"}, "js": {"needs"}, "json": {"of"}}
+
+every = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
+
+
+def test_there_are_blocks_of_every_kind() -> None:
+    assert {block.kind for block in BLOCKS} == KINDS
+
+
+@every
+def test_a_block_names_its_kind_and_marks(block: Block) -> None:
+    assert block.kind in KINDS
+    assert block.marks.keys() <= MARKS.get(block.kind, set())
+    assert block.needs <= REASONS
+    assert "needs" not in block.marks or block.needs
+
+
+def test_both_languages_have_the_same_kinds_and_marks() -> None:
+    def outline(language: str) -> list[tuple[str, str, dict[str, str]]]:
+        begin = f"docs/{language}/"
+        found = [block for block in BLOCKS if block.page.startswith(begin)]
+        return [(block.page.removeprefix(begin), block.kind, block.marks) for block in found]
+
+    assert outline("en") == outline("zh")
+
+
+def test_most_commands_run_in_a_test() -> None:
+    """Marks are the exception."""
+    commands = [block for block in BLOCKS if block.kind in {"sh", "python", "js"}]
+    for language, blocks in groupby(commands, key=lambda block: block.page.split("/")[-2:-1]):
+        marked = [bool(block.needs) for block in blocks]
+        assert sum(marked) * 2 < len(marked), language
+
+
+@pytest.mark.parametrize("block", runnable("json"), ids=lambda block: block.place)
+def test_json_fits_its_schema(block: Block) -> None:
+    example = json.loads(block.text)
+    if "of" in block.marks:
+        schemas = create_app(Settings(_env_file=None)).openapi()["components"]
+        named = {"$ref": f"#/components/schemas/{block.marks['of']}", "components": schemas}
+        jsonschema_rs.validate(named, example)
+
+
+@pytest.mark.parametrize("block", runnable("jsonl"), ids=lambda block: block.place)
+def test_every_line_is_an_object(block: Block) -> None:
+    assert all(isinstance(json.loads(line), dict) for line in block.text.splitlines())
+
+
+@pytest.mark.parametrize("block", runnable("yaml"), ids=lambda block: block.place)
+def test_yaml_can_be_read(block: Block) -> None:
+    assert isinstance(yaml.safe_load(block.text), dict)
+
+
+@pytest.mark.parametrize("block", runnable("env"), ids=lambda block: block.place)
+def test_a_line_of_an_environment_sets_a_variable(block: Block) -> None:
+    lines = [line for line in block.text.splitlines() if not line.startswith("#")]
+    assert all(name.isidentifier() for name, _, _ in (line.partition("=") for line in lines))
