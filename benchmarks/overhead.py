@@ -16,22 +16,21 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from statistics import median, quantiles
 from typing import Any
 
 import httpx
 
-from benchmarks.overhead_parts import PARTS, QUESTION
-from benchmarks.overhead_report import report
-from benchmarks.overhead_service import PORT
+from benchmarks.overhead_parts import PARTS, PORT, QUESTION
+from benchmarks.overhead_report import report, spread
 
 Figures = dict[str, Any]
 Send = Callable[[httpx.AsyncClient, dict[str, Any]], Awaitable[None]]
 
+ROOT = Path(__file__).parents[1]
 FIGURES = Path(__file__).with_suffix(".json")
-START_S = 60.0
+START_S = 300.0
 INSIDE = ("ainvoke", "astream", "run", "kept run")
 LOADS = {"1 passage": {"retrieve_k": 1}, "10 passages": {"retrieve_k": 10}}
 ACTION = {"web search": "incorrect"}
@@ -39,10 +38,12 @@ AT_ONCE = 5
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[str]:
-    """The address of a service of its own; it ends with the block."""
+def service(folder: Path, source: Path) -> Iterator[str]:
+    """The address of a service of its own, run from `source`; it ends with the block."""
     command = [sys.executable, "-m", "benchmarks.overhead_service", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=source, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         port, began_s = folder / PORT, time.monotonic()
         while not port.exists() or not port.read_text(encoding="utf-8"):
@@ -87,23 +88,22 @@ OUTSIDE: dict[str, Send] = {
 }
 
 
-async def on_cost(client: httpx.AsyncClient, rounds: int, times: int) -> Figures:
-    """CPU ms of one run, way by way; all ways take turns, `rounds` times."""
-    took: dict[str, dict[str, list[float]]] = {
-        load: {way: [] for way in (*INSIDE, *OUTSIDE)} for load in LOADS
+async def on_cost(clients: dict[str, httpx.AsyncClient], rounds: int, times: int) -> Figures:
+    """CPU ms of one run, way by way; all ways and services take turns, `rounds` times."""
+    found: Figures = {
+        name: {load: {way: [] for way in (*INSIDE, *OUTSIDE)} for load in LOADS} for name in clients
     }
     for round_ in range(rounds + 1):
         for load, options in LOADS.items():
             for way in (*INSIDE, *OUTSIDE):
-                ms = 1000 * await cpu_s(client, way, options, times) / times
-                if round_:  # the first warms up
-                    took[load][way].append(round(ms, 3))
-    return {"rounds": rounds, "times": times, "cpu_ms": took}
+                for name, client in clients.items():
+                    ms = 1000 * await cpu_s(client, way, options, times) / times
+                    if round_:  # the first warms up
+                        found[name][load][way].append(round(ms, 3))
+    return {"rounds": rounds, "times": times, **found}
 
 
-async def cpu_s(
-    client: httpx.AsyncClient, way: str, options: dict[str, Any], times: int
-) -> float:
+async def cpu_s(client: httpx.AsyncClient, way: str, options: dict[str, Any], times: int) -> float:
     """Of the service's process, for `times` runs one after the other."""
     if way in INSIDE:
         asked = {"times": times, "options": options}
@@ -114,12 +114,12 @@ async def cpu_s(
     return float((await client.get("/inside/cpu")).json() - before_s)
 
 
-async def on_first(client: httpx.AsyncClient, seconds: float) -> list[Figures]:
+async def on_first(client: httpx.AsyncClient, seconds: float) -> Figures:
     """Several runs at once, each call of a part taking so long."""
     await client.put("/inside/pace", json=dict.fromkeys(PARTS, seconds))
     found = await asyncio.gather(*(_first(client) for _ in range(AT_ONCE)))
     await client.put("/inside/pace", json={})
-    return list(found)
+    return {"seconds": seconds, "runs": found}
 
 
 async def _first(client: httpx.AsyncClient) -> Figures:
@@ -137,11 +137,9 @@ async def on_stops(client: httpx.AsyncClient, times: int) -> Figures:
     found: Figures = {}
     for way, stop in ways.items():
         stops = [await stop(client, PARTS[turn % len(PARTS)]) for turn in range(times)]
-        found[way] = {
-            name: {"p50": median(ms), "p95": quantiles(ms, n=20)[-1], "most": max(ms)}
-            for name in stops[0]
-            for ms in [[stopped[name] for stopped in stops]]
-        } | {"times": times}
+        found[way] = {name: spread([stopped[name] for stopped in stops]) for name in stops[0]} | {
+            "times": times
+        }
     await client.put("/inside/pace", json={})
     return found
 
@@ -193,7 +191,7 @@ def _asked(part: str, **fields: Any) -> dict[str, Any]:
 
 
 async def _until_at_work(client: httpx.AsyncClient) -> None:
-    while not (await client.get("/inside/waiting")).json():
+    while not (await client.get("/inside/waiting")).json():  # noqa: ASYNC110 - another process
         await asyncio.sleep(0.005)
 
 
@@ -208,14 +206,24 @@ async def _ended(client: httpx.AsyncClient, began_s: float) -> dict[str, float]:
 
 
 async def measure(chosen: argparse.Namespace, figures: Figures) -> None:
-    with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as url:
-        async with httpx.AsyncClient(base_url=url, timeout=120, trust_env=False) as client:
-            if chosen.only in (None, "cost"):
-                figures["cost"] = await on_cost(client, chosen.rounds, chosen.times)
-            if chosen.only in (None, "first"):
-                figures["first"] = await on_first(client, chosen.seconds)
-            if chosen.only in (None, "stops"):
-                figures["stops"] = await on_stops(client, chosen.stops)
+    async with AsyncExitStack() as stack:
+        sources: dict[str, Path] = {"cpu_ms": ROOT}
+        if chosen.before:
+            sources["before_ms"] = chosen.before
+        clients = {name: await _client(stack, source) for name, source in sources.items()}
+        if chosen.only in (None, "cost"):
+            figures["cost"] = await on_cost(clients, chosen.rounds, chosen.times)
+        if chosen.only in (None, "first"):
+            figures["first"] = await on_first(clients["cpu_ms"], chosen.seconds)
+        if chosen.only in (None, "stops"):
+            figures["stops"] = await on_stops(clients["cpu_ms"], chosen.stops)
+
+
+async def _client(stack: AsyncExitStack, source: Path) -> httpx.AsyncClient:
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    url = stack.enter_context(service(Path(folder), source))
+    client = httpx.AsyncClient(base_url=url, timeout=120, trust_env=False)
+    return await stack.enter_async_context(client)
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -225,6 +233,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--times", type=int, default=20, help="runs a turn")
     parser.add_argument("--seconds", type=float, default=1.0, help="of a part's call, for `first`")
     parser.add_argument("--stops", type=int, default=50, help="runs stopped in each way")
+    parser.add_argument("--before", type=Path, help="another checkout, to compare with")
     parser.add_argument("--out", type=Path, default=FIGURES)
     return parser.parse_args(given)
 

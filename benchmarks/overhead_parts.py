@@ -1,5 +1,7 @@
 """What the overhead is measured on: parts that answer at once, or as slowly as they are told."""
 
+# ruff: noqa: ARG002 - a port says what it is given, a stand-in does not look at it
+
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -26,6 +28,8 @@ from graphs.types import (
     WebPage,
 )
 
+PORT = "port"
+"""The file of its folder in which the service says where it listens."""
 PARTS = ("retriever", "evaluator", "web search", "chat", "critic")
 QUESTION = "How tall is the red tower of Umbra, and who repaired it?"
 ANSWER = "The red tower of Umbra is 87 metres tall [1]. Masons of Orlo repaired it [2]."

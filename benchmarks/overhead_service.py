@@ -22,13 +22,12 @@ from app.main import Server, create_app, listen
 from app.runs import Runs
 from app.settings import Settings
 from app.store.store import Store
-from benchmarks.overhead_parts import QUESTION, Pace, paced_services
+from benchmarks.overhead_parts import PORT, QUESTION, Pace, paced_services
 from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows import DEFAULT_WORKFLOW, Graph
 
 Way = Literal["ainvoke", "astream", "run", "kept run"]
-PORT = "port"
 SETTLED_S = 0.2
 """Longer than the recorder waits for a batch, so that what a block caused counts as its own."""
 
@@ -124,7 +123,7 @@ def routes(app: FastAPI, pace: Pace) -> APIRouter:
     async def end() -> dict[str, float]:
         """When the last call was let go, and when no run was under way any more."""
         runs: Runs = app.state.runs
-        while runs._tasks:
+        while runs._tasks:  # noqa: ASYNC110 - runs tell nobody that they have gone
             await asyncio.sleep(0.001)
         ended_at_s = time.perf_counter()
         return {"let_go_at_s": max(pace.let_go_at_s), "ended_at_s": ended_at_s}

@@ -1,0 +1,54 @@
+"""The measurement of the service's overhead, in its cheapest form."""
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from benchmarks.overhead import INSIDE, LOADS, OUTSIDE, ROOT, main, on_cost, service
+from benchmarks.overhead_report import SMALL, report, spread
+
+MS = {way: [10.0 * (n + 1), 20.0 * (n + 1)] for n, way in enumerate((*INSIDE, *OUTSIDE))}
+FIGURES = {
+    "cost": {"rounds": 2, "times": 3, "cpu_ms": {SMALL: MS}, "before_ms": {SMALL: MS}},
+    "first": {"seconds": 1.0, "runs": [{"first_step_s": 0.02, "run_s": 8.0}]},
+    "stops": {
+        way: {"let go": spread([4.0, 2.0]), "ended": spread([5.0]), "times": 2}
+        for way in ("cancelled", "left, JSON")
+    },
+}
+
+
+def test_the_report_says_ratios_and_aims() -> None:
+    said = report(FIGURES)
+    place = [*MS].index("POST /ask, stream") + 1
+    assert f"| CPU of `POST /ask, stream` to `ainvoke`, {SMALL} | <= 2.2 | {place}.00 |" in said
+    assert "| time to the first step, of the run | <= 5% | 0.25% |" in said
+    assert "| cancelled: all has ended, p95 | <= 100 ms | 5.0 ms |" in said
+
+
+@pytest.mark.slow
+async def test_every_way_is_measured(tmp_path: Path) -> None:
+    with service(tmp_path, ROOT) as url:
+        async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+            found = await on_cost({"cpu_ms": client}, rounds=1, times=3)
+    for load in LOADS:
+        assert set(found["cpu_ms"][load]) == set(MS)
+        assert all(ms > 0 for line in found["cpu_ms"][load].values() for ms in line)
+
+
+@pytest.mark.slow
+def test_stops_and_first_steps_are_measured(tmp_path: Path) -> None:
+    out = tmp_path / "overhead.json"
+    main(["--only", "stops", "--stops", "5", "--out", str(out)])
+    main(["--only", "first", "--seconds", "0.05", "--out", str(out)])
+
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert {way: stops["times"] for way, stops in found["stops"].items()} == {
+        "cancelled": 5,
+        "left, stream": 5,
+        "left, JSON": 5,
+    }
+    assert all(run["first_step_s"] < run["run_s"] for run in found["first"]["runs"])
+    assert "## Stopping" in out.with_suffix(".md").read_text(encoding="utf-8")
