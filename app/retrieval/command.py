@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.llm import chat_model
 from app.retrieval.chosen import chosen_embedder
+from app.retrieval.cluster import ClusterFailed
 from app.retrieval.embed import EmbedderFailed
 from app.retrieval.index import IndexMismatch
 from app.retrieval.ingest import IngestBusy, Report, ingest
@@ -36,6 +37,9 @@ def ingest_command(
     renew: Annotated[
         bool, typer.Option("--reindex", help="First renew words and vectors of what is stored.")
     ] = False,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Read on the machines of a Ray cluster.")
+    ] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Instead of SELFCRAG_DATA_DIR.")] = None,
 ) -> None:
     """Bring documents into the knowledge base; unchanged ones are skipped."""
@@ -49,8 +53,8 @@ def ingest_command(
             console.print(f"renewed {chunks} chunks")
         if not paths:
             return
-        report = asyncio.run(_ingest(paths, settings, prune))
-    except (IndexMismatch, IngestBusy, EmbedderFailed) as error:
+        report = asyncio.run(_ingest(paths, settings, prune, ray))
+    except (IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed) as error:
         console.print(f"selfcrag: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(1) from None
     summarise(report)
@@ -74,7 +78,9 @@ def summarise(report: Report) -> None:
         console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)
 
 
-async def _ingest(names: list[str], settings: StateSettings, prune: bool) -> Report:
+async def _ingest(
+    names: list[str], settings: StateSettings, prune: bool, on_cluster: bool
+) -> Report:
     # Dictionary and table load with the first file that is new: often there is none.
     segmenter = Segmenter(settings.data_dir / "cache")
     embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
@@ -102,6 +108,7 @@ async def _ingest(names: list[str], settings: StateSettings, prune: bool) -> Rep
             progress=progress,
             cutting=settings.cutting,
             questioner=questioner,
+            on_cluster=on_cluster,
         )
     if questioner is not None and questioner.note:
         console.print(questioner.note, style="yellow", markup=False, highlight=False)

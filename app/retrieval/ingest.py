@@ -15,13 +15,14 @@ from app.retrieval.changes import changed_bytes
 from app.retrieval.child import Task
 from app.retrieval.children import Children
 from app.retrieval.chunk import Cutting
+from app.retrieval.cluster import Outcome, cluster_outcomes
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, make_folder
 from app.retrieval.listing import Listed, at_or_below, gone, is_gone, listed
 from app.retrieval.loaders import BINARY
 from app.retrieval.questions import Questioner
 from app.retrieval.refusal import DocumentRefused
-from app.retrieval.rows import BATCH_ROWS, Row, file_rows, with_vectors, with_words
+from app.retrieval.rows import BATCH_ROWS, Row, embedded, file_rows, with_words
 from app.retrieval.segment import Segmenter
 from app.retrieval.site import Site, Unchanged, pages
 
@@ -76,20 +77,21 @@ async def ingest(
     progress: Progress | None = None,
     cutting: Cutting | None = None,
     questioner: Questioner | None = None,
+    on_cluster: bool = False,
 ) -> Report:
     """Brings files, folders (with all below them), patterns and, with a `site`, URLs in.
 
     A file is known by its path, links resolved, and skipped while its content is unchanged.
     `prune` removes documents of these paths whose file is gone or is now refused. `progress` hears
-    (done, all, source). Raises IngestBusy after waiting a minute for another writer and
-    IndexUnusable where the index is damaged.
+    (done, all, source). `on_cluster`: files, not pages, are read by Ray. Raises IngestBusy after
+    waiting a minute for another writer, IndexUnusable where the index is damaged, ClusterFailed.
     """
     async with writing(index.folder):
         known = await index.documents()
         files = await asyncio.to_thread(listed, paths, known)
         outdated = await asyncio.to_thread(gone, paths, known, files) if prune else []
         run = Run(index, segmenter, known, prune=prune, progress=progress, cutting=cutting)
-        run.questioner = questioner
+        run.questioner, run.on_cluster = questioner, on_cluster
         if urls and site is not None:
             found, refused = await pages(urls, site, known)
             files += found
@@ -131,6 +133,7 @@ class Run:
     ) -> None:
         self.report = Report()
         self.questioner: Questioner | None = None
+        self.on_cluster = False
         self.site = site
         self._index = index
         self._segmenter = segmenter
@@ -150,6 +153,8 @@ class Run:
         self._outdated += outdated
         self._here = len(items) <= HERE_DOCUMENTS
         try:
+            if self.on_cluster:
+                items = await self._read_on_cluster(items)
             await self._read_all(items)
         finally:
             await self._children.aclose()
@@ -185,19 +190,44 @@ class Run:
         number, item, task = ahead[0]
         self._tell(number, every, item.shown)
         try:
-            rows = await task
+            outcome: Outcome = await task
         except DocumentRefused as refusal:
-            self._refuse(item, refusal.reason)
-            return
+            outcome = refusal
         finally:
             ahead.popleft()
-        if not rows:
+        await self._settle(item, outcome)
+
+    async def _settle(self, item: Listed, outcome: Outcome) -> None:
+        if isinstance(outcome, DocumentRefused):
+            self._refuse(item, outcome.reason)
+            return
+        if not outcome:
             self.report.skipped.append(item.source)
             return
-        self._waiting += rows
+        self._waiting += outcome
         (self.report.updated if item.stored else self.report.added).append(item.source)
         if len(self._waiting) >= COMMIT_ROWS:
             await self._commit()
+
+    async def _read_on_cluster(self, items: Sequence[Listed]) -> list[Listed]:
+        """Reads the files and returns the pages, which are downloaded and read here."""
+        new: list[Listed] = []
+        for item in items:
+            if item.is_page:
+                continue
+            try:
+                if await asyncio.to_thread(changed_bytes, item, self._cutting.name) is None:
+                    await self._settle(item, [])
+                else:
+                    new.append(item)
+            except DocumentRefused as refusal:
+                await self._settle(item, refusal)
+        done = 0
+        async for at, outcome in cluster_outcomes(list(map(self._task, new)) if new else []):
+            self._tell(done, len(new), new[at].shown)
+            await self._settle(new[at], outcome)
+            done += 1
+        return [item for item in items if item.is_page]
 
     async def _read(self, item: Listed) -> list[Row]:
         """Rows of a new or changed document, none of an unchanged one. Raises DocumentRefused."""
@@ -212,11 +242,12 @@ class Run:
             return []
         if self._here and size <= HERE_BYTES and item.file.suffix.lower() not in BINARY:
             return await asyncio.to_thread(self._rows, item)
+        return await self._children.rows(self._task(item))
+
+    def _task(self, item: Listed) -> Task:
         embed = isinstance(self._index.embedder, StaticEmbedder)
-        task = Task(
-            str(item.file), item.source, item.path, item.owner, embed, asdict(self._cutting)
-        )
-        return await self._children.rows(task)
+        file = os.path.abspath(item.file)
+        return Task(file, item.source, item.path, item.owner, embed, asdict(self._cutting))
 
     def _rows(self, item: Listed) -> list[Row]:
         rows = file_rows(item.file, item.source, item.path, item.owner, self._cutting)
@@ -244,15 +275,9 @@ class Run:
         waiting, self._waiting = self._waiting, []
         if self.questioner is not None:
             waiting = await self.questioner.added(waiting)
-        rows = await asyncio.to_thread(self._embedded, waiting)
+        rows = await asyncio.to_thread(embedded, waiting, self._index.embedder)
         await self._index.put(rows)
         self.report.chunks += len(rows)
-
-    def _embedded(self, rows: Sequence[Row]) -> list[Row]:
-        """Those read here still lack vectors; they are embedded in batches."""
-        wanting = [row for row in rows if "vector" not in row]
-        added = with_vectors(wanting, self._index.embedder) if wanting else []
-        return [row for row in rows if "vector" in row] + added
 
     async def _remove(self) -> None:
         await self._index.delete([document.id for document in self._outdated])

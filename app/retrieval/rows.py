@@ -119,6 +119,13 @@ def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
     ]
 
 
+def embedded(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
+    """Those read elsewhere may have vectors; the others are embedded together."""
+    wanting = [row for row in rows if "vector" not in row]
+    added = with_vectors(wanting, embedder) if wanting else []
+    return [row for row in rows if "vector" in row] + added
+
+
 def encoded(rows: Sequence[Row], embedder: Embedder, segmenter: Segmenter) -> list[Row]:
     """The rows with the words and vectors they are found by."""
     return with_vectors(with_words(rows, segmenter), embedder)
