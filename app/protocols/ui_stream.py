@@ -12,7 +12,6 @@ from app.protocols.openai_form import DONE, data, finish_reason
 from app.run import Run
 from app.schemas import (
     AnswerEvent,
-    AskResponse,
     Citation,
     DoneEvent,
     ErrorEvent,
@@ -22,7 +21,7 @@ from app.schemas import (
     StepEvent,
     TokenEvent,
 )
-from app.wire import payload
+from app.wire import data_of, payload
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 FILE = "text/plain"
@@ -39,9 +38,12 @@ class UIParts:
         self._said: dict[int, str] = {}
 
     def __call__(self, _: int, event: Event) -> str:
-        return "".join(data(part) for part in self.parts(event)) + self._end(event)
+        parts = self.parts(event)
+        told = (part if isinstance(part, str) else data(part) for part in parts)
+        return "".join(told) + self._end(event)
 
-    def parts(self, event: Event) -> Iterator[dict[str, Any]]:
+    def parts(self, event: Event) -> Iterator[dict[str, Any] | str]:
+        """Parts of the message; one that holds the event's own data is a line already."""
         match event:
             case RunEvent():
                 yield {
@@ -51,17 +53,17 @@ class UIParts:
                 }
                 yield {"type": "start-step"}
             case StepEvent():
-                yield {"type": "data-step", "data": payload(event), "transient": True}
+                yield _passing("data-step", event)
                 yield from self._reasoning(event)
             case TokenEvent() if self._drafts:
                 yield from self._text(event.round, event.text)
             case RetractEvent():
-                yield {"type": "data-retract", "data": payload(event), "transient": True}
+                yield _passing("data-retract", event)
                 if self._drafts:
                     yield from self._reset(event.round)
                 yield from self._reasoning(event)
             case AnswerEvent():
-                yield from self._answer(event.response)
+                yield from self._answer(event)
             case ErrorEvent():
                 yield {"type": "error", "errorText": event.problem.detail}
 
@@ -98,7 +100,8 @@ class UIParts:
         for n, text in kept.items():
             yield from self._text(n, text)
 
-    def _answer(self, response: AskResponse) -> Iterator[dict[str, Any]]:
+    def _answer(self, event: AnswerEvent) -> Iterator[dict[str, Any] | str]:
+        response = event.response
         if not self._said:
             yield from self._text(0, response.answer)
         yield from ({"type": "text-end", "id": f"text-{n}"} for n in self._said)
@@ -107,7 +110,7 @@ class UIParts:
         yield from _sources(response.citations)
         for cited in response.citations:
             yield {"type": "data-citation", "id": f"citation-{cited.n}", "data": cited.model_dump()}
-        yield {"type": "data-answer", "data": response.model_dump(mode="json"), "transient": True}
+        yield _passing("data-answer", event)
         yield {"type": "finish-step"}
         yield {
             "type": "finish",
@@ -116,6 +119,11 @@ class UIParts:
                 mode="json", include={"action", "stopped_by", "degraded", "models", "usage"}
             ),
         }
+
+
+def _passing(kind: str, event: Event) -> str:
+    """A part that no message keeps, around the data of the event as it is sent and stored."""
+    return f'data: {{"type":"{kind}","data":{data_of(event)},"transient":true}}\n\n'
 
 
 def _sources(citations: list[Citation]) -> Iterator[dict[str, Any]]:
