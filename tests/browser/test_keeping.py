@@ -44,7 +44,7 @@ def test_a_document_is_brought_in_asked_about_and_deleted(page: Page, tmp_path: 
 
     page.click("#to-documents")
     page.wait(lambda: "harbour.md" in page.text("#document-list"))
-    page.click("#document-list button[data-id]")
+    page.click("#document-list button[aria-label='Delete Harbour']")
     assert "harbour.md" in page.text("#document-list"), "the first press only asks"
     page.click("#document-list button.sure")
     page.wait(lambda: "harbour.md" not in page.text("#document-list"))
