@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk, BaseMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict
 
 from graphs.ports import Services
@@ -138,7 +138,7 @@ class PacedKeywords:
 
 
 class PacedChat(BaseChatModel):
-    """Says ANSWER word by word."""
+    """Says ANSWER word by word; rewrites a question to two words, at once."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -151,14 +151,14 @@ class PacedChat(BaseChatModel):
     def _generate(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any
     ) -> ChatResult:
-        raise NotImplementedError("everything is streamed")
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("Umbra tower"))])
 
     async def _astream(
         self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
         await self.pace.of("chat")
         for word in ANSWER.split(" "):
-            yield ChatGenerationChunk(message=AIMessageChunk(f"{word} "))
+            yield ChatGenerationChunk(message=AIMessageChunk(content=f"{word} "))
 
 
 def paced_services(pace: Pace) -> Services:
