@@ -57,8 +57,10 @@ def _cost(f: Figures) -> str:
 
 User and system time of the service's whole process, all threads, a run; what is written later is
 waited for and counted in. {f["rounds"]} rounds of {f["times"]} runs, one after the other; all lines
-take turns within a round. A ratio is taken within each round, and the median is shown: other work
-on the machine slows all of them, the ratios little.
+take turns within a round. A ratio is taken within each round, and the median is shown.
+Where another checkout was measured in the same turns (`--before`), it is compared with. `ainvoke`
+and `astream` are the same code in both: how far their "now to before" is from 1 is the error of
+the measurement, which on a machine with other work is large.
 
 - `ainvoke`: the bare graph, its answer alone.
 - `astream`: the bare graph as the service runs it, with stream modes `tasks`, `custom` and `values`

@@ -28,6 +28,11 @@ def test_the_report_says_ratios_and_aims() -> None:
     assert "| cancelled: all has ended, p95 | <= 100 ms | 5.0 ms |" in said
 
 
+def test_the_kept_report_is_that_of_the_kept_figures() -> None:
+    kept = json.loads((ROOT / "benchmarks/overhead.json").read_text(encoding="utf-8"))
+    assert (ROOT / "benchmarks/overhead.md").read_text(encoding="utf-8") == report(kept)
+
+
 @pytest.mark.slow
 async def test_every_way_is_measured(tmp_path: Path) -> None:
     with service(tmp_path, ROOT) as url:
