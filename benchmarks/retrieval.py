@@ -4,7 +4,7 @@
 
 Questions of QED among Wikipedia passages, of CMRC among news: each is to find the passage it was
 written for. Documents are cut, indexed and searched by the service's own code. `--most` bounds the
-questions of all sections but `search`, which takes 1,000. `plain` needs the extra `bench`,
+questions of all sections but `search`, which takes 500. `plain` needs the extra `bench`,
 `embedders` and `plain` the extra `train`. Figures go to benchmarks/retrieval.json and
 benchmarks/retrieval.md.
 """
@@ -40,7 +40,7 @@ Figures = dict[str, Any]
 Measuring = Callable[[Material, int, StaticEmbedder, Segmenter], Awaitable[Figures]]
 
 
-SEARCHED = 1000
+SEARCHED = 500
 
 
 async def searched(found: Material, _: int, embedder: StaticEmbedder, words: Segmenter) -> Figures:

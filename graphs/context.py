@@ -40,7 +40,7 @@ class Context(BaseModel):
         "weighted", description="How hybrid joins: by weighted scores, or by reciprocal ranks."
     )
     filters: Filters = Field(
-        default_factory=Filters, description="Which chunks may be found, by their metadata."
+        Filters(), description="Which chunks may be found, by their metadata."
     )
     follow_ups: bool = Field(
         True, description="Make a follow-up question stand alone, from the dialogue before it."
@@ -75,7 +75,7 @@ class Context(BaseModel):
         "by the language model, or the tokens a local model finds telling.",
     )
     compress_ratio: float = Field(
-        0.4, gt=0, le=1, description="Share of the knowledge that compression keeps."
+        0.4, ge=0.01, le=1, description="Share of the knowledge that compression keeps."
     )
     upper: float | None = Field(
         None,

@@ -95,7 +95,9 @@ def test_a_wrong_option_is_named(fake: Serving, name: str, value: Any, stream: b
 def test_every_option_is_held_to_its_type(fake: Serving) -> None:
     for name in Context.model_fields:
         body = {"question": "How tall?", "options": {name: {"no": "such"}}}
-        assert f"#/options/{name}" in pointers(problem_of(sent(fake, json.dumps(body)), 422))
+        (pointer,) = pointers(problem_of(sent(fake, json.dumps(body)), 422))
+        # Of options with fields of their own it is the field that is named.
+        assert pointer in (f"#/options/{name}", f"#/options/{name}/no")
 
 
 def test_a_slash_in_an_options_name_is_escaped(fake: Serving) -> None:
