@@ -50,17 +50,19 @@ not measured here."""
 DECISIONS = """## What follows from it
 
 - Hybrid search is the default in English: it is ahead of both searches alone, by most at 20
-  passages (Recall@20 .984 to .958), by little at the top. In Chinese the dense weight is 0, so hybrid is BM25
-  there and not better; these questions share their passage's words and leave BM25 nothing to mend.
+  passages (Recall@20 .984 to .958), by little at the top. In Chinese the dense weight is 0, so
+  hybrid is BM25 there and not better; these questions share their passage's words and leave
+  BM25 nothing to mend.
 - 0.3 * BM25 + dense and reciprocal ranks trust the small table too much: both are options, not
   defaults.
-- Small to big and sliding windows find as much, a little more in the English hybrid. Most of these
-  passages are a chunk each, so this says little of long documents. Sentence chunks stay the default.
-- The evaluator as reranker orders best and takes seconds on two cores; term weights cost next to
-  nothing. Over 600 questions a language they gained .013 of nDCG@10 in English (95 %: .006 to
-  .021) and .003 in Chinese (.000 to .006), which the fewer questions below do not show.
-- all-MiniLM-L6-v2 beside FAISS is ahead of the shipped table in English: a contextual encoder of
-  22 million parameters. Whoever wants it takes it as the embedder (SELFCRAG_EMBEDDER)."""
+- Small to big and sliding windows find as much, a little more in the English hybrid. Most of
+  these passages are a chunk each, so this says little of long documents. Sentence chunks stay
+  the default.
+- The evaluator as reranker orders best and takes seconds on two cores; term weights cost next
+  to nothing. Over 600 questions a language they gained .013 of nDCG@10 in English (95 %: .006
+  to .021) and .003 in Chinese (.000 to .006), which the fewer questions below do not show.
+- all-MiniLM-L6-v2 beside FAISS is ahead of the shipped table in English: a contextual encoder
+  of 22 million parameters. Whoever wants it takes it as the embedder (SELFCRAG_EMBEDDER)."""
 
 
 def _searches(name: str, part: Figures) -> str:
