@@ -8,27 +8,13 @@ from typing import Any
 
 from app.errors import NotFound
 from app.run_schemas import Feedback, RunSummary, Thread, ThreadMessage
-from app.schemas import (
-    AnswerEvent,
-    AskResponse,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    Problem,
-    RetractEvent,
-    RunEvent,
-    StepEvent,
-    TokenEvent,
-)
+from app.schemas import AnswerEvent, DoneEvent, ErrorEvent
 from app.store.runs import KeptRuns, StoredEvent
 from app.wire import sent
 
 POLL_S = 0.1
 """How often a run of another process is looked at; its events come in batches anyway."""
 Row = Mapping[str, Any]
-_EVENTS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (RunEvent, StepEvent, TokenEvent, RetractEvent, DoneEvent)
-}
 
 
 def iso(seconds: float) -> str:
@@ -97,16 +83,6 @@ def trace(row: Row, events: Sequence[StoredEvent], judgements: Sequence[Row]) ->
         "events": told,
         "feedback": [feedback(entry).model_dump(mode="json") for entry in judgements],
     }
-
-
-def event_of(stored: StoredEvent) -> Event:
-    """The event again, for those who tell it in words of their own."""
-    data = json.loads(stored.data)
-    if stored.name == AnswerEvent.name:
-        return AnswerEvent(response=AskResponse.model_validate(data))
-    if stored.name == ErrorEvent.name:
-        return ErrorEvent(problem=Problem.model_validate(data))
-    return _EVENTS[stored.name].model_validate(data)
 
 
 async def replayed(

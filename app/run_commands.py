@@ -19,6 +19,7 @@ from app.diff import RunDiff, Words, difference
 from app.errors import ServiceError, message_of
 from app.feedback import training_rows
 from app.run_schemas import FeedbackRequest
+from app.schemas import event_of
 from app.settings import StateSettings
 from app.store.engine import open_engine
 from app.store.recorder import Recorder
@@ -76,8 +77,9 @@ def show_command(
         console.print(Text(row["question"], style="bold"))
         console.print(Text(f"run {run_id} · {row['status']} · {replay.iso(row['created_at'])}"))
         telling = Telling(console)
-        for event in events:
-            telling.tell(replay.event_of(event))
+        for stored in events:
+            if event := event_of(stored.name, stored.data):
+                telling.tell(event)
         for entry in await kept.judgements(run_id):
             said = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
             console.print(Text(f"feedback {entry['score']:+g}  {said}", style="magenta"))

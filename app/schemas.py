@@ -251,6 +251,25 @@ class DoneEvent(Event):
     name: ClassVar[str] = "done"
 
 
+_PLAIN: dict[str, type[Event]] = {
+    kind.name: kind for kind in (RunEvent, StepEvent, TokenEvent, RetractEvent, DoneEvent)
+}
+"""Events whose data are their own fields."""
+
+
+def event_of(name: str, data: str) -> Event | None:
+    """A run's event again from what was sent; None of a kind unknown to this version.
+
+    Raises pydantic's ValidationError where the data are not those of such an event.
+    """
+    if name == AnswerEvent.name:
+        return AnswerEvent(response=AskResponse.model_validate_json(data))
+    if name == ErrorEvent.name:
+        return ErrorEvent(problem=Problem.model_validate_json(data))
+    kind = _PLAIN.get(name)
+    return None if kind is None else kind.model_validate_json(data)
+
+
 class WorkflowInfo(BaseModel):
     name: str
     description: str

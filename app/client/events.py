@@ -6,24 +6,7 @@ from pydantic import ValidationError
 
 from app.client.errors import ProblemError, UnexpectedResponse
 from app.document_schemas import IngestReport, ProgressEvent, ReportEvent
-from app.schemas import (
-    AnswerEvent,
-    AskResponse,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    Problem,
-    RetractEvent,
-    RunEvent,
-    StepEvent,
-    TokenEvent,
-)
-
-PLAIN: tuple[type[Event], ...] = (
-    *(RunEvent, StepEvent, TokenEvent, RetractEvent, DoneEvent),
-    *(ProgressEvent, ReportEvent),
-)
-"""Events whose data are their own fields."""
+from app.schemas import DoneEvent, ErrorEvent, Event, RunEvent, event_of
 
 OnProgress = Callable[[ProgressEvent], None]
 
@@ -53,7 +36,7 @@ class EventReader:
             if self.last_id is not None and int(number) <= self.last_id:
                 return
             self.last_id = int(number)
-        event = event_of(told.get("event", ""), told.get("data", ""))
+        event = read_event(told.get("event", ""), told.get("data", ""))
         if isinstance(event, RunEvent):
             self.run_id = event.run_id
         self.is_done = isinstance(event, DoneEvent)
@@ -65,21 +48,17 @@ class EventReader:
         return told if "data" in told else {}
 
 
-def event_of(name: str, data: str) -> Event | None:
-    """Raises UnexpectedResponse where the data are not those of such an event."""
+def read_event(name: str, data: str) -> Event | None:
+    """A run's event or an upload's. Raises UnexpectedResponse where the data are not its own."""
     try:
-        if name == AnswerEvent.name:
-            return AnswerEvent(response=AskResponse.model_validate_json(data))
-        if name == ErrorEvent.name:
-            return ErrorEvent(problem=Problem.model_validate_json(data))
-        for kind in PLAIN:
+        for kind in (ProgressEvent, ReportEvent):
             if kind.name == name:
                 return kind.model_validate_json(data)
+        return event_of(name, data)
     except ValidationError as error:
         raise UnexpectedResponse(
             f"An event {name} is not as expected: {error.errors()[0]['msg']}"
         ) from error
-    return None
 
 
 def report_of(event: Event, on_progress: OnProgress | None) -> IngestReport | None:

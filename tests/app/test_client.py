@@ -20,7 +20,7 @@ from app.client import (
     UnexpectedResponse,
     calls,
 )
-from app.client.events import EventReader, event_of
+from app.client.events import EventReader, read_event
 from app.document_schemas import ProgressEvent
 from app.main import create_app
 from app.schemas import AnswerEvent, DoneEvent, ErrorEvent, Event, RunEvent, StepEvent, TokenEvent
@@ -326,10 +326,10 @@ def test_whoever_is_not_the_service_is_told_apart(answer: Answer) -> None:
 
 def test_a_damaged_event_is_told() -> None:
     with pytest.raises(UnexpectedResponse):
-        event_of("answer", '{"answer": 1}')
+        read_event("answer", '{"answer": 1}')
     with pytest.raises(UnexpectedResponse):
-        event_of("token", "no JSON")
-    assert event_of("later", "no JSON") is None
+        read_event("token", "no JSON")
+    assert read_event("later", "no JSON") is None
 
 
 def test_an_error_event_is_one_event_of_the_stream() -> None:
