@@ -39,9 +39,7 @@ class Context(BaseModel):
     fusion: Fusion = Field(
         "weighted", description="How hybrid joins: by weighted scores, or by reciprocal ranks."
     )
-    filters: Filters = Field(
-        Filters(), description="Which chunks may be found, by their metadata."
-    )
+    filters: Filters = Field(Filters(), description="Which chunks may be found, by their metadata.")
     follow_ups: bool = Field(
         True, description="Make a follow-up question stand alone, from the dialogue before it."
     )
