@@ -2,9 +2,9 @@
 
     python -m benchmarks.term_weights DATA [QUESTIONS]
 
-The share of the term weights, and whether words beside the main terms are stored, are told on
-training questions: one half, divided by passage, to choose on and the other to confirm. Questions
-of held-out sets are never read. Figures: benchmarks/term_weights.md.
+The share of the term weights is told on training questions: one half, divided by passage, to
+choose on and the other to confirm. Questions of held-out sets are never read. Figures:
+benchmarks/term_weights.md.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,6 @@ from app.retrieval.hybrid import WEIGHTS, fuse
 from app.retrieval.rows import document_id
 from app.retrieval.segment import Segmenter
 from app.retrieval.terms import (
-    MIXING,
-    Mixing,
     TermTables,
     lexical_scores,
     packed,
@@ -48,10 +45,8 @@ async def main(data: Path, questions: int) -> None:
     for task in TUNING:
         asked = await candidates(task, data, embedder, segmenter)
         texts = passages(task, data)
-        chosen = MIXING[task.language]
-        for name, mixing in (("all", chosen), ("no near words", replace(chosen, near=0.0))):
-            for half, part in zip(("fitted", "confirmed"), halves(asked, questions), strict=True):
-                say(f"{task.language}, {name}, {half}: {gains(part, texts, task, tables, mixing)}")
+        for half, part in zip(("fitted", "confirmed"), halves(asked, questions), strict=True):
+            say(f"{task.language}, {half}: {gains(part, texts, task, tables)}")
 
 
 async def candidates(
@@ -94,13 +89,12 @@ def gains(
     texts: dict[str, tuple[str, str]],
     task: Task,
     tables: TermTables,
-    mixing: Mixing,
 ) -> str:
     """nDCG@10 by share, and milliseconds to add up one question's candidates."""
     stored: dict[str, bytes] = {}
     for key in {key for _, _, order in asked for key, _ in order}:
         title, text = texts[key]
-        stored[key] = packed(term_weights(title, "", text, task.language, tables, mixing))
+        stored[key] = packed(term_weights(title, "", text, task.language, tables))
     ranked: dict[float, list[float]] = {share: [] for share in SHARES}
     took_s = 0.0
     for question, gold, order in asked:

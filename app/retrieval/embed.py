@@ -131,38 +131,6 @@ class StaticEmbedder:
         vector: Vectors = table[ids].sum(axis=0)
         return vector, max(ids, default=0) if is_whole else len(table)
 
-    def nearest(
-        self, vectors: Vectors, language: Language, most: int, least: float
-    ) -> list[list[tuple[str, float]]]:
-        """For each vector the vocabulary's words nearest by cosine, best first, and their cosines.
-
-        At most `most`, of a cosine of `least` or more.
-
-        Many at once, shape (vectors, dimensions), cost little more than one.
-        """
-        words, table = self._words[language]
-        found = []
-        for cosines in unit(vectors) @ table.T:
-            close = np.flatnonzero(cosines >= least)
-            order = close[np.argsort(-cosines[close])][:most]
-            found.append([(words[row], float(cosines[row])) for row in order])
-        return found
-
-    @cached_property
-    def _words(self) -> dict[Language, tuple[list[str], Vectors]]:
-        """Whole words of two letters or more, with their unit vectors."""
-        tokenizer, table = self._english
-        vocabulary = {row: word for word, row in tokenizer.get_vocab().items()}
-        english = [row for row in range(len(table)) if len(word := vocabulary.get(row, "")) > 2
-                   and word.isalpha()]  # fmt: skip
-        known, chinese = self._chinese
-        rows = [row for word, row in known.items() if len(word) > 1]
-        names = list(known)
-        return {
-            "en": ([vocabulary[row] for row in english], unit(table[english])),
-            "zh": ([names[row] for row in rows], unit(chinese[rows])),
-        }
-
     def _rows(self, text: str) -> tuple[Vectors, list[int]]:
         if language_of(text) == "zh":
             rows, table = self._chinese

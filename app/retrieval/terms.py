@@ -3,7 +3,7 @@
 After TILDE (arXiv 2108.08513): what a term says about its passage is decided at ingest, a question
 only adds up. Here the weights come from counts, places and the static table of vectors instead of a
 language model: how rare a term is, how often and where it stands, how far it is from what the
-passage is about in general; pairs of neighbouring words; and a few words near the main ones.
+passage is about in general; and pairs of neighbouring words.
 """
 
 import math
@@ -28,7 +28,7 @@ MOST_TERMS = 150
 MOST_CHARACTERS = 20_000  # of a text; chunks are far shorter
 STEPS = 8  # of a stored weight: 1/8 to 31 7/8
 STORED = np.dtype([("term", "<u4"), ("weight", "u1")])
-_CACHED = 1 << 16
+_CACHED = 1 << 14  # words, of which a vector is 1 kB
 
 Scores = NDArray[np.float64]
 Term = tuple[str, str]
@@ -46,16 +46,10 @@ class Mixing:
     saturation: float = 0.9
     length: float = 0.2
     title: float = 3.0
-    lead: float = 0.0
     general: float = -0.5
     """Times the cosine of the term's vector and the passage's mean: below 0 for what stands out."""
     pair: float = 1.5
     pair_in_title: float = 0.5
-    near: float = 1.0
-    """Times the cosine of a word beside one of the `main` ones."""
-    nearest: int = 8
-    main: int = 12
-    least_cosine: float = 0.45
 
 
 MIXING: Mapping[Language, Mixing] = {"en": Mixing(0.4), "zh": Mixing(0.2)}
@@ -70,8 +64,6 @@ class TermTables:
         self._segmenter, self._embedder = segmenter, embedder
         self.vector = lru_cache(_CACHED)(self._vector)
         self.rarity = lru_cache(_CACHED)(self._rarity)
-        self.named = lru_cache(_CACHED)(self.terms)
-        self._near: dict[tuple[str, Language, int, float], list[tuple[str, float]]] = {}
         self._stem = lru_cache(_CACHED)(self._stemmed)
         self._stemmer, self._stemming = snowballstemmer.stemmer("english"), Lock()
 
@@ -98,25 +90,6 @@ class TermTables:
             return math.log(cutter.total / (cutter.FREQ.get(word) or 1)) / 4
         return math.log(1 + self._embedder.word(word, language)[1] / 500)
 
-    def near(
-        self, words: Sequence[str], language: Language, most: int, least: float
-    ) -> list[list[tuple[str, float]]]:
-        """The vocabulary's words near each of these; those asked for first are found together."""
-        keys = [(word, language, most, least) for word in words]
-        known = {key: self._near[key] for key in keys if key in self._near}
-        new = [key for key in dict.fromkeys(keys) if key not in known]
-        if new:
-            vectors = np.stack([self.vector(word, language) for word, *_ in new])
-            found = self._embedder.nearest(vectors, language, most, least)
-            known |= {
-                key: near if vector.any() else []
-                for key, near, vector in zip(new, found, vectors, strict=True)
-            }
-            if len(self._near) > _CACHED:
-                self._near.clear()
-            self._near.update({key: known[key] for key in new})
-        return [known[key] for key in keys]
-
 
 def term_weights(
     title: str,
@@ -124,18 +97,14 @@ def term_weights(
     text: str,
     language: Language,
     tables: TermTables,
-    mixing: Mixing | None = None,
 ) -> dict[str, float]:
-    """Term to weight, the heaviest MOST_TERMS of a passage; `mixing` is MIXING's unless given."""
-    mixing = mixing or MIXING[language]
+    """Term to weight, the heaviest MOST_TERMS of a passage."""
+    mixing = MIXING[language]
     named = tables.terms(f"{title}\n{heading}", language)
     inside = tables.terms(text, language)
     if not named and not inside:
         return {}
-    weights = _single(named, inside, _lead(text), language, tables, mixing)
-    words = dict([*reversed(inside), *reversed(named)])
-    for term, weight in _near(weights, words, language, tables, mixing).items():
-        weights.setdefault(term, weight)
+    weights = _single(named, inside, language, tables, mixing)
     weights |= _pairs(named, inside, language, tables, mixing)
     heaviest = sorted(weights.items(), key=lambda item: -item[1])[:MOST_TERMS]
     return {term: weight for term, weight in heaviest if weight > 0}
@@ -144,43 +113,23 @@ def term_weights(
 def _single(
     named: Sequence[Term],
     inside: Sequence[Term],
-    lead: str,
     language: Language,
     tables: TermTables,
     mixing: Mixing,
 ) -> dict[str, float]:
     counts, in_title = Counter(term for term, _ in inside), {term for term, _ in named}
-    first = {term for term, _ in tables.terms(lead, language)} if mixing.lead else set[str]()
-    mean = unit(np.sum([[tables.vector(word, language) for _, word in [*named, *inside]]], axis=1))
+    said = [*named, *inside]
+    vectors = np.stack([tables.vector(word, language) for _, word in said])
+    general = np.maximum(0, unit(vectors) @ unit(vectors.sum(axis=0, keepdims=True))[0])
+    first = {said[at][0]: at for at in reversed(range(len(said)))}
     slow = mixing.saturation * (1 - mixing.length + mixing.length * len(inside) / USUAL_WORDS)
     weights = {}
-    for term, word in dict([*reversed(inside), *reversed(named)]).items():
-        vector = tables.vector(word, language)
-        general = max(0.0, float(mean[0] @ vector) / (float(np.linalg.norm(vector)) + 1e-9))
+    for term, at in first.items():
         often = counts[term] * (1 + mixing.saturation) / (counts[term] + slow)
-        placed = often * (1 + mixing.lead * (term in first)) + mixing.title * (term in in_title)
-        rarity = tables.rarity(word, language) ** mixing.rarity
-        weights[term] = rarity * placed * (1 + mixing.general * general)
+        placed = often + mixing.title * (term in in_title)
+        rarity = tables.rarity(said[at][1], language) ** mixing.rarity
+        weights[term] = rarity * placed * (1 + mixing.general * float(general[at]))
     return weights
-
-
-def _near(
-    weights: Mapping[str, float],
-    words: Mapping[str, str],
-    language: Language,
-    tables: TermTables,
-    mixing: Mixing,
-) -> dict[str, float]:
-    """Words of the vocabulary beside the main terms."""
-    found: dict[str, float] = {}
-    main = sorted(weights, key=lambda term: -weights[term])[: mixing.main if mixing.near else 0]
-    written = [words[term] for term in main]
-    for near in tables.near(written, language, mixing.nearest, mixing.least_cosine):
-        for word, cosine in near:
-            for other, _ in tables.named(word, language):
-                rarity = tables.rarity(word, language) ** mixing.rarity
-                found[other] = max(found.get(other, 0.0), mixing.near * cosine * rarity)
-    return found
 
 
 def _pairs(
@@ -247,8 +196,3 @@ def _hashed(term: str) -> int:
 
 def _stepped(weight: float) -> int:
     return max(1, min(255, round(weight * STEPS)))
-
-
-def _lead(text: str) -> str:
-    """The first sentence."""
-    return re.split(r"(?<=[.!?])\s|(?<=[。！？])", text, maxsplit=1)[0]

@@ -38,14 +38,6 @@ def test_titles_and_rare_words_weigh_more(tables: TermTables) -> None:
     assert plain["miller"] > plain["turn"]
 
 
-def test_words_near_the_main_ones_are_found_too(tables: TermTables) -> None:
-    weights = term_weights("", "", "A physician treats children.", "en", tables)
-    assert "doctor" in weights
-    stored = packed(weights)
-    near = lexical_score(query_terms("Which doctor?", "en", tables), stored)
-    assert near > lexical_score(query_terms("Which volcano?", "en", tables), stored) == 0
-
-
 def test_stored_weights_are_the_weights_in_steps(tables: TermTables) -> None:
     weights = term_weights("Mills", "", TEXT, "en", tables)
     stored = packed(weights)
