@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import re
 import stat
 import struct
 import warnings
@@ -38,6 +39,8 @@ DAMAGED_PDF = (
     *(NotImplementedError, AssertionError, OverflowError, ZeroDivisionError, struct.error),
 )
 BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+# Halves of a character, which records may hold as escapes. No other encoding has them.
+HALVES = re.compile(r"[\ud800-\udfff]")
 # Tried in this order where a file is not UTF-8.
 LEGACY_ENCODINGS = ["gb18030", "big5", "cp1252"]
 
@@ -82,15 +85,24 @@ def load(path: Path, content: bytes) -> Document:
     # No document, whatever a parser makes of it, keeps the others out.
     except Exception as error:
         raise DocumentRefused(f"cannot be parsed ({type(error).__name__})") from error
-    blocks = [block for block in blocks if block.text.strip()]
+    blocks = [_whole_block(block) for block in blocks if block.text.strip()]
     if not blocks:
         raise DocumentRefused("no text in it")
     return Document(
-        title=" ".join((title or path.stem).split()),
+        title=_whole(" ".join((title or path.stem).split())),
         blocks=blocks,
         sha256=digest(content),
         bytes=len(content),
     )
+
+
+def _whole_block(block: Block) -> Block:
+    headings = tuple(map(_whole, block.headings))
+    return replace(block, text=_whole(block.text), headings=headings)
+
+
+def _whole(text: str) -> str:
+    return HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def digest(content: bytes) -> str:

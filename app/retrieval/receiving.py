@@ -133,7 +133,10 @@ class _Form:
             raise UploadBroken("holds a file without a name")
         if len(self.received) >= MOST_FILES:
             raise UploadTooLarge(f"The upload holds more than {MOST_FILES} files.")
-        file = self._folder / f"{len(self.received)}{Path(name).suffix.lower()}"
+        # What has no title of its own is called as its file is.
+        place = self._folder / str(len(self.received))
+        place.mkdir()
+        file = place / name
         self.received.append(Received(name, file))
         self._file = file.open("xb")
 

@@ -98,7 +98,8 @@ def test_files_come_in_and_are_found(service: Serving, state: Path) -> None:
     assert report["chunks"] == 3
     told = {document["source"]: document for document in report["documents"]}
     assert told["lamp.md"]["title"] == "The lamp"
-    assert told["水泵.txt"]["language"] == "zh"
+    assert (told["水泵.txt"]["title"], told["水泵.txt"]["language"]) == ("水泵", "zh")
+    assert told["house.docx"]["title"] == "house"
     assert told["lamp.md"]["shared"] is True
     assert stored(state) == {"shared/lamp.md", "shared/水泵.txt", "shared/house.docx"}
     answer = service.ask("What lights the lamp of Quorra?", options={"web": "never"})

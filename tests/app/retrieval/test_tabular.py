@@ -5,8 +5,10 @@ import pytest
 
 from app.retrieval import tabular
 from app.retrieval.chunk import chunk
+from app.retrieval.ingest import ingest
 from app.retrieval.loaders import load
 from app.retrieval.refusal import DocumentRefused
+from app.retrieval.retriever import HybridRetriever
 
 
 def passages(name: str, text: str) -> list[tuple[tuple[str, ...], str]]:
@@ -102,3 +104,18 @@ def test_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (("a.csv", "1\n2\n3\n"), ("a.jsonl", "1\n2\n3\n"), ("a.json", "[1, 2, 3]")):
         with pytest.raises(DocumentRefused, match="more than 2 rows"):
             load(Path(name), text.encode())
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl"])
+async def test_half_a_character_keeps_nothing_out(
+    retriever: HybridRetriever, tmp_path: Path, ending: str
+) -> None:
+    records = r'{"title": "Valve \ud83d", "text": "It is red \udc00. 阀门\ud83d\ude00在夜里打开。"}'
+    half, whole = tmp_path / f"half.{ending}", tmp_path / "whole.md"
+    half.write_text(records, "utf-8")
+    whole.write_text("Words.\n", "utf-8")
+    report = await ingest([half, whole], retriever.index, retriever.segmenter)
+    assert (len(report.added), report.refused) == (2, [])
+    first, *_ = await retriever.retrieve("阀门何时打开？", 1)
+    assert first.text == "It is red \ufffd. 阀门😀在夜里打开。"
+    assert first.title == "half › Valve \ufffd › #1"
