@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, select, true, update
+from sqlalchemy import ColumnElement, Insert, bindparam, delete, func, select, true, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
@@ -30,7 +31,8 @@ _BEGIN = RUNS.insert()
 _EVENT = EVENTS.insert()
 _END = (
     update(RUNS)
-    .where(RUNS.c.id == bindparam("run"), RUNS.c.status == "running")
+    # Whoever ends a run knows better than those who took its process for gone.
+    .where(RUNS.c.id == bindparam("run"), RUNS.c.status.in_(["running", "lost"]))
     .values(status=bindparam("ended_as"), stopped_by=bindparam("by"), ended_at=bindparam("at"))
 )
 
@@ -50,6 +52,7 @@ class KeptRuns:
 
     def __init__(self, engine: AsyncEngine, recorder: Recorder, process: str) -> None:
         self._engine, self._recorder, self._process = engine, recorder, process
+        self._tell = _telling(engine.dialect.name)
         self._cancelled = select(RUNS.c.id).where(
             RUNS.c.status == "running", RUNS.c.process == process, RUNS.c.is_cancelled.is_(True)
         )
@@ -86,7 +89,7 @@ class KeptRuns:
             "name": event.name,
             "data": data_of(event),
         }
-        self._recorder.add(_EVENT, row)
+        self._recorder.add(self._tell, row)
 
     def end(self, run: Run) -> None:
         status: Status = "cancelled" if run.is_cancelled else "done" if run.response else "failed"
@@ -244,6 +247,16 @@ class KeptRuns:
 
 def _of(owner: str | None) -> ColumnElement[bool]:
     return true() if owner is None else RUNS.c.owner == owner
+
+
+def _telling(dialect: str) -> Insert:
+    """Writes an event, also in the place of an ending told for a run that was no loss."""
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    told = insert(EVENTS)
+    return told.on_conflict_do_update(
+        index_elements=["run_id", "number"],
+        set_={name: told.excluded[name] for name in ("at_ms", "name", "data")},
+    )
 
 
 def _endings(run_id: str, last: int | None, at_ms: float | None) -> list[dict[str, Any]]:

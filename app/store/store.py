@@ -48,9 +48,7 @@ class Store:
     async def arrive(self) -> None:
         """Makes this process known and ends what processes have left that are gone."""
         _OPEN_HERE.add(self.process)
-        row = {"id": self.process, "host": self._host, "pid": self._pid, "seen_at": now()}
-        async with self._engine.begin() as connection:
-            await connection.execute(PROCESSES.insert(), row)
+        await self._be_seen()
         await self.find_lost()
 
     async def leave(self) -> None:
@@ -83,11 +81,16 @@ class Store:
             log.warning("%d runs were lost with the processes that worked on them", len(lost))
 
     async def beat(self) -> None:
-        async with self._engine.begin() as connection:
-            await connection.execute(
-                update(PROCESSES).where(PROCESSES.c.id == self.process).values(seen_at=now())
-            )
+        await self._be_seen()
         await self.threads.renew(self.process)
+
+    async def _be_seen(self) -> None:
+        """Makes this process known again, too, where others took it for gone: it stood still."""
+        row = {"id": self.process, "host": self._host, "pid": self._pid, "seen_at": now()}
+        seen = update(PROCESSES).where(PROCESSES.c.id == self.process)
+        async with self._engine.begin() as connection:
+            if not (await connection.execute(seen.values(seen_at=row["seen_at"]))).rowcount:
+                await connection.execute(PROCESSES.insert(), row)
 
     async def tidy(self) -> None:
         """Forgets runs that the settings keep no longer."""

@@ -27,6 +27,7 @@ from tests.app.serving import Serving
 from tests.app.slow import SlowEvaluator, Waiting
 
 ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔有多高？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 GONE_PID = 2**22 + 1
 """Above the most that Linux gives out."""
@@ -89,6 +90,43 @@ async def test_a_process_of_another_machine_is_believed_for_a_while(tmp_path: Pa
             await connection.execute(late)
         await store.find_lost()
         assert (await store.runs.get(run_id, ""))["status"] == "lost"
+
+
+async def assert_forgotten_process_comes_back(question: str, folder: Path, address: str) -> None:
+    """It stood still for so long that another took it for gone, with its run."""
+    services = fakes.services(
+        fakes.FakeRetriever([TOWER]), evaluator=SlowEvaluator(waiting=Waiting(0.5))
+    )
+    async with (
+        opened(folder, database_url=address) as (other, engine),
+        opened(folder, database_url=address) as (store, _),
+    ):
+        runs = Runs({"crag": build_crag(services)}, services, 1, store)
+        run = await runs.start("crag", Question(question=question), Context())
+        await asyncio.sleep(0.2)
+        await store.recorder.flush()
+        async with engine.begin() as connection:
+            await connection.execute(PROCESSES.delete().where(PROCESSES.c.id == store.process))
+        await other.find_lost()
+        assert (await other.runs.get(run.id, ""))["status"] == "lost"
+
+        await store.beat()
+        async with reading(engine) as connection:
+            known = (await connection.execute(select(PROCESSES.c.id))).scalars().all()
+        told = [(number, event.name) async for number, event in run.follow()]
+        await runs.aclose()
+        await store.recorder.flush()
+        events = await other.runs.events(run.id)
+        assert store.process in known
+        assert (await other.runs.get(run.id, ""))["status"] == "done"
+        assert [(event.number, event.name) for event in events] == told
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+async def test_a_forgotten_process_comes_back_and_its_run_ends(
+    tmp_path: Path, question: str
+) -> None:
+    await assert_forgotten_process_comes_back(question, tmp_path, "")
 
 
 async def test_the_oldest_runs_without_feedback_go(tmp_path: Path) -> None:

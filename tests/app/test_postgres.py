@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -13,6 +14,7 @@ from tests import fakes
 from tests.app.postgres import postgres
 from tests.app.serving import Serving, events_of, wait_until
 from tests.app.slow import SlowChat, Waiting
+from tests.app.test_lasting import assert_forgotten_process_comes_back
 
 Serve = Callable[..., Serving]
 pytestmark = pytest.mark.postgres
@@ -97,3 +99,10 @@ def test_a_trace_is_kept_as_it_was_sent(serve: Serve, settings: Settings) -> Non
         judged = {"score": -1, "comment": "错了。"}
         assert serving.client.post(f"/runs/{run_id}/feedback", json=judged).status_code == 201
         assert serving.client.get(f"/runs/{run_id}").json()["feedback"][0]["comment"] == "错了。"
+
+
+async def test_a_forgotten_process_comes_back_and_its_run_ends(
+    settings: Settings, tmp_path: Path
+) -> None:
+    address = settings.database_url.get_secret_value()
+    await assert_forgotten_process_comes_back(CHINESE, tmp_path, address)
