@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, Insert, bindparam, delete, func, select, true, update
+from sqlalchemy import ColumnElement, Insert, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -32,7 +32,7 @@ _EVENT = EVENTS.insert()
 _END = (
     update(RUNS)
     # Whoever ends a run knows better than those who took its process for gone.
-    .where(RUNS.c.id == bindparam("run"), RUNS.c.status.in_(["running", "lost"]))
+    .where(RUNS.c.id == bindparam("run"), or_(RUNS.c.status == "running", RUNS.c.status == "lost"))
     .values(status=bindparam("ended_as"), stopped_by=bindparam("by"), ended_at=bindparam("at"))
 )
 
