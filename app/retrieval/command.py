@@ -15,7 +15,8 @@ from app.retrieval.chosen import chosen_embedder
 from app.retrieval.cluster import ClusterFailed
 from app.retrieval.embed import EmbedderFailed
 from app.retrieval.index import IndexMismatch
-from app.retrieval.ingest import IngestBusy, Report, ingest
+from app.retrieval.ingest import Report, ingest
+from app.retrieval.lock import IngestBusy
 from app.retrieval.opening import open_index
 from app.retrieval.questions import Questioner
 from app.retrieval.renew import reindex

@@ -4,12 +4,9 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from app.retrieval.changes import changed_bytes
 from app.retrieval.child import Task
@@ -17,9 +14,10 @@ from app.retrieval.children import Children
 from app.retrieval.chunk import Cutting
 from app.retrieval.cluster import Outcome, cluster_outcomes
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.index import Index, IndexUnusable, StoredDocument, make_folder
+from app.retrieval.index import Index, StoredDocument
 from app.retrieval.listing import Listed, at_or_below, gone, is_gone, listed
 from app.retrieval.loaders import BINARY
+from app.retrieval.lock import writing
 from app.retrieval.questions import Questioner
 from app.retrieval.refusal import DocumentRefused
 from app.retrieval.rows import BATCH_ROWS, Row, embedded, file_rows, with_words
@@ -29,7 +27,6 @@ from app.retrieval.site import Site, Unchanged, pages
 # Rows that are put into the index in one commit, and so the most that are held in memory beside
 # those of the documents that are being read.
 COMMIT_ROWS = BATCH_ROWS
-LOCK_TIMEOUT_S = 60.0
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
 HERE_DOCUMENTS = 100
@@ -37,10 +34,6 @@ HERE_BYTES = 200_000
 MOST_CHILDREN = 8
 
 Progress = Callable[[int, int, str], None]
-
-
-class IngestBusy(Exception):
-    """Another process is writing to the same knowledge base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +91,6 @@ async def ingest(
             run.report.refused += [Refused(url, reason) for url, reason in refused]
             run.site = site
         return await run.all(files, outdated)
-
-
-@asynccontextmanager
-async def writing(folder: Path, wait_s: float | None = None) -> AsyncIterator[None]:
-    """The right to write to the index in `folder`. Raises IngestBusy, IndexUnusable."""
-    timeout = LOCK_TIMEOUT_S if wait_s is None else wait_s
-    lock = FileLock(lock_file(folder), timeout=timeout, thread_local=False)
-    await asyncio.to_thread(_acquire, lock)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def lock_file(folder: Path) -> Path:
-    make_folder(folder.parent)
-    return folder.with_name(folder.name + ".lock")
 
 
 class Run:
@@ -286,14 +262,3 @@ class Run:
     def _tell(self, done: int, every: int, source: str) -> None:
         if self._progress is not None:
             self._progress(done, every, source)
-
-
-def _acquire(lock: FileLock) -> None:
-    try:
-        lock.acquire()
-    except Timeout as error:
-        raise IngestBusy(
-            "another process is writing to this knowledge base; try again when it has ended"
-        ) from error
-    except OSError as error:
-        raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.retrieval.embed import Embedder, EmbedderFailed
 from app.retrieval.index import IndexUnusable, Row
-from app.retrieval.ingest import writing
+from app.retrieval.lock import writing
 from app.retrieval.opening import renew_index
 from app.retrieval.rows import encoded
 from app.retrieval.segment import Segmenter

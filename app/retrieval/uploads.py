@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 from app.retrieval.chunk import Cutting
 from app.retrieval.incoming import IncomingSettings
 from app.retrieval.index import Index, StoredDocument
-from app.retrieval.ingest import Progress, Report, Run, writing
+from app.retrieval.ingest import Progress, Report, Run
 from app.retrieval.listing import Listed
+from app.retrieval.lock import writing
 from app.retrieval.receiving import Received, receive
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
@@ -95,7 +96,8 @@ class Uploads:
         with seen_by(owner):
             async with writing(self._index.folder, WAIT_S):
                 known = await self._index.documents()
-                items = [self._listed(received, owner, known) for received in files]
+                folder = self._folder / (f"@{owner}" if owner else SHARED_FOLDER)
+                items = await asyncio.to_thread(listed_in, folder, files, owner, known)
                 run = Run(
                     self._index, self._segmenter, known, progress=progress, cutting=self._cutting
                 )
@@ -135,20 +137,10 @@ class Uploads:
                 if document.owner != owner:
                     raise SharedDocument
                 await self._index.delete([document_id])
-        if self._folder in Path(document.path).parents:
-            await asyncio.to_thread(Path(document.path).unlink, missing_ok=True)
+                # Still as the only writer: the next one may put a new file in this place.
+                if self._folder in Path(document.path).parents:
+                    await asyncio.to_thread(Path(document.path).unlink, missing_ok=True)
         return True
-
-    def _listed(self, received: Received, owner: str, known: Sequence[StoredDocument]) -> Listed:
-        """A name that another document of the owner has already gets its folder's name before."""
-        path = str(self._folder / (f"@{owner}" if owner else SHARED_FOLDER) / received.name)
-        own = [document for document in known if document.owner == owner]
-        stored = next((document for document in own if document.path == path), None)
-        taken = any(document.source == received.name for document in own)
-        source = f"uploads/{received.name}" if taken else received.name
-        if stored is not None:
-            source = stored.source
-        return Listed(received.file, path, source, stored, owner)
 
     def _staging(self) -> Path:
         """A folder of its own for one upload; what the dead have left goes."""
@@ -173,6 +165,24 @@ def uploads_into(
         max_total_bytes=bounds.upload_max_total_bytes,
         cutting=cutting,
     )
+
+
+def listed_in(
+    folder: Path, files: Sequence[Received], owner: str, known: Sequence[StoredDocument]
+) -> list[Listed]:
+    """A name that another document of the owner has already gets its folder's name before."""
+    own = [document for document in known if document.owner == owner]
+    by_path = {document.path: document for document in own}
+    sources = {document.source for document in own}
+    items = []
+    for received in files:
+        path, source = str(folder / received.name), received.name
+        if (stored := by_path.get(path)) is not None:
+            source = stored.source
+        elif source in sources:
+            source = f"uploads/{source}"
+        items.append(Listed(received.file, path, source, stored, owner))
+    return items
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from app.errors import (
 )
 from app.retrieval.embed import EmbedderFailed
 from app.retrieval.index import IndexMismatch, StoredDocument
-from app.retrieval.ingest import IngestBusy
+from app.retrieval.lock import IngestBusy
 from app.retrieval.receiving import Received, UploadBroken, UploadTooLarge
 from app.retrieval.uploads import Brought, SharedDocument, Uploads
 from app.routes.ask import CLIENT_CLOSED_REQUEST, accepts_events

@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from app.main import create_app
 from app.retrieval import uploads
-from app.retrieval.ingest import lock_file
+from app.retrieval.lock import lock_file
 from app.retrieval.receiving import clean_name
 from app.retrieval.retriever import HybridRetriever
 from app.settings import Settings

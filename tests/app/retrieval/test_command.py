@@ -8,10 +8,9 @@ from rich.console import Console
 from rich.text import Text
 from typer.testing import CliRunner
 
-from app.retrieval import command
-from app.retrieval import ingest as module
+from app.retrieval import command, lock
 from app.retrieval.command import ingest_command
-from app.retrieval.ingest import lock_file
+from app.retrieval.lock import lock_file
 
 app = typer.Typer()
 app.command("ingest")(ingest_command)
@@ -113,7 +112,7 @@ def test_a_damaged_index_is_told(part: str, arguments: list[str]) -> None:
 
 
 def test_a_busy_knowledge_base_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOCK_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(lock, "LOCK_TIMEOUT_S", 0.1)
     with FileLock(lock_file(Path("data/index"))):
         code, output = call("docs")
     assert code == 1

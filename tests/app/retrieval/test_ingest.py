@@ -9,9 +9,11 @@ import pytest
 from filelock import FileLock
 
 from app.retrieval import ingest as module
+from app.retrieval import lock
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.ingest import IngestBusy, Report, ingest, lock_file
+from app.retrieval.ingest import Report, ingest
 from app.retrieval.listing import source_of
+from app.retrieval.lock import IngestBusy, lock_file
 from app.retrieval.opening import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
@@ -196,7 +198,7 @@ async def test_the_event_loop_stays_free(retriever: HybridRetriever, docs: Path)
 async def test_a_second_writer_waits_and_then_says_so(
     retriever: HybridRetriever, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(lock, "LOCK_TIMEOUT_S", 0.2)
     with FileLock(lock_file(retriever.index.folder)), pytest.raises(IngestBusy, match="another"):
         await run(retriever, docs)
     assert len((await run(retriever, docs)).added) == 3

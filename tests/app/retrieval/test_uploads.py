@@ -1,0 +1,69 @@
+"""Uploads without HTTP: what concerns their order and their number."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.retrieval import uploads as module
+from app.retrieval.index import StoredDocument
+from app.retrieval.lock import writing
+from app.retrieval.receiving import Received
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.uploads import Uploads, listed_in
+
+
+@pytest.fixture
+def uploads(tmp_path: Path, retriever: HybridRetriever) -> Uploads:
+    most = {"max_bytes": 1_000_000, "max_total_bytes": 1_000_000}
+    return Uploads(tmp_path, retriever.index, retriever.segmenter, **most)
+
+
+def sent(folder: Path, **texts: str) -> list[Received]:
+    """Markdown files by their names."""
+    folder.mkdir(exist_ok=True)
+    files = [Received(f"{name}.md", folder / f"{name}.md") for name in texts]
+    for received, text in zip(files, texts.values(), strict=True):
+        received.file.write_text(text, "utf-8")
+    return files
+
+
+def kept(document: StoredDocument) -> str:
+    return Path(document.path).read_text("utf-8")
+
+
+async def test_a_file_brought_in_right_after_a_deletion_stays(
+    uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (old,) = (await uploads.bring_in(sent(tmp_path / "sent", 水泵="旧文。\n"))).documents
+
+    @asynccontextmanager
+    async def with_a_successor(folder: Path, wait_s: float | None = None) -> AsyncIterator[None]:
+        async with writing(folder, wait_s):
+            yield
+        monkeypatch.undo()
+        await uploads.bring_in(sent(tmp_path / "sent", 水泵="新文。\n"))
+
+    monkeypatch.setattr(module, "writing", with_a_successor)
+    assert await uploads.delete(old.id)
+    assert kept(old) == "新文。\n"
+
+
+def test_many_files_beside_many_documents_are_listed_at_once() -> None:
+    folder = Path("/data/uploads/shared")
+    first = StoredDocument("0", "0.md", str(folder / "0.md"), "", "", 1, 1, "")
+    known = [
+        replace(first, id=f"{n}", source=f"{n}.md", path=str(folder / f"{n}.md"))
+        for n in range(20_000)
+    ]
+    known.append(replace(first, id="other", source="其他.md", path="/docs/其他.md"))
+    known.append(replace(first, id="ann", source="new.md", path="/docs/new.md", owner="ann"))
+    names = [f"{n}.md" for n in range(19_000, 20_000)] + ["其他.md", "new.md"]
+    started = time.perf_counter()
+    items = listed_in(folder, [Received(name, Path(name)) for name in names], "", known)
+    assert time.perf_counter() - started < 1
+    assert [item.stored for item in items] == [*known[19_000:20_000], None, None]
+    assert [item.source for item in items[-3:]] == ["19999.md", "uploads/其他.md", "new.md"]
