@@ -12,5 +12,6 @@ class KeepingSettings(BaseModel):
     keep_runs_days: float = Field(
         default=30.0,
         gt=0,
-        description="Days a finished run is kept; those with feedback stay.",
+        description="Days a finished run is kept, and an idle thread without runs;"
+        " runs with feedback stay.",
     )

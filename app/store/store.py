@@ -14,6 +14,7 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.errors import StoreFailed
 from app.settings import Settings
 from app.store.checkpoints import checkpointer
 from app.store.engine import now, reading
@@ -93,10 +94,10 @@ class Store:
                 await connection.execute(PROCESSES.insert(), row)
 
     async def tidy(self) -> None:
-        """Forgets runs that the settings keep no longer."""
-        await self.runs.forget(
-            self._settings.keep_runs, now() - self._settings.keep_runs_days * DAY_S
-        )
+        """Forgets runs that the settings keep no longer, and conversations without any."""
+        older_than = now() - self._settings.keep_runs_days * DAY_S
+        await self.runs.forget(self._settings.keep_runs, older_than)
+        await self.threads.forget(older_than)
 
     def _is_gone(self, row: Any) -> bool:
         if row.id in _OPEN_HERE:
@@ -114,7 +115,7 @@ async def _keep_in_order(store: Store) -> None:
             if beat % TIDY_EVERY_BEATS == 0:
                 await store.find_lost()
                 await store.tidy()
-        except (SQLAlchemyError, OSError):
+        except (SQLAlchemyError, StoreFailed, OSError):
             log.exception("the store could not be kept in order")
         await asyncio.sleep(BEAT_S)
 

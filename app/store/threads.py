@@ -13,7 +13,7 @@ from typing import Any, cast
 import psycopg
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, exists, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -32,6 +32,7 @@ HISTORY_CHARACTERS = 16_000
 """Most of a conversation that a question is given, in questions with their answers."""
 MOST_TURNS = 1000
 """Most turns told of a thread, the latest."""
+FORGOTTEN_AT_ONCE = 200
 CHANNEL = "turn"
 DELETING = "deleting"
 
@@ -94,12 +95,12 @@ class Threads:
         version = checkpoint["id"]
         checkpoint["channel_values"] = {CHANNEL: turn}
         checkpoint["channel_versions"] = {CHANNEL: version}
-        await self._recorder.in_thread(
-            partial(self._saver.put, _config(run.thread_id), checkpoint, {"source": "update"}),
-            {CHANNEL: version},
-        )
-        row = {"thread": run.thread_id, "run": run.id, "at": turn["answered_at"]}
-        self._recorder.add(_ANSWERED, row)
+        keep = partial(self._saver.put, _config(run.thread_id), checkpoint, {"source": "update"})
+        try:
+            await self._recorder.in_thread(keep, {CHANNEL: version})
+        finally:  # where the turn could not be kept, the thread goes on without it
+            row = {"thread": run.thread_id, "run": run.id, "at": turn["answered_at"]}
+            self._recorder.add(_ANSWERED, row)
 
     def let_go(self, run: Run) -> None:
         """Frees the thread of a run without a turn; one without any turn is gone with it."""
@@ -139,15 +140,48 @@ class Threads:
             if (row := await _locked(connection, thread_id)) is None:
                 raise NotFound(f"There is no thread {thread_id}.")
             await _occupy(connection, row, owner, DELETING)
-        try:
-            await self._recorder.in_thread(self._saver.delete_thread, thread_id)
-        except (sqlite3.Error, psycopg.Error) as error:
-            raise StoreFailed from error
+        await self._delete_turns(thread_id)
         async with self._engine.begin() as connection:
             await connection.execute(
                 delete(RUNS).where(RUNS.c.thread_id == thread_id, RUNS.c.owner == owner)
             )
             await connection.execute(delete(THREADS).where(THREADS.c.id == thread_id))
+
+    async def forget(self, older_than: float) -> int:
+        """Removes idle threads without a run that nobody has gone on with since; tells how many.
+
+        A few at a time: those left are for the next time.
+        """
+        idle = (
+            THREADS.c.updated_at < older_than,
+            or_(THREADS.c.run_id.is_(None), THREADS.c.busy_until < now()),
+            ~exists().where(RUNS.c.thread_id == THREADS.c.id),
+        )
+        async with reading(self._engine) as connection:
+            found = await connection.execute(
+                select(THREADS.c.id).where(*idle).limit(FORGOTTEN_AT_ONCE)
+            )
+            old = found.scalars().all()
+        if not old:
+            return 0
+        taking = update(THREADS).where(THREADS.c.id.in_(old), *idle)
+        async with self._engine.begin() as connection:
+            taken = await connection.execute(
+                taking.values(run_id=DELETING, busy_until=now() + BUSY_S).returning(THREADS.c.id)
+            )
+            gone = taken.scalars().all()
+        for thread_id in gone:
+            await self._delete_turns(thread_id)
+        async with self._engine.begin() as connection:
+            ours = THREADS.c.id.in_(gone), THREADS.c.run_id == DELETING
+            await connection.execute(delete(THREADS).where(*ours))
+        return len(gone)
+
+    async def _delete_turns(self, thread_id: str) -> None:
+        try:
+            await self._recorder.in_thread(self._saver.delete_thread, thread_id)
+        except (sqlite3.Error, psycopg.Error) as error:
+            raise StoreFailed from error
 
     async def renew(self, process: str) -> None:
         """Keeps the threads busy that runs of this process are under way on."""

@@ -129,30 +129,24 @@ async def test_a_forgotten_process_comes_back_and_its_run_ends(
     await assert_forgotten_process_comes_back(question, tmp_path, "")
 
 
-async def test_the_oldest_runs_without_feedback_go(tmp_path: Path) -> None:
-    async with opened(tmp_path, keep_runs=2) as (store, _):
-        first, second, third, fourth = await asked(store, 4)
-        await store.runs.judge(first, 1, None, None)
-        await store.tidy()
-        rows, total = await store.runs.page("", 10, 0)
-
-        assert [row["id"] for row in rows] == [fourth, third, first]
-        assert total == 3
-        assert await store.runs.events(second) == [], "with all that was told"
-        with pytest.raises(NotFound):
-            await store.runs.get(second, "")
-
-
-async def test_old_runs_go_but_not_those_under_way(tmp_path: Path) -> None:
-    async with opened(tmp_path, keep_runs_days=1) as (store, engine):
-        old, under_way, new = await asked(store, 3)
-        async with engine.begin() as connection:
-            aged = update(RUNS).where(RUNS.c.id.in_([old, under_way]))
-            await connection.execute(aged.values(created_at=now() - 2 * 86_400))
-            working = update(RUNS).where(RUNS.c.id == under_way)
-            await connection.execute(working.values(status="running", process=store.process))
-        await store.tidy()
-        assert {row["id"] for row in (await store.runs.page("", 10, 0))[0]} == {under_way, new}
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+async def test_a_turn_that_could_not_be_kept_leaves_its_thread_free(
+    tmp_path: Path, question: str
+) -> None:
+    async with opened(tmp_path) as (store, engine):
+        services = parts()
+        runs = Runs({"crag": build_crag(services)}, services, 1, store)
+        thread_id = None
+        for name, away in (("checkpoints", "away"), ("away", "checkpoints")):
+            async with engine.begin() as connection:
+                await connection.execute(text(f"ALTER TABLE {name} RENAME TO {away}"))
+            run = await runs.start("crag", Question(question=question), Context(), thread_id)
+            thread_id = run.thread_id
+            names = [event.name async for _, event in run.follow()]
+            assert names[-2:] == ["answer", "done"]
+        await runs.aclose()
+        _, turns = await store.threads.get(run.thread_id, "")
+        assert [turn["run_id"] for turn in turns] == [run.id]
 
 
 async def test_what_is_another_owners_is_not_there(tmp_path: Path) -> None:

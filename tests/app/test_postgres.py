@@ -15,6 +15,7 @@ from tests.app.postgres import postgres
 from tests.app.serving import Serving, events_of, wait_until
 from tests.app.slow import SlowChat, Waiting
 from tests.app.test_lasting import assert_forgotten_process_comes_back
+from tests.app.test_retention import assert_idle_conversations_go
 
 Serve = Callable[..., Serving]
 pytestmark = pytest.mark.postgres
@@ -106,3 +107,10 @@ async def test_a_forgotten_process_comes_back_and_its_run_ends(
 ) -> None:
     address = settings.database_url.get_secret_value()
     await assert_forgotten_process_comes_back(CHINESE, tmp_path, address)
+
+
+async def test_idle_conversations_go(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.store.threads.FORGOTTEN_AT_ONCE", 1)
+    await assert_idle_conversations_go(tmp_path, settings.database_url.get_secret_value())
