@@ -2,8 +2,9 @@
 
 A parser led astray by a document takes this process along and nothing else. Documents come as
 JSON objects on standard input; for each follow frames on standard output: JSON behind its length
-(4 bytes, big-endian). The first is {"rows": how many} or {"refused": why}, then come the rows
-themselves, in batches. {"failed": traceback} is a fault of this program.
+(4 bytes, big-endian). The first is {"rows": how many} or {"refused": why, "may_pass": whether an
+outage is why}, then come the rows themselves, in batches. {"failed": traceback} is a fault of this
+program.
 """
 
 import json
@@ -58,10 +59,10 @@ class Reader:
             cutting = Cutting(**task.cutting)
             rows = file_rows(Path(task.file), task.source, task.path, task.owner, cutting)
         except DocumentRefused as refusal:
-            yield {"refused": refusal.reason}
+            yield {"refused": refusal.reason, "may_pass": refusal.may_pass}
             return
         except MemoryError:
-            yield {"refused": TOO_MUCH_MEMORY}
+            yield {"refused": TOO_MUCH_MEMORY, "may_pass": False}
             return
         yield {"rows": len(rows)}
         for at in range(0, len(rows), BATCH_ROWS):

@@ -77,7 +77,7 @@ class Children:
         await child.stdin.drain()
         first = await self._frame(child)
         if "refused" in first:
-            raise DocumentRefused(first["refused"])
+            raise DocumentRefused(first["refused"], may_pass=first["may_pass"])
         rows: list[Row] = []
         while len(rows) < first["rows"]:
             rows += (await self._frame(child))["batch"]

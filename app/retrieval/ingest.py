@@ -75,10 +75,12 @@ async def ingest(
     """Brings files, folders (with all below them), patterns and, with a `site`, URLs in.
 
     A file is known by its path, links resolved, and skipped while its content is unchanged.
-    `prune` removes documents of these paths whose file is gone or is now refused. `progress` hears
-    (done, all, source). `on_cluster`: files, not pages, are read by Ray. Raises IngestBusy after
-    waiting a minute for another writer, IndexUnusable where the index is damaged, ClusterFailed.
+    `prune` removes documents of these paths whose file is gone or is now refused for what it is.
+    `progress` hears (done, all, source). `on_cluster`: files, not pages, are read by Ray. Raises
+    IngestBusy after waiting a minute for another writer, IndexUnusable where the index is damaged,
+    ClusterFailed.
     """
+    cutting = cutting or Cutting()
     async with writing(index.folder):
         known = await index.documents()
         files = await asyncio.to_thread(listed, paths, known)
@@ -86,7 +88,7 @@ async def ingest(
         run = Run(index, segmenter, known, prune=prune, progress=progress, cutting=cutting)
         run.questioner, run.on_cluster = questioner, on_cluster
         if urls and site is not None:
-            found, refused = await pages(urls, site, known)
+            found, refused = await pages(urls, site, known, cutting.name)
             files += found
             run.report.refused += [Refused(url, reason) for url, reason in refused]
             run.site = site
@@ -175,7 +177,7 @@ class Run:
 
     async def _settle(self, item: Listed, outcome: Outcome) -> None:
         if isinstance(outcome, DocumentRefused):
-            self._refuse(item, outcome.reason)
+            self._refuse(item, outcome)
             return
         if not outcome:
             self.report.skipped.append(item.source)
@@ -229,18 +231,23 @@ class Run:
         rows = file_rows(item.file, item.source, item.path, item.owner, self._cutting)
         return with_words(rows, self._segmenter)
 
-    def _refuse(self, item: Listed, reason: str) -> None:
-        """What was read from the path before stays, and so said, or goes if asked to prune."""
+    def _refuse(self, item: Listed, refusal: DocumentRefused) -> None:
+        """What was read from the path before stays, and so said, or goes if asked to prune.
+
+        An outage is no reason to let it go.
+        """
+        reason = refusal.reason
         missing = bool(item.path) and is_gone(item.path)
         stored = at_or_below([item.path], self._known) if missing else [item.stored]
         earlier = [document for document in stored if document is not None]
-        if earlier and self._prune:
+        if earlier and self._prune and not refusal.may_pass:
             if missing:  # told among the removed
                 return
             self._outdated += earlier
         elif earlier and item.stored:
             reason += "; its earlier version stays"
-            reason += ", --prune removes it" if self._prune is not None else ""
+            if self._prune is not None:
+                reason += ", for this may pass" if refusal.may_pass else ", --prune removes it"
         elif earlier:
             reason += f"; {len(earlier)} documents read from it stay, --prune removes them"
         self.report.refused.append(Refused(item.shown, reason))

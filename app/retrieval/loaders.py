@@ -62,7 +62,9 @@ def read(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise DocumentRefused(f"cannot be read: {error.strerror or error}") from error
+        may_pass = not isinstance(error, (FileNotFoundError, NotADirectoryError))
+        reason = f"cannot be read: {error.strerror or error}"
+        raise DocumentRefused(reason, may_pass=may_pass) from error
     if len(content) > MAX_BYTES:
         raise DocumentRefused(f"too large: more than {MAX_BYTES / 1e6:.0f} MB; split it")
     return content

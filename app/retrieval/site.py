@@ -29,6 +29,7 @@ MOST_BYTES = 10_000_000
 MOST_SITEMAPS = 50
 MOST_AT_ONCE = 4
 LONGEST_DELAY_S = 10.0
+TOO_MANY = 429
 # By the kind that is sent; else by the end of the address.
 SUFFIXES = (
     dict.fromkeys(HTML_TYPES, ".html")
@@ -113,9 +114,10 @@ class Site:
         except PageAnswered as answer:
             if answer.status == 304:
                 raise Unchanged from None
-            raise DocumentRefused(str(answer)) from None
+            may_pass = answer.status == TOO_MANY or answer.status >= 500
+            raise DocumentRefused(str(answer), may_pass=may_pass) from None
         except PageFailed as failure:
-            raise DocumentRefused(str(failure)) from None
+            raise DocumentRefused(str(failure), may_pass=True) from None
         if len(download.body) >= MOST_BYTES:
             raise DocumentRefused(f"too large: {MOST_BYTES / 1e6:.0f} MB or more")
         return download
@@ -168,10 +170,11 @@ class Site:
 
 
 async def pages(
-    urls: Sequence[str], site: Site, known: Sequence[StoredDocument]
+    urls: Sequence[str], site: Site, known: Sequence[StoredDocument], chunking: str
 ) -> tuple[list[Listed], list[tuple[str, str]]]:
     """The pages that `urls` name, those of their sitemaps included, and (URL, why) it was not."""
-    site.expect(known)
+    # One that was cut another way is read again, newer or not.
+    site.expect(document for document in known if document.chunking in {"", chunking})
     by_source = {document.source: document for document in known}
     found: dict[str, None] = {}
     refused: list[tuple[str, str]] = []

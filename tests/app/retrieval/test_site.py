@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from app.retrieval import site as module
+from app.retrieval.chunk import Cutting
 from app.retrieval.ingest import Report, ingest
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.site import Site
+from app.search.guard import Resolve, resolve_addresses
 from tests.app.retrieval.word import paragraph, word
 from tests.loopback.site import SiteServer
 
@@ -20,12 +22,15 @@ async def site(tmp_path: Path, site_server: SiteServer) -> AsyncIterator[Site]:
         yield opened
 
 
-async def opened_site(folder: Path, server: SiteServer, max_pages: int = 20) -> AsyncIterator[Site]:
+async def opened_site(
+    folder: Path, server: SiteServer, max_pages: int = 20, resolve: Resolve = resolve_addresses
+) -> AsyncIterator[Site]:
     opened = Site(
         folder / "pages.json",
         max_pages=max_pages,
         allowed_private_hosts=[server.address],
         pause_s=0,
+        resolve=resolve,
     )
     try:
         yield opened
@@ -33,9 +38,15 @@ async def opened_site(folder: Path, server: SiteServer, max_pages: int = 20) -> 
         await opened.aclose()
 
 
-async def run(retriever: HybridRetriever, site: Site, *urls: str, prune: bool = False) -> Report:
+async def run(
+    retriever: HybridRetriever,
+    site: Site,
+    *urls: str,
+    prune: bool = False,
+    cutting: Cutting | None = None,
+) -> Report:
     index, segmenter = retriever.index, retriever.segmenter
-    return await ingest([], index, segmenter, urls=urls, site=site, prune=prune)
+    return await ingest([], index, segmenter, urls=urls, site=site, prune=prune, cutting=cutting)
 
 
 def reasons(report: Report) -> dict[str, str]:
@@ -84,6 +95,52 @@ async def test_unchanged_pages_are_not_sent_again(
         report = await run(retriever, later, told, untold)
         assert (report.updated, report.skipped) == ([told], [untold])
     assert await retriever.index.count() == 2
+
+
+async def test_pages_cut_another_way_are_read_again_though_unchanged(
+    retriever: HybridRetriever, site_server: SiteServer, tmp_path: Path
+) -> None:
+    page = site_server.page("/阀门", "阀门在夜里打开。水泵在三月检修。" * 40)
+    site_server.versions["/阀门"] = '"1"'
+    short = Cutting(tokens=40)
+    for cutting in (None, short):
+        async for site in opened_site(tmp_path, site_server):
+            await run(retriever, site, page, cutting=cutting)
+    (document,) = await retriever.documents()
+    assert document.chunking == short.name
+    async for site in opened_site(tmp_path, site_server):
+        assert (await run(retriever, site, page, cutting=short)).skipped == [page]
+    assert site_server.requests[-1].headers["if-none-match"] == '"1"'
+
+
+@pytest.mark.parametrize("status", [503, 429])
+async def test_an_outage_of_the_server_removes_no_page(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer, status: int
+) -> None:
+    page = site_server.page("/水泵", "水泵在三月检修。")
+    await run(retriever, site, page)
+    site_server.status = status
+    report = await run(retriever, site, page, prune=True)
+    assert report.removed == []
+    assert reasons(report) == {
+        page: f"answered {status}; its earlier version stays, for this may pass"
+    }
+    assert await retriever.index.count() == 1
+
+
+async def test_a_host_without_an_address_for_now_loses_no_page(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer, tmp_path: Path
+) -> None:
+    page = site_server.page("/pump", "It was serviced in March.")
+    await run(retriever, site, page)
+
+    async def unresolved(_host: str, _port: int) -> list[str]:
+        raise OSError("the name servers are away")
+
+    async for away in opened_site(tmp_path, site_server, resolve=unresolved):
+        report = await run(retriever, away, page, prune=True)
+    assert (report.removed, await retriever.index.count()) == ([], 1)
+    assert "has no known address; its earlier version stays" in reasons(report)[page]
 
 
 async def test_only_prune_removes_a_page_that_is_gone(

@@ -18,8 +18,8 @@ from app.retrieval.uploads import Uploads, listed_in
 
 @pytest.fixture
 def uploads(tmp_path: Path, retriever: HybridRetriever) -> Uploads:
-    most = {"max_bytes": 1_000_000, "max_total_bytes": 1_000_000}
-    return Uploads(tmp_path, retriever.index, retriever.segmenter, **most)
+    index, segmenter = retriever.index, retriever.segmenter
+    return Uploads(tmp_path, index, segmenter, max_bytes=1_000_000, max_total_bytes=1_000_000)
 
 
 def sent(folder: Path, **texts: str) -> list[Received]:
