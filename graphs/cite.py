@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 from graphs.text import sentence_spans
 from graphs.types import Citation, Strip
 
-_MARKER = re.compile(r"\[(\d{1,3})\]")
-_MARKER_AND_BLANK = re.compile(r"\s?\[(\d{1,3})\]")
+_MARKER = re.compile(r"\[([1-9]\d{0,2})\]")  # `items[0]` cites nothing
+_MARKER_AND_BLANK = re.compile(r"\s?\[([1-9]\d{0,2})\]")
 # What may still become a marker when more text arrives.
 _UNFINISHED = re.compile(r"\s?\[\d{0,3}$|\s$")
-_LEADING_MARKERS = re.compile(r"(?:\s*\[\d{1,3}\])+")
+_LEADING_MARKERS = re.compile(r"(?:\s*\[[1-9]\d{0,2}\])+")
 _END_MARKS = "。！？；.!?"
 
 

@@ -24,8 +24,8 @@ def build_crag(services: Services) -> CompiledStateGraph[State, Context, Questio
     add_correction(graph, services, then=["compress", "generate"])
 
     def by_option(state: State, runtime: Runtime[Context]) -> str:
-        """Reflection is asked for by an option; an abstention is not reflected on."""
-        has_draft = state.get("stopped_by") == "answered"
+        """Reflection is asked for by an option; what was said without knowledge has no support."""
+        has_draft = state.get("stopped_by") == "answered" and bool(state["draft"].knowledge)
         return "reflect" if tunables(runtime).reflect and has_draft else END
 
     graph.add_edge("compress", "generate")

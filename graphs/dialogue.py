@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from graphs.text import language_of
+from graphs.thoughts import without_thoughts
 from graphs.types import Message, Strip, Usage
 from prompts import prompt
 
@@ -121,6 +122,11 @@ def _numbered(knowledge: Sequence[Strip]) -> str:
         f"[{n}] ({_one_line(strip.title)} — {strip.source}) {_one_line(strip.text)}"
         for n, strip in enumerate(knowledge, start=1)
     )
+
+
+def text_of(reply: BaseMessage) -> str:
+    """What the model says, without what it thinks."""
+    return without_thoughts(str(reply.text))
 
 
 def usage_of(message: AIMessage) -> Usage:

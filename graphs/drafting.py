@@ -17,9 +17,10 @@ from graphs.dialogue import (
 )
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.extract import best_supported, candidate_sentences, compose, first_sentences
-from graphs.ports import ANSWER_MARK, ReflectiveGenerator, Services
+from graphs.ports import ReflectiveGenerator, Services, with_answer
 from graphs.relevance import relevance_of
 from graphs.text import sentence_spans
+from graphs.thoughts import CLOSES, OPENS, spoken, without_thoughts
 from graphs.types import Degraded, Draft, Judgement, Message, Strip, Usage
 
 EXTRACTIVE = "extractive"
@@ -154,10 +155,14 @@ async def written(
                 yield text
 
     pieces: list[str] = []
-    async for text in without_unknown_markers(texts(), known):
+    async for text in without_unknown_markers(spoken(texts()), known):
         pieces.append(text)
         listener.tell(text)
     answer = "".join(pieces)
+    if CLOSES in answer and OPENS not in answer:  # the prompt opened them, so they were told
+        answer = without_thoughts(answer)
+        listener.retract("these were the model's thoughts")
+        listener.tell(answer)
     if not answer.strip():
         raise GeneratorFailed("The language model gave an empty answer.")
     return Written(answer, services.chat_name, usage_of(whole))
@@ -192,7 +197,7 @@ async def quoted(asked: Asked, services: Services, listener: Listener) -> Writte
 async def _picked(asked: Asked, services: Services, listener: Listener) -> Written:
     """The one of the choices that the knowledge supports best, cited with its strip."""
     pairs = [
-        (f"{asked.question}{ANSWER_MARK}{choice}", strip.text)
+        (with_answer(asked.question, choice), strip.text)
         for strip in asked.knowledge
         for choice in asked.choices
     ]

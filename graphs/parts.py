@@ -33,10 +33,15 @@ _LEADS = re.compile(
     re.IGNORECASE,
 )
 SHORTEST_PART_WORDS = 2
+# A pasted text has no end of sentences; each part is graded, and looked up, on its own.
+MOST_PARTS = 6
 
 
 def parts_of(question: str) -> list[str]:
-    """What is asked, one by one: at least one part, in order, without the words that join them."""
+    """What is asked, one by one, in order, without the words that join it.
+
+    The question as it is where it has no parts, or more than MOST_PARTS.
+    """
     lines = sentences(question)
     asks = [line for line in lines if line[-1:] in "?？"] or lines
     found = [
@@ -46,7 +51,8 @@ def parts_of(question: str) -> list[str]:
     ]
     named = [_LEADS.sub("", part).strip(" ,;，；") for part in found]
     long = [part for part in named if word_count(part) >= SHORTEST_PART_WORDS]
-    return list(dict.fromkeys(long)) if len(long) > 1 else [question.strip()]
+    apart = list(dict.fromkeys(long))
+    return apart if len(long) > 1 and len(apart) <= MOST_PARTS else [question.strip()]
 
 
 def _english(line: str) -> list[str]:

@@ -55,6 +55,11 @@ ANSWER_MARK = " [SEP] "
 """Between question and answer where support is asked of the evaluator (contract, "Worker")."""
 
 
+def with_answer(question: str, answer: str) -> str:
+    """The first text of a pair of the task support; the first mark in it is ours."""
+    return f"{question.replace(ANSWER_MARK.strip(), ' ')}{ANSWER_MARK}{answer}"
+
+
 class Evaluator(Protocol):
     """The T5 evaluator behind the worker."""
 

@@ -7,9 +7,9 @@ from langchain_core.messages import AIMessage
 
 from graphs.beam import Segment
 from graphs.cite import without_markers
-from graphs.dialogue import segment_messages, usage_of
+from graphs.dialogue import segment_messages, text_of, usage_of
 from graphs.drafting import Asked
-from graphs.errors import PortError
+from graphs.errors import GeneratorFailed, PortError
 from graphs.extract import candidate_sentences
 from graphs.ports import Evaluator, ReflectiveGenerator, Services
 from graphs.reflection import plain
@@ -40,7 +40,8 @@ async def segment_from(
         else:
             found = await _quoted(asked, passage, preceding, services.evaluator)
     except PortError as error:
-        return Continued(None, Usage(), (Degraded(error.component, str(error)),))
+        used = Usage(llm_calls=int(isinstance(error, GeneratorFailed)))
+        return Continued(None, used, (Degraded(error.component, str(error)),))
     said = {plain(line) for line in sentences(preceding)}
     if found.segment is None or plain(found.segment.text) in {"", *said}:
         return Continued(None, found.usage)
@@ -58,7 +59,7 @@ async def _reflected(
 async def _written(asked: Asked, passage: Strip, preceding: str, chat: BaseChatModel) -> Continued:
     reply = await chat.ainvoke(segment_messages(asked.question, passage, preceding))
     usage = usage_of(reply) if isinstance(reply, AIMessage) else Usage(llm_calls=1)
-    lines = sentences(without_markers(str(reply.text)))
+    lines = sentences(without_markers(text_of(reply)))
     ended = not lines or lines[0].strip(" .。") == END
     return Continued(None if ended else Segment(lines[0], passage), usage)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from graphs.dialogue import usage_of
+from graphs.dialogue import text_of, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.text import language_of, word_count
 from graphs.types import Degraded, Strip, Usage
@@ -44,7 +44,7 @@ async def summary_of(question: str, document: Strip, ratio: float, chat: BaseCha
     except GeneratorFailed as error:
         return Summary(None, Usage(llm_calls=1), (Degraded(error.component, str(error)),))
     usage = usage_of(reply) if isinstance(reply, AIMessage) else Usage(llm_calls=1)
-    return Summary(as_summary(str(reply.text)), usage)
+    return Summary(as_summary(text_of(reply)), usage)
 
 
 def words_for(text: str, ratio: float) -> int:

@@ -26,6 +26,15 @@ IMAGES = {
     "app.Dockerfile": (("selfcrag", "selfcrag-evaluator"), "requirements.lock"),
     "evaluator.Dockerfile": (("selfcrag-evaluator",), "docker/evaluator.txt"),
 }
+# What settings make a program load by name in an image; the others start with what they import.
+CHOSEN = {
+    "app.Dockerfile": ("evaluator.onnx_backend",),
+    "evaluator.Dockerfile": (
+        "evaluator.torch_backend",
+        "evaluator.reranker",
+        "evaluator.sentence_embedder",
+    ),
+}
 VARIABLES = {
     f"{settings.model_config['env_prefix']}{name}".upper(): (settings, name)
     for settings in (Settings, EvaluatorSettings)

@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 import pytest
 
 from tests.docker_files import (
+    CHOSEN,
     DOCKER,
     IMAGES,
     PORTS,
@@ -64,7 +65,7 @@ def test_what_is_copied_is_there_and_reaches_the_builder(name: str) -> None:
 @pytest.mark.parametrize("name", IMAGES)
 def test_what_an_image_imports_is_in_it(name: str) -> None:
     programs, requirements = IMAGES[name]
-    modules, foreign = reachable(PROGRAMS[program] for program in programs)
+    modules, foreign = reachable([*(PROGRAMS[program] for program in programs), *CHOSEN[name]])
 
     assert {module.split(".")[0] for module in modules} == copied(name) & set(OURS)
     assert distributions(foreign) <= named(ROOT / requirements)

@@ -3,15 +3,16 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.runnables.utils import gather_with_concurrency
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from graphs.critics.structured import PLAIN, Asked, StructuredChat, quoted, text_of, weighed
-from graphs.dialogue import usage_of
+from graphs.critics.each import each_judged
+from graphs.critics.structured import PLAIN, Asked, StructuredChat, quoted, weighed
+from graphs.dialogue import text_of, usage_of
 from graphs.errors import CriticFailed, GeneratorFailed
 from graphs.reflection import (
     RELEVANT,
@@ -84,13 +85,7 @@ class LlmCritic:
     async def judge(
         self, question: str, drafts: Sequence[Draft]
     ) -> tuple[Sequence[Judgement], Usage]:
-        try:
-            judged = await gather_with_concurrency(
-                None, *(self._judged(question, draft) for draft in drafts)
-            )
-        except GeneratorFailed as error:
-            raise CriticFailed(str(error)) from error
-        return [judgement for judgement, _ in judged], sum((used for _, used in judged), Usage())
+        return await each_judged(partial(self._judged, question), drafts)
 
     async def criticise(
         self, question: str, draft: Draft, judgement: Judgement, /

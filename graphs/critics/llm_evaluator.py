@@ -11,7 +11,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 
-from graphs.critics.structured import LOG_PROBABILITIES, PLAIN, Asked, quoted, text_of, weighed
+from graphs.critics.structured import LOG_PROBABILITIES, PLAIN, Asked, quoted, weighed
+from graphs.dialogue import text_of
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.text import language_of
 from graphs.types import Scores, Task, Thresholds

@@ -1,10 +1,10 @@
 """A Self-RAG model as the critic of its own drafts and of others'."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
-from langchain_core.runnables.utils import gather_with_concurrency
-
+from graphs.critics.each import each_judged
 from graphs.critics.t5 import criticism_of
 from graphs.drafting import one_passage
 from graphs.errors import CriticFailed, GeneratorFailed
@@ -48,13 +48,7 @@ class NativeCritic:
     async def judge(
         self, question: str, drafts: Sequence[Draft]
     ) -> tuple[Sequence[Judgement], Usage]:
-        try:
-            judged = await gather_with_concurrency(
-                None, *(self._judged(question, draft) for draft in drafts)
-            )
-        except GeneratorFailed as error:
-            raise CriticFailed(str(error)) from error
-        return [judgement for judgement, _ in judged], sum((used for _, used in judged), Usage())
+        return await each_judged(partial(self._judged, question), drafts)
 
     async def criticise(
         self, question: str, _draft: Draft, judgement: Judgement, /

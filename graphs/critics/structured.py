@@ -15,7 +15,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from pydantic import BaseModel, ValidationError
 
-from graphs.dialogue import usage_of
+from graphs.dialogue import text_of, usage_of
 from graphs.errors import CriticFailed, RequestRefused
 from graphs.types import Language, Usage
 from prompts import prompt
@@ -25,8 +25,6 @@ Form = Mapping[str, Any]
 
 LOG_PROBABILITIES: Form = {"logprobs": True, "top_logprobs": 20, "temperature": 0}
 PLAIN: Form = {}
-# What servers without a parser for it leave in the reply.
-_THOUGHTS = re.compile(r".*</think>", re.DOTALL)
 _TAG = re.compile(r"<(?=\s*/?\s*(?:question|knowledge|answer|passage|findings)\b)", re.IGNORECASE)
 
 
@@ -86,11 +84,6 @@ class StructuredChat(Generic[Verdict]):
         text = text_of(reply)
         start, end = text.find("{"), text.rfind("}")
         return self._schema.model_validate_json(text[start : end + 1] if start >= 0 else "")
-
-
-def text_of(reply: AIMessage) -> str:
-    """What the model says, without what it thinks."""
-    return _THOUGHTS.sub("", str(reply.text)).strip()
 
 
 def quoted(text: str) -> str:

@@ -9,9 +9,9 @@ from graphs.cite import cited_numbers, without_markers
 from graphs.errors import CriticFailed, EvaluatorFailed
 from graphs.knowledge import as_judged
 from graphs.parts import parts_of
-from graphs.ports import ANSWER_MARK, Evaluator
+from graphs.ports import Evaluator, with_answer
 from graphs.text import language_of, sentences
-from graphs.types import Bars, Draft, Judgement, Scores, Strip, Task, Usage
+from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 
 SUPPORTED = 0.5
@@ -71,7 +71,7 @@ class EvaluatorCritic:
         """All that was asked, one request a task, each pair once."""
         tasks = [task for task, pairs in asked.pairs.items() if pairs]
         try:
-            told: list[Scores] = await gather_with_concurrency(
+            told = await gather_with_concurrency(
                 None,  # one request a task: the worker bounds what is under way
                 *(self._evaluator.score(task, list(asked.pairs[task])) for task in tasks),
             )
@@ -112,7 +112,7 @@ class _Examined:
         ]
         self._support = [
             [
-                asked.add("support", f"{question}{ANSWER_MARK}{sentence.text}", strip.text)
+                asked.add("support", with_answer(question, sentence.text), strip.text)
                 for strip in sentence.evidence
             ]
             for sentence in self._sentences

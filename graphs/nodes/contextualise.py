@@ -3,12 +3,12 @@
 from langchain_core.language_models import BaseChatModel
 from langgraph.runtime import Runtime
 
-from graphs.critics.structured import text_of
-from graphs.dialogue import contextualising_messages, usage_of
+from graphs.budget import within_budget
+from graphs.dialogue import contextualising_messages, text_of, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.followups import standalone
 from graphs.ports import Services
-from graphs.state import Context, Reflecting, State
+from graphs.state import Context, Reflecting, State, tunables
 from graphs.text import language_of
 from graphs.types import Degraded, Message, Usage
 
@@ -17,7 +17,7 @@ LONGEST_QUESTION = 600
 
 async def contextualise(
     state: State,
-    runtime: Runtime[Context],  # noqa: ARG001 - every node before retrieval is called alike
+    runtime: Runtime[Context],
     *,
     services: Services,
 ) -> Reflecting:
@@ -27,9 +27,9 @@ async def contextualise(
     """
     question, history = state["question"], state.get("history", [])
     changed, told = Reflecting(), ""
-    if services.chat is not None:
+    if (chat := within_budget(state, tunables(runtime), services).chat) is not None:
         try:
-            told, changed["usage"] = await _told_by(services.chat, question, history)
+            told, changed["usage"] = await _told_by(chat, question, history)
         except GeneratorFailed as error:
             changed["usage"] = Usage(llm_calls=1)
             changed["degraded"] = [Degraded(error.component, str(error))]

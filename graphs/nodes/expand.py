@@ -7,8 +7,14 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
-from graphs.critics.structured import text_of
-from graphs.dialogue import clarifying_messages, decomposing_messages, inventing_messages, usage_of
+from graphs.budget import within_budget
+from graphs.dialogue import (
+    clarifying_messages,
+    decomposing_messages,
+    inventing_messages,
+    text_of,
+    usage_of,
+)
 from graphs.errors import GeneratorFailed
 from graphs.parts import parts_of
 from graphs.ports import Services
@@ -38,6 +44,7 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
     decomposed by rule; the other ways are told to be missing, unless a preset asked for them.
     """
     context, question = tunables(runtime), asked(state)
+    services = within_budget(state, context, services)
     clarified, decomposed, invented = await gather_with_concurrency(
         None,
         _reply(

@@ -6,6 +6,7 @@ from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
 from graphs.beam import Extension, Path
+from graphs.budget import calls_left, within_budget, writes_by_model
 from graphs.nodes.generate import asked_of
 from graphs.ports import Services
 from graphs.segments import segment_from
@@ -16,6 +17,7 @@ from graphs.types import Strip, Usage
 async def extend(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
     """All segments that could come next, not judged yet; the first time from every candidate."""
     context = tunables(runtime)
+    services = within_budget(state, context, services)
     paths = state.get("paths") or [
         Path(tuple(_opening(draft.knowledge) for draft in state.get("candidates", [])))
     ]
@@ -26,6 +28,8 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
         if not path.is_finished
         for passage in path.passages
     ]
+    if writes_by_model(services):
+        places = places[: calls_left(state, context)]
     told = await gather_with_concurrency(
         None, *(segment_from(asked, passage, path.text, services) for _, path, passage in places)
     )

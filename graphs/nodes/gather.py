@@ -19,7 +19,8 @@ def knowledge_apart(strips: Sequence[Strip], most: int, budget_tokens: int) -> l
     documents: dict[str, list[Strip]] = {}
     for strip in sorted((s for s in strips if s.kept), key=lambda s: (-s.score, s.position)):
         documents.setdefault(strip.document_id, []).append(strip)
-    return [join(found, [], budget_tokens) for found in list(documents.values())[:most]]
+    in_order = [sorted(found, key=lambda strip: strip.position) for found in documents.values()]
+    return [join(found, [], budget_tokens) for found in in_order[:most]]
 
 
 def knowledge_joined(

@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from graphs.budget import within_budget
-from graphs.dialogue import rewriting_messages, usage_of
+from graphs.dialogue import rewriting_messages, text_of, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.ports import Services
 from graphs.state import Answer, Context, State, asked, tunables
@@ -43,7 +43,7 @@ async def rewrite(state: State, runtime: Runtime[Context], *, services: Services
             changed["degraded"] = [Degraded(error.component, str(error))]
         else:
             changed["usage"] = usage_of(reply) if isinstance(reply, AIMessage) else Usage(1)
-            query = as_query(str(reply.text))
+            query = as_query(text_of(reply))
     if not query:
         query = ", ".join(await services.keyword_extractor.keywords(question, MOST_KEYWORDS))
     return {**changed, "rewritten_query": query or None}

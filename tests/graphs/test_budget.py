@@ -75,3 +75,24 @@ async def test_no_more_web_searches_than_allowed() -> None:
             .ainvoke(Question(question=ENGLISH), context=context)
         )
         assert len(web.queries) == most
+
+
+async def test_no_more_segments_are_asked_for_than_calls_are_left() -> None:
+    pages = [fakes.passage(f"The red tower of Umbra has {n} floors.", n) for n in range(1, 8)]
+    chat = fakes.FakeChat(chunks=["Tall."], keywords="It is tall.")
+    critic = fakes.FakeCritic(script=(fakes.POOR,))
+    services = fakes.services(fakes.FakeRetriever(pages), chat=chat, critic=critic)
+    context = Context(beam_depth=3, max_drafts=7, max_llm_calls=3, retrieval="always")
+    await WORKFLOWS["self_rag"].build(services).ainvoke(Question(question=ENGLISH), context=context)
+
+    assert len(chat.asked) == 3
+
+
+@pytest.mark.parametrize("question", ["When was it built?", "它是什么时候建成的？"])
+async def test_steps_before_retrieval_keep_to_it(question: str) -> None:
+    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="When was the red tower built?")
+    context = Context(rewrite_question=True, decompose=True, hyde=True, max_llm_calls=1)
+    asked = Question(question=question, history=[{"role": "user", "content": "The red tower?"}])
+    await WORKFLOWS["rag"].build(parts(chat)).ainvoke(asked, context=context)
+
+    assert len(chat.asked) == 1

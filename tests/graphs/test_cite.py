@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.cite import citations_in, with_marker, without_markers, without_unknown_markers
+from graphs.cite import (
+    citations_in,
+    cited_numbers,
+    with_marker,
+    without_markers,
+    without_unknown_markers,
+)
 from graphs.types import Strip
 
 KNOWLEDGE = [
@@ -106,7 +112,9 @@ async def test_the_filter_does_not_depend_on_how_the_text_is_cut(
     chunks: list[str], known: int
 ) -> None:
     whole = "".join(chunks)
-    expected = re.sub(r"\s?\[(\d{1,3})\]", lambda m: m[0] if 1 <= int(m[1]) <= known else "", whole)
+    expected = re.sub(
+        r"\s?\[([1-9]\d{0,2})\]", lambda m: m[0] if 1 <= int(m[1]) <= known else "", whole
+    )
 
     assert await streamed(chunks, known) == expected
     assert await streamed(list(whole), known) == expected
@@ -125,3 +133,9 @@ async def test_text_is_not_held_back_longer_than_needed() -> None:
         seen.append(text)
 
     assert seen == ["<It is>", "It is", "< so>", " so", "< [1>", "<]>", " [1]", "< and>", " and"]
+
+
+@pytest.mark.parametrize("line", ["Use items[0] and argv[0].", "用 items[0] 取第一个。"])
+def test_a_subscript_of_nought_is_no_marker(line: str) -> None:
+    assert without_markers(line) == line
+    assert cited_numbers(line) == []

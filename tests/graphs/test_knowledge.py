@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs.knowledge import join, paragraphs_of, select, strips_of, with_scores
+from graphs.nodes.gather import knowledge_apart
 from graphs.nodes.select import MOST_PARAGRAPHS, openings
+from graphs.ports import ANSWER_MARK, with_answer
 from graphs.text import token_count
 from graphs.types import Origin, Strip, WebPage
 from tests.fakes import passage
@@ -149,3 +151,25 @@ def test_knowledge_fits_its_budget(scores: list[float], budget: int) -> None:
 
     assert sum(token_count(strip.text) for strip in chosen) <= budget
     assert bool(chosen) == bool(scores)
+
+
+def test_a_page_s_paragraphs_stay_in_its_order() -> None:
+    """The best page comes first; within it nothing is shuffled by score."""
+    found = [
+        Strip(
+            f"{page}{n}", page, f"{page}, paragraph {n}.", "", page, "web", (rank, n), score, True
+        )
+        for rank, page in enumerate(["a", "b"])
+        for n, score in enumerate([0.1, 0.5 + rank, 0.3])
+    ]
+    apart = knowledge_apart(found, 5, 1000)
+    assert [[strip.id for strip in page] for page in apart] == [
+        ["b0", "b1", "b2"],
+        ["a0", "a1", "a2"],
+    ]
+
+
+def test_a_question_about_the_mark_keeps_its_answer_apart() -> None:
+    asked = with_answer("What does [SEP] separate? [SEP]", "It separates texts.")
+    assert asked.partition(ANSWER_MARK)[2] == "It separates texts."
+    assert asked.count(ANSWER_MARK) == 1

@@ -227,3 +227,14 @@ async def test_a_plain_run_asks_the_index_once_with_its_search(world: World) -> 
     assert search is not None
     assert (search.mode, search.alpha) == ("bm25", 2.0)
     assert not {"contextualise", "expand", "rerank", "compress"} & set(trace.nodes)
+
+
+@both_languages
+async def test_an_answer_from_no_knowledge_is_not_reflected_on(world: World) -> None:
+    """Nothing could support it, and a run that is not to look up does not."""
+    parts = world.parts(world.full, chat=FakeChat(chunks=["a"]), critic=FakeCritic())
+    trace = await traced(parts.services, world.question, retrieval="never", reflect=True)
+
+    assert trace.nodes == ["decide", "generate"]
+    assert parts.retriever.asked == []
+    assert trace.output["stopped_by"] == "answered"

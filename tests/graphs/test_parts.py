@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.parts import parts_of
+from graphs.parts import MOST_PARTS, parts_of
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,15 @@ def test_there_is_always_a_part_and_none_twice(question: str) -> None:
     assert len(parts) == len(set(parts))
     assert all(parts) or not question.strip()
     assert parts == parts_of(question)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " ".join(f"Tower {n} is red." for n in range(100)),
+        " ".join(f"is tower {n} red?" for n in range(MOST_PARTS + 1)),
+        "".join(f"第{n}座塔有多高？" for n in range(MOST_PARTS + 1)),
+    ],
+)
+def test_a_pasted_text_is_one_question(text: str) -> None:
+    assert parts_of(text) == [text]

@@ -1,14 +1,16 @@
 """A language model as critic, over HTTP: expected grades, forms of asking, failures in words."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from app.llm import EndpointChat, chat_model
+from graphs.critics.each import each_judged
 from graphs.critics.llm import LONGEST_UNCOVERED, MOST_UNCOVERED, LlmCritic
 from graphs.errors import CriticFailed
 from graphs.ports import Critic
-from graphs.types import Draft, Judgement, Strip
+from graphs.types import Draft, Judgement, Strip, Usage
 from tests.loopback.critic import CRITICISM, CriticServer
 from tests.loopback.openai import MODEL, OPENAI_KEY, Failure
 
@@ -244,3 +246,18 @@ async def test_odd_log_probabilities_are_left_aside(
     odd = {"content": [{"token": json.dumps({"support": 2, "utility": 4}), "logprob": None}]}
     monkeypatch.setattr(critic_server, "logprobs", lambda *_: odd)
     assert (await judged(critic)).support == 1
+
+
+async def test_a_draft_whose_judgement_fails_leaves_the_others_theirs() -> None:
+    async def judged(draft: Draft) -> tuple[Judgement, Usage]:
+        if "bread" in draft.answer:
+            raise CriticFailed("unreadable")
+        return Judgement(support=1.0), Usage(llm_calls=1, input_tokens=9)
+
+    good = replace(DRAFT, answer="A lighthouse warns ships [1].")
+    found, usage = await each_judged(judged, [DRAFT, good])
+    assert [judgement.support for judgement in found] == [None, 1.0]
+    assert (usage.llm_calls, usage.input_tokens) == (2, 9)
+    with pytest.raises(CriticFailed, match="unreadable"):
+        await each_judged(judged, [DRAFT])
+    assert await each_judged(judged, []) == ([], Usage())
