@@ -13,7 +13,6 @@ from app.client import calls
 from app.client.calls import HERE, RETRIES, TIMEOUT_S, Call, Patience
 from app.client.errors import (
     ClientError,
-    ProblemError,
     ServiceUnreachable,
     UnexpectedResponse,
 )
@@ -143,10 +142,10 @@ class SelfCrag(Patience):
         return self._do(calls.workflows())
 
     def is_ready(self) -> bool:
-        """Whether the service can answer now; False, too, where nothing answers at all."""
+        """Whether the service can answer now; False, too, where nothing answers, or a proxy."""
         try:
             return calls.health().result(self._send(calls.health())).status == "ready"
-        except (ProblemError, ServiceUnreachable):
+        except ClientError:
             return False
 
     def _do(self, call: Call[T]) -> T:

@@ -60,7 +60,7 @@ def parsed(value: object, pointer: str) -> object:
     """What `value` is, an object or its JSON text. Raises InvalidRequest at `pointer`."""
     try:
         return json.loads(value) if isinstance(value, str) else value
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # broken, a number without end, or nested too deeply
         raise InvalidRequest(pointer, "is not JSON") from None
 
 

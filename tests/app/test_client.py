@@ -117,6 +117,18 @@ def test_workflows_and_readiness(rag: SelfCrag) -> None:
             list(nowhere.stream(QUESTION))
 
 
+@pytest.mark.parametrize("status", [502, 503])
+@pytest.mark.parametrize("page", ["<html>Bad Gateway</html>", "<html>网关错误</html>"])
+async def test_behind_a_proxy_that_finds_no_service_nothing_is_ready(
+    status: int, page: str
+) -> None:
+    with scripted((status, {"Content-Type": "text/html"}, page.encode())) as proxy:
+        with SelfCrag(proxy.url, retries=0) as rag:
+            assert not rag.is_ready()
+        async with AsyncSelfCrag(proxy.url, retries=0) as rag:
+            assert not await rag.is_ready()
+
+
 async def test_the_asynchronous_client_does_the_same(serving: Serving) -> None:
     async with AsyncSelfCrag(serving.url) as rag:
         answer = await rag.ask(QUESTION, workflow="rag")

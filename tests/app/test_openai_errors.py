@@ -79,6 +79,8 @@ IMAGE = [
         ({"messages": asked(ENGLISH), "options": {"colour": 1}}, "options.colour"),
         ({"messages": asked(ENGLISH), "thread_id": "a b"}, "thread_id"),
         ({"messages": asked(ENGLISH), "metadata": {"options": "{"}}, "metadata.options"),
+        ({"messages": asked(CHINESE), "metadata": {"options": "[" * 9000}}, "metadata.options"),
+        ({"messages": asked(ENGLISH), "metadata": {"options": "9" * 9000}}, "metadata.options"),
         (
             {"messages": asked(ENGLISH), "metadata": {"options": '{"web": 1}'}},
             "metadata.options.web",
