@@ -31,7 +31,7 @@ bench: $(VENV)/.run ## time the first answer and POST /ask on the handbook
 install: $(VENV)/.run ## install what `make run` needs
 
 test: $(VENV)/.dev ## install what the tests need and run them
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-extra: $(VENV)/.extra ## install Ray, Milvus Lite, Chromium … and run the tests that take long
 	@$(BIN)/python -m pytest -m "slow or postgres or browser or node"
@@ -51,7 +51,7 @@ $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install --quiet --no-deps --editable .
 	@touch $@
 
-# torch goes first and alone: its exact pin is the build without CUDA.
+# torch goes first and alone, at its exact pin: the package index decides whether with CUDA.
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing what make test needs …"
 	@$(PIP) install --quiet "$$(grep '^torch==' requirements-dev.lock)"
