@@ -13,7 +13,8 @@ from app.cli import cli
 from app.main import create_app
 from app.retrieval.chunk import CHUNK_TOKENS, HARD_TOKENS
 from app.retrieval.hybrid import WEIGHTS
-from app.retrieval.loaders import MAX_BYTES, READERS
+from app.retrieval.incoming import MAX_BYTES
+from app.retrieval.loaders import READERS
 from app.retrieval.retriever import CANDIDATES
 from app.settings import Settings
 from evaluator.actions import Costs

@@ -7,11 +7,19 @@ import { bytes, t } from "./words.mjs";
 const PAGE = 50;
 let listed = [];
 let total = 0;
+let asking = new AbortController();
 
+/** What is asked for later counts; what was asked for before is dropped. */
 export async function load(more = false) {
+  asking.abort();
+  asking = new AbortController();
+  const { signal } = asking;
   const offset = more ? listed.length : 0;
   const query = new URLSearchParams({ q: byId("document-search").value.trim(), limit: PAGE, offset });
-  const page = await read(`documents?${query}`);
+  const page = await read(`documents?${query}`, { signal }).catch((error) => {
+    if (!signal.aborted) throw error;
+  });
+  if (!page) return;
   listed = more ? [...listed, ...page.documents] : page.documents;
   total = page.total;
   render();

@@ -62,6 +62,8 @@ class LanceIndex:
         self._table = table
         self.embedder = embedder
         self.folder = folder
+        # Those who page and search in the list ask for the same one again and again.
+        self._last_list: tuple[object, list[StoredDocument]] = (None, [])
 
     @classmethod
     async def open(cls, folder: Path, embedder: Embedder) -> "LanceIndex":
@@ -140,8 +142,13 @@ class LanceIndex:
     async def documents(self) -> list[StoredDocument]:
         seen = f"position = 0 AND {lance_condition(ANYTHING)}"
         with _storage(self.folder):
-            found = await self._table.query().where(seen).select(DOCUMENT_COLUMNS).to_arrow()
-        return await asyncio.to_thread(_documents, found)
+            # Asked for before the rows are: if they change meanwhile, the list is made again.
+            version = (await self._table.version(), seen)
+            last = self._last_list
+            if last[0] != version:
+                found = await self._table.query().where(seen).select(DOCUMENT_COLUMNS).to_arrow()
+                last = self._last_list = (version, await asyncio.to_thread(_documents, found))
+        return list(last[1])
 
     async def count(self) -> int:
         return int(await self._table.count_rows(lance_condition(ANYTHING)))

@@ -17,6 +17,7 @@ from langchain_core.documents.base import Blob
 from pypdf.errors import FileNotDecryptedError, PyPdfError
 
 from app.retrieval.chunk import Block
+from app.retrieval.incoming import MAX_BYTES
 from app.retrieval.markup import (
     SENTENCE_END,
     TooNested,
@@ -32,7 +33,6 @@ from app.retrieval.tabular import record_file, record_lines, table_blocks
 # Its warnings are about damage that is either repaired or refused with a reason.
 logging.getLogger("pypdf").setLevel(logging.ERROR)
 
-MAX_BYTES = 20_000_000
 MOST_PAGES = 5000
 DAMAGED_PDF = (
     *(PyPdfError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError),

@@ -115,12 +115,7 @@ class Uploads:
         """The owner's documents and the shared ones, those whose source or title has `query`."""
         with seen_by(owner):
             known = await self._index.documents()
-        wanted = query.casefold()
-        found = [
-            document
-            for document in known
-            if wanted in document.source.casefold() or wanted in document.title.casefold()
-        ]
+        found = await asyncio.to_thread(matching, known, query)
         return found[offset : offset + limit], len(found)
 
     async def delete(self, document_id: str, owner: str = "") -> bool:
@@ -165,6 +160,16 @@ def uploads_into(
         max_total_bytes=bounds.upload_max_total_bytes,
         cutting=cutting,
     )
+
+
+def matching(known: Sequence[StoredDocument], query: str) -> Sequence[StoredDocument]:
+    """Those whose source or title has `query`, upper and lower case alike."""
+    wanted = query.casefold()
+    return [
+        document
+        for document in known
+        if wanted in document.source.casefold() or wanted in document.title.casefold()
+    ]
 
 
 def listed_in(

@@ -125,6 +125,7 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SELFCRAG_MAX_BODY_BYTES", "5"),
         ("SELFCRAG_MAX_RUNS", "0"),
         ("SELFCRAG_FETCH_MAX_BYTES", "x1"),
+        ("SELFCRAG_UPLOAD_MAX_BYTES", "20000001"),
     ],
 )
 def test_a_bad_value_is_named_without_being_printed(

@@ -1,6 +1,7 @@
 """What is kept: documents, runs, feedback; and what may be seen with which key."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,29 @@ def test_documents_are_searched_by_name(page: Page) -> None:
     page.wait(lambda: page.count("#document-list li") >= 4)
     page.one("#document-search").send_keys("bread")
     page.wait(lambda: page.count("#document-list li") == 2)
+
+
+HOLD = """
+const fetched = window.fetch;
+window.fetch = async (url, init) => {
+  if (!String(url).includes("documents?q=&")) return fetched(url, init);
+  await new Promise((release) => { window.release = release; });
+  return fetched(url, init).finally(() => { window.settled = true; });
+};
+"""
+
+
+def test_a_late_list_does_not_take_the_place_of_a_later_one(page: Page) -> None:
+    page.do(HOLD)
+    page.click("#to-documents")
+    page.wait(lambda: page.do("return Boolean(window.release)"))
+    page.one("#document-search").send_keys("bread")
+    page.wait(lambda: page.count("#document-list li") == 2)
+    page.do("window.release()")
+    page.wait(lambda: page.do("return window.settled"))
+    time.sleep(0.3)
+    assert page.count("#document-list li") == 2
+    assert page.complaints() == []
 
 
 def test_what_a_hostile_document_says_is_text(page: Page, hostile: Path) -> None:

@@ -244,3 +244,33 @@ async def test_another_embedder_must_renew(
     assert {name: found[rows[1]["id"]][name] for name in kept} == {
         name: rows[1][name] for name in kept
     }
+
+
+async def test_the_list_is_made_once_for_each_reader_and_state(
+    writer: Writer, url: str, folder: Path, embedder: StaticEmbedder, segmenter: Segmenter
+) -> None:
+    if url:
+        pytest.skip("a server does not tell its state")
+    await writer.put("水泵.md", "水泵在三月检修。")
+    await writer.put("lamp.md", "It is lit.", owner="ann")
+    (first,) = await writer.index.documents()
+    (again,) = await writer.index.documents()
+    assert again is first
+    token = visible_to.set("ann")
+    assert sources(await writer.index.documents()) == ["lamp.md", "水泵.md"]
+    visible_to.reset(token)
+    other = Writer(await open_index(folder, embedder, url), segmenter)
+    await other.put("阀门.md", "阀门在夜里打开。")
+    assert sources(await writer.index.documents()) == ["水泵.md", "阀门.md"]
+
+
+async def test_two_readers_at_once_see_their_own_lists(writer: Writer) -> None:
+    for owner in ("ann", "bob"):
+        await writer.put(f"{owner}.md", "Words.", owner=owner)
+
+    async def seen(owner: str) -> list[str]:
+        visible_to.set(owner)
+        return sources(await writer.index.documents())
+
+    names = ["ann", "bob"] * 5
+    assert await asyncio.gather(*map(seen, names)) == [[f"{name}.md"] for name in names]
