@@ -36,6 +36,11 @@ def summary(row: Row, answer: str | None) -> RunSummary:
     )
 
 
+def summaries(rows: Sequence[Row], answers: Mapping[str, str]) -> list[RunSummary]:
+    """Of many runs: best made in a thread, since each answer is read whole."""
+    return [summary(row, answers.get(row["id"])) for row in rows]
+
+
 def feedback(row: Row) -> Feedback:
     return Feedback(**{**row, "created_at": iso(row["created_at"])})
 

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 SUMS = ("usage", "degraded")
 REFLECT = "reflect"
+ANOTHER_WAS_BETTER = "another draft was better"
 STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
 
 Record = Callable[["Run", int, float, Event], None]
@@ -204,7 +205,7 @@ class Run:
         if "".join(self._said.values()) == answer:
             return
         early = {"deadline": "deadline", "cancelled": "cancelled"}
-        why = early.get(self._state["stopped_by"], "another draft was better")
+        why = early.get(self._state["stopped_by"], ANOTHER_WAS_BETTER)
         latest = max(self._said, default=0)
         for round_ in list(self._said):
             self._tell_text({"retract": {"round": round_, "reason": why}})

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from app.run import ANOTHER_WAS_BETTER
 from app.schemas import Event, RetractEvent, StepEvent
 from graphs.text import language_of
 from graphs.types import Language
@@ -82,6 +83,15 @@ FOUND: dict[Language, dict[str, str]] = {
         "ambiguous": "模糊",
     },
 }
+# Why a draft is withdrawn, where no criticism says so.
+REASONS: dict[Language, dict[str, str]] = {
+    "en": {},
+    "zh": {
+        ANOTHER_WAS_BETTER: "另一份草稿更好",
+        "deadline": "到了截止时间",
+        "cancelled": "运行被取消",
+    },
+}
 # Steps whose details repeat what other steps have told.
 REPEATING = {"judge", "prune", "revise", "reflect"}
 
@@ -92,6 +102,7 @@ class Narrator:
     def __init__(self, question: str) -> None:
         language = language_of(question)
         self._begun, self._words = BEGUN[language], FOUND[language]
+        self._reasons = REASONS[language]
         self._drafting = False
         self._criticism = ""
 
@@ -169,7 +180,7 @@ class Narrator:
         """Why only where the criticism has not just said so."""
         if reason == self._criticism:
             return self._say("withdrawn")
-        return self._say("withdrawn_for", reason=reason)
+        return self._say("withdrawn_for", reason=self._reasons.get(reason, reason))
 
     def _degraded(self, detail: dict[str, Any]) -> Iterator[str]:
         for entry in detail.get("degraded", ()):

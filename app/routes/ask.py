@@ -22,7 +22,7 @@ def accepts_events(accept: str) -> bool:
     return any(name == EVENT_STREAM and weight not in ("q=0", "q=0.0") for name, _, weight in kinds)
 
 
-@router.post("/ask", response_model=AskResponse, responses=problems(400, 413, 422, 500, 503))
+@router.post("/ask", response_model=AskResponse, responses=problems(404, 409, 413, 422, 500, 503))
 async def ask(
     body: AskRequest,
     request: Request,

@@ -70,7 +70,7 @@ async def one_model(name: str, graphs: LiveGraphs) -> Model:
 @router.post(
     "/chat/completions",
     response_model=ChatCompletion,
-    responses=errors(400, 401, 404, 409, 413, 422, 429, 500, 503),
+    responses=errors(400, 401, 404, 409, 413, 422, 500, 503),
 )
 async def complete(
     body: ChatRequest,

@@ -33,7 +33,7 @@ async def list_runs(
     await store.recorder.flush()
     rows, total = await store.runs.page(caller.owner, limit, offset, thread_id)
     answers = await store.runs.answers([row["id"] for row in rows])
-    runs = [replay.summary(row, answers.get(row["id"])) for row in rows]
+    runs = await asyncio.to_thread(replay.summaries, rows, answers)
     return RunList(runs=runs, total=total, limit=limit, offset=offset)
 
 

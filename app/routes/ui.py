@@ -27,7 +27,7 @@ REGENERATE = "regenerate-message"
 @router.post(
     "/ask/ui",
     response_class=Response,
-    responses={200: STREAM, **problems(401, 403, 409, 413, 422, 429, 500, 503)},
+    responses={200: STREAM, **problems(404, 409, 413, 422, 500, 503)},
 )
 async def ask_ui(
     body: UIRequest,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from app.protocols.narration import BEGUN, FOUND, LONGEST, Narrator
+from app.run import ANOTHER_WAS_BETTER
 from app.schemas import RetractEvent, StepEvent
 from tests.app.test_openai import CHINESE, ENGLISH
 
@@ -63,7 +64,17 @@ def test_both_languages_say_the_same() -> None:
         (
             RetractEvent(round=0, reason="deadline"),
             "The draft is withdrawn: deadline",
-            "草稿已撤回：deadline",
+            "草稿已撤回：到了截止时间",
+        ),
+        (
+            RetractEvent(round=0, reason=ANOTHER_WAS_BETTER),
+            "The draft is withdrawn: another draft was better",
+            "草稿已撤回：另一份草稿更好",
+        ),
+        (
+            RetractEvent(round=0, reason="the model is gone"),
+            "The draft is withdrawn: the model is gone",
+            "草稿已撤回：the model is gone",
         ),
     ],
 )

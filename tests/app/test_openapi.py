@@ -100,6 +100,15 @@ def test_every_refusal_is_described(name: str) -> None:
         assert {"413", "422"} <= refusals
 
 
+@pytest.mark.parametrize("name", ["POST /ask", "POST /ask/ui", "POST /v1/chat/completions"])
+def test_whoever_asks_learns_what_a_question_may_be_refused_with(name: str) -> None:
+    """400 is OpenAI's `n` above 1 alone; too many runs are 503."""
+    refusals = {status for status in OPERATIONS[name]["responses"] if int(status) >= 400}
+    own = {"400"} if "/v1/" in name else set()
+    assert refusals - own == {"401", "403", "404", "409", "413", "422", "500", "503"}
+    assert own <= refusals
+
+
 STREAMED = {
     "POST /ask": {"run", "step", "token", "retract", "answer", "error", "done"},
     "GET /runs/{run_id}/events": {"run", "step", "token", "retract", "answer", "error", "done"},

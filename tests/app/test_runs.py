@@ -1,5 +1,6 @@
 """Runs that are kept: listed, looked at, followed again, cancelled, judged, compared."""
 
+import asyncio
 import json
 import time
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from app import replay
+from app.run_schemas import RunSummary
 from app.settings import Settings
 from tests import fakes
 from tests.app.serving import Serving, events_of, wait_until
@@ -71,6 +74,21 @@ def test_runs_are_listed_newest_first(quick: Serving) -> None:
     assert page["total"] == rest["total"] == 3
     assert [run["run_id"] for run in page["runs"] + rest["runs"]] == asked[::-1]
     assert rest["runs"][0]["answer"] == "The red tower of Umbra is 87 metres tall [1]."
+
+
+def test_a_long_list_holds_nobody_up(quick: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole answers are read for it: in a thread, beside the requests of others."""
+    whole, on_loop = replay.summary, list[bool]()
+
+    def summary(*told: Any) -> RunSummary:
+        on_loop.append(asyncio._get_running_loop() is not None)
+        return whole(*told)
+
+    monkeypatch.setattr(replay, "summary", summary)
+    for question in (ENGLISH, CHINESE):
+        quick.ask(question)
+    assert quick.client.get("/runs").json()["total"] == 2
+    assert on_loop == [False, False]
 
 
 def test_a_run_that_is_not_there_is_404(quick: Serving) -> None:

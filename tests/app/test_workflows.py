@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from langgraph.graph.state import CompiledStateGraph
 
 from graphs.state import Context
 from tests.app.serving import Serving
@@ -86,3 +87,14 @@ def test_the_openapi_description_names_the_routes(service: Serving) -> None:
     paths = service.client.get("/openapi.json").json()["paths"]
     assert {"/ask", "/workflows", "/health/live", "/health/ready"} <= set(paths)
     assert "422" in paths["/ask"]["post"]["responses"]
+
+
+def test_the_workflows_are_drawn_once(service: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes as long as many requests."""
+    first = service.client.get("/workflows").content
+
+    def draw(*_: object, **__: object) -> None:
+        raise AssertionError("drawn again")
+
+    monkeypatch.setattr(CompiledStateGraph, "get_graph", draw)
+    assert service.client.get("/workflows").content == first
