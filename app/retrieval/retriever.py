@@ -111,13 +111,14 @@ class HybridRetriever:
             lexical = await self.index.search_words(
                 words[language], language, depth, search.filters
             )
-        found = windows(_joined(lexical, dense, language, search), k)
-        if len(found) < k and search.mode != "dense":
+        order = _joined(lexical, dense, language, search)
+        telling = _telling(order, lexical, language, search)
+        if search.mode != "dense" and len(windows(telling, k)) < k:
             # Nothing more in the question's language: names and terms may stand in the other.
             other: Language = "en" if language == "zh" else "zh"
             more = await self.index.search_words(words[other], other, k, search.filters)
-            found += windows([(hit, 0.0) for hit in more], k - len(found))
-        made = await passages(self.index, found)
+            order = [*telling, *((hit, 0.0) for hit in more), *order] if more else order
+        made = await passages(self.index, windows(order, k))
         if failure is not None:
             raise RetrieverFailed(f"{failure}; found by words alone", made)
         if not made and not await self.index.count():
@@ -167,3 +168,13 @@ def _joined(
     else:
         order = fuse(words, meaning, weights_of(language, search.mode, search.alpha))
     return [(hits[key], score) for key, score in order]
+
+
+def _telling(
+    order: list[tuple[Hit, float]], lexical: Sequence[Hit], language: Language, search: Search
+) -> list[tuple[Hit, float]]:
+    """Without those that merely fill up: found by meaning alone where meaning weighs nothing."""
+    if search.fusion == "rrf" or weights_of(language, search.mode, search.alpha).dense:
+        return order
+    with_words = {hit.id for hit in lexical}
+    return [(hit, score) for hit, score in order if hit.id in with_words]

@@ -162,7 +162,7 @@ def uploads_into(
     )
 
 
-def matching(known: Sequence[StoredDocument], query: str) -> Sequence[StoredDocument]:
+def matching(known: Sequence[StoredDocument], query: str) -> list[StoredDocument]:
     """Those whose source or title has `query`, upper and lower case alike."""
     wanted = query.casefold()
     return [

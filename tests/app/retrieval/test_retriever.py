@@ -73,6 +73,39 @@ async def test_a_name_that_only_the_other_language_has_is_found(filled: HybridRe
     assert "docs/zh/orchard.md" in [passage.source for passage in found]
 
 
+OTHERS = {
+    "zh": "仓库{0}号存放木材，由管理员每周清点。\n",
+    "en": "Shed number {0} holds timber that its keeper counts each week.\n",
+}
+NAMING = {
+    "en": "ZEPHYR_TIMEOUT is thirty seconds unless told otherwise.\n",
+    "zh": "若无另行说明，ZEPHYR_TIMEOUT 为三十秒。\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "many", "others", "k"),
+    [
+        ("ZEPHYR_TIMEOUT 的值是多少？", "zh", 12, 5),
+        ("ZEPHYR_TIMEOUT 的值是多少？", "zh", 12, 10),
+        ("What is the value of ZEPHYR_TIMEOUT?", "en", 4, 5),
+    ],
+)
+async def test_a_name_is_found_in_the_other_language_among_many_of_ones_own(
+    retriever: HybridRetriever, tmp_path: Path, question: str, many: str, others: int, k: int
+) -> None:
+    other = "en" if many == "zh" else "zh"
+    docs = [tmp_path / f"{number}.md" for number in range(others)]
+    for number, file in enumerate(docs):
+        file.write_text(OTHERS[many].format(number), "utf-8")
+    naming = tmp_path / "settings.md"
+    naming.write_text(NAMING[other], "utf-8")
+    await ingest([*docs, naming], retriever.index, retriever.segmenter)
+    found = await retriever.retrieve(question, k)
+    assert "ZEPHYR_TIMEOUT" in " ".join(passage.text for passage in found)
+    assert len(found) == min(k, others + 1)
+
+
 async def test_never_more_than_asked(filled: HybridRetriever) -> None:
     assert len(await filled.retrieve("pump", 1)) == 1
     assert len({passage.id for passage in await filled.retrieve("pump", 50)}) <= 6
