@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 BEAT_S = 5.0
 GONE_S = 30.0
 """A process of another machine that was not seen for so long has ended."""
+REPLACED_S = 15.0
+"""So has one of our own host and number: in another container it would have been seen."""
 TIDY_EVERY_BEATS = 12
 DAY_S = 86_400.0
 _OPEN_HERE: set[str] = set()
@@ -65,11 +67,12 @@ class Store:
     async def find_lost(self) -> None:
         """Runs whose process is gone are marked as lost, and their threads are free."""
         async with reading(self._engine) as connection:
-            known = {row.id: row for row in await connection.execute(select(PROCESSES))}
+            # In this order: a process that arrives meanwhile is known before it works.
             working = await connection.execute(
                 select(RUNS.c.process).where(RUNS.c.status == "running").distinct()
             )
             at_work = set(working.scalars())
+            known = {row.id: row for row in await connection.execute(select(PROCESSES))}
         gone = {name for name, row in known.items() if self._is_gone(row)}
         gone |= at_work - known.keys() - {self.process}
         if not gone:
@@ -102,18 +105,19 @@ class Store:
     def _is_gone(self, row: Any) -> bool:
         if row.id in _OPEN_HERE:
             return False
-        # In containers every process is number 1: one of our own number came before us.
-        if row.host == self._host and (row.pid == self._pid or not _is_alive(row.pid)):
+        if row.host == self._host and not _is_alive(row.pid):
             return True
-        return bool(row.seen_at < now() - GONE_S)
+        # In containers every process is number 1: this one came before us, or works beside us.
+        is_namesake = row.host == self._host and row.pid == self._pid
+        return bool(row.seen_at < now() - (REPLACED_S if is_namesake else GONE_S))
 
 
 async def _keep_in_order(store: Store) -> None:
     for beat in range(1_000_000_000):
         try:
             await store.beat()
+            await store.find_lost()
             if beat % TIDY_EVERY_BEATS == 0:
-                await store.find_lost()
                 await store.tidy()
         except (SQLAlchemyError, StoreFailed, OSError):
             log.exception("the store could not be kept in order")

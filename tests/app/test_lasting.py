@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import os
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -88,6 +89,25 @@ async def test_a_process_of_another_machine_is_believed_for_a_while(tmp_path: Pa
         async with engine.begin() as connection:
             late = update(PROCESSES).where(PROCESSES.c.id == "p").values(seen_at=now() - 60)
             await connection.execute(late)
+        await store.find_lost()
+        assert (await store.runs.get(run_id, ""))["status"] == "lost"
+
+
+async def test_a_namesake_in_another_container_is_believed_while_it_is_seen(
+    tmp_path: Path,
+) -> None:
+    """Replicas may have our host name, and all are process 1; so has whoever came before us."""
+    async with opened(tmp_path) as (store, engine):
+        (run_id,) = await asked(store)
+        namesake = {"id": "p", "host": socket.gethostname(), "pid": os.getpid(), "seen_at": now()}
+        async with engine.begin() as connection:
+            await connection.execute(insert(PROCESSES), namesake)
+            await connection.execute(update(RUNS).values(status="running", process="p"))
+    async with opened(tmp_path) as (store, engine):
+        assert (await store.runs.get(run_id, ""))["status"] == "running"
+        async with engine.begin() as connection:
+            late = update(PROCESSES).where(PROCESSES.c.id == "p")
+            await connection.execute(late.values(seen_at=now() - 16))
         await store.find_lost()
         assert (await store.runs.get(run_id, ""))["status"] == "lost"
 
