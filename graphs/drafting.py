@@ -24,6 +24,7 @@ from graphs.thoughts import CLOSES, OPENS, spoken, without_thoughts
 from graphs.types import Degraded, Draft, Judgement, Message, Strip, Usage
 
 EXTRACTIVE = "extractive"
+WERE_THOUGHTS = "these were the model's thoughts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ async def written(
     answer = "".join(pieces)
     if CLOSES in answer and OPENS not in answer:  # the prompt opened them, so they were told
         answer = without_thoughts(answer)
-        listener.retract("these were the model's thoughts")
+        listener.retract(WERE_THOUGHTS)
         listener.tell(answer)
     if not answer.strip():
         raise GeneratorFailed("The language model gave an empty answer.")

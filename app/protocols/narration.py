@@ -5,6 +5,7 @@ from typing import Any
 
 from app.run import ANOTHER_WAS_BETTER
 from app.schemas import Event, RetractEvent, StepEvent
+from graphs.drafting import WERE_THOUGHTS
 from graphs.text import language_of
 from graphs.types import Language
 
@@ -88,6 +89,7 @@ REASONS: dict[Language, dict[str, str]] = {
     "en": {},
     "zh": {
         ANOTHER_WAS_BETTER: "另一份草稿更好",
+        WERE_THOUGHTS: "那是模型的思考过程",
         "deadline": "到了截止时间",
         "cancelled": "运行被取消",
     },
