@@ -376,7 +376,7 @@ def test_a_listed_origin_may_ask_and_read(tmp_path: Path) -> None:
         headers = {"Origin": ours, "Sec-Fetch-Site": "cross-site"}
         wanted = {
             "Access-Control-Request-Method": "POST",
-            "Access-Control-Request-Headers": "authorization, content-type, last-event-id",
+            "Access-Control-Request-Headers": "authorization, content-type, x-stainless-os",
         }
         within(tmp_path, lambda engine: add_key(engine, "ann"))
         serving.app.state.keys._fresh_s = 0.0
