@@ -39,6 +39,15 @@ def lasting(answer: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in answer.items() if name not in PER_RUN}
 
 
+def about(value: Any) -> Any:
+    """Equal to it, or to it with scores that other batches have moved by up to 1e-5."""
+    if isinstance(value, dict):
+        return {name: about(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [about(inner) for inner in value]
+    return pytest.approx(value, abs=1e-5) if isinstance(value, float) else value
+
+
 def test_a_worker_over_http_gives_the_same_answer(
     start: Start, service: Serving, data_dir: Path
 ) -> None:
@@ -54,7 +63,7 @@ def test_a_worker_over_http_gives_the_same_answer(
     )
     with Serving(create_app(settings)) as apart:
         for question in (ENGLISH, CHINESE):
-            assert lasting(apart.ask(question)) == lasting(service.ask(question))
+            assert lasting(apart.ask(question)) == about(lasting(service.ask(question)))
         assert apart.client.get("/health/ready").status_code == 200
         worker.end(signal.SIGKILL)
         assert_goes_on_without_the_worker(apart)
