@@ -70,7 +70,7 @@ def proxy(tmp_path: Path) -> Iterator[str]:
         until_all_run(process, settings)
         yield f"http://127.0.0.1:{port}"
     finally:
-        process.popen.send_signal(signal.SIGINT)  # to it alone: it ends its cluster itself
+        process.popen.terminate()  # it alone: it ends its cluster itself
         process.popen.wait(60)
 
 
