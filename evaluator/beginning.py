@@ -1,6 +1,7 @@
 """Where training begins: vocabulary, embeddings, coverage measures, a transplanted encoder."""
 
 import json
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -27,6 +28,7 @@ from evaluator.vocabulary import build_tokenizer, embeddings, idf
 from evaluator.weighing import fit_nearness
 
 _FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
+_MOST_PASSES = 100  # of the coverage measures over the rows
 
 
 def beginning(
@@ -107,7 +109,8 @@ def fit_coverage(
     rates = [group["lr"] for group in optimizer.param_groups]
     network.words.requires_grad_(False)  # settled before, and cheap if left so
     source, running = batches(examples, options.coverage_tokens, options.seed), 0.0
-    for step in range(options.coverage_steps):
+    steps = _coverage_steps(examples, options)
+    for step in range(steps):
         batch = next(source)
         ids, _ = padded([example.ids for example in batch])
         target = torch.tensor([example.target[0] for example in batch])
@@ -118,10 +121,17 @@ def fit_coverage(
         (loss + 0.3 * drift).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * (1 - step / options.coverage_steps)
+            group["lr"] = rate * (1 - step / steps)
         running = 0.97 * running + 0.03 * loss.item() if step else loss.item()
         if step % 250 == 249:
             say(f"coverage step {step + 1}: loss {running:.4f}")
+
+
+def _coverage_steps(examples: Sequence[Example], options: TrainOptions) -> int:
+    """Few records are seen _MOST_PASSES times, many as often as the options' steps allow."""
+    tokens = sum(len(example.ids) for example in examples)
+    a_pass = math.ceil(tokens / options.coverage_tokens)
+    return min(options.coverage_steps, _MOST_PASSES * a_pass)
 
 
 def _transplanted(
