@@ -1,6 +1,7 @@
 """What every way of searching finds, and how long it takes; beside a plain LangChain pipeline.
 
     python -m benchmarks.retrieval DATA [--most 300] [--only search rerank embedders plain]
+        [--sets bench_en_qed zh_cmrc2018_dev]
 
 Questions of QED among Wikipedia passages, of CMRC among news: each is to find the passage it was
 written for. Documents are cut, indexed and searched by the service's own code. `--most` bounds the
@@ -99,7 +100,7 @@ async def main() -> None:
         "searched": SEARCHED,
         "embedder": embedder.name,
     }
-    for task in REPORTED:
+    for task in (task for task in REPORTED if task.name in chosen.sets):
         found = material(task, chosen.data)
         part = figures["sets"].setdefault(task.name, {"language": task.language})
         part |= {"questions": len(found.asked), "passages": len(found.passages)}
@@ -116,6 +117,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("data", type=Path)
     parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    names = [task.name for task in REPORTED]
+    parser.add_argument("--sets", nargs="+", choices=names, default=names)
     return parser.parse_args()
 
 

@@ -60,8 +60,8 @@ DECISIONS = """## What follows from it
   the default.
 - The evaluator as reranker orders best in English and takes seconds on two cores; in Chinese,
   where BM25 errs once in a hundred, it does not help. Term weights cost next to nothing. Over 600
-  questions a language they gained .013 of nDCG@10 in English (95 %: .006 to .021) and .003 in
-  Chinese (.000 to .006), which the fewer questions below do not show.
+  questions a language they gained .011 of nDCG@10 in English (95 %: .004 to .019) and .003 in
+  Chinese (.001 to .006), which the fewer questions below do not show.
 - all-MiniLM-L6-v2 beside FAISS is ahead of the shipped table in English: a contextual encoder
   of 22 million parameters. Whoever wants it takes it as the embedder (SELFCRAG_EMBEDDER)."""
 
