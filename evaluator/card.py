@@ -150,7 +150,8 @@ Embeddings: {options["distil_steps"]} steps in English, a third in Chinese. Cove
 {options["coverage_steps"]} steps, fewer of few rows. T5: {training["steps"]} steps,
 {training["rows_seen"]} rows, {training["minutes"]} minutes; best at step {training["best_step"]},
 kept. AdamW {options["learning_rate"]:g}, batches of {options["batch_tokens"]} padded tokens,
-at most {options["train_length"]} a row. Mixed: {shares}; within a task by the square root of a source's size. {taught} Seed {options["seed"]}."""
+at most {options["train_length"]} a row. Mixed: {shares};
+within a task by the square root of a source's size. {taught} Seed {options["seed"]}."""
 
 
 def _validation(made_by: dict[str, Any]) -> str:
