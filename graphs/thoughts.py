@@ -1,16 +1,17 @@
 """What a reasoning model thinks before it answers, where its server leaves that in the reply."""
 
-import re
 from collections.abc import AsyncIterator
 
 OPENS, CLOSES = "<think>", "</think>"
-# Some chat templates open the thoughts in the prompt, so that the reply only closes them.
-_THOUGHTS = re.compile(rf".*{CLOSES}|\A\s*{OPENS}.*", re.DOTALL)
 
 
 def without_thoughts(text: str) -> str:
-    """What the model says; nothing where it never came to an end with thinking."""
-    return _THOUGHTS.sub("", text).strip()
+    """What the model says; nothing where it never came to an end with thinking.
+
+    Some chat templates open the thoughts in the prompt, so that the reply only closes them.
+    """
+    said = text.rpartition(CLOSES)[2].strip()
+    return "" if said.startswith(OPENS) else said
 
 
 async def spoken(chunks: AsyncIterator[str]) -> AsyncIterator[str]:

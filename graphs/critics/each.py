@@ -17,7 +17,6 @@ async def each_judged(
 
     Raises CriticFailed where all of them do.
     """
-
     failures: list[str] = []
 
     async def attempted(draft: Draft) -> Judged:

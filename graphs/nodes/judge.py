@@ -9,7 +9,7 @@ from graphs.errors import CriticFailed
 from graphs.ports import Services
 from graphs.reflection import score_of
 from graphs.state import Context, Reflecting, State, asked, tunables
-from graphs.types import Degraded, Usage
+from graphs.types import Degraded, Judgement, Usage
 
 
 async def judge(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
@@ -30,6 +30,8 @@ async def judge(state: State, runtime: Runtime[Context], *, services: Services) 
     else:
         judged = {draft.n: judgement for draft, judgement in zip(waiting, found, strict=True)}
         drafts = [replace(d, judgement=judged.get(d.n, d.judgement)) for d in drafts]
+        if unjudged := sum(judgement == Judgement() for judgement in found):
+            degraded = [Degraded("critic", f"{unjudged} of {len(found)} drafts were not judged.")]
     scored = [
         replace(draft, score=score_of(draft.judgement, context)) if draft.judgement else draft
         for draft in drafts

@@ -2,7 +2,8 @@
 
 import pytest
 
-from graphs.types import Degraded
+from graphs.types import Degraded, Judgement
+from tests import fakes
 from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch
 from tests.graphs.languages import EN, World, both_languages
 from tests.graphs.traced import traced
@@ -157,3 +158,14 @@ async def test_a_failed_rewriting_falls_back_on_names() -> None:
     assert parts.web.queries == ["When, Bergen"]
     assert (trace.answer, trace.output["generator"]) == ("a [1]", "fake-chat")
     assert trace.output["usage"].llm_calls == 2
+
+
+async def test_a_draft_that_could_not_be_judged_is_told() -> None:
+    pages = [fakes.passage(f"The red tower of Umbra has {n} floors.", n) for n in (1, 2)]
+    critic = fakes.FakeCritic(script=(fakes.GOOD, Judgement(), fakes.GOOD))
+    services = fakes.services(fakes.FakeRetriever(pages), critic=critic)
+    trace = await traced(services, "How many floors has the red tower of Umbra?", "self_rag")
+
+    assert len(trace.output["candidates"]) == 2
+    assert [entry.component for entry in trace.output["degraded"]] == ["critic"]
+    assert "1 of 2 drafts" in trace.output["degraded"][0].reason
