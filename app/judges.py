@@ -1,9 +1,10 @@
 """Who grades passages and who judges drafts, as the settings choose them."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-from app.llm import EndpointChat
-from app.native import NativeGenerator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from app.settings import Settings
 from graphs.critics.llm import LlmCritic
 from graphs.critics.llm_evaluator import LlmEvaluator, Mode
@@ -11,6 +12,10 @@ from graphs.critics.native import NativeCritic
 from graphs.critics.t5 import EvaluatorCritic
 from graphs.ports import Critic, Evaluator
 from graphs.types import Scores, Task
+
+if TYPE_CHECKING:
+    from app.llm import EndpointChat
+    from app.native import NativeGenerator
 
 MODES: dict[str, Mode] = {
     "llm_direct": "direct",

@@ -1,8 +1,15 @@
-"""The composition root: settings in, live services out, everything closed again at the end."""
+"""The composition root: settings in, live services out, everything closed again at the end.
+
+What speaks to an OpenAI-compatible endpoint is imported where the settings choose one: the client
+takes two seconds to load.
+"""
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 import httpx
 from pydantic import ValidationError
@@ -11,10 +18,7 @@ from app.compressing import compressors_of
 from app.errors import StartFailed, message_of
 from app.grading import WorkerEvaluator
 from app.judges import asks_chat, chosen_critic, chosen_grader
-from app.llm import EndpointChat, chat_model
-from app.native import NativeGenerator, native_generator
 from app.retrieval.chosen import endpoint_embedder
-from app.retrieval.endpoint import EndpointEmbedder
 from app.retrieval.index import IndexMismatch
 from app.retrieval.keywords import CorpusKeywords
 from app.retrieval.rerank import lexical_reranker
@@ -34,6 +38,11 @@ from graphs.decide import PRESETS
 from graphs.errors import PortError
 from graphs.ports import Services, WebSearch
 
+if TYPE_CHECKING:
+    from app.llm import EndpointChat
+    from app.native import NativeGenerator
+    from app.retrieval.endpoint import EndpointEmbedder
+
 CONNECT_S = 3.0
 """Longest wait for a worker's machine to take a connection."""
 
@@ -50,7 +59,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
-    native = await _native(settings, stack)
+    native = await asyncio.to_thread(_native, settings)
+    if native is not None:
+        stack.push_async_callback(native.aclose)
+        # At once, for a model without reflection tokens would fail in every answer.
+        await native.check()
     retriever = await HybridRetriever.open(
         settings.data_dir,
         await _embedder(settings, stack),
@@ -59,7 +72,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
     keywords = CorpusKeywords(retriever.segmenter)
     await asyncio.to_thread(keywords.load)
-    chat = _chat(settings)
+    chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
     client = await _worker_client(settings, stack)
@@ -130,6 +143,8 @@ def _chat(settings: Settings) -> EndpointChat | None:
     """The chat endpoint, where any part asks it."""
     if not asks_chat(settings):
         return None
+    from app.llm import chat_model  # noqa: PLC0415
+
     return chat_model(
         settings.openai_base_url,
         settings.openai_api_key.get_secret_value(),
@@ -140,11 +155,12 @@ def _chat(settings: Settings) -> EndpointChat | None:
     )
 
 
-async def _native(settings: Settings, stack: AsyncExitStack) -> NativeGenerator | None:
-    """Checked at once, for a model without reflection tokens would fail in every answer."""
+def _native(settings: Settings) -> NativeGenerator | None:
     if settings.generator != "native":
         return None
-    native = native_generator(
+    from app.native import native_generator  # noqa: PLC0415
+
+    return native_generator(
         settings.native_base_url,
         settings.native_api_key.get_secret_value(),
         settings.native_model,
@@ -152,9 +168,6 @@ async def _native(settings: Settings, stack: AsyncExitStack) -> NativeGenerator 
         max_concurrent=settings.native_max_concurrent,
         max_output_tokens=settings.native_max_output_tokens,
     )
-    stack.push_async_callback(native.aclose)
-    await native.check()
-    return native
 
 
 async def _web_search(settings: Settings, stack: AsyncExitStack) -> FetchingWebSearch | None:

@@ -1,13 +1,18 @@
 """The embedder that the settings choose, for the service and for `selfcrag ingest` alike."""
 
+from __future__ import annotations
+
 import hashlib
+from typing import TYPE_CHECKING
 
 import httpx
 
 from app.retrieval.embed import Embedder, EmbedderFailed, StaticEmbedder
-from app.retrieval.endpoint import EndpointEmbedder, openai_address
 from app.retrieval.segment import Segmenter
 from app.settings import StateSettings
+
+if TYPE_CHECKING:
+    from app.retrieval.endpoint import EndpointEmbedder
 
 PROBE_S = 5.0
 
@@ -25,6 +30,9 @@ def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
     """
     if settings.embedder == "static":
         return None
+    # Its client takes two seconds to load, and most have the table.
+    from app.retrieval.endpoint import EndpointEmbedder, openai_address  # noqa: PLC0415
+
     is_worker = settings.embedder == "worker"
     urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url] if is_worker else []
     urls = urls or [settings.embedder_base_url]

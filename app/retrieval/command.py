@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from app.llm import chat_model
 from app.retrieval.chosen import chosen_embedder
 from app.retrieval.cluster import ClusterFailed
 from app.retrieval.embed import EmbedderFailed
@@ -124,6 +123,8 @@ async def _questioner(
     if not settings.hypothetical_questions:
         yield None
         return
+    from app.llm import chat_model  # noqa: PLC0415 -- two seconds to load
+
     service = Settings()
     chat = chat_model(
         service.openai_base_url,

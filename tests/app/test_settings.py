@@ -1,5 +1,7 @@
 """Settings from the environment: what chooses a provider, and what a mistake is told."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,15 @@ def test_nothing_set_needs_nothing() -> None:
         *("extractive", "wikipedia"),
         (),
     )
+
+
+def test_clients_of_endpoints_load_where_one_is_chosen() -> None:
+    """They would make every start two seconds longer."""
+    code = (
+        "import sys, app.main, app.retrieval.command\n"
+        "sys.exit(bool({'openai', 'langchain_openai'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 async def test_keys_alone_switch_nothing(monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> None:
