@@ -97,7 +97,7 @@ def weighed(reply: AIMessage, pattern: re.Pattern[bytes]) -> dict[str, float]:
     Tokens come in lower case without blanks and marks. Empty where the endpoint tells none.
     """
     told = reply.response_metadata.get("logprobs")
-    tokens = (told.get("content") if isinstance(told, Mapping) else None) or []
+    tokens = _mappings(told.get("content")) if isinstance(told, Mapping) else []
     # In bytes, for a token may be a part of a character.
     said = [_bytes(token) for token in tokens]
     found = list(pattern.finditer(b"".join(said)))
@@ -108,7 +108,7 @@ def weighed(reply: AIMessage, pattern: re.Pattern[bytes]) -> dict[str, float]:
         left -= len(said[place])
         place += 1
     p: dict[str, float] = defaultdict(float)
-    for other in tokens[place].get("top_logprobs") or [tokens[place]]:
+    for other in _mappings(tokens[place].get("top_logprobs")) or [tokens[place]]:
         value = other.get("logprob")
         if isinstance(value, int | float) and not math.isnan(value):
             p[_bare(str(other.get("token")))] += math.exp(min(value, 0.0))
@@ -119,9 +119,17 @@ def _bare(token: str) -> str:
     return token.strip(" \t\n\"':：,.。{}[]*").casefold()
 
 
+def _mappings(told: object) -> list[Mapping[str, Any]]:
+    """What an endpoint tells one by one; what is of another form tells nothing."""
+    found = told if isinstance(told, list) else []
+    return [each for each in found if isinstance(each, Mapping)]
+
+
 def _bytes(token: Mapping[str, Any]) -> bytes:
     told = token.get("bytes")
-    return bytes(told) if told is not None else str(token.get("token")).encode()
+    if isinstance(told, list) and all(isinstance(n, int) and 0 <= n < 256 for n in told):
+        return bytes(told)
+    return str(token.get("token")).encode(errors="replace")
 
 
 def _strict(schema: type[BaseModel]) -> dict[str, Any]:

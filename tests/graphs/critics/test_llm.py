@@ -240,12 +240,29 @@ async def test_a_broken_endpoint_is_a_failed_critic(
     await chat.aclose()
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"logprob": None},
+        {"logprob": -0.1, "bytes": [300]},
+        {"logprob": -0.1, "bytes": "7b"},
+        {"logprob": -0.1, "bytes": None, "top_logprobs": [None]},
+        "x",
+    ],
+)
+@pytest.mark.parametrize("question", [QUESTION, "灯塔是做什么的？"])
 async def test_odd_log_probabilities_are_left_aside(
-    critic: LlmCritic, critic_server: CriticServer, monkeypatch: pytest.MonkeyPatch
+    critic: LlmCritic,
+    critic_server: CriticServer,
+    monkeypatch: pytest.MonkeyPatch,
+    odd: dict[str, object] | str,
+    question: str,
 ) -> None:
-    odd = {"content": [{"token": json.dumps({"support": 2, "utility": 4}), "logprob": None}]}
-    monkeypatch.setattr(critic_server, "logprobs", lambda *_: odd)
-    assert (await judged(critic)).support == 1
+    whole = {"token": json.dumps({"support": 2, "utility": 4})}
+    told = {"content": [{**whole, **odd} if isinstance(odd, dict) else odd]}
+    monkeypatch.setattr(critic_server, "logprobs", lambda *_: told)
+    assert (await judged(critic, question=question)).support == 1
 
 
 async def test_a_draft_whose_judgement_fails_leaves_the_others_theirs() -> None:
