@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.hybrid import WEIGHTS, fuse
+from app.retrieval.hybrid import TABLE_WEIGHTS, fuse
 from app.retrieval.rows import document_id
 from app.retrieval.segment import Segmenter
 from app.retrieval.terms import (
@@ -55,7 +55,7 @@ async def candidates(
     found, gold, _ = await searched(task, data, embedder, segmenter)
     rows = [row for name in task.questions for row in records(data / f"{name}.jsonl.gz")]
     random.Random(SEED).shuffle(rows)  # as `searched` does
-    orders = [fuse(*scores, WEIGHTS[task.language])[:50] for scores in found]
+    orders = [fuse(*scores, TABLE_WEIGHTS[task.language])[:50] for scores in found]
     return [
         (row["question"], key, order) for row, key, order in zip(rows, gold, orders, strict=False)
     ]

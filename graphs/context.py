@@ -34,7 +34,7 @@ class Context(BaseModel):
         ge=0,
         le=100,
         description="S = alpha * BM25 + dense, both brought to 0...1; left out: as measured for "
-        "the question's language.",
+        "the embedder and the question's language.",
     )
     fusion: Fusion = Field(
         "weighted", description="How hybrid joins: by weighted scores, or by reciprocal ranks."

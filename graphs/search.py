@@ -30,7 +30,7 @@ class Filters(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One search: `alpha` weighs BM25 against a dense weight of 1, None is as was measured.
+    """One search: `alpha` weighs BM25 against a dense weight of 1, None is the embedder's own.
 
     `depth` is how many candidates each of the two searches brings at least.
     """

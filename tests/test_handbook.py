@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from app.cli import cli
 from app.main import create_app
 from app.retrieval.chunk import CHUNK_TOKENS, HARD_TOKENS
-from app.retrieval.hybrid import WEIGHTS
+from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS
 from app.retrieval.incoming import MAX_BYTES
 from app.retrieval.loaders import READERS
 from app.retrieval.retriever import CANDIDATES
@@ -43,16 +43,16 @@ WHOSE = {
         "evaluator": "evaluator",
         "critic": "critic",
         "workflow": "workflow",
-        "language": "language",
+        "embedder": "embedder",
     },
-    "zh": {"evaluator": "评估器", "critic": "评判者", "workflow": "工作流", "language": "语言"},
+    "zh": {"evaluator": "评估器", "critic": "评判者", "workflow": "工作流", "embedder": "向量来源"},
 }
 # Who has a value of its own where an option is left out, if not the evaluator.
 OWNERS = {
     "min_support": "critic",
     "min_utility": "critic",
     "retrieval": "workflow",
-    "alpha": "language",
+    "alpha": "embedder",
 }
 RANGE = {"en": "from {} to {}", "zh": "取值 {} 到 {}"}
 OPTION = {"en": "The option `{}` ", "zh": "选项 `{}` "}
@@ -241,7 +241,8 @@ def test_endpoints_exist(language: str, page: str) -> None:
 
 def figures() -> list[tuple[str, str, str]]:
     """(page, English, Chinese) phrases that hold a figure of the code."""
-    en, zh = WEIGHTS["en"], WEIGHTS["zh"]
+    en, zh = TABLE_WEIGHTS["en"], TABLE_WEIGHTS["zh"]
+    encoder = ENCODER_WEIGHTS["zh"]
     wrong, ambiguous = Costs().wrong_correct, Costs().ambiguous
     return [
         ("knowledge-base.md", f"up to about {CHUNK_TOKENS} tokens", f"不超过 {CHUNK_TOKENS} 个"),
@@ -253,6 +254,12 @@ def figures() -> list[tuple[str, str, str]]:
             f"In English BM25 has the weight {en.lexical:g} and the dense score has the weight"
             f" {en.dense:g}",
             f"英文中 BM25 的权重是 {en.lexical:g}，稠密分数的权重是 {en.dense:g}",
+        ),
+        (
+            "knowledge-base.md",
+            f"BM25 has the weight {encoder.lexical:g} and the dense score has the weight"
+            f" {encoder.dense:g} in both languages",
+            f"两种语言中 BM25 的权重都是 {encoder.lexical:g}，稠密分数的权重都是 {encoder.dense:g}",
         ),
         (
             "knowledge-base.md",

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from app.retrieval.hybrid import TABLE_WEIGHTS, Weights
 from app.retrieval.segment import Segmenter
 from graphs.errors import RetrieverFailed
 from graphs.text import language_of
@@ -34,7 +35,8 @@ class Embedder(Protocol):
     """Texts to unit vectors; both methods block and belong in a worker thread.
 
     `crosses_languages` says whether a question may be compared with passages in the other
-    language; `name` identifies the vectors: an index serves only the embedder it was written with.
+    language; `weights` are those of a hybrid search that is told no other; `name` identifies the
+    vectors: an index serves only the embedder it was written with.
     """
 
     @property
@@ -45,6 +47,9 @@ class Embedder(Protocol):
 
     @property
     def crosses_languages(self) -> bool: ...
+
+    @property
+    def weights(self) -> Mapping[Language, Weights]: ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row a passage, of length 1, or all zeros where nothing of the text is known.
@@ -68,6 +73,7 @@ class StaticEmbedder:
     """
 
     crosses_languages = False
+    weights = TABLE_WEIGHTS
 
     def __init__(self, segmenter: Segmenter, folder: Path = TABLE) -> None:
         self._segmenter = segmenter

@@ -17,6 +17,7 @@ from pydantic import SecretStr
 
 from app.endpoint import FAILURES, NO_KEY, Endpoint
 from app.retrieval.embed import EmbedderFailed, Vectors, unit
+from app.retrieval.hybrid import ENCODER_WEIGHTS
 
 QUERY_TIMEOUT_S = 4.0
 """A question does not wait longer: words alone find passages too."""
@@ -48,6 +49,7 @@ class EndpointEmbedder:
     """
 
     crosses_languages = True
+    weights = ENCODER_WEIGHTS
 
     def __init__(
         self,

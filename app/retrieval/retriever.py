@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.retrieval.embed import Embedder, EmbedderFailed, StaticEmbedder
-from app.retrieval.hybrid import by_ranks, fuse, weights_of
+from app.retrieval.hybrid import Weights, by_ranks, fuse, weights_of
 from app.retrieval.index import (
     STORAGE_ERRORS,
     Hit,
@@ -20,7 +20,7 @@ from app.retrieval.opening import open_index
 from app.retrieval.segment import Segmenter, english_query
 from app.retrieval.windows import passages, windows
 from graphs.errors import RetrieverFailed
-from graphs.search import Search
+from graphs.search import Fusion, Search
 from graphs.text import language_of
 from graphs.types import Language, Passage
 
@@ -111,8 +111,10 @@ class HybridRetriever:
             lexical = await self.index.search_words(
                 words[language], language, depth, search.filters
             )
-        order = _joined(lexical, dense, language, search)
-        telling = _telling(order, lexical, language, search)
+        own = self.index.embedder.weights[language]
+        weights = weights_of(own, search.mode, search.alpha)
+        order = _joined(lexical, dense, weights, search.fusion)
+        telling = _telling(order, lexical, weights, search.fusion)
         if search.mode != "dense" and len(windows(telling, k)) < k:
             # Nothing more in the question's language: names and terms may stand in the other.
             other: Language = "en" if language == "zh" else "zh"
@@ -158,23 +160,20 @@ class HybridRetriever:
 
 
 def _joined(
-    lexical: Sequence[Hit], dense: Sequence[Hit], language: Language, search: Search
+    lexical: Sequence[Hit], dense: Sequence[Hit], weights: Weights, fusion: Fusion
 ) -> list[tuple[Hit, float]]:
     hits = {hit.id: hit for hit in [*lexical, *dense]}
     words = {hit.id: hit.score for hit in lexical}
     meaning = {hit.id: hit.score for hit in dense}
-    if search.fusion == "rrf":
-        order = by_ranks(words, meaning)
-    else:
-        order = fuse(words, meaning, weights_of(language, search.mode, search.alpha))
+    order = by_ranks(words, meaning) if fusion == "rrf" else fuse(words, meaning, weights)
     return [(hits[key], score) for key, score in order]
 
 
 def _telling(
-    order: list[tuple[Hit, float]], lexical: Sequence[Hit], language: Language, search: Search
+    order: list[tuple[Hit, float]], lexical: Sequence[Hit], weights: Weights, fusion: Fusion
 ) -> list[tuple[Hit, float]]:
     """Without those that merely fill up: found by meaning alone where meaning weighs nothing."""
-    if search.fusion == "rrf" or weights_of(language, search.mode, search.alpha).dense:
+    if fusion == "rrf" or weights.dense:
         return order
     with_words = {hit.id for hit in lexical}
     return [(hit, score) for hit, score in order if hit.id in with_words]

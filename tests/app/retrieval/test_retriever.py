@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from app.retrieval.embed import StaticEmbedder, Vectors
+from app.retrieval.hybrid import ENCODER_WEIGHTS
 from app.retrieval.index import IndexMismatch, IndexUnusable
 from app.retrieval.ingest import ingest
 from app.retrieval.opening import open_index
@@ -180,6 +181,7 @@ class OtherEmbedder:
 
     name = "other-table"
     crosses_languages = True
+    weights = ENCODER_WEIGHTS
     dimensions = 8
 
     def embed(self, texts: list[str]) -> Vectors:

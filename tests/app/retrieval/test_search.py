@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from app.retrieval.embed import EmbedderFailed, StaticEmbedder, Vectors
-from app.retrieval.hybrid import WEIGHTS, Weights, by_ranks, fuse, weights_of
+from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS, Weights, by_ranks, fuse, weights_of
 from app.retrieval.ingest import ingest
 from app.retrieval.metadata import KEYWORDS, keywords
 from app.retrieval.rerank import lexical_reranker
@@ -85,10 +85,11 @@ async def test_filters_hold_in_both_searches_and_in_the_other_language(
 
 
 def test_weights_are_the_measured_ones_unless_given() -> None:
-    assert weights_of("en", "hybrid", None) == WEIGHTS["en"]
-    assert weights_of("zh", "hybrid", 0.3) == Weights(0.3, 1.0)
-    assert weights_of("en", "bm25", 0.3) == Weights(1.0, 0.0)
-    assert weights_of("zh", "dense", None) == Weights(0.0, 1.0)
+    own = TABLE_WEIGHTS["zh"]
+    assert weights_of(own, "hybrid", None) == own
+    assert weights_of(own, "hybrid", 0.3) == Weights(0.3, 1.0)
+    assert weights_of(own, "bm25", 0.3) == Weights(1.0, 0.0)
+    assert weights_of(own, "dense", None) == Weights(0.0, 1.0)
 
 
 def test_all_equal_scores_are_finite() -> None:
@@ -100,6 +101,26 @@ def test_all_equal_scores_are_finite() -> None:
 def test_reciprocal_ranks_add_up() -> None:
     found = by_ranks({"a": 9.0, "b": 1.0}, {"b": 0.9, "c": 0.1})
     assert found == [("b", 1 / 62 + 1 / 61), ("a", 1 / 61), ("c", 1 / 62)]
+
+
+class Encoder(StaticEmbedder):
+    """Takes every question to mean the orchard."""
+
+    weights = ENCODER_WEIGHTS
+
+    def embed_query(self, text: str) -> Vectors:
+        return super().embed_query("果园里的苹果树")
+
+
+async def test_an_encoder_is_trusted_before_words_also_in_chinese(
+    filled: HybridRetriever, segmenter: Segmenter
+) -> None:
+    question = "谁检修了水泵？"
+    assert names(await filled.retrieve(question, 5))[0] == "zh/pump.md"
+    filled.index.embedder = Encoder(segmenter)  # type: ignore[misc]
+    assert names(await filled.retrieve(question, 5))[0] == "zh/orchard.md"
+    words_first = Search(alpha=5.0)
+    assert names(await filled.retrieve(question, 5, words_first))[0] == "zh/pump.md"
 
 
 class Away(StaticEmbedder):
