@@ -6,7 +6,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from graphs.text import language_of
 from graphs.thoughts import without_thoughts
-from graphs.types import Message, Strip, Usage
+from graphs.types import Language, Message, Strip, Usage
 from prompts import prompt
 
 LATEST_TURNS = 6
@@ -17,7 +17,7 @@ def rewriting_messages(question: str, history: Sequence[Message]) -> list[BaseMe
     """The few-shot prompt that asks for search keywords (CRAG, appendix A)."""
     language = language_of(question)
     asked = prompt("rewrite", language).render(
-        question=_one_line(question), dialogue=_dialogue(question, history)
+        question=_one_line(question), dialogue=_dialogue(history, language)
     )
     return [SystemMessage(prompt("rewrite_system", language).render()), HumanMessage(asked)]
 
@@ -26,15 +26,16 @@ def contextualising_messages(question: str, history: Sequence[Message]) -> list[
     """The few-shot prompt that asks for a follow-up in a form that stands alone."""
     language = language_of(question)
     asked = prompt("contextualise", language).render(
-        question=_one_line(question), dialogue=_dialogue(question, history)
+        question=_one_line(question), dialogue=_dialogue(history, language)
     )
     return [SystemMessage(prompt("contextualise_system", language).render()), HumanMessage(asked)]
 
 
 def clarifying_messages(question: str, history: Sequence[Message]) -> list[BaseMessage]:
     """Asks for the question in the words of the text that may answer it."""
-    asked = prompt("clarify", language_of(question)).render(
-        question=_one_line(question), dialogue=_dialogue(question, history)
+    language = language_of(question)
+    asked = prompt("clarify", language).render(
+        question=_one_line(question), dialogue=_dialogue(history, language)
     )
     return [HumanMessage(asked)]
 
@@ -56,24 +57,31 @@ def answering_messages(
     history: Sequence[Message],
     knowledge: Sequence[Strip],
     choices: Sequence[str] = (),
+    language: Language | None = None,
 ) -> list[BaseMessage]:
-    """The question beneath its numbered knowledge: `[1] (title — source) text`."""
-    language = language_of(question)
+    """The question beneath its numbered knowledge: `[1] (title — source) text`.
+
+    `language` is the answer's; a follow-up may take a topic in another one.
+    """
+    language = language or language_of(question)
     asked = prompt("answer", language).render(
         knowledge=_numbered(knowledge),
-        question=with_choices(question, choices),
-        dialogue=_dialogue(question, history),
+        question=with_choices(question, choices, language),
+        dialogue=_dialogue(history, language),
     )
     return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
 
 
 def direct_messages(
-    question: str, history: Sequence[Message], choices: Sequence[str] = ()
+    question: str,
+    history: Sequence[Message],
+    choices: Sequence[str] = (),
+    language: Language | None = None,
 ) -> list[BaseMessage]:
     """The question alone, for one that needs no retrieval."""
-    language = language_of(question)
+    language = language or language_of(question)
     asked = prompt("direct", language).render(
-        question=with_choices(question, choices), dialogue=_dialogue(question, history)
+        question=with_choices(question, choices, language), dialogue=_dialogue(history, language)
     )
     return [SystemMessage(prompt("direct_system", language).render()), HumanMessage(asked)]
 
@@ -85,22 +93,25 @@ def revising_messages(
     answer: str,
     criticism: str,
     choices: Sequence[str] = (),
+    language: Language | None = None,
 ) -> list[BaseMessage]:
     """Question, knowledge, the answer so far and what is held against it (reflection)."""
-    language = language_of(question)
+    language = language or language_of(question)
     asked = prompt("revise", language).render(
         knowledge=_numbered(knowledge),
-        question=with_choices(question, choices),
-        dialogue=_dialogue(question, history),
+        question=with_choices(question, choices, language),
+        dialogue=_dialogue(history, language),
         answer=answer,
         criticism=criticism,
     )
     return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
 
 
-def segment_messages(question: str, passage: Strip, preceding: str) -> list[BaseMessage]:
+def segment_messages(
+    question: str, passage: Strip, preceding: str, language: Language | None = None
+) -> list[BaseMessage]:
     """Asks for the next sentence of a long answer from one passage, or for `END`."""
-    language = language_of(question)
+    language = language or language_of(question)
     asked = prompt("segment", language).render(
         knowledge=f"({_one_line(passage.title)}) {_one_line(passage.text)}",
         question=_one_line(question),
@@ -109,11 +120,11 @@ def segment_messages(question: str, passage: Strip, preceding: str) -> list[Base
     return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
 
 
-def with_choices(question: str, choices: Sequence[str]) -> str:
+def with_choices(question: str, choices: Sequence[str], language: Language) -> str:
     """The question and, of a closed set, the answers to choose from."""
     if not choices:
         return question
-    told = prompt("choices", language_of(question)).render(choices=" | ".join(choices))
+    told = prompt("choices", language).render(choices=" | ".join(choices))
     return f"{question}\n{told}"
 
 
@@ -139,7 +150,7 @@ def usage_of(message: AIMessage) -> Usage:
     )
 
 
-def _dialogue(question: str, history: Sequence[Message]) -> str:
+def _dialogue(history: Sequence[Message], language: Language) -> str:
     """The latest turns, one a line; nothing where the question opens the dialogue."""
     if not history:
         return ""
@@ -147,7 +158,7 @@ def _dialogue(question: str, history: Sequence[Message]) -> str:
         f"{turn['role']}: {_one_line(turn['content'])[:TURN_CHARACTERS]}"
         for turn in history[-LATEST_TURNS:]
     ]
-    return prompt("dialogue", language_of(question)).render(turns="\n".join(turns))
+    return prompt("dialogue", language).render(turns="\n".join(turns))
 
 
 def _one_line(text: str) -> str:

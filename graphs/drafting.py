@@ -19,9 +19,9 @@ from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.extract import best_supported, candidate_sentences, compose, first_sentences
 from graphs.ports import ReflectiveGenerator, Services, with_answer
 from graphs.relevance import relevance_of
-from graphs.text import sentence_spans
+from graphs.text import language_of, sentence_spans
 from graphs.thoughts import CLOSES, OPENS, spoken, without_thoughts
-from graphs.types import Degraded, Draft, Judgement, Message, Strip, Usage
+from graphs.types import Degraded, Draft, Judgement, Language, Message, Strip, Usage
 
 EXTRACTIVE = "extractive"
 WERE_THOUGHTS = "these were the model's thoughts"
@@ -33,7 +33,8 @@ class Asked:
 
     `graded` says that the strips' scores are the evaluator's, and `keep_best` that something must
     be quoted even where no sentence reaches `floor`. `by_parts` grades sentences by each part of
-    the question, too. `choices` is a closed set of answers.
+    the question, too. `choices` is a closed set of answers. `language` is the answer's, where the
+    question alone does not tell it.
     """
 
     question: str
@@ -44,6 +45,7 @@ class Asked:
     keep_best: bool = False
     by_parts: bool = True
     choices: Sequence[str] = ()
+    language: Language | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ async def draft_from(asked: Asked, services: Services, listener: Listener) -> Wr
             return await _reflected(services.reflective, asked, listener)
         if services.chat is not None:
             messages = answering_messages(
-                asked.question, asked.history, asked.knowledge, asked.choices
+                asked.question, asked.history, asked.knowledge, asked.choices, asked.language
             )
             return await written(services, services.chat, messages, len(asked.knowledge), listener)
     except GeneratorFailed as error:
@@ -100,7 +102,7 @@ async def answer_directly(asked: Asked, services: Services, listener: Listener) 
         if services.reflective is not None:
             return await _reflected(services.reflective, asked, listener)
         if services.chat is not None:
-            messages = direct_messages(asked.question, asked.history, asked.choices)
+            messages = direct_messages(asked.question, asked.history, asked.choices, asked.language)
             return await written(services, services.chat, messages, 0, listener)
     except GeneratorFailed as error:
         listener.retract(str(error))
@@ -125,6 +127,7 @@ async def revise_from(
                 draft.answer,
                 criticism,
                 asked.choices,
+                asked.language,
             )
             return await written(services, services.chat, messages, len(asked.knowledge), listener)
         if services.reflective is not None and len(asked.knowledge) > len(draft.knowledge):
@@ -220,7 +223,8 @@ async def _picked(asked: Asked, services: Services, listener: Listener) -> Writt
 
 async def _reflected(reflective: ReflectiveGenerator, asked: Asked, listener: Listener) -> Written:
     """What a model writes that judges itself: it knows no markers, its passage is cited for it."""
-    question = with_choices(asked.question, asked.choices)
+    language = asked.language or language_of(asked.question)
+    question = with_choices(asked.question, asked.choices, language)
     reply = await reflective.write(question, one_passage(asked.knowledge))
     answer = cited(reply.text) if asked.knowledge else reply.text
     if not answer.strip():

@@ -57,11 +57,16 @@ async def _reflected(
 
 
 async def _written(asked: Asked, passage: Strip, preceding: str, chat: BaseChatModel) -> Continued:
-    reply = await chat.ainvoke(segment_messages(asked.question, passage, preceding))
+    reply = await chat.ainvoke(segment_messages(asked.question, passage, preceding, asked.language))
     usage = usage_of(reply) if isinstance(reply, AIMessage) else Usage(llm_calls=1)
-    lines = sentences(without_markers(text_of(reply)))
-    ended = not lines or lines[0].strip(" .。") == END
+    lines = [line for line in sentences(without_markers(text_of(reply))) if _letters_of(line)]
+    ended = not lines or _letters_of(lines[0]) == END
     return Continued(None if ended else Segment(lines[0], passage), usage)
+
+
+def _letters_of(line: str) -> str:
+    """What is left of it without marks, for models that set `END` in bold or in brackets."""
+    return "".join(filter(str.isalnum, line)).upper()
 
 
 async def _quoted(asked: Asked, passage: Strip, preceding: str, evaluator: Evaluator) -> Continued:

@@ -10,6 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field, WithJsonSchema
 
+from graphs.cite import without_markers
 from graphs.critics.each import each_judged
 from graphs.critics.structured import PLAIN, Asked, StructuredChat, quoted, weighed
 from graphs.dialogue import text_of, usage_of
@@ -109,7 +110,7 @@ class LlmCritic:
             relevance=relevance(_share(reply, "relevance", graded.relevance, RELEVANT[::-1], 0)),
             support=support(_share(reply, "support", graded.support, SUPPORT[::-1], 0)),
             utility=utility(_share(reply, "utility", graded.utility, UTILITY, 1)),
-            weak=tuple(said[n - 1] for n in sorted(set(graded.weak)) if 1 <= n <= len(said)),
+            weak=_named(graded.weak, said),
             uncovered=_in_short(graded.uncovered),
             criticism=graded.criticism.strip()[:LONGEST_CRITICISM],
         )
@@ -125,6 +126,12 @@ def _share(
     weights = weighed(reply, re.compile(rf'"{key}"\s*:\s*"?(\d)'.encode()))
     p = {token: weights.get(str(n), 0.0) for n, token in enumerate(tokens, start=least)}
     return p if any(p.values()) else {tokens[grade - least]: 1.0}
+
+
+def _named(numbers: Sequence[int], said: Sequence[str]) -> tuple[str, ...]:
+    """The sentences of these numbers, from 1, as they were before they were cited."""
+    lines = (without_markers(said[n - 1]) for n in sorted(set(numbers)) if 1 <= n <= len(said))
+    return tuple(text for line in lines if (text := line.strip()))
 
 
 def _in_short(parts: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
     context = tunables(runtime)
     services = within_budget(state, context, services)
     paths = state.get("paths") or [
-        Path(tuple(_opening(draft.knowledge) for draft in state.get("candidates", [])))
+        Path(tuple(_best(draft.knowledge) for draft in state.get("candidates", [])))
     ]
     asked = asked_of(state, [], context, services)
     places = [
@@ -45,6 +45,6 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
     }
 
 
-def _opening(knowledge: Sequence[Strip]) -> Strip:
-    """The strip that stands first in its document, in whatever order they are shown."""
-    return min(knowledge, key=lambda strip: strip.position)
+def _best(knowledge: Sequence[Strip]) -> Strip:
+    """The strip of the best score, whatever else of its page is kept; of equal ones the first."""
+    return min(knowledge, key=lambda strip: (-strip.score, strip.position))

@@ -41,7 +41,7 @@ def knowledge_of(state: State, context: Context) -> list[Strip]:
 
 
 def abstention(question: str, stopped_by: StoppedBy = "no_evidence") -> Reflecting:
-    """A sentence in the question's language that admits not knowing."""
+    """A sentence in the language of the question as it was asked that admits not knowing."""
     name = stopped_by if stopped_by in {"deadline", "cancelled"} else "unknown"
     answer = prompt(name, language_of(question)).render()
     return {"answer": answer, "citations": [], "stopped_by": stopped_by}
@@ -85,6 +85,7 @@ def asked_of(state: State, knowledge: list[Strip], context: Context, services: S
         keep_best=action == "correct",
         by_parts=context.grade_parts,
         choices=context.choices,
+        language=language_of(state["question"]),
     )
 
 
@@ -98,7 +99,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
     internal = [] if direct else internal_knowledge(state, context.top_strips)
     knowledge = [] if direct else knowledge_of(state, context)
     whole, listener = asked_of(state, knowledge, context, services), streamed(runtime)
-    if not direct and "internal_strips" not in state:
+    if not direct and not state.get("internal_strips"):
         changed["internal_strips"] = internal
     if not knowledge and not direct:
         return _abstained(changed, state, listener)
@@ -126,7 +127,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
 def _abstained(
     changed: Reflecting, state: State, listener: Listener, why: StoppedBy = "no_evidence"
 ) -> Reflecting:
-    said = abstention(asked(state), why)
+    said = abstention(state["question"], why)
     listener.tell(said["answer"])
     changed |= said
     return changed

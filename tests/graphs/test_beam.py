@@ -2,16 +2,22 @@
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
+from pydantic import Field
 
 from graphs.beam import Extension, Path, Segment, drafts_of, extended
+from graphs.cite import with_marker
 from graphs.errors import GeneratorFailed
 from graphs.ports import Reflected
-from graphs.types import Judgement, Strip, Usage
-from tests.graphs.languages import EN, ZH, World
+from graphs.types import Judgement, Strip, Usage, WebPage
+from tests.fakes import FakeChat, FakeCritic, FakeWebSearch
+from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import traced
 
 SCORES = st.floats(-0.5, 2.5)
@@ -142,3 +148,49 @@ async def test_a_model_that_fails_leaves_an_abstention_that_says_so() -> None:
 
     assert trace.answer == EN.unknown
     assert "generator" in trace.failed
+
+
+class Sayings(FakeChat):
+    """The n-th sentence is the n-th of `sayings`, the last one from then on."""
+
+    sayings: list[str] = Field(default_factory=list)
+
+    def _generate(
+        self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **_: Any
+    ) -> ChatResult:
+        self.keywords = self.sayings[min(len(self.asked), len(self.sayings) - 1)]
+        return super()._generate(messages)
+
+
+ENDINGS = ["END", "**END**", "`END`", "END!", "end", "<END>", "[END]", "【END】", "```\nEND"]
+
+
+@both_languages
+@pytest.mark.parametrize("ending", ENDINGS)
+async def test_a_model_may_end_in_any_marks(world: World, ending: str) -> None:
+    chat = Sayings(sayings=[world.half, ending])
+    parts = world.parts(world.full, chat=chat, critic=FakeCritic())
+    trace = await traced(
+        parts.services, world.question, "self_rag", beam_depth=4, retrieval="always"
+    )
+
+    assert trace.answer == with_marker(world.half, 1)
+    assert len(chat.asked) == 2
+
+
+async def test_a_sentence_that_holds_the_word_goes_on() -> None:
+    chat = Sayings(sayings=["The end is near.", "END"])
+    parts = EN.parts(EN.full, chat=chat, critic=FakeCritic())
+    trace = await traced(parts.services, EN.question, "self_rag", beam_depth=4, retrieval="always")
+
+    assert trace.answer == "The end is near [1]."
+
+
+@both_languages
+async def test_of_a_page_the_paragraph_that_answers_opens(world: World) -> None:
+    page = WebPage(world.url, "Mills", 0.8, (world.half, world.full))
+    parts = world.parts(web=FakeWebSearch([page]), critic=FakeCritic())
+    trace = await traced(parts.services, world.question, "self_rag", beam_depth=2)
+
+    assert [strip.kept for strip in trace.output["web_strips"]] == [True, True]
+    assert trace.answer == with_marker(world.full, 1)

@@ -1,13 +1,16 @@
 """What a language model is told: the dialogue, the question, the numbered knowledge."""
 
+from typing import Any
+
 import pytest
 
 from graphs.dialogue import LATEST_TURNS, answering_messages
 from graphs.nodes.rewrite import as_query
 from graphs.nodes.search_web import LONGEST_QUERY, query_of
+from graphs.text import language_of
 from graphs.types import Message
-from tests.fakes import FakeChat
-from tests.graphs.languages import EN, World, both_languages
+from tests.fakes import FakeChat, FakeCritic
+from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import traced
 
 TURNS: list[Message] = [
@@ -79,3 +82,47 @@ async def test_unknown_markers_never_reach_the_reader() -> None:
 
     assert trace.answer == trace.streamed == "It did [1] and so."
     assert [citation.n for citation in trace.output["citations"]] == [1]
+
+
+FOLLOW_UPS = [
+    ("什么是向量数据库？", "How fast is it?", EN),
+    ("What is the LangGraph checkpointer?", "它快吗？", ZH),
+]
+
+
+@pytest.mark.parametrize(("before", "question", "world"), FOLLOW_UPS, ids=["en", "zh"])
+@pytest.mark.parametrize("workflow", ["crag", "self_crag"])
+async def test_a_topic_of_another_language_does_not_change_the_abstentions(
+    before: str, question: str, world: World, workflow: str
+) -> None:
+    history: list[Message] = [{"role": "user", "content": before}]
+    trace = await traced(world.parts(offline=True).services, question, workflow, history)
+
+    assert language_of(trace.output["standalone_question"]) != world.language
+    assert trace.answer == world.unknown
+
+
+@pytest.mark.parametrize(("before", "question", "world"), FOLLOW_UPS, ids=["en", "zh"])
+@pytest.mark.parametrize(
+    ("workflow", "options"),
+    [
+        ("crag", {}),
+        ("crag", {"choices": ["a", "b"]}),
+        ("self_rag", {"retrieval": "never"}),
+        ("self_rag", {"beam_depth": 2}),
+    ],
+)
+async def test_a_topic_of_another_language_does_not_change_the_models(
+    before: str, question: str, world: World, workflow: str, options: dict[str, Any]
+) -> None:
+    # The model's own standalone form is no line, so it is made by rule.
+    chat = FakeChat(chunks=["a [1]"], keywords="a\nb")
+    parts = world.parts(f"{before} {question}", chat=chat, critic=FakeCritic())
+    history: list[Message] = [{"role": "user", "content": before}]
+    trace = await traced(parts.services, question, workflow, history, **options)
+
+    assert language_of(trace.output["standalone_question"]) != world.language
+    assert ("Answer in English" in chat.prompt()) == (world is EN)
+    assert ("用中文" in chat.prompt()) == (world is ZH)
+    assert ("Question:" in chat.prompt()) == (world is EN)
+    assert ("只能从下列答案" in chat.prompt()) == (world is ZH and "choices" in options)

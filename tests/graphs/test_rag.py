@@ -1,8 +1,15 @@
 """The baseline: retrieve, generate, no evaluator between them."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from graphs.ports import Services
 from graphs.rag import build_rag
+from graphs.reflect import build_reflecting
 from tests.fakes import FakeChat, FakeEvaluator, passage
 from tests.graphs.languages import EN, World, both_languages
 from tests.graphs.traced import traced
@@ -59,3 +66,18 @@ async def test_it_runs_without_a_context() -> None:
     state = await build_rag(EN.parts(EN.full).services).ainvoke({"question": EN.question})
 
     assert state["stopped_by"] == "answered"
+
+
+@both_languages
+@pytest.mark.parametrize("build", [build_rag, build_reflecting], ids=["rag", "reflect"])
+async def test_a_second_question_on_the_thread_has_its_strips(
+    world: World, build: Callable[[Services], Any]
+) -> None:
+    graph = build(world.parts(world.full, world.off).services)
+    graph.checkpointer = InMemorySaver()
+    thread = {"configurable": {"thread_id": "one"}}
+    before = await graph.ainvoke({"question": world.question}, thread)
+    after = await graph.ainvoke({"question": world.question}, thread)
+
+    assert [strip.text for strip in before["internal_strips"]] == [world.full, world.off]
+    assert after["internal_strips"] == before["internal_strips"]

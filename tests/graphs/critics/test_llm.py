@@ -40,7 +40,7 @@ async def test_grades_are_expected_values(critic: LlmCritic, critic_server: Crit
     assert judgement.support == pytest.approx(SUPPORT)
     assert judgement.utility == pytest.approx(UTILITY)
     assert judgement.likelihood is None
-    assert judgement.weak == ("It also bakes bread [1].",)
+    assert judgement.weak == ("It also bakes bread.",)
     assert judgement.uncovered == ("who built the one at Hornsvik",)
     assert usage.llm_calls == 1
     assert usage.input_tokens > usage.output_tokens > 0
