@@ -1,7 +1,5 @@
 """What judgements are constructed from: questions with the passage that answers them."""
 
-import gzip
-import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from evaluator.errors import DataError
 from evaluator.judgements import Judgement
 from evaluator.neighbours import terms
 from evaluator.records import CHUNK_CHARS, Record, chunked, data_files, read_file
+from evaluator.rows import read_rows
 from evaluator.schema import ANSWER_MARK
 from evaluator.text import contains_answer, is_chinese, sentences
 
@@ -58,12 +57,12 @@ class Material:
 def read_material(folder: Path, side: Side) -> list[Material]:
     """The folder's questions of one side, held-out files left out; DataError as read_folder."""
     found: list[Material] = []
-    for path in _line_files(folder):
+    for path in data_files(folder):
         source, fields = path.name.split(".")[0], _fields(path)
         if "snippets" in fields:
-            made = (_from_snippets(raw, source, side) for _, raw in _objects(path))
+            made = (_from_snippets(row.raw, source, side) for row in read_rows(path))
         elif "answer_faithful" in fields:
-            made = (_from_labels(raw, source) for _, raw in _objects(path))
+            made = (_from_labels(row.raw, source) for row in read_rows(path))
         elif fields >= {"question", "passage", "answerable"}:
             made = (_from_record(record) for record in read_file(path))
         else:
@@ -81,11 +80,12 @@ def natural(folder: Path, side: Side) -> list[Judgement]:
     does not tell are left out, as their labels contradict each other.
     """
     found: list[Judgement] = []
-    for path in _line_files(folder):
+    for path in data_files(folder):
         if "answer_faithful" in _fields(path):
             source = path.name.split(".")[0]
-            for where, raw in _objects(path):
-                found += [row for row in _labelled(raw, source, where) if side(row.group)]
+            for row in read_rows(path):
+                made = _labelled(row.raw, source, row.where)
+                found += [judgement for judgement in made if side(judgement.group)]
     return found
 
 
@@ -218,25 +218,8 @@ def _chunk_with(passage: str, answers: tuple[str, ...], language: str) -> str:
     return next((chunk for chunk in chunks if contains_answer(chunk, list(answers))), "")
 
 
-def _line_files(folder: Path) -> list[Path]:
-    return [path for path in data_files(folder) if ".jsonl" in path.suffixes]
-
-
 def _fields(path: Path) -> set[str]:
-    return next((set(raw) for _, raw in _objects(path)), set())
-
-
-def _objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                raw = json.loads(line)
-                if not isinstance(raw, dict):
-                    raise DataError(f"{path}:{number} holds no object.")
-                yield f"{path}:{number}", raw
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+    return next((set(row.raw) for row in read_rows(path)), set())
 
 
 def _language(text: str) -> str:

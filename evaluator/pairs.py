@@ -51,8 +51,8 @@ class PairTokenizer:
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
         limit = self._max_length * _CHARS_PER_TOKEN
-        threes = [_in_order(task, first[:limit], second[:limit]) for first, second in pairs]
-        texts = [self._simplified(text) for three in threes for text in three]
+        threes = [_in_order(task, first, second) for first, second in pairs]
+        texts = [self._simplified(text[:limit]) for three in threes for text in three]
         ids = [e.ids for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
         return [self._row(task, *ids[3 * i : 3 * i + 3]) for i in range(len(pairs))]
 

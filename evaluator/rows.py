@@ -97,14 +97,12 @@ def data_files(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Path]
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder.")
     endings = (*SUFFIXES, *(f"{suffix}.gz" for suffix in SUFFIXES))
-    files = sorted(path for path in folder.iterdir() if path.name.endswith(endings))
+    files = sorted(path for path in folder.iterdir() if path.name.lower().endswith(endings))
     return [path for path in files if not _is_left_out(path.name, held_out)]
 
 
 def _is_left_out(name: str, held_out: tuple[str, ...]) -> bool:
-    return any(fnmatch(name, pattern) for pattern in held_out) or any(
-        fnmatch(name.lower(), pattern) for pattern in _NO_DATA
-    )
+    return any(fnmatch(name.lower(), pattern) for pattern in (*held_out, *_NO_DATA))
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -112,7 +110,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     lines = _lines(path)
     if not lines:
         raise DataError(f"{path} is empty.")
-    name = path.name.removesuffix(".gz")
+    name = path.name.lower().removesuffix(".gz")
     if name.endswith((".tsv", ".txt")):
         return (_pair(text, where) for where, text in _decoded(lines, path))
     if name.endswith(".json") and lines[0].lstrip(b"\xef\xbb\xbf \t").startswith(b"["):
@@ -123,7 +121,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 def _lines(path: Path) -> list[bytes]:
     try:
         content = path.read_bytes()
-        if path.suffix == ".gz":
+        if path.suffix.lower() == ".gz":
             content = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from error

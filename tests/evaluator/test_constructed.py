@@ -122,6 +122,19 @@ def test_the_same_seed_gives_the_same_rows(folder: Path, rows: list[Judgement]) 
     assert constructed(folder, 2) != rows
 
 
+def test_a_list_a_byte_order_mark_and_blank_lines_at_the_end_change_no_row(
+    folder: Path, rows: list[Judgement], tmp_path: Path
+) -> None:
+    for path in folder.iterdir():
+        text = path.read_text(encoding="utf-8")
+        if "rivers" in path.name:
+            listed = json.dumps([json.loads(line) for line in text.splitlines()])
+            (tmp_path / f"{path.stem}.json").write_text(listed, encoding="utf-8")
+        else:
+            (tmp_path / path.name).write_bytes(b"\xef\xbb\xbf" + f"{text}\r\n\r\n".encode())
+    assert constructed(tmp_path, 1) == rows
+
+
 def test_counts_stay_within_the_bound(folder: Path) -> None:
     few = [row for row in constructed(folder, 1, most=15) if "constructed" in row.kind]
     assert max(Counter((row.task, row.language) for row in few).values()) <= 15

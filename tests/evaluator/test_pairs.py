@@ -56,6 +56,19 @@ def test_support_without_a_question_takes_the_whole_as_the_answer() -> None:
     assert found.ids.count(SEPARATOR) == 1
 
 
+def test_a_long_question_leaves_support_its_answer() -> None:
+    pairs = PairTokenizer(tiny_tokenizer(), max_length=40)
+    for question, answer in ((("why so? " * 200), "ab"), ("河流很长吗？" * 200, "很长")):
+        long, short = pairs.encode(
+            "support", [(f"{question} [SEP] {answer}", "ddd"), (f"why? [SEP] {answer}", "ddd")]
+        )
+        assert isinstance(long, Row)
+        assert isinstance(short, Row)
+        answered = short.ids.index(SEPARATOR)
+        assert long.ids[:answered] == short.ids[:answered]
+        assert long.ids.count(SEPARATOR) == 2
+
+
 def test_own_chinese_text_is_read(shipped: Scorer) -> None:
     (found,) = shipped.encode("relevance", [("上阈值是什么？", OWN_CHINESE)])
     assert isinstance(found, Row)

@@ -108,3 +108,13 @@ def test_negatives_hold_no_answer_and_positives_do() -> None:
 def test_pairs_depend_on_the_seed_alone() -> None:
     assert pairs_of(records(20), 3, None) == pairs_of(records(20), 3, None)
     assert pairs_of(records(20), 3, None) != pairs_of(records(20), 4, None)
+
+
+def test_endings_count_in_any_case(tmp_path: Path) -> None:
+    write(tmp_path / "A.JSONL", SQUAD)
+    (tmp_path / "B.Json.GZ").write_bytes(gzip.compress(json.dumps([SQUAD]).encode()))
+    (tmp_path / "河.TSV").write_text(
+        "河多长？ [SEP] 河长九公里。\t1\n河多长？ [SEP] 面包是烤的。\t-1"
+    )
+    write(tmp_path / "BENCH_x.jsonl", SQUAD)
+    assert {record.source for record in read_folder(tmp_path)} == {"A", "B", "河"}
