@@ -1,6 +1,5 @@
 """`selfcrag`: serve, ask, ingest, keys."""
 
-import asyncio
 import json
 import logging
 from typing import Annotated, Any, NoReturn
@@ -9,6 +8,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
+from app import event_loop
 from app.choices import chosen
 from app.errors import ServiceError, StartFailed, message_of
 from app.key_commands import keys
@@ -76,7 +76,7 @@ def ask(
     if workflow not in WORKFLOWS:
         _fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
     try:
-        answered = asyncio.run(_ask(_settings(), request, as_json))
+        answered = event_loop.run(_ask(_settings(), request, as_json))
     except ServiceError as error:
         _fail(str(error))
     if not answered:

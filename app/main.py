@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import uvicorn
 from fastapi import FastAPI
 
+from app import event_loop
 from app.door import add_door, check_address
 from app.errors import StartFailed, add_error_handlers
 from app.keys import keyring
@@ -166,4 +167,4 @@ async def _serve_on(
 
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:
-    asyncio.run(serve(settings, announce))
+    event_loop.run(serve(settings, announce))
