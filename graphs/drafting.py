@@ -192,6 +192,9 @@ async def quoted(asked: Asked, services: Services, listener: Listener) -> Writte
             candidates, graded.best, asked.floor, graded=asked.graded, keep_best=asked.keep_best
         )
         usage = graded.usage
+        if unscored := graded.best.count(None):
+            told = f"{unscored} sentences of the knowledge could not be graded."
+            degraded = (Degraded("evaluator", told),)
     pieces = compose(chosen)
     for text in pieces:
         listener.tell(text)
@@ -213,12 +216,15 @@ async def _picked(asked: Asked, services: Services, listener: Listener) -> Writt
     told = [
         (score, place) for score, place in zip(scores, places, strict=True) if score is not None
     ]
+    usage, unscored = Usage(scored_pairs=len(pairs)), len(pairs) - len(told)
+    why = f"{unscored} of {len(pairs)} pairs of choice and knowledge could not be scored."
+    degraded = (Degraded("evaluator", why),) if unscored else ()
     if not told:
-        return Written("", EXTRACTIVE, Usage(scored_pairs=len(pairs)))
+        return Written("", EXTRACTIVE, usage, degraded)
     _, (n, choice) = max(told, key=lambda item: item[0])
     answer = with_marker(choice, n + 1)
     listener.tell(answer)
-    return Written(answer, EXTRACTIVE, Usage(scored_pairs=len(pairs)))
+    return Written(answer, EXTRACTIVE, usage, degraded)
 
 
 async def _reflected(reflective: ReflectiveGenerator, asked: Asked, listener: Listener) -> Written:

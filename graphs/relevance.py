@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from graphs.errors import EvaluatorFailed
 from graphs.parts import parts_of
 from graphs.ports import Evaluator
 from graphs.types import Usage
@@ -29,11 +30,13 @@ async def relevance_of(
 ) -> Relevance:
     """Grades by the question itself and, `by_parts`, by each of its parts if it has several.
 
-    Raises EvaluatorFailed.
+    Raises EvaluatorFailed, also where no text has a grade: that says nothing against them.
     """
     parts = parts_of(question) if by_parts else []
     asked = [question, *(parts if len(parts) > 1 else [])]
     pairs = [(each, text) for each in asked for text in texts]
     values = (await evaluator.score("relevance", pairs)).values if pairs else ()
+    if pairs and all(value is None for value in values):
+        raise EvaluatorFailed(f"The evaluator could grade none of {len(texts)} texts.")
     rows = tuple(values[n * len(texts) : (n + 1) * len(texts)] for n in range(len(asked)))
     return Relevance(rows, Usage(scored_pairs=len(pairs)))

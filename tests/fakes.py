@@ -76,11 +76,15 @@ class KnowingRetriever(FakeRetriever):
 
 @dataclass
 class FakeEvaluator:
-    """Scores by `known` text, else by word overlap; None in `known` cannot be scored."""
+    """Scores by `known` text, else by word overlap; None in `known` cannot be scored.
+
+    From the n-th call on it scores nothing, but answers, where `scores_until_call` says so.
+    """
 
     known: Mapping[str, float | None] = field(default_factory=dict)
     thresholds: Thresholds = THRESHOLDS
     fails_from_call: int | None = None
+    scores_until_call: int | None = None
     calls: list[list[tuple[str, str]]] = field(default_factory=list)
     name: str = "fake-evaluator"
     tasks: list[Task] = field(default_factory=list)
@@ -90,6 +94,8 @@ class FakeEvaluator:
         self.tasks.append(task)
         if self.fails_from_call is not None and len(self.calls) >= self.fails_from_call:
             raise EvaluatorFailed("the worker is gone")
+        if self.scores_until_call is not None and len(self.calls) >= self.scores_until_call:
+            return Scores(tuple(None for _ in pairs))
         bare = [(question, text.rpartition(" // ")[2]) for question, text in pairs]
         return Scores(
             tuple(self.known[text] if text in self.known else overlap(q, text) for q, text in bare)

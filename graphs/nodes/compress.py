@@ -15,7 +15,7 @@ from graphs.compression import (
     judged_sentences,
     merged,
 )
-from graphs.errors import CompressorFailed, EvaluatorFailed, PortError
+from graphs.errors import CompressorFailed, PortError
 from graphs.nodes.generate import knowledge_of
 from graphs.ports import Services
 from graphs.relevance import relevance_of
@@ -99,8 +99,6 @@ async def _extracted(
     graded = await relevance_of(question, texts, services.evaluator, by_parts=context.grade_parts)
     scores = dict(zip(texts, graded.best, strict=True))
     unscored = sum(score is None for score in scores.values())
-    if texts and unscored == len(texts):
-        raise EvaluatorFailed("No sentence of the knowledge could be graded.")
     told = f"{unscored} sentences of the knowledge could not be graded."
     return Compressed(
         [

@@ -115,7 +115,7 @@ async def test_without_the_evaluator_the_knowledge_stays_whole() -> None:
     assert EN.full in chat.prompt()
 
 
-@pytest.mark.parametrize(("known", "told"), [(None, "No sentence"), (0.9, "1 sentences")])
+@pytest.mark.parametrize(("known", "told"), [(None, "The evaluator"), (0.9, "1 sentences")])
 async def test_sentences_that_cannot_be_graded_are_told(known: float | None, told: str) -> None:
     evaluator = FakeEvaluator(known={EN.off: None, EN.full: known})
     chat = FakeChat(chunks=["x [1]"])

@@ -85,6 +85,51 @@ async def test_evaluator_failing_at_the_answer_quotes_what_opens_the_best(world:
 
 
 @both_languages
+async def test_an_evaluator_that_grades_nothing_gives_no_verdict(world: World) -> None:
+    chat = FakeChat(chunks=["a [1]."])
+    parts = world.parts(world.full, evaluator=FakeEvaluator(scores_until_call=1), chat=chat)
+    trace = await traced(parts.services, world.question)
+
+    assert (trace.output["action"], trace.failed) == (None, ["evaluator"])
+    assert parts.web.queries == []
+    assert [document.text for document in trace.output["documents"]] == [world.full]
+    assert trace.output["citations"][0].text == world.full
+
+
+@both_languages
+@pytest.mark.parametrize("call", [2, 3], ids=["strips", "sentences"])
+async def test_an_evaluator_that_falls_silent_leaves_what_was_graded(
+    world: World, call: int
+) -> None:
+    parts = world.parts(world.full, evaluator=FakeEvaluator(scores_until_call=call))
+    trace = await traced(parts.services, world.question)
+
+    assert (trace.output["action"], set(trace.failed)) == ("correct", {"evaluator"})
+    assert trace.output["stopped_by"] == "answered"
+    assert trace.output["citations"][0].text == world.full
+
+
+@both_languages
+async def test_choices_that_could_not_be_scored_are_told(world: World) -> None:
+    parts = world.parts(world.full, evaluator=FakeEvaluator(scores_until_call=3))
+    trace = await traced(parts.services, world.question, choices=["1852", "1920"])
+
+    assert (trace.failed, trace.answer) == (["evaluator"], world.unknown)
+    assert "2 of 2" in trace.output["degraded"][0].reason
+
+
+async def test_sentences_that_could_not_be_graded_are_told() -> None:
+    one, other = "The Bergen paper mill did open in 1852.", "Cats sleep there in peace."
+    # The strips are graded as a whole, the sentences of the answer one by one.
+    parts = EN.parts(f"{one} {other}", evaluator=FakeEvaluator(known={other: None}))
+    trace = await traced(parts.services, EN.question)
+
+    assert trace.answer.startswith(one[:-1])
+    assert trace.failed == ["evaluator"]
+    assert "1 sentences" in trace.output["degraded"][0].reason
+
+
+@both_languages
 async def test_a_failed_search_is_said_and_the_answer_admits_it(world: World) -> None:
     trace = await traced(
         world.parts(world.off, web=FakeWebSearch(fails=True)).services, world.question
