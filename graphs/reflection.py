@@ -75,8 +75,10 @@ def accepted(judgement: Judgement, bars: Bars) -> bool:
 def choose(drafts: Sequence[Draft], closed: bool) -> Draft:
     """The draft of highest score; of a closed answer set the best of the answer with most votes.
 
-    There the scores of equal answers are summed. The order of the drafts decides nothing.
+    There the scores of equal answers are summed. The order of the drafts decides nothing. Drafts
+    that no critic judged stand back where others were judged: their score of 0 says nothing.
     """
+    drafts = [draft for draft in drafts if draft.judgement is not None] or drafts
     if not closed:
         return max(drafts, key=_standing)
     votes: dict[str, float] = defaultdict(float)

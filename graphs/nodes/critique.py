@@ -23,12 +23,19 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     """
     context, draft, critic = tunables(runtime), state["draft"], critic_of(services)
     judgement, usage = draft.judgement, Usage()
-    if judgement is None:
-        try:
+    try:
+        if judgement is None:
             (judgement,), usage = await critic.judge(asked(state), [draft])
-        except CriticFailed as error:
-            failed = Degraded(error.component, str(error))
-            return {"has_ended": True, "stopped_by": "answered", "degraded": [failed]}
+        if judgement == Judgement():
+            raise CriticFailed("The critic could judge nothing of the draft.")
+    except CriticFailed as error:
+        failed = Degraded(error.component, str(error))
+        return {
+            "has_ended": True,
+            "stopped_by": "answered",
+            "degraded": [failed],
+            "usage": usage,
+        }
     rounds = [*state.get("critique", []), _entry(state, judgement, context, critic.bars)]
     draft = replace(draft, judgement=judgement, score=rounds[-1].score)
     spent = state.get("spent", Usage()) + state.get("usage", Usage()) + usage

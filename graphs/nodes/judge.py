@@ -28,9 +28,10 @@ async def judge(state: State, runtime: Runtime[Context], *, services: Services) 
     except CriticFailed as error:
         degraded = [Degraded(error.component, str(error))]
     else:
-        judged = {draft.n: judgement for draft, judgement in zip(waiting, found, strict=True)}
+        told = zip(waiting, found, strict=True)
+        judged = {draft.n: judgement for draft, judgement in told if judgement != Judgement()}
         drafts = [replace(d, judgement=judged.get(d.n, d.judgement)) for d in drafts]
-        if unjudged := sum(judgement == Judgement() for judgement in found):
+        if unjudged := len(waiting) - len(judged):
             degraded = [Degraded("critic", f"{unjudged} of {len(found)} drafts were not judged.")]
     scored = [
         replace(draft, score=score_of(draft.judgement, context)) if draft.judgement else draft

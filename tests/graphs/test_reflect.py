@@ -146,6 +146,19 @@ async def test_a_critic_that_fails_leaves_the_best_draft(call: int) -> None:
     assert trace.output["citations"]
 
 
+@both_languages
+@pytest.mark.parametrize("call", [1, 2, 3])
+async def test_a_critic_that_judges_nothing_has_failed(call: int, world: World) -> None:
+    better = replace(POOR, support=0.5)
+    critic = FakeCritic(script=[*[POOR, better][: call - 1], Judgement()])
+    parts = parts_of(critic, world=world)
+    trace = await reflected(parts, world)
+
+    assert (trace.failed, trace.output["stopped_by"]) == (["critic"], "answered")
+    assert len(trace.output.get("critique", [])) == call - 1
+    assert trace.answer == MANY[1 if call == 3 else 0]
+
+
 async def test_a_critic_without_words_is_quoted_by_its_judgement() -> None:
     weak = Judgement(1, 0.2, 0, weak=("Draft number 0.",))
     parts = parts_of(FakeCritic(script=[weak, GOOD], fails_to_criticise=True))
@@ -311,7 +324,7 @@ judgements = st.builds(
     utility=st.floats(-1, 1) | st.none(),
     weak=st.sampled_from([(), ("Draft number 0.",)]),
     uncovered=st.sampled_from([(), (), ("who paid",)]),
-)
+).filter(lambda judgement: judgement != Judgement())  # which is none: the critic failed
 
 
 @settings(deadline=None, max_examples=20)

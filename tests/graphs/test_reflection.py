@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -146,6 +147,17 @@ def test_a_closed_question_sums_the_votes_of_equal_answers() -> None:
 
     assert choose(drafts, closed=False).n == 2
     assert choose(drafts, closed=True).n == 3, "1.3 for true, by its best draft"
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize(("yes", "no"), [("yes", "no"), ("是", "否")])
+def test_a_draft_that_nobody_judged_stands_behind_one_judged_badly(
+    closed: bool, yes: str, no: str
+) -> None:
+    judged = replace(drafted(no, -0.5, 2), judgement=Judgement(0.0, 0.0, -1.0))
+
+    assert choose([drafted(yes, 0.0, 1), judged, drafted(yes, 0.0, 3)], closed) == judged
+    assert choose([drafted(yes, 0.0, 1), drafted(no, 0.0, 2)], closed).answer in (yes, no)
 
 
 def test_one_alone_is_chosen_even_with_a_negative_score() -> None:
