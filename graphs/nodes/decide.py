@@ -2,18 +2,20 @@
 
 from langgraph.runtime import Runtime
 
+from graphs.budget import is_spent, writes_by_model
 from graphs.critics import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
 from graphs.reflection import needs_retrieval
 from graphs.state import Context, Reflecting, State, asked, tunables
-from graphs.types import Degraded, Retrieval
+from graphs.types import Degraded, Retrieval, Usage
 
 
 async def decide(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
     """The run's mode, or the critic's word against the threshold; in doubt it retrieves.
 
-    Without a language model there is nothing but quotation: every question retrieves.
+    Without a language model, or calls left for it, there is nothing but quotation: every question
+    retrieves.
     """
     context = tunables(runtime)
     if context.retrieval in ("always", "never"):
@@ -24,6 +26,7 @@ async def decide(state: State, runtime: Runtime[Context], *, services: Services)
     except CriticFailed as error:
         failed = Degraded(error.component, str(error))
         return {"retrieval": Retrieval(True, 1.0), "degraded": [failed]}
-    can_write = services.chat is not None or services.reflective is not None
+    spent = state.get("usage", Usage()) + usage
+    can_write = writes_by_model(services) and not is_spent(spent, context)
     decision = not can_write or needs_retrieval(share, context.retrieval_threshold)
     return {"retrieval": Retrieval(decision, share), "usage": usage}

@@ -7,7 +7,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
-from graphs.budget import within_budget
+from graphs.budget import calls_left, within_budget
 from graphs.dialogue import (
     clarifying_messages,
     decomposing_messages,
@@ -42,18 +42,17 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
 
     A call that fails is told, and its query left out. Without a language model a question is
     decomposed by rule; the other ways are told to be missing, unless a preset asked for them.
+    No more calls are made than the run has left.
     """
     context, question = tunables(runtime), asked(state)
     services = within_budget(state, context, services)
+    wanted = [context.rewrite_question, context.decompose, context.hyde]
+    clarifies, decomposes, invents = _first(wanted, calls_left(state, context))
     clarified, decomposed, invented = await gather_with_concurrency(
         None,
-        _reply(
-            clarifying_messages(question, state.get("history", [])),
-            services,
-            context.rewrite_question,
-        ),
-        _reply(decomposing_messages(question), services, context.decompose),
-        _reply(inventing_messages(question), services, context.hyde),
+        _reply(clarifying_messages(question, state.get("history", [])), services, clarifies),
+        _reply(decomposing_messages(question), services, decomposes),
+        _reply(inventing_messages(question), services, invents),
     )
     parts = as_parts(decomposed.text)
     if context.decompose and not parts:
@@ -67,6 +66,11 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
         "usage": clarified.usage + decomposed.usage + invented.usage,
         "degraded": list(dict.fromkeys(degraded)),
     }
+
+
+def _first(wanted: Sequence[bool], most: int) -> list[bool]:
+    """The first `most` of what is wanted."""
+    return [is_wanted and sum(wanted[:n]) < most for n, is_wanted in enumerate(wanted)]
 
 
 async def _reply(messages: Sequence[BaseMessage], services: Services, is_wanted: bool) -> Reply:

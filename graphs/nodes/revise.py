@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
+from graphs.budget import is_spent
 from graphs.drafting import EXTRACTIVE, Listener, Written, revise_from
 from graphs.errors import EvaluatorFailed, RetrieverFailed
 from graphs.knowledge import strips_of
@@ -13,18 +14,20 @@ from graphs.ports import Services
 from graphs.reflection import plain
 from graphs.requote import requoted, strips_for, unused
 from graphs.state import Context, Reflecting, State, tunables
-from graphs.types import Degraded, Draft, Judgement, Passage, Strip
+from graphs.types import Degraded, Draft, Judgement, Passage, Strip, Usage
 
 
 async def revise(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
     """The next round's draft, streamed; what was streamed before it is retracted.
 
     Strips that were left out may come in for the parts found open. Reflection ends, with what was
-    best so far, where nothing new comes of it: a wording seen before, or a part that fails.
+    best so far, where nothing new comes of it: a wording seen before, or a part that fails; and
+    where the criticism took the last call.
     """
-    draft, rounds = state["draft"], state["critique"]
+    draft, rounds, context = state["draft"], state["critique"], tunables(runtime)
+    if is_spent(state.get("spent", Usage()) + state.get("usage", Usage()), context):
+        return {"has_ended": True, "stopped_by": "budget"}
     listener = _taking_back(runtime, len(rounds), rounds[-1].criticism)
-    context = tunables(runtime)
     try:
         found = await _found_for(_open_parts(draft), state, context, services)
         revision, written = await _revised(state, found, context, services, listener)

@@ -3,7 +3,7 @@
 import pytest
 
 from graphs.state import Context, Question
-from graphs.types import WebPage
+from graphs.types import Draft, Judgement, Usage, WebPage
 from graphs.workflows import WORKFLOWS
 from tests import fakes
 
@@ -86,6 +86,65 @@ async def test_no_more_segments_are_asked_for_than_calls_are_left() -> None:
     await WORKFLOWS["self_rag"].build(services).ainvoke(Question(question=ENGLISH), context=context)
 
     assert len(chat.asked) == 3
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+@pytest.mark.parametrize("most", [1, 2])
+async def test_a_question_is_expanded_by_no_more_calls_than_are_left(
+    question: str, most: int
+) -> None:
+    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="red tower height 红塔")
+    context = Context(rewrite_question=True, decompose=True, hyde=True, max_llm_calls=most)
+    graph = WORKFLOWS["crag"].build(parts(chat))
+    answer = await graph.ainvoke(Question(question=question), context=context)
+
+    assert len(chat.asked) == answer["usage"].llm_calls == most
+    assert answer["stopped_by"] == "budget"
+    assert answer["citations"]
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+async def test_a_criticism_that_took_the_last_call_is_not_followed(question: str) -> None:
+    class Wordy(fakes.FakeCritic):
+        async def criticise(
+            self, question: str, draft: Draft, judgement: Judgement, /
+        ) -> tuple[str, Usage]:
+            words, _ = await super().criticise(question, draft, judgement)
+            return words, Usage(llm_calls=1)
+
+    chat = fakes.FakeChat(chunks=["Tall [1]."])
+    critic = Wordy(script=(fakes.POOR,), costs=Usage(llm_calls=1))
+    services = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat, critic=critic)
+    context = Context(only_action="correct", reflect=True, max_llm_calls=3)
+    answer = (
+        await WORKFLOWS["crag"]
+        .build(services)
+        .ainvoke(Question(question=question), context=context)
+    )
+
+    assert answer["usage"].llm_calls == 3
+    assert (answer["answer"], answer["stopped_by"]) == ("Tall [1].", "budget")
+    assert len(chat.asked) == len(critic.criticised) == 1
+
+
+@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [("How tall is it?", ENGLISH), ("它有多高？", CHINESE)],
+)
+async def test_what_no_model_may_answer_any_more_is_looked_up(
+    workflow: str, question: str, meant: str
+) -> None:
+    chat = fakes.FakeChat(chunks=["Tall."], keywords=meant)
+    critic = fakes.FakeCritic(share=0.0)
+    services = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat, critic=critic)
+    asked = Question(question=question, history=[{"role": "user", "content": meant}])
+    graph = WORKFLOWS[workflow].build(services)
+    answer = await graph.ainvoke(asked, context=Context(max_llm_calls=1))
+
+    assert len(chat.asked) == 1
+    assert (answer["retrieval"].decision, answer["retrieval"].probability) == (True, 0.0)
+    assert answer["citations"]
 
 
 @pytest.mark.parametrize("question", ["When was it built?", "它是什么时候建成的？"])
