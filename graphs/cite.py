@@ -1,16 +1,36 @@
-"""Citations: the `[n]` in an answer and the sentences they stand behind."""
+"""Citations: the `[n]` in an answer and the sentences they stand behind.
+
+Models also write `【1】`, `[1, 2]` or `[1-3]`, which become `[1]`, `[1][2]` and `[1][2][3]`.
+In code between backticks a number in brackets is a subscript and stays as it is.
+"""
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from graphs.text import sentence_spans
 from graphs.types import Citation, Strip
 
-_MARKER = re.compile(r"\[([1-9]\d{0,2})\]")  # `items[0]` cites nothing
-_MARKER_AND_BLANK = re.compile(r"\s?\[([1-9]\d{0,2})\]")
-# What may still become a marker when more text arrives.
-_UNFINISHED = re.compile(r"\s?\[\d{0,3}$|\s$")
+# What runs from three or more backticks to as many, or to the end, and short code within a line.
+LONGEST_INLINE_CODE = 300
+_CODE = (
+    r"(?P<fence>`{3,})[\s\S]*?(?:(?P<closed>(?P=fence)`*)|\Z)"
+    rf"|(?<!`)(?P<ticks>`{{1,2}})(?!`)[^\n]{{1,{LONGEST_INLINE_CODE}}}?(?<!`)(?P=ticks)(?!`)"
+)
+_NUMBER = r"[1-9１-９]\d{0,2}"  # `items[0]` cites nothing
+_ITEM = rf"{_NUMBER}(?: ?[-–—~～] ?{_NUMBER})?"
+_COMMA = "[,，、;；]"
+_GROUP = rf"(?P<blank>\s?)[\[［【](?P<items>{_ITEM}(?: ?{_COMMA} ?{_ITEM}){{0,9}})[\]］】]"
+# What may still become code or a group when more text arrives; a group has at most 117 characters.
+_UNSETTLED = (
+    rf"(?P<unsettled>(?<!`)`{{1,2}}(?!`)[^\n]{{0,{LONGEST_INLINE_CODE}}}\Z"
+    r"|\s?[\[［【](?:\d[-–—~～,，、;；\d ]{0,117})?\Z|\s\Z)"
+)
+_MARKER = re.compile(r"\[([1-9]\d{0,2})\]")
 _LEADING_MARKERS = re.compile(r"(?:\s*\[[1-9]\d{0,2}\])+")
+_CODE_ALONE = re.compile(_CODE)
+_CODE_OR_BACKTICKS = re.compile(rf"{_CODE}|`+")
+_CODE_OR_GROUP = re.compile(f"{_CODE}|{_GROUP}")
+_PIECE = re.compile(f"{_CODE}|{_GROUP}|{_UNSETTLED}")
 _END_MARKS = "。！？；.!?"
 
 
@@ -23,32 +43,79 @@ def with_marker(sentence: str, n: int) -> str:
 
 def cited_numbers(text: str) -> list[int]:
     """The n of every `[n]`, each once, in order."""
-    return list(dict.fromkeys(int(marker[1]) for marker in _MARKER.finditer(text)))
+    return list(dict.fromkeys(int(marker[1]) for marker in _MARKER.finditer(_without_code(text))))
+
+
+def renumbered(text: str, numbers: Mapping[int, int]) -> str:
+    """The text with every `[n]` that has another number under that one."""
+    pieces, at = list[str](), 0
+    for marker in _MARKER.finditer(_without_code(text)):
+        n = int(marker[1])
+        pieces += [text[at : marker.start()], f"[{numbers.get(n, n)}]"]
+        at = marker.end()
+    return "".join([*pieces, text[at:]])
 
 
 def without_markers(text: str) -> str:
     """The text without `[n]`: a source's own footnotes would pass for citations of ours."""
-    return _drop_unknown(text, known=0)
+    return _known_alone(text, known=0)
+
+
+def with_closed_code(text: str) -> str:
+    """The text without backticks that open no code: what is put behind it would pass for code."""
+    return _CODE_OR_BACKTICKS.sub(
+        lambda code: code[0] if code["closed"] or code["ticks"] else code[0].replace("`", ""), text
+    )
 
 
 async def without_unknown_markers(chunks: AsyncIterator[str], known: int) -> AsyncIterator[str]:
     """The streamed text without markers above `known`; one cut in two by the stream is held."""
-    held = ""
+    held = fence = ""
     async for chunk in chunks:
-        held += chunk
-        unfinished = _UNFINISHED.search(held)
-        cut = unfinished.start() if unfinished else len(held)
-        ready, held = held[:cut], held[cut:]
-        if text := _drop_unknown(ready, known):
-            yield text
-    if text := _drop_unknown(held, known):
+        ready, held, fence = _settled(fence, held + chunk, known)
+        if ready:
+            yield ready
+    if text := _known_alone(fence + held, known)[len(fence) :]:
         yield text
 
 
-def _drop_unknown(text: str, known: int) -> str:
-    return _MARKER_AND_BLANK.sub(
-        lambda marker: marker[0] if 1 <= int(marker[1]) <= known else "", text
-    )
+def _settled(fence: str, text: str, known: int) -> tuple[str, str, str]:
+    """What no later text can change, what is held, and the line that opened the code it is in.
+
+    `fence` is that line where the text begins within code, else empty. Backticks at the end are
+    held: there may come more of them.
+    """
+    whole = fence + text
+    body = fence + text.rstrip("`")
+    last = next(reversed(list(_PIECE.finditer(body))), None)
+    cut = last.start() if last and last["unsettled"] else len(body)
+    is_open = last is not None and last["fence"] and not last["closed"]
+    ready = _known_alone(body[:cut], known)[len(fence) :]
+    return ready, whole[cut:], f"{last['fence']}\n" if last and is_open else ""
+
+
+def _known_alone(text: str, known: int) -> str:
+    return _CODE_OR_GROUP.sub(lambda piece: _as_markers(piece, known), text)
+
+
+def _as_markers(piece: re.Match[str], known: int) -> str:
+    """`[n]` for each number up to `known`; code and what cites nothing stay as they are.
+
+    `[18-65]` beyond what is known are ages, and no list cites where there is nothing to cite.
+    """
+    if piece["items"] is None:
+        return piece[0]
+    items = [[int(n) for n in re.findall(r"\d+", it)] for it in re.split(_COMMA, piece["items"])]
+    numbers = dict.fromkeys(n for ends in items for n in range(ends[0], ends[-1] + 1))
+    if found := [n for n in numbers if n <= known]:
+        return piece["blank"] + "".join(f"[{n}]" for n in found)
+    is_range = any(len(ends) > 1 for ends in items)
+    return piece[0] if is_range or (len(items) > 1 and not known) else ""
+
+
+def _without_code(text: str) -> str:
+    """The text, as long as before, with its code crossed out."""
+    return _CODE_ALONE.sub(lambda code: "x" * len(code[0]), text)
 
 
 def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
@@ -57,19 +124,20 @@ def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
     `[n]` is the n-th strip of `knowledge`, counted from 1; other numbers cite nothing.
     """
     spans: dict[int, list[tuple[int, int]]] = {}
-    for start, end in _cited_sentences(answer):
-        for n in cited_numbers(answer[start:end]):
+    prose = _without_code(answer)
+    for start, end in _cited_sentences(answer, prose):
+        for n in cited_numbers(prose[start:end]):
             spans.setdefault(n, []).append((start, end))
     return [
         _citation(n, knowledge[n - 1], spans[n]) for n in sorted(spans) if 1 <= n <= len(knowledge)
     ]
 
 
-def _cited_sentences(answer: str) -> list[tuple[int, int]]:
+def _cited_sentences(answer: str, prose: str) -> list[tuple[int, int]]:
     """Sentences of the answer; markers that follow an end mark belong to the sentence before."""
     spans: list[tuple[int, int]] = []
     for start, end in sentence_spans(answer):
-        leading = _LEADING_MARKERS.match(answer, start, end)
+        leading = _LEADING_MARKERS.match(prose, start, end)
         if leading and spans:
             spans[-1] = (spans[-1][0], leading.end())
             start = end - len(answer[leading.end() : end].lstrip())

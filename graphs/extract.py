@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from graphs.cite import with_marker, without_markers
+from graphs.cite import with_closed_code, with_marker, without_markers
 from graphs.text import sentences, word_count
 from graphs.types import Strip
 
@@ -104,5 +104,5 @@ def _unique(found: Sequence[Sentence]) -> list[Sentence]:
 
 def _plain(line: str) -> str:
     """The line without list, quote and table marks and footnotes; empty where no word is left."""
-    text = without_markers(_MARKUP.sub("", line.strip())).strip()
+    text = without_markers(with_closed_code(_MARKUP.sub("", line.strip()))).strip()
     return text if any(character.isalnum() for character in text) else ""

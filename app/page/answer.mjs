@@ -54,7 +54,8 @@ function settle(run) {
 }
 
 /**
- * The answer in pieces: sentences that rest on a citation know its number, and `[n]` is a button.
+ * The answer in pieces: sentences that rest on a citation know its number, and `[n]` is a button
+ * but in code.
  * Spans count characters, which are not always one unit of a JavaScript string.
  */
 function cited({ answer, citations }) {
@@ -71,7 +72,7 @@ function cited({ answer, citations }) {
 }
 
 function marked(text, numbers) {
-  return text.split(/(\[\d+\])/).map((piece) => {
+  return text.split(/(`+[^`\n]+`+|\[\d+\])/).map((piece) => {
     const n = /^\[(\d+)\]$/.exec(piece)?.[1];
     if (!n || !numbers.has(Number(n))) return piece;
     const label = t("openCitation", n);

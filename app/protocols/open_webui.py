@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.protocols.openai_form import Chunks, data
 from app.schemas import AskResponse, Citation, Event, RetractEvent, ThreadId, TokenEvent
+from graphs.cite import renumbered
 from graphs.ports import KeywordExtractor
 from graphs.text import language_of, sentences
 
@@ -24,7 +25,6 @@ GENERAL = {"en": "General", "zh": "综合"}
 NEW_CHAT = {"en": "New chat", "zh": "新对话"}
 DONE = {"en": "Answered.", "zh": "已回答。"}
 _THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
-_MARKER = re.compile(r"\[(\d{1,3})\]")
 # What a task asks for: by the key of the JSON it wants, or by the header's name for it.
 _TASK = re.compile(r"\A\s*#{2,3} Task:")
 _WANTED = re.compile(r"\{\s*\"(title|tags|follow_ups|queries|text|prompt|emoji)\"\s*:")
@@ -129,10 +129,7 @@ class WebUIChunks(Chunks):
         for citations in _by_source(response).values():
             yield _event("source", _source(citations))
         yield _event("status", {"description": DONE[language_of(response.answer)], "done": True})
-        text = _MARKER.sub(
-            lambda marker: f"[{numbers.get(int(marker[1]), marker[1])}]", response.answer
-        )
-        yield self.chunk({"content": text})
+        yield self.chunk({"content": renumbered(response.answer, numbers)})
         yield from self.end(response)
 
 

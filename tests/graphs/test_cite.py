@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from graphs.cite import (
     citations_in,
     cited_numbers,
+    renumbered,
+    with_closed_code,
     with_marker,
     without_markers,
     without_unknown_markers,
@@ -98,27 +100,124 @@ async def streamed(chunks: Sequence[str], known: int) -> str:
     return "".join([text async for text in without_unknown_markers(source(), known)])
 
 
-@given(
-    st.lists(
-        st.sampled_from(
-            ["[", "]", "1", "3", "12", "99", " ", "\n", "a", "。", "[2]", " [7]", "[0]"]
-        )
-        | st.text(max_size=3),
-        max_size=25,
-    ),
-    st.integers(0, 3),
-)
+PIECES = ["[", "]", "【", "】", "［", "］", ",", "，", "、", "-", "1", "3", "12", "99", " ", "\n"]
+PIECES += [
+    "a",
+    "。",
+    "[2]",
+    " [7]",
+    "[0]",
+    "【1】",
+    " [1, 9]",
+    "[2-3]",
+    "`",
+    "``",
+    "```",
+    "````",
+    "a[1]",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25), st.integers(0, 3))
 async def test_the_filter_does_not_depend_on_how_the_text_is_cut(
     chunks: list[str], known: int
 ) -> None:
     whole = "".join(chunks)
-    expected = re.sub(
-        r"\s?\[([1-9]\d{0,2})\]", lambda m: m[0] if 1 <= int(m[1]) <= known else "", whole
-    )
+    expected = await streamed([whole], known)
 
     assert await streamed(chunks, known) == expected
     assert await streamed(list(whole), known) == expected
-    assert await streamed([whole], known) == expected
+
+
+@given(
+    st.lists(st.sampled_from(["[1]", " [2]", "[9]", " [0]", "a", " ", "。", "["]), max_size=25),
+    st.integers(0, 3),
+)
+async def test_unknown_markers_leave_with_the_blank_before_them(
+    chunks: list[str], known: int
+) -> None:
+    whole = "".join(chunks)
+    expected = re.sub(r"\s?\[([1-9]\d{0,2})\]", lambda m: m[0] if int(m[1]) <= known else "", whole)
+
+    assert await streamed(chunks, known) == expected
+    assert await streamed(list(whole), known) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("灯塔建于1656年【1】。", "灯塔建于1656年[1]。"),
+        ("灯塔【1】【2】高【9】。", "灯塔[1][2]高。"),
+        ("灯塔［1］高[1，2]白[1、3]。", "灯塔[1]高[1][2]白[1][3]。"),
+        ("Built [1, 2] in 1656 [1; 3].", "Built [1][2] in 1656 [1][3]."),
+        ("Built [1-2] of stone [2–9].", "Built [1][2] of stone [2][3]."),
+        ("Built [2, 1, 2, 7] so [9, 12].", "Built [2][1] so."),
+        ("【重要】［注］看这里[1]。", "【重要】［注］看这里[1]。"),
+        ("War [1999-2003], ages [18-65], [3-1], [0, 1].",) * 2,
+        ("`a = [1, 2]` and ``b[9]`` [1].",) * 2,
+        ("```py\na = [1, 2]\nb[9]\n```\nSo [1, 3].", "```py\na = [1, 2]\nb[9]\n```\nSo [1][3]."),
+        ("````\n```\nb[9]\n````\n[9]", "````\n```\nb[9]\n````"),
+        ("Left `open [9].\nIt is` so [9].", "Left `open.\nIt is` so."),
+        ("一个 ` 也行【2】。", "一个 ` 也行[2]。"),
+        ("```\nb[9]",) * 2,
+        ("Cut [1, 2",) * 2,
+        ("切断【1",) * 2,
+    ],
+)
+async def test_markers_of_other_forms_become_those_of_ours(said: str, told: str) -> None:
+    assert await streamed([said], 3) == told
+    assert await streamed(list(said), 3) == told
+
+
+@pytest.mark.parametrize(
+    "said", ["The list [1, 2, 3] is sorted; see `argv[1]`.", "列表 [1, 2] 与 `argv[1]` 一样。"]
+)
+async def test_where_there_is_nothing_to_cite_no_list_cites(said: str) -> None:
+    assert await streamed(list(f"{said[:-1]} [1]{said[-1]}"), 0) == said
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("It is `argv[1]` [2].", {2: ["It is `argv[1]` [2]."]}),
+        ("它是 `argv[1]`[2]。", {2: ["它是 `argv[1]`[2]。"]}),
+        ("`a`. `[1]` b [2].", {2: ["`[1]` b [2]."]}),
+        ("So [2]:\n```\n[1]\nx[3]\n```\nDone [3].", {2: ["So [2]:"], 3: ["Done [3]."]}),
+    ],
+)
+def test_a_subscript_in_code_cites_nothing(answer: str, expected: dict[int, list[str]]) -> None:
+    assert cited(answer) == expected
+    assert set(cited_numbers(answer)) == set(expected)
+    assert "[1]" in without_markers(answer)
+
+
+def test_markers_are_numbered_anew_but_not_in_code() -> None:
+    assert renumbered("`a[1]` [1]. 二[2][3]。", {1: 2, 2: 1}) == "`a[1]` [2]. 二[1][3]。"
+
+
+@pytest.mark.parametrize(
+    ("text", "closed"),
+    [
+        ("`a` and `b", "`a` and b"),
+        ("``a` b", "a b"),
+        ("```py x `y`", "py x y"),
+        ("```x``` 与 ``y``", "```x``` 与 ``y``"),
+    ],
+)
+def test_code_that_is_left_open_is_none(text: str, closed: str) -> None:
+    assert with_closed_code(text) == closed
+    assert cited_numbers(f"{with_closed_code(text)} [1]") == [1]
+
+
+async def test_code_is_not_held_back_until_it_ends() -> None:
+    seen = [text async for text in without_unknown_markers(_each("```\n", "a[9]\n", "b"), 1)]
+
+    assert seen == ["```\n", "a[9]\n", "b"]
+
+
+async def _each(*chunks: str) -> AsyncIterator[str]:
+    for chunk in chunks:
+        yield chunk
 
 
 async def test_text_is_not_held_back_longer_than_needed() -> None:

@@ -61,6 +61,13 @@ def test_only_the_latest_turns_are_told() -> None:
         ("关键词：卑尔根，造纸厂、开业；年份", "卑尔根, 造纸厂, 开业"),
         ("1. Bergen\n2. mill\n3. year\n4. more", "Bergen, mill, year"),
         ("- “Bergen”\n- 2024", "Bergen, 2024"),
+        ("```\nBergen, paper mill, opening\n```", "Bergen, paper mill, opening"),
+        ("```text\nBergen\nmill```", "Bergen, mill"),
+        ("**Keywords:** Bergen, `mill`", "Bergen, mill"),
+        ("**Search keywords**: Bergen", "Bergen"),
+        ("關鍵詞：卑爾根，造紙廠", "卑爾根, 造紙廠"),
+        ("**搜索关键词**：卑尔根", "卑尔根"),
+        ("3.5 mm jack, C++", "3.5 mm jack, C++"),
         ("", ""),
         (" , ,", ""),
         ("x" * 81, ""),
@@ -85,8 +92,8 @@ async def test_unknown_markers_never_reach_the_reader() -> None:
 
 
 FOLLOW_UPS = [
-    ("什么是向量数据库？", "How fast is it?", EN),
-    ("What is the LangGraph checkpointer?", "它快吗？", ZH),
+    ("什么是中文全文检索与向量检索的混合排序？", "Is it fast?", EN),
+    ("What is the LangGraph checkpointer of Postgres?", "它快吗？", ZH),
 ]
 
 
@@ -126,3 +133,26 @@ async def test_a_topic_of_another_language_does_not_change_the_models(
     assert ("用中文" in chat.prompt()) == (world is ZH)
     assert ("Question:" in chat.prompt()) == (world is EN)
     assert ("只能从下列答案" in chat.prompt()) == (world is ZH and "choices" in options)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("It is `argv[1]`, then `argv[2]`【1】.", "It is `argv[1]`, then `argv[2]`[1]."),
+        ("先是 `argv[1]`，再是 `m[3][7]`【1】【9】。", "先是 `argv[1]`，再是 `m[3][7]`[1]。"),
+    ],
+)
+async def test_subscripts_reach_the_reader_and_markers_of_any_form(said: str, told: str) -> None:
+    chat = FakeChat(chunks=list(said))
+    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question)
+
+    assert trace.answer == trace.streamed == told
+    assert [citation.n for citation in trace.output["citations"]] == [1]
+
+
+@pytest.mark.parametrize("said", ["`argv[1]` is it [1].", "就是 `argv[1]`【1】。"])
+async def test_a_direct_answer_keeps_its_subscripts(said: str) -> None:
+    parts = EN.parts(EN.full, chat=FakeChat(chunks=list(said)), critic=FakeCritic())
+    trace = await traced(parts.services, EN.question, "self_rag", retrieval="never")
+
+    assert trace.answer == trace.streamed == said.replace(" [1].", ".").replace("【1】", "")

@@ -135,3 +135,19 @@ def test_pieces_join_so_that_each_sentence_can_be_found_again(
     spans = [citation.spans for citation in citations_in(answer, knowledge)]
     assert [len(own) for own in spans] == [1] * len(texts)
     assert len({own[0] for own in spans}) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The first argument is `argv[1]`.[1]", "The first argument is `argv[1]` [1]."),
+        ("第一个参数是 `argv[1]`。[1]", "第一个参数是 `argv[1]` [1]。"),
+        ("It runs `x is done. Then b` there.", "It runs x is done [1]. Then b there [1]."),
+    ],
+)
+def test_code_is_quoted_whole(text: str, answer: str) -> None:
+    knowledge = [strip(text)]
+    said = "".join(compose(candidate_sentences(knowledge)))
+
+    assert said == answer
+    assert [citation.n for citation in citations_in(said, knowledge)] == [1]
