@@ -50,7 +50,7 @@ class Hollow:
     """A scorer that tokenizes and remembers its batches, and computes nothing."""
 
     def __init__(self, scorer: Scorer) -> None:
-        self.name, self.tasks = scorer.name, scorer.tasks
+        self.name, self.digest, self.tasks = scorer.name, scorer.digest, scorer.tasks
         self.batches: list[Batch] = []
         self._scorer = scorer
 

@@ -51,7 +51,7 @@ class Watched:
     """A scorer that remembers its batches."""
 
     def __init__(self, scorer: Scorer) -> None:
-        self.name, self.tasks = scorer.name, scorer.tasks
+        self.name, self.digest, self.tasks = scorer.name, scorer.digest, scorer.tasks
         self.batches: list[Batch] = []
         self.lengths: list[int] = []
         self._scorer = scorer

@@ -8,7 +8,17 @@ import onnxruntime as ort
 from evaluator.errors import WeightsError
 from evaluator.pairs import PairTokenizer
 from evaluator.schema import Task, weights_digest
-from evaluator.scoring import Row, RowScore, Scorer, check_folder, judged, known_tasks, padded
+from evaluator.scoring import (
+    Row,
+    RowScore,
+    Scorer,
+    check_folder,
+    input_length,
+    judged,
+    known_tasks,
+    name_of,
+    padded,
+)
 from evaluator.settings import EvaluatorSettings
 
 _INPUTS = {"ids", "mask", "decode"}
@@ -21,8 +31,9 @@ class OnnxScorer:
         folder = settings.weights
         config = check_folder(folder)
         self.tasks = known_tasks(config)
-        self.name = f"{config.get('architecture')}@{weights_digest(folder)[7:15]}"
-        length = settings.max_length or int(config["max_length"])
+        self.digest = weights_digest(folder)
+        self.name = name_of(str(config.get("architecture")), self.digest)
+        length = input_length(settings, int(config["max_length"]))
         self._rows = PairTokenizer.from_folder(folder, length)
         self._session = _session(settings)
         self._relevance_taught = bool(config.get("relevance_taught"))

@@ -15,8 +15,8 @@ from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
 from evaluator.errors import WeightsError
-from evaluator.schema import Task
-from evaluator.scoring import Row, RowScore, Scorer, check_folder, padded
+from evaluator.schema import Task, weights_digest
+from evaluator.scoring import Row, RowScore, Scorer, check_folder, name_of, padded
 from evaluator.settings import EvaluatorSettings
 from evaluator.text import neutraliser
 from evaluator.torch_backend import load_network, load_tokenizer, place
@@ -40,7 +40,8 @@ class Reranker:
     tasks: tuple[Task, ...] = ("rerank",)
 
     def __init__(self, folder: Path, network: Any, device: torch.device) -> None:
-        self.name = folder.name
+        self.digest = weights_digest(folder)
+        self.name = name_of(folder.absolute().name, self.digest)
         self._network, self._device = network.to(device).eval(), device
         self._tokenizer = tokenizer = load_tokenizer(folder)
         self._neutral = neutraliser({*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()})

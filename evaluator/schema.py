@@ -1,6 +1,7 @@
 """The worker's wire types and the reflection tokens they speak of (no torch here)."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -31,6 +32,9 @@ UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Self-RAG's weight of each utility grade, worst first."""
 
 THRESHOLDS_FILE = "thresholds.json"
+
+SHARDS_INDEX = "model.safetensors.index.json"
+"""Names the files of tensors that are stored in several."""
 
 
 def score_of(task: Task, probabilities: Mapping[str, float]) -> float:
@@ -150,21 +154,34 @@ class Problem(BaseModel):
 
 
 def weights_digest(folder: Path) -> str:
-    """`sha256:...` of the folder's tensors, what thresholds are bound to."""
-    with (folder / "model.safetensors").open("rb") as tensors:
-        return "sha256:" + hashlib.file_digest(tensors, "sha256").hexdigest()
+    """`sha256:...` of the folder's tensors, shards included: what thresholds are bound to."""
+    found = hashlib.sha256()
+    for path in _tensor_files(folder):
+        with path.open("rb") as tensors:
+            hashlib.file_digest(tensors, lambda: found)
+    return f"sha256:{found.hexdigest()}"
 
 
-def load_thresholds(folder: Path, *, allow_foreign: bool = False) -> Thresholds:
+def _tensor_files(folder: Path) -> list[Path]:
+    whole, index = folder / "model.safetensors", folder / SHARDS_INDEX
+    if whole.is_file() or not index.is_file():
+        return [whole]
+    shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+    return [folder / name for name in sorted(set(shards))]
+
+
+def load_thresholds(
+    folder: Path, digest: str | None = None, *, allow_foreign: bool = False
+) -> Thresholds:
     """Read `thresholds.json` of a weights folder.
 
     Raises WeightsError when it is absent, unreadable, or, unless `allow_foreign`, made for other
-    weights.
+    weights than those of `digest`: the folder's own where none is given.
     """
     path = folder / THRESHOLDS_FILE
     try:
         thresholds = Thresholds.model_validate_json(path.read_bytes())
-        if not allow_foreign and thresholds.evaluator != weights_digest(folder):
+        if not allow_foreign and thresholds.evaluator != (digest or weights_digest(folder)):
             raise WeightsError(
                 f"{path} belongs to other weights: run `selfcrag-evaluator calibrate` for these."
             )

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.errors import WeightsError
-from evaluator.schema import LABELS, TASKS, Task, score_of
+from evaluator.schema import LABELS, SHARDS_INDEX, TASKS, Task, score_of
 from evaluator.settings import EvaluatorSettings
 
 Ids = npt.NDArray[np.int64]
@@ -65,10 +65,26 @@ def known_tasks(config: dict[str, Any]) -> tuple[Task, ...]:
     return found
 
 
+def name_of(named: str, digest: str) -> str:
+    """What a checkpoint is called: its digest tells apart what is `named` alike."""
+    return f"{named}@{digest.removeprefix('sha256:')[:8]}"
+
+
+def input_length(settings: EvaluatorSettings, longest: int) -> int:
+    """Tokens of the longest input, as set or `longest`; WeightsError where it is set above that."""
+    if settings.max_length > longest:
+        raise WeightsError(
+            f"SELFCRAG_EVALUATOR_MAX_LENGTH is {settings.max_length}, but this checkpoint reads at "
+            f"most {longest} tokens."
+        )
+    return settings.max_length or longest
+
+
 class Scorer(Protocol):
     """A checkpoint, loaded. Both methods are CPU work: call them in a thread."""
 
     name: str
+    digest: str  # of the tensors as they were loaded (weights_digest)
     tasks: tuple[Task, ...]
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
@@ -124,7 +140,6 @@ _FORBIDDEN_KEYS = ("auto_map", "_attn_implementation_internal", "custom_pipeline
 _PICKLED = (
     ".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".dill", ".bin.index.json",
 )  # fmt: skip
-_SHARDS = "model.safetensors.index.json"
 _TRAINING_DATA = "data_config.json"  # a list beside sentence-transformers models; nobody reads it
 
 
@@ -183,7 +198,7 @@ def _check_tensors(folder: Path, *, may_be_sharded: bool) -> None:
     """One safetensors file or, in transformers' form, an index whose shards lie beside it."""
     if (folder / "model.safetensors").is_file():
         return
-    index = folder / _SHARDS
+    index = folder / SHARDS_INDEX
     if not may_be_sharded or not index.is_file():
         raise WeightsError(f"{folder / 'model.safetensors'} is missing.")
     shards = _object(index).get("weight_map")

@@ -191,8 +191,10 @@ async def _score(request: ScoreRequest, worker: WarmWorker, connection: Request)
 
 
 async def _thresholds(worker: AnyWorker, allow_foreign: bool = False) -> Thresholds:
+    # Of the weights that score, whatever lies in their folder by now.
+    loaded = worker.scorers[0].digest if worker.scorers else None
     return await asyncio.to_thread(
-        load_thresholds, worker.settings.weights, allow_foreign=allow_foreign
+        load_thresholds, worker.settings.weights, loaded, allow_foreign=allow_foreign
     )
 
 

@@ -19,6 +19,9 @@ WEIGHTS = Path(__file__).parent / "weights"
 
 PREFIX = "SELFCRAG_EVALUATOR_"
 
+LEAST_LENGTH = 16
+"""Tokens; in fewer the two texts and what stands between them have no room."""
+
 
 class EvaluatorSettings(BaseSettings):
     """Settings of the worker, each as `SELFCRAG_EVALUATOR_<NAME>`; SettingsError if wrong."""
@@ -81,6 +84,13 @@ class EvaluatorSettings(BaseSettings):
     max_length: int = Field(
         default=0, ge=0, description="Longest input in tokens; 0 takes the checkpoint's own."
     )
+
+    @field_validator("max_length")
+    @classmethod
+    def _both_texts_have_room(cls, value: int) -> int:
+        if 0 < value < LEAST_LENGTH:
+            raise ValueError(f"must be 0 or at least {LEAST_LENGTH}")
+        return value
 
     @field_validator("precision", mode="before")
     @classmethod

@@ -13,7 +13,17 @@ from evaluator import model as models
 from evaluator.errors import WeightsError
 from evaluator.pairs import PairTokenizer
 from evaluator.schema import LABELS, Task, weights_digest
-from evaluator.scoring import Row, RowScore, Scorer, check_folder, judged, known_tasks, padded
+from evaluator.scoring import (
+    Row,
+    RowScore,
+    Scorer,
+    check_folder,
+    input_length,
+    judged,
+    known_tasks,
+    name_of,
+    padded,
+)
 from evaluator.settings import EvaluatorSettings
 from evaluator.text import neutraliser
 
@@ -26,8 +36,9 @@ class TorchScorer:
     def __init__(self, settings: EvaluatorSettings, config: dict[str, Any]) -> None:
         folder = settings.weights
         self.tasks = known_tasks(config)
-        self.name = f"{config.get('architecture')}@{weights_digest(folder)[7:15]}"
-        length = settings.max_length or int(config["max_length"])
+        self.digest = weights_digest(folder)
+        self.name = name_of(str(config.get("architecture")), self.digest)
+        length = input_length(settings, int(config["max_length"]))
         self._rows = PairTokenizer.from_folder(folder, length)
         self._device, precision = place(settings)
         self._model = models.load(folder, config).lowered(precision).to(self._device)
@@ -50,7 +61,8 @@ class AuthorsScorer:
 
     def __init__(self, settings: EvaluatorSettings) -> None:
         folder = settings.weights
-        self.name = folder.name
+        self.digest = weights_digest(folder)
+        self.name = name_of(folder.absolute().name, self.digest)
         self._device, precision = place(settings)
         self._model = _authors_model(folder).to(self._device, precision).eval()
         self._tokenizer: Any = load_tokenizer(folder)

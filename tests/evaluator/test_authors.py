@@ -10,7 +10,9 @@ from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForSequenceClassification
 
+from evaluator.calibrate import store
 from evaluator.errors import WeightsError
+from evaluator.schema import Thresholds, load_thresholds
 from evaluator.scoring import Row, RowScore, Scorer, load_scorer
 from evaluator.settings import EvaluatorSettings
 from evaluator.torch_backend import AuthorsScorer
@@ -214,3 +216,29 @@ def test_our_own_form_is_one_file(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
     with pytest.raises(WeightsError, match=r"model\.safetensors is missing"):
         loaded(folder)
+
+
+@pytest.mark.parametrize("shard_size", ["1GB", SHARDED])
+def test_two_checkpoints_of_one_name_are_told_apart(tmp_path: Path, shard_size: str) -> None:
+    names = []
+    for host in ("a", "b", "c"):
+        folder = authors_folder(tmp_path / host / "crag-t5", shard_size=shard_size)
+        if host == "c":
+            network = T5ForSequenceClassification.from_pretrained(folder)
+            torch.nn.init.ones_(network.classification_head.out_proj.bias)
+            network.save_pretrained(folder, max_shard_size=shard_size)
+        names.append(loaded(folder).name)
+    assert names[0] == names[1] != names[2]
+    assert all(name.startswith("crag-t5@") for name in names)
+
+
+def test_thresholds_are_bound_to_every_shard(tmp_path: Path) -> None:
+    folder = authors_folder(tmp_path, shard_size=SHARDED)
+    found = Thresholds(upper=0.5, lower=-0.5, strip_floor=-0.8, evaluator="")
+    store(found, folder)
+    assert load_thresholds(folder).evaluator == loaded(folder).digest
+
+    last = sorted(folder.glob("*.safetensors"))[-1]
+    last.write_bytes(last.read_bytes()[:-1] + b"?")
+    with pytest.raises(WeightsError, match="belongs to other weights"):
+        load_thresholds(folder)

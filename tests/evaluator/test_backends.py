@@ -124,3 +124,14 @@ def test_broken_tensors_are_refused(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(WeightsError, match="safetensors"):
         loaded(folder)
+
+
+@pytest.mark.parametrize("backend", ["onnx", "torch"])
+def test_no_more_is_read_than_the_checkpoint_can(exported: Path, backend: str) -> None:
+    given = {"weights": exported, "backend": backend}
+    with pytest.raises(WeightsError, match=r"MAX_LENGTH is 97, .* at most 96 tokens"):
+        load_scorer(EvaluatorSettings.model_validate({**given, "max_length": 97}))
+    scorer = load_scorer(EvaluatorSettings.model_validate({**given, "max_length": 16}))
+    rows = scorer.encode("relevance", [("a" * 90, "河流很长" * 90), ("河流很长" * 90, "a" * 90)])
+    assert [len(row.ids) for row in rows if isinstance(row, Row)] == [16, 16]
+    assert len(scored(scorer, PAIRS)) == 3

@@ -20,7 +20,7 @@ LIMIT = 100
 class Recorder:
     """A scorer that counts characters as tokens and waits to be let on, batch by batch."""
 
-    name = "recorder"
+    name, digest = "recorder", ""
     tasks: tuple[Task, ...] = ("relevance", "support")
 
     def __init__(self) -> None:

@@ -35,6 +35,7 @@ PAIR = ("How long?", "As long as it is.")
 class Lengths:
     """A scorer whose score is the length of the second text."""
 
+    digest = ""
     tasks: tuple[Task, ...] = ("relevance",)
 
     def __init__(self, name: str = "same") -> None:

@@ -11,11 +11,13 @@ import httpx
 import pytest
 import uvicorn
 
+from evaluator.calibrate import store
 from evaluator.errors import WeightsError
-from evaluator.schema import LABELS, Task
+from evaluator.schema import LABELS, Task, Thresholds
 from evaluator.scoring import Row, RowScore
 from evaluator.server import create_app
 from evaluator.settings import EvaluatorSettings
+from tests.evaluator.tiny import tiny_folder, tiny_network
 
 PAIRS = [
     ["How long is the river?", "The river is 212 kilometres long and flows north."],
@@ -122,6 +124,29 @@ async def test_health_metrics_and_thresholds(http: httpx.AsyncClient) -> None:
     assert 'selfcrag_evaluator_pairs_total{task="relevance"} 2.0' in metrics
 
 
+async def test_thresholds_of_weights_put_in_the_folder_later_are_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    found = Thresholds(upper=0.5, lower=-0.5, strip_floor=-0.8, evaluator="")
+    store(found, folder)
+    app = create_app(EvaluatorSettings(weights=folder, backend="torch"))
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
+    ):
+        assert (await http.get("/thresholds")).json()["upper"] == 0.5
+
+        newer = tiny_folder(tmp_path / "newer", network=tiny_network(seed=1))
+        (newer / "model.safetensors").replace(folder / "model.safetensors")
+        store(found.model_copy(update={"upper": 0.9}), folder)
+        refused = await http.get("/thresholds")
+        told = await http.get("/thresholds?allow_foreign=true")
+    assert refused.status_code == 404
+    assert "belongs to other weights" in refused.json()["detail"]
+    assert told.json()["upper"] == 0.9
+
+
 async def test_not_ready_before_the_lifespan() -> None:
     transport = httpx.ASGITransport(create_app())
     async with httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http:
@@ -141,7 +166,7 @@ async def test_missing_weights_are_one_clear_error(tmp_path: Path) -> None:
 class Gate:
     """A scorer whose forward waits for the test, and counts what it was given."""
 
-    name = "gate"
+    name, digest = "gate", ""
     tasks: tuple[Task, ...] = ("relevance",)
 
     def __init__(self) -> None:

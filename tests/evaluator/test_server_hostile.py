@@ -27,7 +27,8 @@ class Touchy:
     """The tiny checkpoint, but its forward raises on rows of a certain token."""
 
     def __init__(self, scorer: Scorer) -> None:
-        self.name, self.tasks, self.encode = scorer.name, scorer.tasks, scorer.encode
+        self.name, self.digest = scorer.name, scorer.digest
+        self.tasks, self.encode = scorer.tasks, scorer.encode
         self._scorer = scorer
         (poison,) = self.encode("relevance", [("zzz", "zzz")])
         assert isinstance(poison, Row)

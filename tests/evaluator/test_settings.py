@@ -55,3 +55,14 @@ def test_every_wrong_variable_is_named_and_no_value(monkeypatch: pytest.MonkeyPa
     assert "; SELFCRAG_EVALUATOR_THREADS: " in told
     assert "harbour" not in told
     assert "\n" not in told
+
+
+@pytest.mark.parametrize("length", ["4", "15"])
+def test_an_input_too_short_for_two_texts_is_refused(
+    monkeypatch: pytest.MonkeyPatch, length: str
+) -> None:
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_LENGTH", length)
+    with pytest.raises(SettingsError, match="MAX_LENGTH: must be 0 or at least 16"):
+        EvaluatorSettings()
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_LENGTH", "16")
+    assert EvaluatorSettings().max_length == 16
