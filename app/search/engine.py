@@ -1,6 +1,8 @@
 """What every search engine adapter has in common: its result, its port and its failures."""
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -10,6 +12,7 @@ import httpx
 from graphs.errors import SearchFailed
 
 USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ async def get_json(
         raise refused(provider, error.response.status_code) from None
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise unreachable(provider, url, error) from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise malformed(provider) from None
     if not isinstance(reply, Mapping):
         raise malformed(provider)
@@ -86,13 +89,48 @@ def malformed(provider: str) -> SearchFailed:
     )
 
 
+def results_of(hits: Sequence[object], most: int) -> list[SearchResult]:
+    """The first `most` hits that have an address, each an object with url, title and content."""
+    return [
+        SearchResult(
+            url=url,
+            title=text_of(hit.get("title")),
+            text=text_of(hit.get("content")),
+            score=score_of(hit.get("score"), rank),
+        )
+        for rank, hit in enumerate(hits[:most])
+        if isinstance(hit, Mapping) and (url := url_of(hit.get("url")))
+    ]
+
+
+def url_of(value: object) -> str:
+    """An http(s) address, empty where there is none: whoever shows a result links to it."""
+    url = text_of(value)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    is_sound = parts.scheme in {"http", "https"} and parts.hostname and url.isprintable()
+    return url if is_sound else ""
+
+
 def text_of(value: object) -> str:
-    """A string field of a reply, empty where it is missing or of another type."""
-    return value.strip() if isinstance(value, str) else ""
+    """A string field of a reply, empty where it is missing or of another type.
+
+    Without control characters; halves of a character, where an engine cut one, become "�".
+    """
+    if not isinstance(value, str):
+        return ""
+    whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _CONTROL.sub("", whole).strip()
 
 
 def score_of(value: object, rank: int) -> float:
     """The engine's own score, or one that falls with the rank where it gives none."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
+        try:
+            if math.isfinite(score := float(value)):
+                return score
+        except OverflowError:
+            pass
     return 1.0 / (1 + rank)

@@ -36,7 +36,7 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(ip, ipaddress.IPv6Address):
-        if ip.ipv4_mapped is not None:
+        if ip.ipv4_mapped is not None or ip.is_site_local:
             return False
         inner = ip.sixtofour
         if ip in _NAT64:

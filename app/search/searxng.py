@@ -1,7 +1,6 @@
 """A SearXNG instance, by its JSON interface."""
 
 import asyncio
-from collections.abc import Mapping
 
 import httpx
 
@@ -10,8 +9,7 @@ from app.search.engine import (
     SearchResult,
     get_json,
     malformed,
-    score_of,
-    text_of,
+    results_of,
     timeouts,
     unreachable,
 )
@@ -50,16 +48,7 @@ class SearxngSearch:
         hits = reply.get("results")
         if not isinstance(hits, list):
             raise malformed(PROVIDER)
-        return [
-            SearchResult(
-                url=hit["url"],
-                title=text_of(hit.get("title")),
-                text=text_of(hit.get("content")),
-                score=score_of(hit.get("score"), rank),
-            )
-            for rank, hit in enumerate(hits[:max_results])
-            if isinstance(hit, Mapping) and text_of(hit.get("url"))
-        ]
+        return results_of(hits, max_results)
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -11,8 +11,7 @@ from app.search.engine import (
     SearchResult,
     malformed,
     refused,
-    score_of,
-    text_of,
+    results_of,
     timeouts,
     unreachable,
 )
@@ -56,16 +55,7 @@ class TavilySearch:
         # The client adds an empty list of results to whatever object came; the echo it does not.
         if not isinstance(hits, list) or "query" not in reply:
             raise malformed(PROVIDER)
-        return [
-            SearchResult(
-                url=hit["url"],
-                title=text_of(hit.get("title")),
-                text=text_of(hit.get("content")),
-                score=score_of(hit.get("score"), rank),
-            )
-            for rank, hit in enumerate(hits[:max_results])
-            if isinstance(hit, Mapping) and text_of(hit.get("url"))
-        ]
+        return results_of(hits, max_results)
 
     async def _ask(self, query: str, max_results: int) -> Any:
         try:
@@ -85,7 +75,7 @@ class TavilySearch:
             raise refused(PROVIDER, error.response.status_code) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise unreachable(PROVIDER, self._base_url, error) from None
-        except (ValueError, TypeError, AttributeError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             # The client stumbles so over replies that are no JSON object.
             raise malformed(PROVIDER) from None
 

@@ -15,6 +15,7 @@ from app.search.engine import (
     text_of,
     timeouts,
     unreachable,
+    url_of,
 )
 
 PROVIDER = "Wikipedia"
@@ -95,13 +96,13 @@ def _results(reply: Mapping[str, Any]) -> list[SearchResult]:
     ranked = sorted(pages, key=_rank)
     return [
         SearchResult(
-            url=page["fullurl"],
+            url=url,
             title=text_of(page.get("title")),
             text=text_of(page.get("extract")),
             score=1.0 / (1 + rank),
         )
         for rank, page in enumerate(ranked)
-        if text_of(page.get("fullurl"))
+        if (url := url_of(page.get("fullurl")))
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.search.engine import SearchEngine
+from app.search.engine import SearchEngine, score_of
 from app.search.fixture import FixtureSearch
 from app.search.searxng import SearxngSearch
 from app.search.tavily import TavilySearch
@@ -115,6 +115,51 @@ async def test_results_without_an_address_are_left_out(
     reply = {"query": {"pages": hits}, "results": hits}
     server.raw_reply = json.dumps(reply).encode()
     assert [hit.url for hit in await engine.search("lighthouse", 3)] == ["https://a.example"]
+
+
+async def test_only_addresses_that_a_browser_may_follow_are_results(
+    engine: SearchEngine, name: str, server: Server
+) -> None:
+    urls = [
+        *(
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "//a.example/",
+            "https://",
+            "http://[x/",
+            "/a",
+        ),
+        "https://\u202ea.example/",
+        "https://灯塔.example/塔",
+    ]
+    hits = [{"url": url, "fullurl": url} for url in urls]
+    server.raw_reply = json.dumps({"query": {"pages": hits}, "results": hits}).encode()
+    assert [hit.url for hit in await engine.search("lighthouse", 9)] == urls[-1:]
+
+
+async def test_halves_of_characters_and_controls_do_not_get_in(
+    engine: SearchEngine, name: str, server: Server
+) -> None:
+    text = '"\\ud83d\\udca1 light \\ud83d\\u0000\\u001b[31m 灯塔\\n"'
+    hit = f'{{"url": "https://a.example", "fullurl": "https://a.example", "title": {text},'
+    hit += f' "content": {text}, "extract": {text}}}'
+    reply = f'{{"query": {{"pages": [{hit}]}}, "results": [{hit}]}}'
+    server.raw_reply = reply.encode()
+    (found,) = await engine.search("lighthouse", 3)
+    assert found.title == found.text == "💡 light �[31m 灯塔"
+
+
+@pytest.mark.parametrize("score", ["1" + "0" * 400, "1e999", "-1e999", "NaN", '"high"', "true"])
+def test_a_score_that_is_no_number_is_made_of_the_rank(score: str) -> None:
+    assert score_of(json.loads(score), 1) == 0.5
+
+
+async def test_a_reply_nested_too_deeply_is_said_so(
+    engine: SearchEngine, name: str, server: Server
+) -> None:
+    server.raw_reply = b'{"query": 1, "results": ' + b"[" * 100_000
+    with pytest.raises(SearchFailed, match="could not be understood"):
+        await engine.search("lighthouse", 3)
 
 
 async def test_a_slow_engine_fails_within_its_time(name: str, server: Server) -> None:

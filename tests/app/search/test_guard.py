@@ -44,6 +44,7 @@ def test_public_addresses_pass(address: str) -> None:
         "::",
         "::1",
         "fe80::1",
+        "fec0::1",
         "fe80::1%eth0",
         "fc00::1",
         "fd00:ec2::254",
