@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 Row = Mapping[str, Any]
-_MARK = re.compile(r"\s*\[\d+\]")
+_MARK = re.compile(r"(?<!\s)\s*\[\d+\]")
 
 
 def training_rows(judged: Iterable[tuple[Row, Row]]) -> list[dict[str, Any]]:

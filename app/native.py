@@ -34,7 +34,7 @@ MOST_BEGUN = 64
 SPECIAL_TOKENS_ARE_KEPT = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 _RETRIEVAL, _NO_RETRIEVAL = RETRIEVE
 # A question must not close the instruction and begin the response by itself.
-_HEADING = re.compile(r"^\s*#+\s*(?=(?:instruction|response)\b)", re.IGNORECASE | re.MULTILINE)
+_HEADING = re.compile(r"^[^\S\n]*#+\s*(?=(?:instruction|response)\b)", re.IGNORECASE | re.MULTILINE)
 
 
 class NativeGenerator:

@@ -15,7 +15,7 @@ class ContentPart(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: str
-    text: str = ""
+    text: str | None = None
 
 
 class ChatMessage(BaseModel):
@@ -29,7 +29,7 @@ class ChatMessage(BaseModel):
     @property
     def text(self) -> str:
         if isinstance(self.content, list):
-            return "\n".join(part.text for part in self.content if part.type == "text")
+            return "\n".join(part.text or "" for part in self.content if part.type == "text")
         return self.content or ""
 
     @property
@@ -41,7 +41,7 @@ class ChatMessage(BaseModel):
 class StreamOptions(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
-    include_usage: bool = False
+    include_usage: bool | None = None
 
 
 class ChatRequest(BaseModel):
@@ -77,7 +77,7 @@ class ChatRequest(BaseModel):
 
     @property
     def wants_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
 
     def turns(self) -> list[Turn]:
         return [

@@ -15,7 +15,7 @@ class UIPart(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     type: str
-    text: str = ""
+    text: str | None = None
 
 
 class UIMessage(BaseModel):
@@ -26,7 +26,7 @@ class UIMessage(BaseModel):
 
     @property
     def text(self) -> str:
-        return "\n".join(part.text for part in self.parts if part.type == "text")
+        return "\n".join(part.text or "" for part in self.parts if part.type == "text")
 
     @property
     def unread(self) -> set[str]:

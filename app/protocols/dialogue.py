@@ -14,6 +14,7 @@ from graphs.types import Message
 
 LATEST_MESSAGES = 40
 """Of a longer dialogue the workflows read no more."""
+MOST_KINDS, LONGEST_KIND = 5, 40
 T = TypeVar("T")
 _QUESTION: TypeAdapter[str] = TypeAdapter(QuestionText)
 
@@ -39,7 +40,7 @@ def question_of(turns: Sequence[Turn]) -> Question:
         raise InvalidRequest("#/messages", "holds no message of the user")
     asked = turns[said[-1]]
     if asked.unread:
-        kinds = ", ".join(sorted(asked.unread))
+        kinds = ", ".join(_shown(kind) for kind in sorted(asked.unread)[:MOST_KINDS])
         raise InvalidRequest(asked.pointer, f"holds {kinds}; only text can be asked about")
     question = checked(_QUESTION, asked.text, asked.pointer)
     history = [
@@ -48,6 +49,11 @@ def question_of(turns: Sequence[Turn]) -> Question:
         if turn.role in ("user", "assistant") and turn.text.strip()
     ]
     return Question(question=question, history=history[-LATEST_MESSAGES:])
+
+
+def _shown(kind: str) -> str:
+    """A name that a client chose, fit to be sent back."""
+    return repr(kind[:LONGEST_KIND])[1:-1]
 
 
 def prefer_told(question: Question) -> None:

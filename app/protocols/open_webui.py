@@ -13,7 +13,15 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.protocols.openai_form import Chunks, data
-from app.schemas import AskResponse, Citation, Event, RetractEvent, ThreadId, TokenEvent
+from app.schemas import (
+    LONGEST_QUESTION,
+    AskResponse,
+    Citation,
+    Event,
+    RetractEvent,
+    ThreadId,
+    TokenEvent,
+)
 from graphs.cite import renumbered
 from graphs.ports import KeywordExtractor
 from graphs.text import language_of, sentences
@@ -28,8 +36,8 @@ _THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
 # What a task asks for: by the key of the JSON it wants, or by the header's name for it.
 _TASK = re.compile(r"\A\s*#{2,3} Task:")
 _WANTED = re.compile(r"\{\s*\"(title|tags|follow_ups|queries|text|prompt|emoji)\"\s*:")
-_DIALOGUE = re.compile(r"<chat_history>\s*(.*?)\s*</chat_history>", re.DOTALL)
-_ASKED = re.compile(r"^USER: (.*?)(?=^(?:ASSISTANT|USER|SYSTEM): |\Z)", re.DOTALL | re.MULTILINE)
+_BEGINS, _ENDS = "<chat_history>", "</chat_history>"
+_ROLE = re.compile(r"^(ASSISTANT|USER|SYSTEM): ", re.MULTILINE)
 BY_HEADER = {
     "title_generation": "title",
     "tags_generation": "tags",
@@ -59,7 +67,7 @@ def task_of(headers: Mapping[str, str], prompt: str) -> str | None:
     """What is to be made beside the chat, `title` or `tags` for example; None for a question."""
     if named := BY_HEADER.get(headers.get(f"{HEADER}task", "")):
         return named
-    if _TASK.match(prompt) and _DIALOGUE.search(prompt):
+    if _TASK.match(prompt) and _dialogue(prompt) is not None:
         wanted = _WANTED.findall(prompt)
         return wanted[-1] if wanted else None
     return None
@@ -86,11 +94,22 @@ async def done_task(task: str, prompt: str, keywords: KeywordExtractor) -> str:
     return json.dumps({task: made}, ensure_ascii=False)
 
 
+def _dialogue(prompt: str) -> str | None:
+    """What stands between the marks; None where there are none."""
+    _, begun, rest = prompt.partition(_BEGINS)
+    dialogue, ended, _ = rest.partition(_ENDS)
+    return dialogue.strip() if begun and ended else None
+
+
 def _asked(prompt: str) -> list[str]:
-    """What the user said, one line each, oldest first."""
-    dialogue = _DIALOGUE.search(prompt)
-    said = _ASKED.findall(dialogue[1]) if dialogue else []
-    return [line for text in said if (line := " ".join(text.split()))]
+    """What the user said, one line each, oldest first; of a long dialogue its two ends are read."""
+    dialogue = _dialogue(prompt) or ""
+    if len(dialogue) > 2 * LONGEST_QUESTION:
+        dialogue = f"{dialogue[:LONGEST_QUESTION]}\n{dialogue[-LONGEST_QUESTION:]}"
+    _, *told = _ROLE.split(dialogue)
+    said = [text for role, text in zip(told[::2], told[1::2], strict=True) if role == "USER"]
+    lines = (" ".join(text[:LONGEST_QUESTION].split()) for text in said)
+    return [line for line in lines if line]
 
 
 def _title(question: str) -> str:

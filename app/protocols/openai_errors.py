@@ -12,7 +12,7 @@ from app.errors import ServiceError, internal_problem
 from app.openai_schemas import OpenAIError, OpenAIErrorBody
 from app.schemas import Problem
 
-PREFIX = "/v1/"
+PREFIX = "/v1"
 PROBLEM = b"application/problem+json"
 KINDS = {
     401: ("authentication_error", "invalid_api_key"),
@@ -38,7 +38,8 @@ class NotOffered(ServiceError):
 def error_of(problem: Problem) -> dict[str, Any]:
     """The problem as the value of `error`; `param` is its first field, `options.upper`."""
     kind, code = KINDS.get(problem.status, CLIENTS_FAULT if problem.status < 500 else OUR_FAULT)
-    param = problem.errors[0].pointer.removeprefix("#/").replace("/", ".") if problem.errors else ""
+    pointer = problem.errors[0].pointer if problem.errors else ""
+    param = pointer.removeprefix("#").removeprefix("/").replace("/", ".")
     return _body(problem.detail, kind, param, code)
 
 
@@ -55,8 +56,7 @@ def speak_openai_below_v1(app: FastAPI) -> None:
     async def told(request: Request, error: Exception) -> Response:
         """Beyond all middleware, where faults of ours end up."""
         response = await cast("Awaitable[Response]", unexpected(request, error))
-        is_below = request.url.path.startswith(PREFIX)
-        return error_response(internal_problem()) if is_below else response
+        return error_response(internal_problem()) if _is_below(request.scope) else response
 
     app.add_exception_handler(Exception, told)
 
@@ -79,7 +79,7 @@ class ProblemsAsOpenAI:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(PREFIX):
+        if scope["type"] != "http" or not _is_below(scope):
             await self._app(scope, receive, send)
             return
         held: Message | None = None
@@ -104,6 +104,12 @@ async def _send(
     for name, value in MutableHeaders(raw=start["headers"]).items():
         response.headers.setdefault(name, value)
     await response(scope, receive, send)
+
+
+def _is_below(scope: Scope) -> bool:
+    """Wherever the app is mounted."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path == PREFIX or path.startswith(f"{PREFIX}/")
 
 
 def _is_problem(message: Message) -> bool:

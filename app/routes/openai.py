@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
+from app.errors import ThreadBusy
 from app.openai_schemas import ChatCompletion, ChatRequest, Model, Models, OpenAIErrorBody
 from app.protocols import open_webui
 from app.protocols.dialogue import checked, parsed, prefer_told, question_of
@@ -92,8 +93,14 @@ async def complete(
     thread = thread_of(body)
     if thread is not None:
         prefer_told(question)
-    thread = thread or open_webui.thread_of(request.headers)
-    run = await runs.start(body.model, question, context, thread, owner=caller.owner)
+    chat = None if thread else open_webui.thread_of(request.headers)
+    try:
+        run = await runs.start(body.model, question, context, thread or chat, owner=caller.owner)
+    except ThreadBusy:
+        if chat is None:
+            raise
+        # Open WebUI asks several models in one chat at once; the messages carry the dialogue.
+        run = await runs.start(body.model, question, context, owner=caller.owner)
     asked = question["question"]
     if body.stream:
         form = open_webui.WebUIChunks if open_webui.speaks(request.headers) else Chunks

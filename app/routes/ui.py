@@ -47,3 +47,12 @@ async def ask_ui(
     run = await runs.start(workflow, question, options, body.id, owner=caller.owner)
     parts = UIParts(run, question["question"], body.drafts)
     return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
+
+
+@router.get("/ask/ui/{chat_id}/stream", include_in_schema=False)
+async def resume_ui() -> Response:
+    """What `useChat` asks with `resume`: nothing to go on with, for a run ends with its client.
+
+    The AI SDK reads 204 as that, and everything else that is no stream as a failure.
+    """
+    return Response(status_code=204)

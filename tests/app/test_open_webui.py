@@ -1,17 +1,22 @@
 """What Open WebUI gets beyond OpenAI's form, and that nobody else gets it."""
 
+import asyncio
 import json
+import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from app.protocols.open_webui import WebUIChunks, task_of, thread_of
+from app.protocols.open_webui import WebUIChunks, done_task, task_of, thread_of
 from app.protocols.openai_form import Chunks
 from app.schemas import AnswerEvent, AskResponse, Citation
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serving, wait_until
+from tests.app.slow import SlowRetriever, Waiting
 from tests.app.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, asked, rejecting
+from tests.app.test_openai_errors import request_bytes
 
 Serve = Callable[..., Serving]
 HEADERS = {"X-OpenWebUI-User-Id": "u1", "X-OpenWebUI-Chat-Id": "0a1b-2c3d"}
@@ -176,6 +181,57 @@ def test_small_tasks_need_no_run(
 
     assert json.loads(text) == {name: made}
     assert retriever.asked == []
+
+
+HOSTILE = [
+    "### Task: x\n<chat_history>" + " " * 900_000 + "x",
+    "### Task: x\n" + "<chat_history>" * 60_000,
+    TITLE.format(question="The red tower of Umbra is tall. " * 28_000),
+    TITLE.format(question="乌木城的红塔很高，" * 100_000),
+    TITLE.format(question="Hi\nUSER: " * 90_000),
+]
+
+
+@pytest.mark.parametrize("prompt", HOSTILE, ids=["blanks", "marks", "en", "zh", "users"])
+@pytest.mark.parametrize("wanted", ["title", "tags", "queries"])
+def test_a_prompt_of_any_length_holds_nobody_up(prompt: str, wanted: str) -> None:
+    """It is read on the loop that serves everyone."""
+    begun_at = time.perf_counter()
+    task_of({}, prompt)
+    made = asyncio.run(done_task(wanted, prompt, fakes.services().keyword_extractor))
+
+    assert time.perf_counter() - begun_at < 0.5
+    assert len(made) < 9000
+
+
+def test_of_a_long_dialogue_the_first_and_the_latest_question_are_read() -> None:
+    said = f"USER: {ENGLISH}\nASSISTANT: {'It is tall. ' * 9000}\nUSER: {CHINESE}"
+    prompt = TITLE.replace("USER: {question}", said)
+    keywords = fakes.services().keyword_extractor
+
+    title = json.loads(asyncio.run(done_task("title", prompt, keywords)))["title"]
+    assert ENGLISH.startswith(title)
+    assert json.loads(asyncio.run(done_task("queries", prompt, keywords))) == {"queries": [CHINESE]}
+
+
+def test_two_models_are_asked_in_one_chat_at_once(serve: Serve) -> None:
+    waiting = Waiting()
+    serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))
+    headers = {"X-OpenWebUI-Chat-Id": "chat-9"}
+    head = request_bytes(stream=True).replace(
+        b"Host: localhost", b"Host: localhost\r\nX-OpenWebUI-Chat-Id: chat-9"
+    )
+    with socket.create_connection(("127.0.0.1", serving.port)) as connection:
+        connection.sendall(head)
+        wait_until(lambda: bool(waiting.at_s), 5)
+        waiting.seconds = 0
+        body = {"model": "crag", "messages": asked(ENGLISH)}
+        beside = serving.client.post("/v1/chat/completions", json=body, headers=headers)
+        named = {**body, "thread_id": "chat-9"}
+        refused = serving.client.post("/v1/chat/completions", json=named, headers=headers)
+
+    assert "87" in beside.json()["choices"][0]["message"]["content"]
+    assert refused.status_code == 409
 
 
 def test_a_task_is_told_by_its_header_as_well() -> None:

@@ -3,12 +3,16 @@
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import openai
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
 
 from app.settings import Settings
 from tests import fakes
@@ -126,6 +130,47 @@ def test_what_is_no_json_is_refused(fake: Serving, body: bytes) -> None:
 
     assert response.status_code == 422
     assert response.json()["error"]["code"] == "invalid_request"
+    assert response.json()["error"]["param"] is None
+
+
+def test_what_may_be_left_out_may_be_null(client: openai.OpenAI) -> None:
+    refusal = {"role": "assistant", "content": [{"type": "refusal", "text": None}]}
+    messages = [*asked("Hi"), refusal, *asked(ENGLISH)]
+    body = {"model": "rag", "messages": messages, "stream_options": {"include_usage": None}}
+    reply = client.post("/chat/completions", body=body, cast_to=object)
+    assert "87" in reply["choices"][0]["message"]["content"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "kind", ["\ud800", "\x00\u2028", "图" * 3000], ids=["half", "control", "long"]
+)
+def test_a_part_of_any_type_is_refused(fake: Serving, kind: str) -> None:
+    parts = [{"type": kind}]
+    bodies = {
+        "/v1/chat/completions": {"model": "rag", "messages": [{"role": "user", "content": parts}]},
+        "/ask/ui": {"messages": [{"role": "user", "parts": parts}]},
+    }
+    for path, body in bodies.items():
+        headers = {"Content-Type": "application/json"}
+        response = fake.client.post(path, content=json.dumps(body).encode(), headers=headers)
+        assert response.status_code == 422
+        assert len(response.text) < 500
+
+
+def test_the_form_is_the_same_below_a_prefix() -> None:
+    app = app_of(fakes.services(fakes.FakeRetriever([TOWER])))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with app.router.lifespan_context(app):
+            yield
+
+    outer = Starlette(routes=[Mount("/x", app)], lifespan=lifespan)
+    with TestClient(outer, base_url="http://127.0.0.1") as client:
+        empty = client.post("/x/v1/chat/completions", json={"model": "rag", "messages": []})
+        assert empty.json()["error"]["param"] == "messages"
+        assert client.get("/x/v1").json()["error"]["code"] == "not_found"
+        assert "error" not in client.get("/x/v10").json()
 
 
 def test_a_path_or_method_that_is_not_there(fake: Serving) -> None:

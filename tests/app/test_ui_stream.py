@@ -177,6 +177,12 @@ class Broken(fakes.FakeEvaluator):
         raise ZeroDivisionError("a fault of ours")
 
 
+def test_nothing_is_left_to_resume(service: Serving) -> None:
+    """The AI SDK reads 204 as that; anything else that is no stream is an error to it."""
+    response = service.client.get("/ask/ui/chat-1/stream")
+    assert (response.status_code, response.content) == (204, b"")
+
+
 def test_a_failure_is_an_error_part(serve: Serve) -> None:
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=Broken()))
     parts = parts_of(post(serving, message(ENGLISH), workflow="crag"))
