@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
+from graphs.characters import whole
 from graphs.text import language_of
 from graphs.thoughts import without_thoughts
 from graphs.types import Language, Message, Strip, Usage
@@ -137,7 +138,7 @@ def _numbered(knowledge: Sequence[Strip]) -> str:
 
 def text_of(reply: BaseMessage) -> str:
     """What the model says, without what it thinks."""
-    return without_thoughts(str(reply.text))
+    return without_thoughts(whole(str(reply.text)))
 
 
 def usage_of(message: AIMessage) -> Usage:

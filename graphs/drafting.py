@@ -7,6 +7,7 @@ from itertools import pairwise, zip_longest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
+from graphs.characters import joined
 from graphs.cite import with_marker, without_unknown_markers
 from graphs.dialogue import (
     answering_messages,
@@ -159,7 +160,7 @@ async def written(
                 yield text
 
     pieces: list[str] = []
-    async for text in without_unknown_markers(spoken(texts()), known):
+    async for text in without_unknown_markers(spoken(joined(texts())), known):
         pieces.append(text)
         listener.tell(text)
     answer = "".join(pieces)
