@@ -42,7 +42,7 @@ _STARTS_LOOSE = re.compile(
 _ASKS = re.compile(r"\b(?:what|which|who|whose|where|when|why|how)\b", re.IGNORECASE)
 _VERB = re.compile(rf"\b{_AUXILIARY}\b", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9_]+(?:[-'’.+#/][A-Za-z0-9_]+)*[+#]*")
-_CONTENT_ZH = re.compile(rf"(?:{HAN.pattern})+|{_WORD.pattern}")
+_CONTENT = re.compile(rf"(?:{HAN.pattern})+|{_WORD.pattern}")
 _IS_THERE = re.compile(r"^(?:is|are) there (?:an? |any |some )?\w+[?.!\s]*$", re.IGNORECASE)
 LONGEST_FRAGMENT = 3
 
@@ -75,9 +75,9 @@ def content_of(question: str) -> list[str]:
     """The question's own words in order: no question words, pronouns, numbers, or light verbs."""
     question = question[:LONGEST_READ]
     if language_of(question) == "zh":
-        words = _CONTENT_ZH.findall(_EMPTY_ZH.sub(" ", _LEAD_ZH.sub("", question)))
+        words = _CONTENT.findall(_EMPTY_ZH.sub(" ", _LEAD_ZH.sub("", question)))
     else:
-        words = [match[0] for match in _WORD.finditer(question)]
+        words = _CONTENT.findall(question)
     told = [word for word in words if word.lower().removesuffix("'s") not in EMPTY_EN]
     return [word for word in told if not word.isdigit()]
 
@@ -86,7 +86,7 @@ def topic_of(question: str) -> list[str]:
     """What it is about, to be added to another question: names stay whole."""
     question = question[:LONGEST_READ]
     if language_of(question) == "zh":
-        words = _CONTENT_ZH.findall(_ASKED_ZH.sub(" ", _LEAD_ZH.sub("", question)))
+        words = _CONTENT.findall(_ASKED_ZH.sub(" ", _LEAD_ZH.sub("", question)))
         return [word for word in words if len(word) > 1]
     return content_of(question)
 

@@ -8,7 +8,18 @@ from graphs.types import Language
 
 StripMode = Literal["sentences", "groups", "words", "passage"]
 
-HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_IDEOGRAPHS = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+HAN = re.compile(f"[{_IDEOGRAPHS}]")
+# A letter and what a name holds: cache_dir, gpt-4.1, torch.nn, https://….
+_OTHER_WORD = re.compile(rf"[^\W\d_{_IDEOGRAPHS}](?:[^\W{_IDEOGRAPHS}]|[-./:@](?=\w))*+")
+# CAN and WHO, in capitals, are names.
+_OPENS_ENGLISH = re.compile(
+    r"\s*+(?![A-Z]{2})(?i:what|which|who|whose|whom|where|when|why|how|is|are|was|were|do|does|did"
+    r"|has|have|had|can|could|would|will|should|please|explain|define|describe|tell)[\s'’]"
+)
+_ASKS_CHINESE = re.compile(
+    r"[什甚][么麼]|怎|如何|[为為]何|哪|[谁誰]|多少|[几幾]|[吗嗎]|[区區][别別]"
+)
 
 # Marks that end a sentence, with the quotes and brackets that close after them and the numbers
 # of footnotes. Possessive, for a long row of dots would else be tried from every dot.
@@ -24,9 +35,7 @@ _ABBREVIATION = re.compile(
 )
 _CLOSES_SENTENCE = frozenset({"a.m", "p.m", "etc", "al", "Inc", "Ltd", "Co", "Jr", "Sr"})
 LONGEST_ABBREVIATION = 16
-_WORD = re.compile(
-    r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\s\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
-)
+_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\s{_IDEOGRAPHS}]+")
 
 # About 60 subword tokens: short enough to be about one thing, long enough to be understood alone.
 STRIP_WORDS = 45
@@ -35,10 +44,18 @@ GROUP = 3
 
 
 def language_of(text: str) -> Language:
-    """Chinese as soon as a sixth of the letters are ideographs, each of which says a word."""
+    """Chinese as soon as there are as many ideographs as words in other letters.
+
+    A text that opens as an English question is English with a Chinese name in it: it takes twice
+    as many ideographs where they ask something, else four times as many.
+    """
     ideographs = len(HAN.findall(text))
-    letters = sum(character.isalpha() for character in text)
-    return "zh" if ideographs and ideographs * 6 >= letters else "en"
+    if not ideographs:
+        return "en"
+    words = len(_OTHER_WORD.findall(text))
+    if _OPENS_ENGLISH.match(text):
+        words *= 2 if _ASKS_CHINESE.search(text) else 4
+    return "zh" if ideographs >= words else "en"
 
 
 def word_count(text: str) -> float:

@@ -75,3 +75,9 @@ def test_own_words_are_left() -> None:
 def test_any_text_is_judged(text: str) -> None:
     assert leans(text) in (True, False)
     assert len(" ".join(content_of(text))) <= LONGEST_READ
+
+
+@pytest.mark.parametrize("question", ["What is 知识条?", "What does 灯塔 mean?"])
+def test_a_chinese_name_is_a_word_of_an_english_question(question: str) -> None:
+    assert len(content_of(question)) == 1
+    assert not leans(question)

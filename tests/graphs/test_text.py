@@ -153,6 +153,69 @@ def test_language(text: str, language: str) -> None:
     assert language_of(text) == language
 
 
+CHINESE = [
+    "什么是 LangGraph checkpointer？",
+    "SELFCRAG_OPENAI_MAX_CONCURRENT 默认多少？",
+    "Claude Shannon 是谁？",
+    "AsyncIOMotorClient 怎么用？",
+    "Elasticsearch 和 OpenSearch 哪个快？",
+    "什么是 Kubernetes StatefulSet？",
+    "什麼是 Kubernetes StatefulSet？",
+    "LangChain 和 LlamaIndex 有什么区别？",
+    "Kubernetes Deployment 怎么回滚？",
+    "如何配置 POSTGRES_STATEMENT_TIMEOUT_MILLISECONDS？",
+    "怎么安装 sentence-transformers？",
+    "什么是 Retrieval-Augmented Generation？",
+    "Self-Reflective Retrieval-Augmented Generation 是谁提出的？",
+    "Christopher Nolan 拍过哪些电影？",
+    "谁写了 The Great Gatsby？",
+    "torch.nn.CrossEntropyLoss 的参数？",
+    "https://github.com/some-owner/a-repository 是什么？",
+    "什么是 LangGraph checkpointer，怎么配置 SqliteSaver？",
+    "CAN 总线是什么？",
+    "CAN bus 是什么？",
+    "WHO 的总干事是谁？",
+    "May Day 是哪一天？",
+    "Is 和 are 有什么区别？",
+    "Can 和 could 怎么区分？",
+    "utility 呢？",
+    "只从 safetensors",
+]
+ENGLISH = [
+    "What is 知识条?",
+    "What does 灯塔 mean?",
+    "Who wrote 红楼梦 and when?",
+    "How do I use the 检索 option?",
+    "What is 向量数据库?",
+    "What is 中华人民共和国?",
+    "What's 检索增强生成?",
+    "How fast is 向量数据库?",
+    "Is 向量数据库 fast?",
+    "Can 向量数据库 be used offline?",
+    "Who is 李白?",
+    "Where is 北京?",
+    "Is 李白 a poet?",
+    "When was 王维 born?",
+    "How do you pronounce 你好?",
+    "How do you say 什么 in English?",
+    "What does 为什么 mean?",
+    "Which is better, 茶 or 咖啡?",
+    "Why is 鲁迅 famous?",
+    "Please explain 红楼梦",
+    "Tell me about 李白 and his poems",
+    "Translate 你好 to English",
+    "The Chinese word for it is 灯塔.",
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [*((text, "zh") for text in CHINESE), *((text, "en") for text in ENGLISH)],
+)
+def test_a_name_in_the_other_script_leaves_the_language(text: str, language: str) -> None:
+    assert language_of(text) == language
+
+
 @pytest.mark.parametrize("unit", [".", "a.", '."', ".[1]", "…", "\n", "。", "1. "])
 def test_time_grows_with_length_alone(unit: str) -> None:
     started = time.process_time()
