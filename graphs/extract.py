@@ -13,7 +13,7 @@ MOST_SENTENCES = 3
 WITHIN = 0.5
 SHORTEST_SENTENCE_WORDS = 3
 
-_MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|\s*\|\s*$")
+_MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|(?<!\s)\s*+\|\s*+$")
 # Quoted questions too: an example of asking answers nothing.
 _ASKS = re.compile(r"[?？][\"'`”’」』）】》)\]}]*$")
 _ENDED = re.compile(r"[。！？；.!?][\"'”’」』）】》)\]]*$")

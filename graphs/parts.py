@@ -8,13 +8,15 @@ _ASKING = (
     r"(?:what|who|whom|whose|where|when|why|how|which|is|are|was|were|do|does|did|can|could|"
     r"should|would|will|has|have|must|may)\b"
 )
+# Of lines whose blanks are single: a run of blanks would be tried from each of them.
 _ENGLISH = re.compile(
-    rf"\s*[,;]\s*(?:and|but|or|then|also)?\s*(?=(?:(?:to|in|at|for|by|from|with|on) )?{_ASKING})"
-    rf"|\s+and\s+(?=(?:also )?{_ASKING})",
+    rf" ?[,;] ?(?:and|but|or|then|also)? ?(?=(?:(?:to|in|at|for|by|from|with|on) )?{_ASKING})"
+    rf"| and (?=(?:also )?{_ASKING})",
     re.IGNORECASE,
 )
+_OPENS = re.compile(rf"(?:(?:to|in|at|for|by|from|with|on) )?{_ASKING}", re.IGNORECASE)
 _ASKS = re.compile(
-    rf"^(?:(?:to|in|at|for|by|from|with|on) )?{_ASKING}|\b(?:what|who|whose|where|why|how|which)\b",
+    rf"^{_OPENS.pattern}|\b(?:what|who|whose|where|why|how|which)\b",
     re.IGNORECASE,
 )
 # "When it stops, …" sets the scene; "When does it stop" asks.
@@ -23,13 +25,14 @@ _SETS_SCENE = re.compile(
     r"|when(?! (?:is|are|was|were|do|does|did|can|could|should|would|will|has|have|must|may)\b))\b",
     re.IGNORECASE,
 )
-_CHINESE = re.compile(r"[，,；;]|(?:以及|还有|并且|而且|另外|同时)")
+_JOINS = r"以及|[还還]有|[并並]且|而且|另外|同[时時]"
+_CHINESE = re.compile(rf"[，,；;]|(?:{_JOINS})")
 _CHINESE_ASKS = re.compile(
-    r"什么|怎|如何|为何|哪|谁|多少|多久|多大|多长|多远|多高|几|何时|何处|何种|是否|能否|可否|有没有|能不能"
-    r"|是不是|可不可以|吗"
+    r"[什甚][么麼]|怎|如何|[为為]何|哪|[谁誰]|多少|多久|多大|多[长長]|多[远遠]|多高|[几幾]|何[时時]|何[处處]"
+    r"|何[种種]|是否|能否|可否|有[没沒]有|能不能|是不是|可不可以|[吗嗎]"
 )
 _LEADS = re.compile(
-    r"^(?:and|also|then|but|besides|additionally|以及|还有|并且|而且|另外|同时|又|那么|那|再者|此外)[，,\s]*",
+    rf"^(?:and|also|then|but|besides|additionally|{_JOINS}|又|那[么麼]|那|再者|此外)[，,\s]*",
     re.IGNORECASE,
 )
 SHORTEST_PART_WORDS = 2
@@ -42,7 +45,7 @@ def parts_of(question: str) -> list[str]:
 
     The question as it is where it has no parts, or more than MOST_PARTS.
     """
-    lines = sentences(question)
+    lines = [" ".join(line.split()) for line in sentences(question)]
     asks = [line for line in lines if line[-1:] in "?？"] or lines
     found = [
         part
@@ -53,6 +56,14 @@ def parts_of(question: str) -> list[str]:
     long = [part for part in named if word_count(part) >= SHORTEST_PART_WORDS]
     apart = list(dict.fromkeys(long))
     return apart if len(long) > 1 and len(apart) <= MOST_PARTS else [question.strip()]
+
+
+def is_question(line: str) -> bool:
+    """Whether it is a question by its end mark, or without one by its words."""
+    line = line.strip()
+    if line.endswith(("?", "？", ".", "。", "!", "！")):
+        return line[-1] in "?？"
+    return bool(_OPENS.match(line) or _CHINESE_ASKS.search(line))
 
 
 def _english(line: str) -> list[str]:

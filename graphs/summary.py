@@ -15,7 +15,7 @@ from prompts import prompt
 FEWEST_WORDS = 20
 """A summary may always have as many: a single fact needs its sentence."""
 
-_NOTHING = re.compile(r"[\W_]*(?:none|无)?[\W_]*", re.IGNORECASE)
+_NOTHING = re.compile(r"[\W_]*+(?:none|无|無)?[\W_]*+", re.IGNORECASE)
 _LABEL = re.compile(r"^\s*(?:summary|摘要)\s*[:：]\s*", re.IGNORECASE)
 
 

@@ -25,7 +25,7 @@ Form = Mapping[str, Any]
 
 LOG_PROBABILITIES: Form = {"logprobs": True, "top_logprobs": 20, "temperature": 0}
 PLAIN: Form = {}
-_TAG = re.compile(r"<(?=\s*/?\s*(?:question|knowledge|answer|passage|findings)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*+/?\s*+(?:question|knowledge|answer|passage|findings)\b)", re.IGNORECASE)
 
 
 class Asked:

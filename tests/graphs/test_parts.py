@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.parts import MOST_PARTS, parts_of
+from graphs.parts import MOST_PARTS, is_question, parts_of
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,18 @@ from graphs.parts import MOST_PARTS, parts_of
         ("红塔有多高？是谁建的？", ["红塔有多高？", "是谁建的？"]),
         ("面团静置多久以及在哪里静置？", ["面团静置多久", "在哪里静置？"]),
         ("什么是红塔，另外它有多高？", ["什么是红塔", "它有多高？"]),
+        ("什么是阈值，谁设定它？", ["什么是阈值", "谁设定它？"]),
+        ("什麼是閾值，誰設定它？", ["什麼是閾值", "誰設定它？"]),
+        (
+            "支援哪些格式，預設值是幾？還有誰能看到？",
+            ["支援哪些格式", "預設值是幾？", "誰能看到？"],
+        ),
+        (
+            "為何要校準，需要多長時間，會重新開始嗎？",
+            ["為何要校準", "需要多長時間", "會重新開始嗎？"],
+        ),
+        ("紅塔幾年開放，並且歸誰管？", ["紅塔幾年開放", "歸誰管？"]),
+        ("Who built  it ,\t  and  how tall is it?", ["Who built it", "how tall is it?"]),
     ],
 )
 def test_what_is_asked_is_told_apart(question: str, parts: list[str] | None) -> None:
@@ -88,3 +100,20 @@ def test_there_is_always_a_part_and_none_twice(question: str) -> None:
 )
 def test_a_pasted_text_is_one_question(text: str) -> None:
     assert parts_of(text) == [text]
+
+
+@pytest.mark.parametrize(
+    ("line", "asks"),
+    [
+        ("How tall is it?", True),
+        ("how tall is it", True),
+        ("Tell me how tall it is.", False),
+        ("It is tall", False),
+        ("它有多高？", True),
+        ("誰建的", True),
+        ("我不知道它有多高。", False),
+        ("", False),
+    ],
+)
+def test_a_question_is_known_by_its_mark_or_its_words(line: str, asks: bool) -> None:
+    assert is_question(line) == asks

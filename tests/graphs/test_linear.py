@@ -1,0 +1,68 @@
+"""Whatever is pasted, reading it takes time in proportion to its length."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from graphs.critics.structured import quoted
+from graphs.extract import candidate_sentences
+from graphs.hypothetical import questions_in
+from graphs.leaning import content_of, leans
+from graphs.nodes.contextualise import as_question
+from graphs.nodes.rewrite import as_query
+from graphs.parts import parts_of
+from graphs.queries import as_parts
+from graphs.summary import as_summary
+from graphs.text import language_of, sentences, split_strips
+from graphs.tokens import clean
+from graphs.types import Strip
+
+LENGTH = 2_500
+"""Of the shorter text; the longer one has four times as many characters."""
+SLACK_S = 0.05
+
+
+def quotable(text: str) -> object:
+    return candidate_sentences([Strip("p#0", "p", text, "T", "a.md", "internal", (0, 0))])
+
+
+READERS: list[Callable[[str], object]] = [
+    *(parts_of, language_of, sentences, split_strips, quoted, quotable, clean, leans, content_of),
+    *(as_summary, as_query, as_parts),
+    lambda text: as_question(text, text),
+    lambda text: questions_in(text, 3),
+]
+NAMES = [
+    *("parts_of", "language_of", "sentences", "split_strips", "quoted", "quotable", "clean"),
+    *("leans", "content_of", "as_summary", "as_query", "as_parts", "as_question"),
+    "questions_in",
+]
+# A text is its beginning, then the unit again and again, then its end.
+UNITS = [
+    *(" ", "\t", "\n", "\u3000", " \n", "-", "*", "#", "`", '"', "“", "(", "[", "]", "<", "< "),
+    *("1", "1.", "[1]", "[1] ", "|", " |", "_", ".", "?", "。", "？", ",", ", ", "，", "and "),
+    *(", and ", "what is ", "什么", "汉", "a", "a_", "a-", "<s>", "文a "),
+]
+BEGINNINGS = ["", "What is", "什么是", "a <", "|"]
+
+
+def spent(read: Callable[[str], object], text: str) -> float:
+    """Seconds of CPU."""
+    started = time.process_time()
+    read(text)
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("read", READERS, ids=NAMES)
+def test_four_times_the_text_takes_about_four_times_as_long(
+    read: Callable[[str], object],
+) -> None:
+    for unit in UNITS:
+        for beginning in BEGINNINGS:
+            short, long = (
+                beginning + unit * (size // len(unit)) + "x?" for size in (LENGTH, 4 * LENGTH)
+            )
+            if spent(read, long) > SLACK_S:
+                taken = min(spent(read, long) for _ in range(3))
+                assert taken <= 9 * spent(read, short) + SLACK_S, (beginning, unit)
