@@ -8,7 +8,7 @@ from graphs.types import Language
 from prompts import prompt
 
 LONGEST_QUESTION = 300
-NUMBER = re.compile(r"^(?:[-*•]|[(（]?\d{1,2}[.)、:：）])\s*")
+NUMBER = re.compile(r"^(?:[-*•]|[(（]?\d{1,2}(?:[.:：](?!\d)|[)、）]))\s*")
 
 
 def asking_for_questions(

@@ -3,23 +3,32 @@
 import re
 from collections.abc import Sequence
 
-MOST_PARTS = 3
-MOST_QUERIES = 5
+from graphs.parts import MOST_PARTS
+
+MOST_SUBQUESTIONS = 3
+# The question, its clearer wording, the invented passage, and the parts.
+MOST_QUERIES = 3 + max(MOST_PARTS, MOST_SUBQUESTIONS)
 LONGEST_QUERY, LONGEST_PASSAGE = 400, 1200
-_MARK = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)、])\s*")
+_MARK = re.compile(r"^\s*(?:[-*•](?!\d)|\d{1,2}(?:\.(?!\d)|[)、]))\s*")
 _QUOTES = '"“”「」` '
+_FENCE = re.compile(r"```\w*+[ \t\r]*+\n|```")
+
+
+def without_fence(reply: str) -> str:
+    """The reply without the marks of a code block, which some models put around what they say."""
+    return _FENCE.sub("\n", reply).strip()
 
 
 def as_query(reply: str) -> str:
     """The reply's one line; empty where it is more than that, or longer than a question."""
-    text = reply.strip().strip(_QUOTES)
+    text = without_fence(reply).strip(_QUOTES)
     return "" if "\n" in text or len(text) > LONGEST_QUERY else text
 
 
 def as_parts(reply: str) -> list[str]:
     """Its first three lines, without list marks."""
     lines = [as_query(_MARK.sub("", line)) for line in reply.splitlines()]
-    return [line for line in lines if line][:MOST_PARTS]
+    return [line for line in lines if line][:MOST_SUBQUESTIONS]
 
 
 def as_passage(reply: str, question: str) -> str:
@@ -29,7 +38,7 @@ def as_passage(reply: str, question: str) -> str:
 
 
 def queries_of(question: str, made: Sequence[str]) -> list[str]:
-    """The question first, no query twice; at most five."""
+    """The question first, no query twice; at most MOST_QUERIES."""
     kept: dict[str, str] = {}
     for query in [question, *made]:
         kept.setdefault(" ".join(query.casefold().split()), query)

@@ -1,18 +1,35 @@
 """Make a follow-up question stand alone, from the dialogue before it."""
 
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
 from langchain_core.language_models import BaseChatModel
 from langgraph.runtime import Runtime
 
 from graphs.budget import within_budget
-from graphs.dialogue import contextualising_messages, text_of, usage_of
+from graphs.dialogue import LATEST_TURNS, contextualising_messages, text_of, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.followups import standalone
+from graphs.leaning import content_of
+from graphs.parts import is_question
 from graphs.ports import Services
+from graphs.queries import without_fence
 from graphs.state import Context, Reflecting, State, tunables
-from graphs.text import language_of
+from graphs.text import HAN, language_of
 from graphs.types import Degraded, Message, Usage
 
 LONGEST_QUESTION = 600
+_QUOTES = '"“”「」`* \t\n'
+_LABEL = re.compile(
+    r"^[*#\s]*+(?:(?:standalone )?question|(?:[独獨]立的?)?[问問][题題])[*\s]*+[:：][*\s]*+",
+    re.IGNORECASE,
+)
+_REFUSES = re.compile(
+    r"(?:i['’]?m sorry|i am sorry|sorry|i can(?:no|['’])t|i am unable|as an ai|n/a"
+    r"|很?抱歉|[对對]不起|我[无無]法|我不能)",
+    re.IGNORECASE,
+)
 
 
 async def contextualise(
@@ -40,12 +57,31 @@ async def contextualise(
 
 async def _told_by(chat: BaseChatModel, question: str, history: list[Message]) -> tuple[str, Usage]:
     reply = await chat.ainvoke(contextualising_messages(question, history))
-    return as_question(text_of(reply), question), usage_of(reply)
+    return as_question(text_of(reply), question, history), usage_of(reply)
 
 
-def as_question(reply: str, question: str) -> str:
-    """The reply where it is one line in the question's language and of its kind, else ""."""
-    text = reply.strip().strip('"“”「」`')
+def as_question(reply: str, question: str, history: Sequence[Message] = ()) -> str:
+    """The reply where it is one line in the question's language and of its kind, else "".
+
+    An answer asks nothing where the question does; a refusal has no word of the dialogue.
+    """
+    text = _LABEL.sub("", without_fence(reply)).strip(_QUOTES)
     if "\n" in text or len(text) > max(LONGEST_QUESTION, 2 * len(question)):
         return ""
-    return text if language_of(text) == language_of(question) else ""
+    if language_of(text) != language_of(question) or _REFUSES.match(text):
+        return ""
+    if text.casefold() == question.casefold():
+        return text
+    said = _pieces(question, *(turn["content"] for turn in history[-LATEST_TURNS:]))
+    keeps_asking = is_question(text) or not is_question(question)
+    return text if keeps_asking and (not said or _pieces(text) & said) else ""
+
+
+def _pieces(*texts: str) -> set[str]:
+    """Their own words, Chinese ones by pairs of ideographs, which are read without a dictionary."""
+    words = [word.casefold() for text in texts for word in content_of(text)]
+    return {
+        piece
+        for word in words
+        for piece in (map("".join, pairwise(word)) if HAN.match(word) and len(word) > 1 else [word])
+    }

@@ -9,6 +9,7 @@ from graphs.budget import within_budget
 from graphs.dialogue import rewriting_messages, text_of, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.ports import Services
+from graphs.queries import without_fence
 from graphs.state import Answer, Context, State, asked, tunables
 from graphs.types import Degraded, Usage
 
@@ -16,12 +17,17 @@ MOST_KEYWORDS = 3
 LONGEST_KEYWORD = 80
 _SEPARATOR = re.compile(r"[,，、;；\n]+")
 # What chat models put before the keywords: a label, a list mark.
-_LABEL = re.compile(r"^\s*(?:keywords|关键词)\s*[:：]|^\s*(?:[-*•]|\d[.)])\s+", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^\s*(?:(?:search )?keywords?|(?:搜索|搜[寻尋])?[关關][键鍵][词詞字])\s*[:：]"
+    r"|^\s*(?:[-*•]|\d[.)])\s+",
+    re.IGNORECASE,
+)
 
 
 def as_query(reply: str) -> str:
     """At most three comma-separated keywords from a model's reply; empty where it holds none."""
-    parts = [_LABEL.sub("", part).strip(" \t\"'“”「」。.") for part in _SEPARATOR.split(reply)]
+    plain = without_fence(reply).replace("**", "")
+    parts = [_LABEL.sub("", part).strip(" \t\"'`“”「」。.") for part in _SEPARATOR.split(plain)]
     keywords = [part for part in parts if 0 < len(part) <= LONGEST_KEYWORD]
     return ", ".join(keywords[:MOST_KEYWORDS])
 

@@ -1,0 +1,90 @@
+"""What a language model replies for a follow-up, taken where it is the question meant."""
+
+import pytest
+
+from graphs.nodes.contextualise import as_question
+from graphs.types import Message
+
+FOLLOW_UP = {"en": "And how tall is it?", "zh": "那它有多高？"}
+MEANT = {"en": "How tall is the lighthouse at Lindesnes?", "zh": "应县木塔有多高？"}
+DIALOGUE: dict[str, list[Message]] = {
+    "en": [
+        {"role": "user", "content": "Who built the lighthouse at Lindesnes?"},
+        {"role": "assistant", "content": "The crown had it built in 1656."},
+    ],
+    "zh": [
+        {"role": "user", "content": "应县木塔是谁主持修建的？"},
+        {"role": "assistant", "content": "由田和尚奉敕募建，始于1056年。"},
+    ],
+}
+
+
+def taken(language: str, reply: str) -> str:
+    return as_question(reply, FOLLOW_UP[language], DIALOGUE[language])
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize(
+    "form",
+    ["{}", " “{}”\n", "```\n{}\n```", "**{}**", "```text\n{}```", "Standalone question:\n{}"],
+)
+def test_what_models_put_around_a_question_is_cut(language: str, form: str) -> None:
+    assert taken(language, form.format(MEANT[language])) == MEANT[language]
+
+
+@pytest.mark.parametrize(
+    ("language", "label"),
+    [
+        ("en", "Standalone question: "),
+        ("en", "**Standalone Question:** "),
+        ("en", "Question: "),
+        ("zh", "独立的问题："),
+        ("zh", "**獨立問題**："),
+        ("zh", "问题: "),
+    ],
+)
+def test_a_label_is_cut(language: str, label: str) -> None:
+    assert taken(language, label + MEANT[language]) == MEANT[language]
+
+
+@pytest.mark.parametrize(
+    ("language", "reply"),
+    [
+        ("en", "I'm sorry, but I can't help with that."),
+        ("en", "I’m sorry, which lighthouse at Lindesnes do you mean?"),
+        ("en", "N/A"),
+        ("en", "None"),
+        ("en", "It is 16 metres tall."),
+        ("en", "The lighthouse at Lindesnes is 16 metres tall."),
+        ("en", "What can I do for you today?"),
+        ("en", "应县木塔有多高？"),
+        ("en", "How tall is the lighthouse?\nIt is 16 metres tall."),
+        ("en", "How tall is the lighthouse? " + "x" * 600),
+        ("zh", "抱歉，我不知道它有多高。"),
+        ("zh", "對不起，您指的是應縣木塔嗎？"),
+        ("zh", "无"),
+        ("zh", "应县木塔高67.31米。"),
+        ("zh", "还有什么可以帮您？"),
+        ("zh", ""),
+    ],
+)
+def test_what_is_no_question_of_the_dialogue_is_left(language: str, reply: str) -> None:
+    assert taken(language, reply) == ""
+
+
+@pytest.mark.parametrize(
+    ("question", "reply", "history"),
+    [
+        ("Tell me more.", "Tell me more about the lighthouse at Lindesnes.", DIALOGUE["en"]),
+        ("how tall is it", "how tall is the lighthouse at Lindesnes", DIALOGUE["en"]),
+        ("Thanks!", "Thanks!", DIALOGUE["en"]),
+        ("再说一点。", "再说一点应县木塔。", DIALOGUE["zh"]),
+        ("How many strings has a fiddle?", "How many strings has a fiddle?", DIALOGUE["en"]),
+        ("那 checkpointer 呢？", "LangGraph 的 checkpointer 是什么？", []),
+        ("Кто его построил?", "Кто построил маяк?", []),
+    ],
+)
+def test_a_reply_of_the_same_kind_is_taken(
+    question: str, reply: str, history: list[Message]
+) -> None:
+    assert as_question(reply, question, history) == reply
