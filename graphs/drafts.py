@@ -60,10 +60,10 @@ def add_drafts(
 
     def to_drafts(state: State, runtime: Runtime[Context]) -> list[Send] | str:
         """One draft a candidate, in parallel, the best first; a long answer grows from all."""
-        candidates = state.get("candidates", [])
-        if then_extends and tunables(runtime).beam_depth and candidates:
+        context, candidates = tunables(runtime), state.get("candidates", [])
+        if then_extends and context.beam_depth and candidates and not context.choices:
             return "extend"
-        most = calls_left(state, tunables(runtime)) if writes_by_model(services) else None
+        most = calls_left(state, context) if writes_by_model(services) else None
         sent = [Send("draft", State(**{**state, "draft": each})) for each in candidates[:most]]
         return sent or "abstain"
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import is_spent
-from graphs.drafting import EXTRACTIVE, Listener, Written, revise_from
+from graphs.budget import is_spent, writes_by_model
+from graphs.cite import without_markers
+from graphs.drafting import EXTRACTIVE, NOBODY, Asked, Listener, Written, revise_from
 from graphs.errors import EvaluatorFailed, RetrieverFailed
 from graphs.knowledge import strips_of
 from graphs.nodes.generate import asked_of, streamed
@@ -22,11 +23,13 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
 
     Strips that were left out may come in for the parts found open. Reflection ends, with what was
     best so far, where nothing new comes of it: a wording seen before, or a part that fails; and
-    where the criticism took the last call.
+    where the criticism took the last call. Of a closed set no sentence is quoted.
     """
     draft, rounds, context = state["draft"], state["critique"], tunables(runtime)
     if is_spent(state.get("spent", Usage()) + state.get("usage", Usage()), context):
         return {"has_ended": True, "stopped_by": "budget"}
+    if context.choices and not writes_by_model(services):
+        return {"has_ended": True, "stopped_by": "unchanged"}
     listener = _taking_back(runtime, len(rounds), rounds[-1].criticism)
     try:
         found = await _found_for(_open_parts(draft), state, context, services)
@@ -95,7 +98,7 @@ async def _revised(
         services.evaluator,
         max(bounds.strip_floor, bounds.lower),
     )
-    if services.chat is None and services.reflective is None:
+    if not writes_by_model(services):
         revision, more = await requoted(draft, judgement, added, services.evaluator)
         if plain(revision.answer) not in {"", *state.get("seen", [])}:
             listener.tell(revision.answer)
@@ -103,9 +106,22 @@ async def _revised(
     knowledge = [*draft.knowledge, *added]
     asked = asked_of(state, knowledge, context, services)
     criticism = state["critique"][-1].criticism
-    written = await revise_from(asked, draft, criticism, services, listener)
+    written = await _by_model(asked, draft, criticism, services, listener)
     revision = Draft(written.answer, tuple(knowledge), judgement=written.judgement)
     return revision, replace(written, usage=written.usage + usage)
+
+
+async def _by_model(
+    asked: Asked, draft: Draft, criticism: str, services: Services, listener: Listener
+) -> Written:
+    """What the model writes; of a closed set it is told once it is known to be one of them."""
+    if not asked.choices:
+        return await revise_from(asked, draft, criticism, services, listener)
+    written = await revise_from(asked, draft, criticism, services, NOBODY)
+    if plain(without_markers(written.answer)) not in map(plain, asked.choices):
+        return replace(written, answer="")
+    listener.tell(written.answer)
+    return written
 
 
 def _taking_back(runtime: Runtime[Context], round_: int, why: str) -> Listener:

@@ -2,10 +2,12 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
+from graphs.cite import without_markers
 from graphs.self_rag import build_self_rag
 from graphs.state import Context
 from graphs.types import Judgement, Retrieval, Usage
@@ -346,3 +348,42 @@ async def test_a_second_question_on_the_thread_inherits_nothing() -> None:
     assert [draft.n for draft in again["candidates"]] == [1]
     assert {citation.origin for citation in again["citations"]} == {"internal"}
     assert (again["stopped_by"], again["usage"].llm_calls) == ("accepted", 1)
+
+
+CLOSED = [(EN, ["in 1852", "in 1901", "true"]), (ZH, ["1852年", "1901年", "是"])]
+WANTING = Judgement(1.0, 0.4, 0.1, uncovered=(EN.question, ZH.question))
+
+
+@pytest.mark.parametrize(("world", "choices"), CLOSED, ids=["en", "zh"])
+@pytest.mark.parametrize("workflow", ["self_rag", "self_crag", "crag"])
+@pytest.mark.parametrize("options", [{}, {"beam_depth": 3}])
+async def test_no_sentence_is_quoted_where_the_set_is_closed(
+    world: World, choices: list[str], workflow: str, options: dict[str, Any]
+) -> None:
+    parts = world.parts(world.full, world.half, critic=FakeCritic(script=[WANTING]))
+    trace = await traced(
+        parts.services, world.question, workflow, choices=choices, reflect=True, **options
+    )
+
+    assert without_markers(trace.answer) in choices
+    assert trace.answer == trace.streamed
+    assert trace.output["stopped_by"] == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("revision", "answer", "why"),
+    [
+        ("True [1].", "True [1].", "accepted"),
+        ("It is true [1].", "false [1]", "unchanged"),
+        ("false [1]", "false [1]", "unchanged"),
+    ],
+)
+async def test_a_revision_outside_a_closed_set_is_none(
+    revision: str, answer: str, why: str
+) -> None:
+    chat = ScriptedChat(answers=["false [1]", revision])
+    parts = EN.parts(EN.full, chat=chat, critic=FakeCritic(script=[WANTING, GOOD]))
+    trace = await asked(parts, choices=["true", "false"])
+
+    assert (trace.answer, trace.output["stopped_by"]) == (answer, why)
+    assert "It is" not in "".join(e["token"]["text"] for e in trace.said if "token" in e)
