@@ -21,7 +21,9 @@ from app.store.engine import writing_engine
 log = logging.getLogger(__name__)
 
 BATCH_S = 0.05
-"""Longest time that what happened is known to this process alone."""
+"""Longest time that what happened waits to be written."""
+KNOWN_EVERYWHERE_S = 2 * BATCH_S
+"""After it every process knows what happened, unless the database is slow."""
 MOST_WAITING = 100_000
 MOST_AT_ONCE = 5_000
 RETRY_S = 1.0
@@ -30,6 +32,9 @@ A = TypeVar("A")
 B = TypeVar("B")
 Row = Mapping[str, Any]
 Entry = tuple[Executable, Row]
+
+_UNFIT = (IntegrityError, DataError, ValueError, TypeError, ArithmeticError)
+"""The database refuses such a row, or its driver cannot say it: no second try will help."""
 
 
 class Recorder:
@@ -65,14 +70,14 @@ class Recorder:
                 batch = [self._waiting.popleft() for _ in range(min(MOST_AT_ONCE, self.waiting))]
                 try:
                     await self._write(batch)
-                except (SQLAlchemyError, OSError):
+                except Exception:
                     self._waiting.extendleft(reversed(batch))
                     raise
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         try:
             await self.in_thread(self._commit, batch)
-        except (IntegrityError, DataError) as error:
+        except _UNFIT as error:
             if len(batch) == 1:
                 log.error("a row was given up, for the database refuses it", exc_info=error)
                 return
@@ -116,7 +121,7 @@ class Recorder:
             self._some.clear()
             try:
                 await self.flush()
-            except (SQLAlchemyError, OSError):
+            except Exception:
                 log.exception("%d rows wait for the database", len(self._waiting))
                 await asyncio.sleep(RETRY_S)
                 self._some.set()

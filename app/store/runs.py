@@ -28,7 +28,6 @@ LOST = Problem(
 FORGOTTEN_AT_ONCE = 200
 
 _BEGIN = RUNS.insert()
-_EVENT = EVENTS.insert()
 _END = (
     update(RUNS)
     # Whoever ends a run knows better than those who took its process for gone.
@@ -52,7 +51,10 @@ class KeptRuns:
 
     def __init__(self, engine: AsyncEngine, recorder: Recorder, process: str) -> None:
         self._engine, self._recorder, self._process = engine, recorder, process
-        self._tell = _telling(engine.dialect.name)
+        insert = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
+        self._tell = _telling(insert(EVENTS))
+        # A process that was no loss may tell an event of that number in this moment.
+        self._end_lost = insert(EVENTS).on_conflict_do_nothing()
         self._cancelled = select(RUNS.c.id).where(
             RUNS.c.status == "running", RUNS.c.process == process, RUNS.c.is_cancelled.is_(True)
         )
@@ -207,52 +209,50 @@ class KeptRuns:
 
     async def lose(self, processes: Sequence[str]) -> Sequence[str]:
         """Ends the runs of processes that are gone, for whoever follows them."""
+        gone = RUNS.c.status == "running", RUNS.c.process.in_(processes)
         async with self._engine.begin() as connection:
-            gone = RUNS.c.status == "running", RUNS.c.process.in_(processes)
-            lost = (await connection.execute(select(RUNS.c.id).where(*gone))).scalars().all()
+            # Several processes may find them at once: each ends those that no other is ending.
+            found = select(RUNS.c.id).where(*gone).with_for_update(skip_locked=True)
+            lost = (await connection.execute(found)).scalars().all()
             for run_id in lost:
                 last = await connection.execute(
                     select(func.max(EVENTS.c.number), func.max(EVENTS.c.at_ms)).where(
                         EVENTS.c.run_id == run_id
                     )
                 )
-                await connection.execute(_EVENT, _endings(run_id, *last.one()))
+                await connection.execute(self._end_lost, _endings(run_id, *last.one()))
             await connection.execute(
-                update(RUNS).where(*gone).values(status="lost", ended_at=now())
+                update(RUNS).where(RUNS.c.id.in_(lost)).values(status="lost", ended_at=now())
             )
         return lost
 
     async def forget(self, most: int, older_than: float) -> int:
-        """Removes ended runs without feedback that are too old or too many; tells how many."""
+        """Removes ended runs without feedback that are too old or too many; tells how many.
+
+        A few at a time: those left are for the next time.
+        """
         forgettable = (RUNS.c.status != "running", RUNS.c.id.not_in(select(FEEDBACK.c.run_id)))
         latest_first = select(RUNS.c.created_at).where(*forgettable).order_by(
             RUNS.c.created_at.desc()
         )  # fmt: skip
         async with reading(self._engine) as connection:
             bound = await connection.scalar(latest_first.limit(1).offset(most - 1))
-        # A few at a time: whoever wants to write waits for one of these at most.
         old = select(RUNS.c.id).where(
             *forgettable, RUNS.c.created_at < max(older_than, bound or 0.0)
         )
-        removed = 0
-        while True:
-            async with self._engine.begin() as connection:
-                gone = await connection.execute(
-                    delete(RUNS).where(RUNS.c.id.in_(old.limit(FORGOTTEN_AT_ONCE)))
-                )
-            removed += gone.rowcount
-            if gone.rowcount < FORGOTTEN_AT_ONCE:
-                return removed
+        async with self._engine.begin() as connection:
+            gone = await connection.execute(
+                delete(RUNS).where(RUNS.c.id.in_(old.limit(FORGOTTEN_AT_ONCE)))
+            )
+        return gone.rowcount
 
 
 def _of(owner: str | None) -> ColumnElement[bool]:
     return true() if owner is None else RUNS.c.owner == owner
 
 
-def _telling(dialect: str) -> Insert:
+def _telling(told: postgresql.Insert | sqlite.Insert) -> Insert:
     """Writes an event, also in the place of an ending told for a run that was no loss."""
-    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    told = insert(EVENTS)
     return told.on_conflict_do_update(
         index_elements=["run_id", "number"],
         set_={name: told.excluded[name] for name in ("at_ms", "name", "data")},

@@ -14,11 +14,11 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.errors import StoreFailed
+from app.errors import NotFound, StoreFailed
 from app.settings import Settings
 from app.store.checkpoints import checkpointer
 from app.store.engine import now, reading
-from app.store.recorder import Recorder
+from app.store.recorder import KNOWN_EVERYWHERE_S, Recorder
 from app.store.runs import KeptRuns, Row
 from app.store.tables import PROCESSES, RUNS
 from app.store.threads import Threads
@@ -62,7 +62,11 @@ class Store:
     async def run_of(self, run_id: str, owner: str | None) -> Row:
         """The run's row, up to date. Raises NotFound, also where it is another's."""
         await self.recorder.flush()
-        return await self.runs.get(run_id, owner)
+        try:
+            return await self.runs.get(run_id, owner)
+        except NotFound:
+            await asyncio.sleep(KNOWN_EVERYWHERE_S)  # it may have begun elsewhere in this moment
+            return await self.runs.get(run_id, owner)
 
     async def find_lost(self) -> None:
         """Runs whose process is gone are marked as lost, and their threads are free."""
@@ -96,11 +100,15 @@ class Store:
             if not (await connection.execute(seen.values(seen_at=row["seen_at"]))).rowcount:
                 await connection.execute(PROCESSES.insert(), row)
 
-    async def tidy(self) -> None:
-        """Forgets runs that the settings keep no longer, and conversations without any."""
+    async def tidy(self) -> bool:
+        """Forgets runs that the settings keep no longer, and conversations without any.
+
+        A few at a time, for this process is to be seen meanwhile; True where some are left.
+        """
         older_than = now() - self._settings.keep_runs_days * DAY_S
-        await self.runs.forget(self._settings.keep_runs, older_than)
-        await self.threads.forget(older_than)
+        runs = await self.runs.forget(self._settings.keep_runs, older_than)
+        threads = await self.threads.forget(older_than)
+        return bool(runs or threads)
 
     def _is_gone(self, row: Any) -> bool:
         if row.id in _OPEN_HERE:
@@ -113,12 +121,13 @@ class Store:
 
 
 async def _keep_in_order(store: Store) -> None:
+    is_untidy = False
     for beat in range(1_000_000_000):
         try:
             await store.beat()
             await store.find_lost()
-            if beat % TIDY_EVERY_BEATS == 0:
-                await store.tidy()
+            if is_untidy or beat % TIDY_EVERY_BEATS == 0:
+                is_untidy = await store.tidy()
         except (SQLAlchemyError, StoreFailed, OSError):
             log.exception("the store could not be kept in order")
         await asyncio.sleep(BEAT_S)

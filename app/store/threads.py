@@ -5,6 +5,7 @@ one; a thread is the list of its checkpoints. Whose it is stands in our own tabl
 """
 
 import asyncio
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -21,7 +22,7 @@ from app.errors import NotFound, StoreFailed, ThreadBusy
 from app.run import Run
 from app.schemas import AskResponse
 from app.store.engine import now, reading
-from app.store.recorder import Recorder
+from app.store.recorder import KNOWN_EVERYWHERE_S, Recorder
 from app.store.tables import RUNS, THREADS
 from graphs.types import Message
 
@@ -35,14 +36,15 @@ MOST_TURNS = 1000
 FORGOTTEN_AT_ONCE = 200
 CHANNEL = "turn"
 DELETING = "deleting"
+_OURS = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
+"""The names of threads that clients do not name: `uuid4().hex`."""
 
 Row = Mapping[str, Any]
 
 _OPEN = THREADS.insert()
+# Whichever run is on it by now: a thread with a turn is no empty one.
 _ANSWERED = (
-    update(THREADS)
-    .where(THREADS.c.id == bindparam("thread"), THREADS.c.run_id == bindparam("run"))
-    .values(run_id=None, busy_until=None, updated_at=bindparam("at"))
+    update(THREADS).where(THREADS.c.id == bindparam("thread")).values(updated_at=bindparam("at"))
 )
 _UNANSWERED = (
     delete(THREADS)
@@ -71,7 +73,7 @@ class Threads:
 
         Raises NotFound where it is another's, ThreadBusy where a run is under way on it.
         """
-        await self._recorder.flush()
+        await self._all_written(thread_id)
         try:
             async with self._engine.begin() as connection:
                 if (row := await _locked(connection, thread_id)) is None:
@@ -80,6 +82,27 @@ class Threads:
                     await _occupy(connection, row, owner, run_id)
         except IntegrityError:  # opened elsewhere in this very moment
             raise ThreadBusy(thread_id) from None
+        if row is None:
+            await self._empty(thread_id, run_id)
+
+    async def _all_written(self, thread_id: str) -> None:
+        """What is known of it here, and elsewhere of one whose name is of our own making."""
+        await self._recorder.flush()
+        if _OURS.fullmatch(thread_id) and not await self._is_known(thread_id):
+            await asyncio.sleep(KNOWN_EVERYWHERE_S)
+
+    async def _is_known(self, thread_id: str) -> bool:
+        async with reading(self._engine) as connection:
+            known = await connection.scalar(select(THREADS.c.id).where(THREADS.c.id == thread_id))
+        return known is not None
+
+    async def _empty(self, thread_id: str, run_id: str) -> None:
+        """A new thread has no turns: not even those of another's that was lost under its name."""
+        try:
+            await self._delete_turns(thread_id)
+        except BaseException:
+            self._recorder.add(_UNANSWERED, {"thread": thread_id, "run": run_id})
+            raise
 
     async def answered(self, run: Run, response: AskResponse) -> None:
         """The run's turn is part of the thread, which is free for the next."""
@@ -99,8 +122,8 @@ class Threads:
         try:
             await self._recorder.in_thread(keep, {CHANNEL: version})
         finally:  # where the turn could not be kept, the thread goes on without it
-            row = {"thread": run.thread_id, "run": run.id, "at": turn["answered_at"]}
-            self._recorder.add(_ANSWERED, row)
+            self._recorder.add(_ANSWERED, {"thread": run.thread_id, "at": turn["answered_at"]})
+            self._recorder.add(_LET_GO, {"thread": run.thread_id, "run": run.id})
 
     def let_go(self, run: Run) -> None:
         """Frees the thread of a run without a turn; one without any turn is gone with it."""
@@ -109,22 +132,27 @@ class Threads:
         self._recorder.add(_LET_GO, row)
 
     async def history(self, thread_id: str) -> list[Message]:
-        """The latest turns as a dialogue, oldest first, within the bounds."""
+        """The latest turns as a dialogue, oldest first, within the bounds.
+
+        The latest is there at any rate, its answer cut where it is too long.
+        """
         messages: list[Message] = []
         left = HISTORY_CHARACTERS
         for turn in await self._turns(thread_id, HISTORY_TURNS):
-            left -= len(turn["question"]) + len(turn["answer"])
-            if left < 0:
+            question, answer = turn["question"], turn["answer"]
+            left -= len(question)
+            if left < len(answer) and messages:
                 break
             messages[:0] = [
-                {"role": "user", "content": turn["question"]},
-                {"role": "assistant", "content": turn["answer"]},
+                {"role": "user", "content": question},
+                {"role": "assistant", "content": answer[: max(left, 0)]},
             ]
+            left -= len(answer)
         return messages
 
     async def get(self, thread_id: str, owner: str) -> tuple[Row, list[dict[str, Any]]]:
         """The thread's row and its turns, oldest first. Raises NotFound."""
-        await self._recorder.flush()
+        await self._all_written(thread_id)
         async with reading(self._engine) as connection:
             found = await connection.execute(
                 select(THREADS).where(THREADS.c.id == thread_id, THREADS.c.owner == owner)
@@ -135,7 +163,7 @@ class Threads:
 
     async def delete(self, thread_id: str, owner: str) -> None:
         """With all runs on it. Raises NotFound, or ThreadBusy while one is under way."""
-        await self._recorder.flush()
+        await self._all_written(thread_id)
         async with self._engine.begin() as connection:
             if (row := await _locked(connection, thread_id)) is None:
                 raise NotFound(f"There is no thread {thread_id}.")

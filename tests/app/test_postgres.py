@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from sqlalchemy import text
 from app.settings import Settings
 from app.store.engine import open_engine
 from app.store.store import open_store
+from app.store.tables import RUNS
 from tests import fakes
 from tests.app.postgres import postgres
 from tests.app.serving import Serving, events_of, wait_until
 from tests.app.slow import SlowChat, Waiting
-from tests.app.test_lasting import assert_forgotten_process_comes_back
+from tests.app.test_lasting import asked, assert_forgotten_process_comes_back, opened
 from tests.app.test_retention import assert_idle_conversations_go
 
 Serve = Callable[..., Serving]
@@ -52,6 +54,29 @@ async def test_services_that_start_at_once_make_the_tables_once(settings: Settin
             assert await store.runs.page("", 10, 0) == ([], 0)
 
     await asyncio.gather(*(opened() for _ in range(4)))
+
+
+async def test_services_that_start_at_once_end_lost_runs_once(
+    settings: Settings, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        address = settings.database_url.get_secret_value()
+        stores = [
+            await stack.enter_async_context(opened(tmp_path, database_url=address))
+            for _ in range(4)
+        ]
+        store, engine = stores[0]
+        ids = await asked(store, 12)
+        async with engine.begin() as connection:
+            await connection.execute(RUNS.update().values(status="running", process="gone"))
+        lost = await asyncio.gather(*(each.runs.lose(["gone"]) for each, _ in stores))
+
+        assert sorted(run_id for found in lost for run_id in found) == sorted(ids)
+        for run_id in ids:
+            assert (await store.runs.get(run_id, ""))["status"] == "lost"
+            names = [event.name for event in await store.runs.events(run_id)]
+            assert names[-2:] == ["error", "done"]
+            assert names.count("error") == 1
 
 
 def test_a_thread_outlives_the_service(serve: Serve, settings: Settings) -> None:

@@ -96,6 +96,25 @@ def test_a_cancelled_run_leaves_no_turn_and_no_empty_thread(serve: Serve) -> Non
     assert serving.ask(ENGLISH, thread_id="t", workflow="crag")["stopped_by"] == "answered"
 
 
+@pytest.mark.parametrize(
+    ("asked", "sentence"), [(ENGLISH, "The tower is red. "), ("乌木城的红塔有多高？", "红塔很高。")]
+)
+def test_a_long_answer_is_told_to_the_next_question_in_part(
+    serve: Serve, asked: str, sentence: str
+) -> None:
+    """The dialogue has room for its beginning."""
+    chat = fakes.FakeChat(chunks=[sentence * (20_000 // len(sentence))])
+    tower = fakes.passage("The red tower of Umbra: 乌木城的红塔高八十七米。", 1)
+    serving = serve(fakes.services(fakes.FakeRetriever([tower]), chat=chat))
+    serving.ask(asked, workflow="crag", thread_id="t")
+    before = len(chat.asked)
+    serving.ask(NEXT, workflow="crag", thread_id="t")
+    prompts = str(chat.asked[before:])
+
+    assert f"user: {asked}" in prompts
+    assert f"assistant: {sentence}" in prompts
+
+
 def test_threads_never_mix(serve: Serve) -> None:
     serving = serve(chatting())
 

@@ -1,0 +1,127 @@
+"""Several services at one database: what one of them begins or keeps, the others know."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.errors import NotFound
+from app.run import Run
+from app.runs import Runs
+from app.settings import Settings
+from app.store.store import Store
+from app.store.tables import RUNS, THREADS
+from graphs.crag import build_crag
+from graphs.state import Context, Question
+from tests import fakes
+from tests.app.serving import Serving, events_of
+from tests.app.slow import SlowChat, SlowEvaluator, Waiting
+from tests.app.test_lasting import opened
+
+Serve = Callable[..., Serving]
+
+ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔有多高？"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
+NOBODYS = "0" * 32
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_a_run_just_begun_is_known_at_another_service(
+    serve: Serve, tmp_path: Path, question: str
+) -> None:
+    kept = Settings(_env_file=None, data_dir=tmp_path)
+    chat = SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting())
+    parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
+    first, second = serve(parts, kept), serve(parts, kept)
+    body = {"question": question, "stream": True, "workflow": "crag"}
+    with first.client.stream("POST", "/ask", json=body) as response:
+        live = events_of(response)
+        run_id = next(live).data["run_id"]
+        with second.client.stream("GET", f"/runs/{run_id}/events") as there:
+            assert there.status_code == 200
+    with first.client.stream("POST", "/ask", json=body) as response:
+        live = events_of(response)
+        run_id = next(live).data["run_id"]
+        assert second.client.post(f"/runs/{run_id}/cancel").status_code == 202
+        assert list(live)[-2].data["stopped_by"] == "cancelled"
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_a_thread_just_opened_is_busy_at_another_service(
+    serve: Serve, tmp_path: Path, question: str
+) -> None:
+    kept = Settings(_env_file=None, data_dir=tmp_path)
+    chat = SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting())
+    parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
+    first, second = serve(parts, kept), serve(parts, kept)
+    for method in ("ask", "delete"):
+        body = {"question": question, "stream": True, "workflow": "crag"}
+        with first.client.stream("POST", "/ask", json=body) as response:
+            live = events_of(response)
+            thread_id = next(live).data["thread_id"]
+            if method == "ask":
+                asked = {"question": question, "thread_id": thread_id}
+                refused = second.client.post("/ask", json=asked)
+            else:
+                refused = second.client.delete(f"/threads/{thread_id}")
+            assert refused.status_code == 409
+
+
+async def taken_for_gone(
+    question: str, store: Store, other: Store, runs: Runs, engine: AsyncEngine
+) -> Run:
+    """A run of ann's on the thread `t` that has ended after another process gave it up."""
+    run = await runs.start("crag", Question(question=question), Context(), "t", owner="ann")
+    await asyncio.sleep(0.1)
+    await store.recorder.flush()
+    await other.threads.free(await other.runs.lose([store.process]))
+    assert [event.name async for _, event in run.follow()][-1] == "done"
+    await store.recorder.flush()
+    return run
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+async def test_a_conversation_given_up_wrongly_stays_its_owners(
+    tmp_path: Path, question: str
+) -> None:
+    """Also where its next question is left without an answer."""
+    services = fakes.services(
+        fakes.FakeRetriever([TOWER, TURM]), evaluator=SlowEvaluator(waiting=Waiting(0.4))
+    )
+    async with opened(tmp_path) as (other, engine), opened(tmp_path) as (store, _):
+        runs = Runs({"crag": build_crag(services)}, services, 2, store)
+        run = await taken_for_gone(question, store, other, runs, engine)
+        later = await runs.start("crag", Question(question=question), Context(), "t", owner="ann")
+        await runs.cancel(later)
+        await runs.aclose()
+        await store.recorder.flush()
+
+        _, turns = await other.threads.get("t", "ann")
+        assert [turn["run_id"] for turn in turns] == [run.id]
+        with pytest.raises(NotFound):
+            await other.threads.take("t", "bob", NOBODYS)
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+async def test_a_new_thread_begins_without_the_turns_of_a_lost_one(
+    tmp_path: Path, question: str
+) -> None:
+    services = fakes.services(fakes.FakeRetriever([TOWER, TURM]))
+    async with opened(tmp_path) as (store, engine):
+        runs = Runs({"crag": build_crag(services)}, services, 1, store)
+        run = await runs.start("crag", Question(question=question), Context(), "t", owner="ann")
+        assert [event.name async for _, event in run.follow()][-1] == "done"
+        await runs.aclose()
+        await store.recorder.flush()
+        async with engine.begin() as connection:
+            await connection.execute(RUNS.delete())
+            await connection.execute(THREADS.delete())
+        assert await store.threads.history("t")
+
+        await store.threads.take("t", "bob", NOBODYS)
+        assert await store.threads.history("t") == []
+        assert (await store.threads.get("t", "bob"))[1] == []

@@ -1,0 +1,46 @@
+"""The recorder: what cannot be written is given up, and all the rest is written."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from app.store.engine import now, reading
+from app.store.recorder import KNOWN_EVERYWHERE_S, Recorder
+from app.store.tables import PROCESSES
+from tests.app.test_lasting import opened
+
+
+@pytest.mark.parametrize("unfit", ["half \ud83d", "半个\ud83d", 2**80])
+@pytest.mark.parametrize("flushes", [False, True])
+async def test_a_row_that_cannot_be_said_holds_up_nobody(
+    tmp_path: Path, unfit: object, flushes: bool
+) -> None:
+    """Neither those told with it nor those told later."""
+    insertion = PROCESSES.insert()
+
+    def row(name: str, host: object) -> dict[str, object]:
+        return {"id": name, "host": host, "pid": 1, "seen_at": now()}
+
+    async with opened(tmp_path) as (store, engine):
+        for name, host in (("a", "h"), ("b", unfit), ("c", "h")):
+            store.recorder.add(insertion, row(name, host))
+        if flushes:
+            await store.recorder.flush()
+        else:
+            await written(store.recorder)
+        store.recorder.add(insertion, row("d", "主机"))
+        await written(store.recorder)
+        async with reading(engine) as connection:
+            known = await connection.execute(
+                select(PROCESSES.c.id).where(PROCESSES.c.id != store.process)
+            )
+            assert sorted(known.scalars()) == ["a", "c", "d"]
+
+
+async def written(recorder: Recorder) -> None:
+    """Its own task has taken all that waits."""
+    await asyncio.sleep(KNOWN_EVERYWHERE_S)
+    assert recorder.waiting == 0
+    await recorder.flush()
