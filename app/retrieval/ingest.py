@@ -15,7 +15,7 @@ from app.retrieval.chunk import Cutting
 from app.retrieval.cluster import Outcome, cluster_outcomes
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.index import Index, StoredDocument
-from app.retrieval.listing import Listed, at_or_below, gone, is_gone, listed
+from app.retrieval.listing import Listed, StateFolder, at_or_below, gone, is_gone, listed, shown
 from app.retrieval.loaders import BINARY
 from app.retrieval.lock import writing
 from app.retrieval.questions import Questioner
@@ -27,11 +27,14 @@ from app.retrieval.site import Site, Unchanged, pages
 # Rows that are put into the index in one commit, and so the most that are held in memory beside
 # those of the documents that are being read.
 COMMIT_ROWS = BATCH_ROWS
+# Full-text search reads row by row what is not tidied: 0.4 s a question over so many rows.
+TIDY_ROWS = 8192
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
 HERE_DOCUMENTS = 100
 HERE_BYTES = 200_000
 MOST_CHILDREN = 8
+KEPT = "lies in the state folder, of which only uploads/shared is read"
 
 Progress = Callable[[int, int, str], None]
 
@@ -74,7 +77,8 @@ async def ingest(
 ) -> Report:
     """Brings files, folders (with all below them), patterns and, with a `site`, URLs in.
 
-    A file is known by its path, links resolved, and skipped while its content is unchanged.
+    A file is known by its path, links resolved, and skipped while its content is unchanged. What
+    lies in the state folder is left out, but for shared uploads.
     `prune` removes documents of these paths whose file is gone or is now refused for what it is.
     `progress` hears (done, all, source). `on_cluster`: files, not pages, are read by Ray. Raises
     IngestBusy after waiting a minute for another writer, IndexUnusable where the index is damaged,
@@ -83,9 +87,12 @@ async def ingest(
     cutting = cutting or Cutting()
     async with writing(index.folder):
         known = await index.documents()
-        files = await asyncio.to_thread(listed, paths, known)
-        outdated = await asyncio.to_thread(gone, paths, known, files) if prune else []
+        state = StateFolder(index.folder.parent)
+        files = await asyncio.to_thread(listed, paths, known, state)
+        outdated = await asyncio.to_thread(gone, paths, known, files, state) if prune else []
         run = Run(index, segmenter, known, prune=prune, progress=progress, cutting=cutting)
+        kept = await asyncio.to_thread(state.kept, paths)
+        run.report.refused += [Refused(shown(str(path)), KEPT) for path in kept]
         run.questioner, run.on_cluster = questioner, on_cluster
         if urls and site is not None:
             found, refused = await pages(urls, site, known, cutting.name)
@@ -121,6 +128,7 @@ class Run:
         self._cutting = cutting or Cutting()
         self._waiting: list[Row] = []
         self._outdated: list[StoredDocument] = []
+        self._untidied = 0
         self._most = min(os.cpu_count() or 1, MOST_CHILDREN)
         self._children = Children(index.folder.parent / "cache", self._most)
         self._here = True
@@ -142,8 +150,8 @@ class Run:
             kept = [*self.report.added, *self.report.updated, *self.report.skipped]
             await asyncio.to_thread(self.site.keep, kept)
         self._tell(len(items), len(items), "")
-        if self.report.chunks or self.report.removed:
-            await self._index.tidy()
+        # One that was killed before may have left much to be tidied, though nothing is new.
+        await self._index.tidy()
         self.report.took_s = time.perf_counter() - started
         return self.report
 
@@ -261,6 +269,10 @@ class Run:
         rows = await asyncio.to_thread(embedded, waiting, self._index.embedder)
         await self._index.put(rows)
         self.report.chunks += len(rows)
+        self._untidied += len(rows)
+        if self._untidied >= TIDY_ROWS:
+            self._untidied = 0
+            await self._index.tidy()
 
     async def _remove(self) -> None:
         await self._index.delete([document.id for document in self._outdated])

@@ -5,18 +5,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import lancedb
 import pyarrow as pa
-from lancedb.index import FTS, Bitmap, BTree, IvfFlat, LabelList
 
 from app.retrieval.embed import Embedder, Vectors
 from app.retrieval.filters import lance_condition, listed, sql_literal
 from app.retrieval.index import (
     ANYTHING,
     DOCUMENT_COLUMNS,
-    FORMAT,
     HIT_COLUMNS,
     LISTS,
     NUMBERS,
@@ -25,6 +22,7 @@ from app.retrieval.index import (
     TEXT_COLUMNS,
     Encode,
     Hit,
+    IndexMismatch,
     IndexUnusable,
     Row,
     StoredDocument,
@@ -34,25 +32,15 @@ from app.retrieval.index import (
     make_folder,
     stored_documents,
 )
+from app.retrieval.lance_table import TABLE, index_columns, index_vectors, indexed, schema, tidy
 from graphs.search import Filters
 from graphs.types import Language
 
-TABLE = "chunks"
-# Below this many chunks an exact scan is fast enough and misses nothing.
-VECTOR_INDEX_FROM = 50_000
-# Readers may still be in the middle of a version this old when it is cleaned away.
-KEEP_VERSIONS = timedelta(minutes=10)
 RENEWED_ROWS = 512
-# The share of rows, and the number of small files, that may lie beside the search structures.
-OUTSIDE, MOST_PIECES = 0.01, 20
-
-
-def schema(embedder: Embedder) -> pa.Schema:
-    fields = dict.fromkeys(STRINGS, pa.string()) | dict.fromkeys(NUMBERS, pa.int64())
-    fields |= dict.fromkeys(LISTS, pa.list_(pa.string()))
-    fields["terms"] = pa.binary()
-    fields["vector"] = pa.list_(pa.float32(), embedder.dimensions)
-    return pa.schema(fields, metadata={"embedder": embedder.name, "format": FORMAT})
+OUTDATED = (
+    "the index in {} was renewed for another embedder or another version of self-crag while this"
+    " process ran: restart the service"
+)
 
 
 class LanceIndex:
@@ -64,6 +52,7 @@ class LanceIndex:
         self.folder = folder
         # Those who page and search in the list ask for the same one again and again.
         self._last_list: tuple[object, list[StoredDocument]] = (None, [])
+        self._is_outdated = False
 
     @classmethod
     async def open(cls, folder: Path, embedder: Embedder) -> "LanceIndex":
@@ -76,11 +65,9 @@ class LanceIndex:
             await asyncio.to_thread(make_folder, needed)
         with _storage(folder):
             table = await _open_table(folder, embedder)
-            found: dict[bytes, bytes] = (await table.schema()).metadata or {}
-            written = {key.decode(): value.decode() for key, value in found.items()}
-            check(str(folder), embedder, written)
-            if not set(TEXT_COLUMNS.values()) <= await _indexed(table):
-                await _index_columns(table)
+            check(str(folder), embedder, await _written(table))
+            if not set(TEXT_COLUMNS.values()) <= await indexed(table):
+                await index_columns(table)
         return cls(table, embedder, folder)
 
     @property
@@ -89,6 +76,8 @@ class LanceIndex:
             return (
                 f"the index in {self.folder} is gone: run `selfcrag ingest PATH` to make a new one"
             )
+        if self._is_outdated:
+            return OUTDATED.format(self.folder)
         return (
             f"the index in {self.folder} cannot be searched; `selfcrag ingest --reindex` renews it,"
             " and where it cannot, delete that folder and run `selfcrag ingest PATH`"
@@ -100,6 +89,7 @@ class LanceIndex:
         data = await asyncio.to_thread(_table_of, rows, self.embedder)
         replaced = f"document_id in ({listed(_ids(rows), sql_literal)})"
         with _storage(self.folder):
+            await self._check()
             # Texts without any known word have no vector.
             if not await self._table.count_rows(replaced):
                 await self._table.add(data, on_bad_vectors="null")
@@ -121,23 +111,7 @@ class LanceIndex:
 
     async def tidy(self) -> None:
         with _storage(self.folder):
-            if not await self._is_worn():
-                return
-            rows = await self._table.count_rows()
-            if rows >= VECTOR_INDEX_FROM and "vector" not in await _indexed(self._table):
-                await self._table.create_index("vector", config=IvfFlat(distance_type="l2"))
-            await self._table.optimize(cleanup_older_than=KEEP_VERSIONS)
-
-    async def _is_worn(self) -> bool:
-        """Whether so much lies beside the search structures that searches would feel it.
-
-        Renewing them costs seconds where there are many rows; a few new ones are read as they are.
-        """
-        stats: Any = await self._table.stats()  # a dict, whatever its annotation says
-        indexed = await self._table.index_stats(f"{TEXT_COLUMNS['en']}_idx")
-        rows, pieces = stats["num_rows"], stats["fragment_stats"]["num_small_fragments"]
-        outside = rows if indexed is None else indexed.num_unindexed_rows
-        return bool(outside > OUTSIDE * rows or pieces > MOST_PIECES)
+            await tidy(self._table, self.folder)
 
     async def documents(self) -> list[StoredDocument]:
         seen = f"position = 0 AND {lance_condition(ANYTHING)}"
@@ -176,6 +150,7 @@ class LanceIndex:
     ) -> list[Hit]:
         if not vector.any():
             return []
+        await self._check()
         query = self._table.query().nearest_to(vector).distance_type("l2")
         query = query.where(lance_condition(filters, language)).select([*HIT_COLUMNS, "_distance"])
         # Of unit vectors the squared distance is 2 - 2 · cosine.
@@ -188,6 +163,14 @@ class LanceIndex:
         wanted = f"id in ({listed(ids, sql_literal)}) AND {lance_condition(ANYTHING)}"
         found = await self._table.query().where(wanted).select(["id", *names]).to_list()
         return {row["id"]: row for row in found}
+
+    async def _check(self) -> None:
+        """Raises IndexMismatch where all was renewed for another embedder since it was opened."""
+        try:
+            check(str(self.folder), self.embedder, await _written(self._table))
+        except IndexMismatch as error:
+            self._is_outdated = True
+            raise IndexMismatch(f"T{self.remedy[1:]}.") from error
 
 
 async def renew(folder: Path, embedder: Embedder, encode: Encode) -> int:
@@ -203,7 +186,9 @@ async def renew(folder: Path, embedder: Embedder, encode: Encode) -> int:
     with _storage(folder):
         rows = await asyncio.to_thread(_renewed, folder, embedder, encode)
         database = await lancedb.connect_async(folder)
-        await _index_columns(await database.open_table(TABLE))
+        table = await database.open_table(TABLE)
+        await index_columns(table)
+        await index_vectors(table)
     return rows
 
 
@@ -240,32 +225,17 @@ def _storage(folder: Path) -> Iterator[None]:
         ) from error
 
 
+async def _written(table: lancedb.AsyncTable) -> dict[str, str]:
+    """What the index says of itself."""
+    found: dict[bytes, bytes] = (await table.schema()).metadata or {}
+    return {key.decode(): value.decode() for key, value in found.items()}
+
+
 async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
     database = await lancedb.connect_async(folder, read_consistency_interval=timedelta(0))
     if TABLE in (await database.list_tables()).tables:
         return await database.open_table(TABLE)
     return await database.create_table(TABLE, schema=schema(embedder), exist_ok=True)
-
-
-async def _indexed(table: lancedb.AsyncTable) -> set[str]:
-    return {column for index in await table.list_indices() for column in index.columns}
-
-
-async def _index_columns(table: lancedb.AsyncTable) -> None:
-    await table.create_index("text_en", config=FTS(language="English", with_position=False))
-    segmented = FTS(
-        base_tokenizer="whitespace",
-        with_position=False,
-        stem=False,
-        remove_stop_words=False,
-        ascii_folding=False,
-    )
-    await table.create_index("text_zh", config=segmented)
-    for column in ("id", "document_id"):
-        await table.create_index(column, config=BTree())
-    for column in ("owner", "language"):
-        await table.create_index(column, config=Bitmap())
-    await table.create_index("keywords", config=LabelList())
 
 
 def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from app.retrieval.index import StoredDocument
 
+SHARED_FOLDER = "shared"
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -25,11 +27,32 @@ class Listed:
 
     @property
     def shown(self) -> str:
-        """The source as any terminal can print it; a file name need not be UTF-8."""
-        return self.source.encode("utf-8", "backslashreplace").decode("utf-8")
+        return shown(self.source)
 
 
-def listed(paths: Sequence[Path], known: Sequence[StoredDocument]) -> list[Listed]:
+class StateFolder:
+    """The service's own files: of these only the shared uploads are for everyone to read.
+
+    Files of owners, kept runs and caches lie there, too.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        uploads = folder / "uploads"
+        self._own = tuple(os.path.join(os.path.realpath(own), "") for own in (folder, uploads))
+        self._shared = os.path.join(os.path.realpath(uploads / SHARED_FOLDER), "")
+
+    def keeps(self, path: str) -> bool:
+        """Whether a file or folder, links resolved, is not for everyone."""
+        place = os.path.join(path, "")
+        return place.startswith(self._own) and not place.startswith(self._shared)
+
+    def kept(self, paths: Sequence[Path]) -> list[Path]:
+        return [path for path in paths if self.keeps(os.path.realpath(path))]
+
+
+def listed(
+    paths: Sequence[Path], known: Sequence[StoredDocument], state: StateFolder
+) -> list[Listed]:
     """Every file at or below `paths` once, however many links lead to it."""
     by_path = {document.path: document for document in known if document.path}
     by_source = {document.source: document for document in known}
@@ -37,7 +60,7 @@ def listed(paths: Sequence[Path], known: Sequence[StoredDocument]) -> list[Liste
     for path in paths:
         for file in files_below(path):
             real = os.path.realpath(file)
-            if real not in found:
+            if real not in found and not state.keeps(real):
                 found[real] = _named(file, real, by_path.get(real), by_source)
     return list(found.values())
 
@@ -59,6 +82,11 @@ def files_below(path: Path) -> Iterator[Path]:
         yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
 
 
+def shown(name: str) -> str:
+    """As any terminal can print it; a file name need not be UTF-8."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def source_of(path: Path) -> str:
     """The path as clients see it: below the working directory relative to it, else absolute."""
     absolute = Path(os.path.realpath(path))
@@ -75,14 +103,20 @@ def at_or_below(
 
 
 def gone(
-    paths: Sequence[Path], known: Sequence[StoredDocument], found: Sequence[Listed]
+    paths: Sequence[Path],
+    known: Sequence[StoredDocument],
+    found: Sequence[Listed],
+    state: StateFolder,
 ) -> list[StoredDocument]:
-    """Documents of `paths` without a file, but for those that `found` reads from elsewhere now."""
+    """Documents of `paths` without a file, but for those that `found` reads from elsewhere now.
+
+    Those whose file only its owner may read go as well.
+    """
     moved = {item.stored.id for item in found if item.stored is not None and not is_gone(item.path)}
     return [
         document
         for document in at_or_below(paths, known)
-        if document.id not in moved and is_gone(document.path)
+        if document.id not in moved and (is_gone(document.path) or state.keeps(document.path))
     ]
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -19,7 +19,7 @@ from app.retrieval.chunk import Cutting
 from app.retrieval.incoming import IncomingSettings
 from app.retrieval.index import Index, StoredDocument
 from app.retrieval.ingest import Progress, Report, Run
-from app.retrieval.listing import Listed
+from app.retrieval.listing import SHARED_FOLDER, Listed
 from app.retrieval.lock import writing
 from app.retrieval.receiving import Received, receive
 from app.retrieval.retriever import HybridRetriever
@@ -32,7 +32,6 @@ WAIT_S = 5.0
 """How long an upload waits for another writer."""
 # Whoever received for so long has died.
 ABANDONED_S = 3600.0
-SHARED_FOLDER = "shared"
 INCOMING = ".incoming-"
 
 
@@ -135,14 +134,17 @@ class Uploads:
                 # Still as the only writer: the next one may put a new file in this place.
                 if self._folder in Path(document.path).parents:
                     await asyncio.to_thread(Path(document.path).unlink, missing_ok=True)
+                await self._index.tidy()
         return True
 
     def _staging(self) -> Path:
         """A folder of its own for one upload; what the dead have left goes."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for left in self._folder.glob(f"{INCOMING}*"):
-            if time.time() - left.stat().st_mtime > ABANDONED_S:
-                shutil.rmtree(left, ignore_errors=True)
+            # Whoever is done meanwhile has removed its own.
+            with suppress(FileNotFoundError):
+                if time.time() - left.stat().st_mtime > ABANDONED_S:
+                    shutil.rmtree(left, ignore_errors=True)
         return Path(mkdtemp(prefix=INCOMING, dir=self._folder))
 
 

@@ -1,13 +1,16 @@
 """Uploads without HTTP: what concerns their order and their number."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from app.retrieval import lance_table
 from app.retrieval import uploads as module
 from app.retrieval.index import StoredDocument
 from app.retrieval.lock import writing
@@ -67,3 +70,29 @@ def test_many_files_beside_many_documents_are_listed_at_once() -> None:
     assert time.perf_counter() - started < 1
     assert [item.stored for item in items] == [*known[19_000:20_000], None, None]
     assert [item.source for item in items[-3:]] == ["19999.md", "uploads/其他.md", "new.md"]
+
+
+async def test_uploads_at_once_do_not_trip_over_folders_that_go(uploads: Uploads) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.md"\r\n\r\nA'
+        yield b"\r\n--x--\r\n"
+
+    async def send() -> None:
+        for _ in range(60):
+            async with uploads.received(body(), "multipart/form-data; boundary=x") as files:
+                assert [received.name for received in files] == ["a.md"]
+
+    await asyncio.gather(*(send() for _ in range(6)))
+
+
+async def test_what_many_deletions_leave_is_cleaned_away(
+    uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lance_table, "KEEP_VERSIONS", timedelta(milliseconds=1))
+    monkeypatch.setattr(lance_table, "MOST_VERSIONS", 5)
+    await uploads.bring_in(sent(tmp_path / "sent", kept="Words that stay.\n" * 50))
+    for text in ("水泵在三月检修。\n", "The pump was serviced.\n") * 4:
+        (pump,) = (await uploads.bring_in(sent(tmp_path / "sent", pump=text))).documents
+        assert await uploads.delete(pump.id)
+    versions = tmp_path / "data/index/chunks.lance/_versions"
+    assert len(list(versions.iterdir())) <= 8
