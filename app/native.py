@@ -10,6 +10,7 @@ import openai
 from openai.types import Completion
 
 from app.endpoint import FAILURES, NO_KEY, Endpoint
+from graphs.characters import whole
 from graphs.cite import without_markers
 from graphs.ports import Reflected
 from graphs.reflection import RELEVANT, RETRIEVE
@@ -146,7 +147,8 @@ class _Reply:
         if told is None or told.tokens is None or told.token_logprobs is None:
             raise ValueError("no log-probabilities")
         tops: list[Any] = list(told.top_logprobs or [{}] * len(told.tokens))
-        self.text = str(choice.text)
+        self.text = whole(str(choice.text))
+        self.finish_reason = str(choice.finish_reason)
         self.tokens = [
             Token(str(text), float(value), {str(name): float(p) for name, p in (top or {}).items()})
             for text, value, top in zip(told.tokens, told.token_logprobs, tops, strict=True)
@@ -161,7 +163,12 @@ class _Reply:
     def reflected(self, *, grounded: bool, one_segment: bool) -> Reflected:
         reading = read(self.tokens, self.text, grounded=grounded, one_segment=one_segment)
         return Reflected(
-            reading.text, reading.judgement, self.usage, reading.retrieval, reading.continues
+            reading.text,
+            reading.judgement,
+            self.usage,
+            reading.retrieval,
+            reading.continues,
+            self.finish_reason,
         )
 
 

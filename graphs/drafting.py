@@ -1,6 +1,6 @@
 """Drafts: an answer from a question and its knowledge, whoever writes it."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 
@@ -26,6 +26,12 @@ from graphs.types import Degraded, Draft, Judgement, Language, Message, Strip, U
 
 EXTRACTIVE = "extractive"
 WERE_THOUGHTS = "these were the model's thoughts"
+CUT: Mapping[str, str] = {
+    "length": "The answer is cut off at the language model's limit of tokens;"
+    " raise the limit or ask for less.",
+    "content_filter": "The answer is cut off by the language model's content filter.",
+}
+"""What is told of a finish reason that is not the answer's own end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +156,13 @@ async def written(
 
     Raises GeneratorFailed.
     """
-    whole = AIMessageChunk(content="")
+    whole, finish_reason = AIMessageChunk(content=""), ""
 
     async def texts() -> AsyncIterator[str]:
-        nonlocal whole
+        nonlocal whole, finish_reason
         async for chunk in chat.astream(list(messages)):
             whole += chunk
+            finish_reason = str(chunk.response_metadata.get("finish_reason") or finish_reason)
             if text := str(chunk.text):
                 yield text
 
@@ -170,7 +177,13 @@ async def written(
         listener.tell(answer)
     if not answer.strip():
         raise GeneratorFailed("The language model gave an empty answer.")
-    return Written(answer, services.chat_name, usage_of(whole))
+    return Written(answer, services.chat_name, usage_of(whole), cut_short(finish_reason))
+
+
+def cut_short(finish_reason: str) -> tuple[Degraded, ...]:
+    """Tells an answer that the model did not bring to its end; it is kept as it is."""
+    why = CUT.get(finish_reason)
+    return (Degraded("generator", why),) if why else ()
 
 
 async def quoted(asked: Asked, services: Services, listener: Listener) -> Written:
@@ -237,7 +250,8 @@ async def _reflected(reflective: ReflectiveGenerator, asked: Asked, listener: Li
     if not answer.strip():
         raise GeneratorFailed("The language model gave an empty answer.")
     listener.tell(answer)
-    return Written(answer, reflective.name, reply.usage, judgement=reply.judgement)
+    told = cut_short(reply.finish_reason)
+    return Written(answer, reflective.name, reply.usage, told, reply.judgement)
 
 
 def one_passage(knowledge: Sequence[Strip]) -> Strip | None:

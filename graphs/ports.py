@@ -168,7 +168,8 @@ class Reflected:
     """What one call of a reflective generator brings: `text` holds no reflection tokens.
 
     `retrieval` is p(Retrieval) normalised where the model was free to ask for it, else None;
-    `continues` says that it would go on with the evidence at hand.
+    `continues` says that it would go on with the evidence at hand. `finish_reason` is the
+    endpoint's word on why the reply ended.
     """
 
     text: str
@@ -176,6 +177,7 @@ class Reflected:
     usage: Usage
     retrieval: float | None = None
     continues: bool = False
+    finish_reason: str = ""
 
 
 class KeywordExtractor(Protocol):

@@ -8,7 +8,10 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from app.llm import EndpointChat, chat_model
+from graphs.drafting import NOBODY, Asked, draft_from
 from graphs.errors import GeneratorFailed
+from graphs.types import Strip
+from tests import fakes
 from tests.loopback.openai import MODEL, OPENAI_KEY, Failure, OpenAIServer
 from tests.loopback.server import free_port
 
@@ -65,6 +68,24 @@ async def test_an_answer_comes_token_by_token_with_its_usage(
     assert body["stream_options"] == {"include_usage": True}
     assert body["temperature"] == 0
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "told"),
+    [("length", "limit of tokens"), ("content_filter", "content filter"), ("stop", "")],
+)
+@pytest.mark.parametrize("question", ["What does a lighthouse do?", "灯塔是做什么的？"])
+async def test_an_answer_that_was_cut_off_is_kept_and_told(
+    chat: EndpointChat, openai_server: OpenAIServer, question: str, finish_reason: str, told: str
+) -> None:
+    openai_server.finish_reason = finish_reason
+    strip = Strip("s1", "d1", "灯塔立在海边。", "灯塔", "a.md", "internal", (0, 0))
+    asked = Asked(question, [], [strip], floor=0.0)
+    draft = await draft_from(asked, fakes.services(chat=chat), NOBODY)
+
+    assert (draft.answer, draft.generator) == ("灯塔立在海边 (a.md) [1]。", "fake-chat")
+    assert [entry.component for entry in draft.degraded] == (["generator"] if told else [])
+    assert all(told in entry.reason for entry in draft.degraded)
 
 
 async def test_the_first_token_does_not_wait_for_the_last(

@@ -4,14 +4,17 @@ import asyncio
 import time
 import traceback
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from app.native import NativeGenerator, _prompt, native_generator
 from graphs.critics.native import NativeCritic
+from graphs.drafting import NOBODY, Asked, draft_from
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
 from graphs.ports import Critic, ReflectiveGenerator
 from graphs.types import Draft, Judgement, Strip
+from tests import fakes
 from tests.loopback.openai import OPENAI_KEY
 from tests.loopback.reflective import NATIVE_MODEL, WORD_P, Failure, ReflectiveServer
 from tests.loopback.server import free_port
@@ -103,6 +106,27 @@ async def test_chinese_is_read_alike(model: NativeGenerator) -> None:
     reply = await model.write("灯塔有什么用？", strip("灯塔为船只引航。它立在海边。", "灯塔"))
     assert reply.text == "灯塔为船只引航。"
     assert reply.judgement.relevance == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize(
+    ("question", "passage"),
+    [(QUESTION, LIGHTHOUSE), ("灯塔是做什么的？", strip("灯塔为船只指引方向。", "灯塔"))],
+)
+async def test_an_answer_cut_off_at_the_limit_is_told(
+    reflective_server: ReflectiveServer, question: str, passage: Strip
+) -> None:
+    asked = Asked(question, [], [passage], floor=0.0)
+    for most, told in ((3, ["generator"]), (300, [])):
+        generator = native_generator(
+            reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL, max_output_tokens=most
+        )
+        able = replace(fakes.services(), reflective=generator)
+        draft = await draft_from(asked, able, NOBODY)
+        await generator.aclose()
+
+        assert draft.answer
+        assert draft.generator == NATIVE_MODEL
+        assert [entry.component for entry in draft.degraded] == told
 
 
 async def test_texts_cannot_speak_for_the_model(

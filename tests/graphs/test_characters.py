@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from graphs.characters import joined, whole
+from graphs.types import Message
 from tests.fakes import FakeChat
 from tests.graphs.languages import World, both_languages
 from tests.graphs.traced import traced
@@ -47,7 +48,7 @@ async def test_queries_and_answers_can_be_stored(world: World, workflow: str) ->
     )
     parts = world.parts(world.full, chat=chat)
     asked = {"rewrite_question": True, "decompose": True, "hyde": True, "web": "always"}
-    history = [{"role": "user", "content": world.full}]
+    history: list[Message] = [{"role": "user", "content": world.full}]
     trace = await traced(parts.services, world.question, workflow, history, **asked)
 
     queries = [query for query, _ in parts.retriever.asked] + parts.web.queries

@@ -88,12 +88,13 @@ def refusal(status: int, message: str, code: str | None = None) -> Response:
 
 
 class OpenAIServer(LoopbackServer):
-    """`failure` says how to go wrong, `token_delay_s` how slowly to speak; `most_at_once` is the
-    largest number of calls that were under way together."""
+    """`failure` says how to go wrong, `token_delay_s` how slowly to speak, `finish_reason` why the
+    reply ends; `most_at_once` is the largest number of calls that were under way together."""
 
     def reset(self) -> None:
         super().reset()
         self.failure: Failure = ""
+        self.finish_reason = "stop"
         self.token_delay_s = 0.0
         self.under_way = 0
         self.most_at_once = 0
@@ -151,7 +152,8 @@ class OpenAIServer(LoopbackServer):
             return Response("<html>no API here</html>", media_type="text/html")
         text = "" if self.failure == "empty" else self.reply(body["messages"])
         if not body.get("stream"):
-            return JSONResponse(_completion(body, text, self.logprobs(body, text)))
+            whole = _completion(body, text, self.logprobs(body, text), self.finish_reason)
+            return JSONResponse(whole)
         return StreamingResponse(self._stream(body, text), media_type="text/event-stream")
 
     def refused(self, body: dict[str, Any]) -> Response | None:
@@ -180,7 +182,7 @@ class OpenAIServer(LoopbackServer):
                 await asyncio.sleep(60)
             await asyncio.sleep(self.token_delay_s)
             yield _event(body, [_choice({"content": piece})])
-        yield _event(body, [_choice({}, "stop")])
+        yield _event(body, [_choice({}, self.finish_reason)])
         if (body.get("stream_options") or {}).get("include_usage"):
             yield _event(body, [], _usage(body, text))
         yield "data: [DONE]\n\n"
@@ -237,7 +239,9 @@ def _usage(body: dict[str, Any], text: str) -> dict[str, int]:
     }
 
 
-def _completion(body: dict[str, Any], text: str, logprobs: dict[str, Any] | None) -> dict[str, Any]:
+def _completion(
+    body: dict[str, Any], text: str, logprobs: dict[str, Any] | None, finish_reason: str
+) -> dict[str, Any]:
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -248,7 +252,7 @@ def _completion(body: dict[str, Any], text: str, logprobs: dict[str, Any] | None
                 "index": 0,
                 "message": {"role": "assistant", "content": text, "refusal": None},
                 "logprobs": logprobs,
-                "finish_reason": "stop",
+                "finish_reason": finish_reason,
             }
         ],
         "usage": _usage(body, text),

@@ -126,9 +126,10 @@ class ReflectiveServer(LoopbackServer):
         if self.failure == "not_json":
             return Response("{", media_type="application/json")
         said = reply_to(body["prompt"]) if self.speaks_tokens else _words("Just words, no tokens.")
-        return JSONResponse(self._completion(body, said[: body["max_tokens"]]))
+        return JSONResponse(self._completion(body, said))
 
-    def _completion(self, body: dict[str, Any], said: list[Said]) -> dict[str, Any]:
+    def _completion(self, body: dict[str, Any], reply: list[Said]) -> dict[str, Any]:
+        said = reply[: body["max_tokens"]]
         stops = [n for n, each in enumerate(said) if each.text in body.get("stop", ())]
         text = "".join(each.text for each in said[: min([*stops, len(said)])])
         if body.get("skip_special_tokens", True):  # the server's default
@@ -136,7 +137,8 @@ class ReflectiveServer(LoopbackServer):
         logprobs = None if self.failure == "no_logprobs" else _logprobs(said, body["logprobs"])
         if logprobs and self.failure == "short_logprobs":
             logprobs["token_logprobs"].pop()
-        choice = {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": "stop"}
+        ending = "stop" if stops or said == reply else "length"
+        choice = {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": ending}
         usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(said)}
         usage["total_tokens"] = sum(usage.values())
         return {
