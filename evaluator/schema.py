@@ -81,6 +81,8 @@ class RowError(BaseModel):
 class ScoreResponse(BaseModel):
     """One entry a pair, in the order asked; a row that could not be scored is null throughout."""
 
+    model_config = ConfigDict(allow_inf_nan=False)
+
     scores: list[float | None]
     labels: list[str | None] = Field(description='The likeliest token; "" where there is none.')
     probabilities: list[dict[str, float] | None] = Field(

@@ -146,6 +146,8 @@ async def test_a_refusal_keeps_the_workers_words(relevance_alone: httpx.AsyncCli
                  "queue_ms": 0, "inference_ms": 0}
             ),
         ),
+        httpx.Response(200, text=json.dumps({**SCORED, "scores": [float("nan")]})),
+        httpx.Response(200, text=json.dumps({**SCORED, "probabilities": [{"a": float("inf")}]})),
     ],
 )  # fmt: skip
 async def test_a_broken_answer_is_the_workers_failure(response: httpx.Response) -> None:
