@@ -44,18 +44,21 @@ GROUP = 3
 
 
 def language_of(text: str) -> Language:
-    """Chinese as soon as there are as many ideographs as words in other letters.
+    """The language to answer in: that of most words, but for a name in the other script.
 
     A text that opens as an English question is English with a Chinese name in it: it takes twice
     as many ideographs where they ask something, else four times as many.
     """
+    if not _OPENS_ENGLISH.match(text):
+        return script_of(text)
+    return script_of(text, words_weigh=2 if _ASKS_CHINESE.search(text) else 4)
+
+
+def script_of(text: str, words_weigh: int = 1) -> Language:
+    """The language to search in: Chinese where ideographs are as many as words in other letters."""
     ideographs = len(HAN.findall(text))
-    if not ideographs:
-        return "en"
-    words = len(_OTHER_WORD.findall(text))
-    if _OPENS_ENGLISH.match(text):
-        words *= 2 if _ASKS_CHINESE.search(text) else 4
-    return "zh" if ideographs >= words else "en"
+    words = len(_OTHER_WORD.findall(text)) if ideographs else 0
+    return "zh" if ideographs and ideographs >= words * words_weigh else "en"
 
 
 def word_count(text: str) -> float:

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from app.retrieval.hybrid import TABLE_WEIGHTS, Weights
 from app.retrieval.segment import Segmenter
 from graphs.errors import RetrieverFailed
-from graphs.text import language_of
+from graphs.text import script_of
 from graphs.types import Language
 
 TABLE = Path(__file__).parent / "table"
@@ -138,7 +138,7 @@ class StaticEmbedder:
         return vector, max(ids, default=0) if is_whole else len(table)
 
     def _rows(self, text: str) -> tuple[Vectors, list[int]]:
-        if language_of(text) == "zh":
+        if script_of(text) == "zh":
             rows, table = self._chinese
             words = self._segmenter.words(text)
             return table, [rows[part] for word in words for part in _known(word, rows)]

@@ -12,7 +12,7 @@ from app.retrieval.segment import Segmenter
 from app.retrieval.terms import TermTables, joined, lexical_scores, query_terms
 from app.retrieval.windows import chunk_ids
 from graphs.errors import RetrieverFailed
-from graphs.text import language_of
+from graphs.text import script_of
 from graphs.types import Passage
 
 
@@ -39,7 +39,7 @@ class LexicalReranker:
         stored: Sequence[Sequence[bytes | None]],
     ) -> list[float]:
         """A passage of several chunks is worth its best one."""
-        language = language_of(question)
+        language = script_of(question)
         terms = query_terms(question, language, self._tables)
         flat = lexical_scores(terms, [one for group in stored for one in group])
         at, best = 0, []

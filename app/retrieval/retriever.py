@@ -21,7 +21,7 @@ from app.retrieval.segment import Segmenter, english_query
 from app.retrieval.windows import passages, windows
 from graphs.errors import RetrieverFailed
 from graphs.search import Fusion, Search
-from graphs.text import language_of
+from graphs.text import script_of
 from graphs.types import Language, Passage
 
 # How deep each of the two searches goes at least; what both miss cannot be found.
@@ -100,7 +100,7 @@ class HybridRetriever:
         return await self.index.delete([document_id]) > 0
 
     async def _retrieve(self, query: str, k: int, search: Search) -> list[Passage]:
-        language = language_of(query)
+        language = script_of(query)
         depth = max(search.depth, k)
         words = await asyncio.to_thread(self._words, query)
         lexical, (dense, failure) = await asyncio.gather(

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.text import StripMode, language_of, sentence_spans, sentences, split_strips
+from graphs.text import (
+    StripMode,
+    language_of,
+    script_of,
+    sentence_spans,
+    sentences,
+    split_strips,
+)
 
 MODES: list[StripMode] = ["sentences", "groups", "words", "passage"]
 # Texts made of what sentences are cut at, so that random ones are worth trying.
@@ -214,6 +221,14 @@ ENGLISH = [
 )
 def test_a_name_in_the_other_script_leaves_the_language(text: str, language: str) -> None:
     assert language_of(text) == language
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [("What is 知识条?", "zh"), ("What does 灯塔 mean?", "en"), ("Why?", "en"), ("为什么？", "zh")],
+)
+def test_what_a_question_is_searched_by_is_what_most_of_it_is(text: str, script: str) -> None:
+    assert script_of(text) == script
 
 
 @pytest.mark.parametrize("unit", [".", "a.", '."', ".[1]", "…", "\n", "。", "1. "])

@@ -52,6 +52,8 @@ async def filled(
         ("上阀门什么时候打开？", "docs/zh/pump.md", "水泵房 › 阀门"),
         ("苹果树什么时候开花？", "docs/zh/orchard.md", "果园"),
         ("蘋果樹什麼時候開花？", "docs/zh/orchard.md", "果园"),
+        ("What is 水泵房?", "docs/zh/pump.md", "水泵房"),
+        ("Where is 果园?", "docs/zh/orchard.md", "果园"),
     ],
 )
 async def test_the_right_section_comes_first(
