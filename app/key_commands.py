@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import ServiceError
 from app.keys import SCOPES, Key, Scope, add_key, ensure_key, list_keys, revoke_key
+from app.services import load_settings_of
 from app.settings import StateSettings
 from app.store.engine import open_engine
 
@@ -79,7 +80,7 @@ def _shown(at: float | None) -> str:
 
 def _with_engine(act: Callable[[AsyncEngine], Awaitable[T]]) -> T:
     async def acted() -> T:
-        async with open_engine(StateSettings()) as engine:
+        async with open_engine(load_settings_of(StateSettings)) as engine:
             return await act(engine)
 
     try:

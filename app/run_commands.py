@@ -20,6 +20,7 @@ from app.errors import ServiceError, message_of
 from app.feedback import training_rows
 from app.run_schemas import FeedbackRequest
 from app.schemas import event_of
+from app.services import load_settings_of
 from app.settings import StateSettings
 from app.store.engine import open_engine
 from app.store.recorder import Recorder
@@ -192,7 +193,7 @@ def _words(pieces: list[Words]) -> list[tuple[str, str]]:
 
 @asynccontextmanager
 async def _kept() -> AsyncIterator[KeptRuns]:
-    async with open_engine(StateSettings()) as engine:
+    async with open_engine(load_settings_of(StateSettings)) as engine:
         recorder = Recorder(engine.url)
         try:
             yield KeptRuns(engine, recorder, process="")

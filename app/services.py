@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 from pydantic import ValidationError
@@ -31,7 +31,7 @@ from app.search.searxng import SearxngSearch
 from app.search.tavily import TavilySearch
 from app.search.web import FetchingWebSearch
 from app.search.wikipedia import WikipediaSearch
-from app.settings import Settings
+from app.settings import Settings, StateSettings
 from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.server import create_app as create_worker
 from graphs.decide import PRESETS
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from app.llm import EndpointChat
     from app.native import NativeGenerator
     from app.retrieval.endpoint import EndpointEmbedder
+
+S = TypeVar("S", bound=StateSettings)
 
 CONNECT_S = 3.0
 """Longest wait for a worker's machine to take a connection."""
@@ -211,9 +213,14 @@ def _engine(settings: Settings) -> SearchEngine | None:
 
 
 def load_settings() -> Settings:
-    """The settings of the environment. Raises StartFailed naming what is wrong, never a value."""
+    """The settings of the service. Raises StartFailed naming what is wrong, never a value."""
+    return load_settings_of(Settings)
+
+
+def load_settings_of(kind: type[S]) -> S:
+    """The settings of the environment that `kind` reads. Raises StartFailed, as above."""
     try:
-        return Settings()
+        return kind()
     except ValidationError as error:
         wrong = [
             ": ".join([*(f"SELFCRAG_{part}".upper() for part in item["loc"][:1]), message_of(item)])

@@ -32,6 +32,7 @@ class StateSettings(IncomingSettings, KnowledgeSettings, EmbedderSettings, BaseS
         extra="ignore",
         populate_by_name=True,
         env_ignore_empty=True,
+        hide_input_in_errors=True,  # it holds passwords and keys
     )
 
     data_dir: Path = Field(

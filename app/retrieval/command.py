@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from app.errors import StartFailed
 from app.retrieval.chosen import chosen_embedder
 from app.retrieval.cluster import ClusterFailed
 from app.retrieval.embed import EmbedderFailed
@@ -21,7 +22,8 @@ from app.retrieval.questions import Questioner
 from app.retrieval.renew import reindex
 from app.retrieval.segment import Segmenter
 from app.retrieval.site import Site, is_url
-from app.settings import Settings, StateSettings
+from app.services import load_settings, load_settings_of
+from app.settings import StateSettings
 
 console = Console(stderr=True)
 
@@ -46,7 +48,7 @@ def ingest_command(
     if not paths and not renew:
         raise typer.BadParameter("name a file, a folder or a URL to read, or --reindex")
     try:
-        settings = StateSettings()
+        settings = load_settings_of(StateSettings)
         settings = settings.model_copy(update={"data_dir": data_dir or settings.data_dir})
         if renew:
             chunks = asyncio.run(_reindex(settings))
@@ -54,8 +56,10 @@ def ingest_command(
         if not paths:
             return
         report = asyncio.run(_ingest(paths, settings, prune, ray))
-    except (IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed) as error:
-        console.print(f"selfcrag: {error}", style="red", markup=False, highlight=False)
+    except (StartFailed, IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed) as error:
+        console.print(
+            f"selfcrag: {error}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
         raise typer.Exit(1) from None
     summarise(report)
     if report.nothing_read:
@@ -125,7 +129,7 @@ async def _questioner(
         return
     from app.llm import chat_model  # noqa: PLC0415 -- two seconds to load
 
-    service = Settings()
+    service = load_settings()
     chat = chat_model(
         service.openai_base_url,
         service.openai_api_key.get_secret_value(),

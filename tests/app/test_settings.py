@@ -5,10 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
+from typer.testing import CliRunner
 
+from app.cli import cli
 from app.errors import StartFailed
 from app.services import load_settings, open_services
-from app.settings import Settings
+from app.settings import Settings, StateSettings
 from graphs.decide import PRESETS
 
 SECRET = "sk-very-secret-4711"
@@ -75,6 +78,41 @@ def test_a_provider_without_what_it_needs_is_one_clear_line(
     assert wanted in str(failed.value)
     assert value in str(failed.value)
     assert "\n" not in str(failed.value)
+
+
+@pytest.mark.parametrize("words", [("keys", "list"), ("runs", "list"), ("ingest", "一.md")])
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("SELFCRAG_EMBEDDER", "openai", "needs SELFCRAG_EMBEDDER_MODEL"),
+        ("SELFCRAG_CHUNK_TOKENS", "abc", "SELFCRAG_CHUNK_TOKENS: Input should be"),
+    ],
+)
+def test_a_command_tells_a_wrong_setting_and_no_password(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], name: str, value: str, wanted: str
+) -> None:
+    monkeypatch.setenv("SELFCRAG_DATABASE_URL", f"postgresql://u:{SECRET}@127.0.0.1:1/x")
+    monkeypatch.setenv(name, value)
+    monkeypatch.setenv("COLUMNS", "300")
+    done = CliRunner().invoke(cli, words)
+
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit), "no traceback"
+    assert done.output.startswith("selfcrag: ")
+    assert wanted in done.output
+    assert SECRET not in done.output
+    assert done.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", [Settings, StateSettings])
+def test_a_wrong_setting_told_raw_holds_no_password(
+    monkeypatch: pytest.MonkeyPatch, kind: type[StateSettings]
+) -> None:
+    monkeypatch.setenv("SELFCRAG_DATABASE_URL", f"postgresql://u:{SECRET}@127.0.0.1:1/x")
+    monkeypatch.setenv("SELFCRAG_EMBEDDER", "openai")
+    with pytest.raises(ValidationError) as refused:
+        kind()
+    assert SECRET not in str(refused.value)
 
 
 @pytest.mark.parametrize("prefix", ["", "SELFCRAG_"])
