@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from charset_normalizer import from_bytes
 from langchain_core.document_loaders import BaseBlobParser
 from langchain_core.documents.base import Blob
 from pypdf.errors import FileNotDecryptedError, PyPdfError
 
+from app.retrieval.charset import declared_charset, decode
 from app.retrieval.chunk import Block
 from app.retrieval.incoming import MAX_BYTES
 from app.retrieval.markup import (
@@ -38,11 +38,8 @@ DAMAGED_PDF = (
     *(PyPdfError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError),
     *(NotImplementedError, AssertionError, OverflowError, ZeroDivisionError, struct.error),
 )
-BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 # Halves of a character, which records may hold as escapes. No other encoding has them.
 HALVES = re.compile(r"[\ud800-\udfff]")
-# Tried in this order where a file is not UTF-8.
-LEGACY_ENCODINGS = ["gb18030", "big5", "cp1252"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +108,6 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def decode(content: bytes) -> str:
-    """Text in UTF-8 or a Chinese or Western legacy encoding. Raises DocumentRefused."""
-    for mark, encoding in BOMS.items():
-        if content.startswith(mark):
-            return content.decode(encoding, errors="replace")
-    if b"\0" in content:
-        raise DocumentRefused("binary data, not text")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        best = from_bytes(content, cp_isolation=LEGACY_ENCODINGS).best()
-    if best is None:
-        raise DocumentRefused("its encoding is not known; save it as UTF-8")
-    return str(best)
-
-
 def read_pdf(content: bytes) -> tuple[str, list[Block]]:
     title, pages = "", []
     try:
@@ -174,7 +155,7 @@ def read_markdown(content: bytes) -> tuple[str, list[Block]]:
 
 
 def read_html(content: bytes) -> tuple[str, list[Block]]:
-    return html_blocks(decode(content))
+    return html_blocks(decode(content, declared_charset(content)))
 
 
 def read_text(content: bytes) -> tuple[str, list[Block]]:

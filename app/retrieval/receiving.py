@@ -1,11 +1,14 @@
 """Files of a multipart body, written to disk as they arrive, within bounds."""
 
+import hashlib
 import re
 import unicodedata
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import unquote_to_bytes
 
 import anyio.to_thread
 from python_multipart.exceptions import FormParserError
@@ -14,13 +17,16 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
-MOST_FILES = 1000
+MOST_FILES, MOST_PARTS = 1000, 2000
 FIELDS = frozenset({"files", "file"})
 # What no file system or terminal should be asked to show.
 UNSHOWN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 LONGEST_NAME_BYTES = 200
+# A name beyond ASCII as RFC 5987 has it. RFC 7578 forbids it in forms, yet .NET sends it, next to
+# a `filename` that is no name.
+EXTENDED_NAME = re.compile(rb";\s*filename\*\s*=\s*\"?([\w-]*)'[^';]*'([^;\"\s]+)", re.IGNORECASE)
 
 
 class UploadTooLarge(Exception):
@@ -78,8 +84,27 @@ def clean_name(name: str) -> str:
     if len(last.encode()) <= LONGEST_NAME_BYTES:
         return last
     suffix = dot + suffix if len(suffix) < 10 else ""
-    room = LONGEST_NAME_BYTES - len(suffix.encode())
-    return (stem or last).encode()[:room].decode(errors="ignore") + suffix
+    # Of two names that begin alike neither takes the other's place.
+    ending = f"-{hashlib.sha256(last.encode()).hexdigest()[:8]}{suffix}"
+    room = LONGEST_NAME_BYTES - len(ending.encode())
+    return (stem or last).encode()[:room].decode(errors="ignore") + ending
+
+
+def sent_name(disposition: bytes, options: Mapping[bytes, bytes]) -> str | None:
+    """The file's name as it was sent, `filename*` before `filename`; None where it has none."""
+    if extended := EXTENDED_NAME.search(disposition):
+        return _text(unquote_to_bytes(extended.group(2)), extended.group(1).decode().casefold())
+    plain = options.get(b"filename")
+    return None if plain is None else _text(plain)
+
+
+def _text(name: bytes, charset: str = "") -> str:
+    """UTF-8 unless it is something else; Chinese Windows sends GBK."""
+    codecs = ("cp1252",) if charset == "iso-8859-1" else ("utf-8", "gb18030")
+    for codec in codecs:
+        with suppress(UnicodeDecodeError):
+            return name.decode(codec)
+    return name.decode("utf-8", "replace")
 
 
 class _Form:
@@ -92,7 +117,7 @@ class _Form:
         self._header = [b"", b""]
         self._disposition = b""
         self._file: BinaryIO | None = None
-        self._size = 0
+        self._size = self._parts = 0
 
     def callbacks(self) -> "MultipartCallbacks":
         return {
@@ -112,6 +137,9 @@ class _Form:
             self._file = None
 
     def _begin(self) -> None:
+        self._parts += 1
+        if self._parts > MOST_PARTS:
+            raise UploadTooLarge(f"The upload holds more than {MOST_PARTS:,} parts.")
         self._disposition, self._size = b"", 0
 
     def _gather(self, part: int, data: bytes) -> None:
@@ -126,9 +154,10 @@ class _Form:
     def _open(self) -> None:
         """Other fields of the form are passed over."""
         _, options = parse_options_header(self._disposition)
-        if b"filename" not in options or options.get(b"name", b"").decode() not in FIELDS:
+        sent = sent_name(self._disposition, options)
+        if sent is None or options.get(b"name", b"").decode("utf-8", "replace") not in FIELDS:
             return
-        name = clean_name(options[b"filename"].decode("utf-8", "replace"))
+        name = clean_name(sent)
         if not name:
             raise UploadBroken("holds a file without a name")
         if len(self.received) >= MOST_FILES:

@@ -25,17 +25,53 @@ TITLE_FIELDS = ("title", "name")
 DELIMITERS = ",;\t|"
 QUOTED = re.compile(r'"[^"]*"')
 LONGEST_LINE = 65_536
+LINE_END = re.compile(r"\r\n?|\n")
 
 
 def table_blocks(text: str, delimiter: str | None = None) -> list[Block]:
     """`column: value; …` a row. The first row names the columns if it can: full, distinct, no
     numbers. Raises DocumentRefused."""
     by = delimiter or _delimiter(text)
+    if by == "\t":
+        return _row_blocks(_tab_rows(LINE_END.split(text)))
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=by)
     try:
         return _row_blocks(rows)
     except csv.Error as error:
         raise DocumentRefused(f"row {rows.line_num} cannot be read: {error}") from error
+
+
+def _tab_rows(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Quotes that balance in a row enclose cells; any other is a character like the rest.
+
+    A cell goes on in the next lines where they have no tab before the quote that closes it.
+    """
+    at = 0
+    while at < len(lines):
+        line, end = lines[at], at + 1
+        if line.count('"') % 2 and (last := _closing(lines, at)):
+            line, end = "\n".join(lines[at : last + 1]), last + 1
+        if line.count('"') % 2:
+            yield line.split("\t")
+        else:
+            yield next(csv.reader(io.StringIO(line, newline=""), delimiter="\t"), [])
+        at = end
+
+
+def _closing(lines: Sequence[str], at: int) -> int:
+    """The line that ends the last cell of line `at`; 0 where none does."""
+    if not lines[at].rpartition("\t")[2].startswith('"'):
+        return 0
+    for number in range(at + 1, len(lines)):
+        before, quote, after = lines[number].replace('""', "").partition('"')
+        if "\t" in before:
+            return 0
+        if quote:
+            closes = after == "" or after.startswith("\t")
+            return number if closes and not after.count('"') % 2 else 0
+        if "\t" in lines[number]:
+            return 0
+    return 0
 
 
 def _delimiter(text: str) -> str:

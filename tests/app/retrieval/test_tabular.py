@@ -99,6 +99,23 @@ def test_refused_with_a_reason(name: str, text: str, reason: str) -> None:
         load(Path(name), text.encode())
 
 
+@pytest.mark.parametrize("name", ["prices.tsv", "prices.csv"])
+def test_a_stray_quote_between_tabs_takes_no_other_row(name: str) -> None:
+    text = (
+        'part\tnote\n1\t"Old" pump\n2\t5" pipe\n3\t"未完的说明\n4\t第二行\n'
+        '5\t"two\nlines, ""quoted"" once"\r\n"6\t7"\t8\n9\t"end'
+    )
+    assert passages(name, text) == [
+        (("#2",), "part: 1; note: Old pump"),
+        (("#3",), 'part: 2; note: 5" pipe'),
+        (("#4",), 'part: 3; note: "未完的说明'),
+        (("#5",), "part: 4; note: 第二行"),
+        (("#6",), 'part: 5; note: two lines, "quoted" once'),
+        (("#7",), "part: 6 7; note: 8"),
+        (("#8",), 'part: 9; note: "end'),
+    ]
+
+
 def test_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabular, "MOST_ROWS", 2)
     for name, text in (("a.csv", "1\n2\n3\n"), ("a.jsonl", "1\n2\n3\n"), ("a.json", "[1, 2, 3]")):
