@@ -17,6 +17,7 @@ from evaluator.schema import RowError, ScoreResponse, Task
 from evaluator.scoring import Row, RowScore, Scorer
 from evaluator.turns import Entry, Job, Turns
 
+BARREN_BATCHES = 3  # in a row without a score, before the model is tried with a pair of our own
 ENCODED_AT_ONCE = 64  # pairs; a small request is tokenised between two parts of a large one
 
 Pair = tuple[str, str]
@@ -57,6 +58,7 @@ class Batcher:
         self.ended: Exception | None = None  # what requests are told once nothing is computed
         self._admission = Admission(max_queued_pairs)
         self._being_encoded = 0  # requests
+        self._barren = 0  # batches in a row without a score
         self._cache = ScoreCache(cached_pairs)
         self._metrics = metrics or Metrics()
         self._turns = Turns(batch_tokens)
@@ -88,6 +90,19 @@ class Batcher:
                 self._leave(job)
         self._metrics.queue_seconds.observe(job.queue_ms / 1000)
         return _response(job, self.scorer.name)
+
+    async def works(self) -> bool:
+        """Whether the model scores at all.
+
+        After batches without any score it is tried with a pair that nobody asked: theirs may be at
+        fault, and a worker that is not ready is asked nothing that could show it well again.
+        """
+        if self._barren < BARREN_BATCHES:
+            return True
+        tried = await self.score(
+            self.scorer.tasks[0], [("Does it work?", f"It works at {time.perf_counter()}.")]
+        )
+        return not tried.errors
 
     def _job(self, task: Task, pairs: Sequence[Pair]) -> Job:
         """The request with what the cache knows filled in."""
@@ -203,6 +218,8 @@ class Batcher:
 
     def _deliver(self, computed: _Computed) -> None:
         computed.tell(self._metrics)
+        has_scores = any(isinstance(result, RowScore) for result in computed.results.values())
+        self._barren = 0 if has_scores else self._barren + 1
         self._admission.computed(len(computed.results), computed.took_s)
         for job in {job for entry in computed.results for job in entry.jobs}:
             job.queue_ms = max(job.queue_ms, (computed.started - job.asked_at) * 1000)

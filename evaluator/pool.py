@@ -58,7 +58,7 @@ class Worker:
         )
         try:
             response = await self._http.request(method, path, json=body, timeout=timeout)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise WorkerUnreachable(
                 f"No answer from the evaluator at {self.address}{path} ({type(error).__name__}). "
                 "Is the worker running?"
@@ -113,8 +113,17 @@ class Pool:
                 raise error
 
     async def ready(self) -> bool:
-        """Whether at least one can be asked."""
-        return None in await self._prove(self._workers)
+        """Whether at least one can be asked; once one can, nobody waits for the others."""
+        probes = [asyncio.create_task(self._proved(worker)) for worker in self._workers]
+        try:
+            for probe in asyncio.as_completed(probes):
+                if await probe is None:
+                    return True
+            return False
+        finally:
+            for left in probes:
+                left.cancel()
+            await asyncio.gather(*probes, return_exceptions=True)
 
     def agree(self, worker: Worker, model: str, part: str = "evaluator") -> None:
         """Raises WorkersDisagree for other weights than those of the first answer.
@@ -188,17 +197,16 @@ class Pool:
 
     async def _prove(self, workers: Sequence[Worker]) -> list[WorkerError | None]:
         """Probes them side by side; why each cannot be asked, or None where it can."""
+        return await asyncio.gather(*map(self._proved, workers))
 
-        async def prove(worker: Worker) -> WorkerError | None:
-            try:
-                self.agree(worker, await worker.model())
-            except WorkerError as error:
-                worker.rest(error)
-                return error
-            worker.recover()
-            return None
-
-        return await asyncio.gather(*map(prove, workers))
+    async def _proved(self, worker: Worker) -> WorkerError | None:
+        try:
+            self.agree(worker, await worker.model())
+        except WorkerError as error:
+            worker.rest(error)
+            return error
+        worker.recover()
+        return None
 
 
 def _pause_s(error: WorkerError) -> float | None:

@@ -48,8 +48,7 @@ _STATUS: dict[type[EvaluatorError], tuple[int, str]] = {
     TooManyPairs: (413, "Too many pairs"),
     Overloaded: (429, "Evaluator overloaded"),
     WeightsError: (404, "Not part of these weights"),
-}
-"""The one table from errors to statuses; what is not in it is a 500."""
+}  # what is not in it is a 500
 
 
 @dataclass
@@ -204,6 +203,8 @@ async def _live() -> dict[str, str]:
 
 async def _ready(worker: WarmWorker) -> Ready:
     scorers = [batcher.scorer for batcher in worker.batchers]
+    if not all([await batcher.works() for batcher in worker.batchers]):
+        raise HTTPException(503, "The model scores nothing; the log says why.")
     tasks = [task for scorer in scorers for task in scorer.tasks]
     compressor = worker.compressor.model.name if worker.compressor else None
     return Ready(model=scorers[0].name, tasks=tasks, compressor=compressor)

@@ -52,7 +52,7 @@ class Wire(httpx.AsyncBaseTransport):
     """To a real worker, until `says` holds what happens to requests instead."""
 
     def __init__(self, name: str, scorer: Lengths) -> None:
-        self.says: httpx.Response | httpx.TransportError | None = None
+        self.says: httpx.Response | httpx.RequestError | None = None
         self.open = asyncio.Event()
         self.open.set()
         self.asked: list[str] = []
@@ -66,7 +66,7 @@ class Wire(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request.url.path)
         await self.open.wait()
-        if isinstance(self.says, httpx.TransportError):
+        if isinstance(self.says, httpx.RequestError):
             raise self.says
         return self.says or await self._inner.handle_async_request(request)
 
@@ -98,6 +98,7 @@ FAILURES = [
     httpx.ConnectError("refused"),
     httpx.ReadError("cut"),
     httpx.ReadTimeout("slow"),
+    httpx.DecodingError("no gzip"),
     httpx.Response(500),
     httpx.Response(503),
     httpx.Response(200, text="no json"),
@@ -107,7 +108,7 @@ FAILURES = [
 
 @pytest.mark.parametrize("failure", FAILURES)
 async def test_what_one_fails_to_score_another_scores(
-    failure: httpx.Response | httpx.TransportError,
+    failure: httpx.Response | httpx.RequestError,
 ) -> None:
     async with workers("same", "same") as (first, second):
         client = client_of([first, second])
@@ -286,6 +287,17 @@ async def test_a_worker_that_returns_with_other_weights_is_left_out() -> None:
             await client.score("relevance", [PAIR])
         with pytest.raises(WorkersDisagree):
             await client.thresholds()
+
+
+async def test_a_silent_worker_does_not_hold_up_readiness() -> None:
+    async with workers("same", "same") as (good, silent):
+        silent.open.clear()
+        async with asyncio.timeout(pool.PROBE_S / 2):
+            assert await client_of([silent, good]).ready()
+        good.says = httpx.ConnectError("refused")
+        silent.says = httpx.ConnectError("refused")
+        silent.open.set()
+        assert not await client_of([silent, good]).ready()
 
 
 async def test_what_is_no_evaluator_is_not_ready() -> None:

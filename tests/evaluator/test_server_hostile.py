@@ -29,13 +29,13 @@ class Touchy:
     def __init__(self, scorer: Scorer) -> None:
         self.name, self.digest = scorer.name, scorer.digest
         self.tasks, self.encode = scorer.tasks, scorer.encode
-        self._scorer = scorer
+        self._scorer, self.is_broken = scorer, False
         (poison,) = self.encode("relevance", [("zzz", "zzz")])
         assert isinstance(poison, Row)
         self.poison = poison
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
-        if self.poison in rows:
+        if self.is_broken or self.poison in rows:
             raise FloatingPointError("not for clients")
         return self._scorer.forward(task, rows)
 
@@ -138,6 +138,28 @@ async def test_a_failure_is_tried_again_and_the_worker_stays_ready(
         assert len((await answer(touchy, [["zzz", "zzz"]]))["errors"]) == 1
         assert len(caplog.records) >= tries
     assert (await touchy.get("/health/ready")).status_code == 200
+
+
+async def test_a_model_that_fails_on_everything_is_not_ready_until_it_scores(
+    tiny: Scorer, caplog: pytest.LogCaptureFixture
+) -> None:
+    scorer, asked = Touchy(tiny), [["zzz", "zzz"]]
+    async for http in serving(scorer, score_cache_pairs=0):
+        for _ in range(4):  # one pair asked again and again is no broken model
+            await answer(http, asked)
+        assert (await http.get("/health/ready")).status_code == 200
+
+        scorer.is_broken = True
+        for question in ("zz", "河流很长", "who"):
+            assert (await http.get("/health/ready")).status_code == 200
+            await answer(http, [[question, "zzz"]] * 2)
+        refused = await http.get("/health/ready")
+        assert refused.status_code == 503
+        assert "scores nothing" in refused.json()["detail"]
+
+        scorer.is_broken = False
+        assert (await http.get("/health/ready")).status_code == 200
+    assert caplog.records
 
 
 async def test_the_metrics_tell_work_padding_and_what_was_known(tiny: Scorer) -> None:
