@@ -7,6 +7,7 @@ from typing import Any
 from evaluator.rules import RULES
 from evaluator.schema import LABELS, load_thresholds
 from evaluator.scoring import check_folder
+from evaluator.settings import WEIGHTS
 
 MEASURED_FILE = "measured.json"
 """Figures of `measure --keep`, by the measured file's name."""
@@ -36,7 +37,9 @@ def write_card(folder: Path) -> Path | None:
     if "made_by" not in config:
         return None
     made_by = config["made_by"]
-    parts = [_head(config), _data(made_by), _training(made_by), _validation(made_by)]
+    is_shipped = folder.resolve() == WEIGHTS.resolve()
+    title = "The shipped evaluator" if is_shipped else "An evaluator of one's own"
+    parts = [_head(config, title), _data(made_by), _training(made_by), _validation(made_by)]
     if (folder / "thresholds.json").exists():
         parts.append(_thresholds(folder))
     measured = folder / MEASURED_FILE
@@ -55,9 +58,9 @@ def keep_figures(folder: Path, name: str, figures: dict[str, float]) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def _head(config: dict[str, Any]) -> str:
+def _head(config: dict[str, Any], title: str) -> str:
     tasks = ", ".join(config["tasks"])
-    return f"""# The shipped evaluator
+    return f"""# {title}
 
 A small T5 of width {config["d_model"]} ({config["own_layers"]} encoder layers that read each text
 for itself, {config["joint_layers"]} that read both, {config["decoder_layers"]} decoder layer;

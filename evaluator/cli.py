@@ -24,11 +24,12 @@ from evaluator.report import report
 from evaluator.schema import Task
 from evaluator.scoring import Scorer, load_reranker, load_scorer, load_scorers
 from evaluator.server import create_app
-from evaluator.settings import WEIGHTS, EvaluatorSettings
+from evaluator.settings import EvaluatorSettings
+from evaluator.text import is_sound
 
 app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training, calibration.")
 
-Weights = Annotated[Path, typer.Option(help="Folder of the checkpoint.")]
+Weights = Annotated[Path | None, typer.Option(help="The checkpoint's folder; else as configured.")]
 Data = Annotated[Path, typer.Option(help="Folder of records; the handbook names the formats.")]
 
 
@@ -69,6 +70,8 @@ def score(
     task: Annotated[Task, typer.Option(help="Which judgement.")] = "relevance",
 ) -> None:
     """Score passages for a question, one JSON line each."""
+    if not all(map(is_sound, (question, *passages))):
+        raise EvaluatorError("The question and the passages must be UTF-8.")
     settings = EvaluatorSettings()
     reranks = task == "rerank" and settings.reranker is not None
     scorer = load_reranker(settings) if reranks else load_scorer(settings)
@@ -142,7 +145,7 @@ def teach(
 
 @app.command()
 def calibrate(
-    weights: Weights = WEIGHTS,
+    weights: Weights = None,
     data: Annotated[
         Path | None, typer.Option(help="Build questions from held-back records.")
     ] = None,
@@ -169,30 +172,30 @@ def calibrate(
     least = least_precision, max(least_precision, least_incorrect_precision)
     aims = Aims(costs, least, strips_kept, seed)
     labelled = _labelled(data, questions, seed, most)
-    scorer = load_scorer(EvaluatorSettings(weights=weights))
-    found = find_thresholds(labelled, _relevance(scorer), aims)
-    path = store(found.thresholds, weights)
+    settings = _settings(weights)
+    found = find_thresholds(labelled, _relevance(load_scorer(settings)), aims)
+    path = store(found.thresholds, settings.weights)
     typer.echo(report(found))
-    write_card(weights)
+    write_card(settings.weights)
     typer.echo(f"written to {path}")
     try:
-        import_module("evaluator.histogram").draw(found, weights / "thresholds.png")
+        import_module("evaluator.histogram").draw(found, settings.weights / "thresholds.png")
     except ModuleNotFoundError as error:
         typer.echo(f"no histogram: {error.name} is not installed")
 
 
 @app.command()
-def export(weights: Weights = WEIGHTS) -> None:
+def export(weights: Weights = None) -> None:
     """Write model.onnx beside the tensors."""
     with _needs("train"):
         exporting = import_module("evaluator.export")
-    typer.echo(f"exported to {exporting.export(weights)}")
+    typer.echo(f"exported to {exporting.export(_settings(weights).weights)}")
 
 
 @app.command()
 def measure(
     file: Annotated[Path, typer.Argument(help="SQuAD-like records, *.jsonl or *.jsonl.gz.")],
-    weights: Weights = WEIGHTS,
+    weights: Weights = None,
     most: Annotated[int, typer.Option(help="Most questions measured.")] = 500,
     seed: Annotated[int, typer.Option(help="Decides which questions.")] = 1,
     minilm: Annotated[bool, typer.Option(help="Measure MiniLM too (slow).")] = True,
@@ -201,17 +204,17 @@ def measure(
     """AUC of gold against BM25-nearest passages, beside BM25 and MiniLM on the same pairs."""
     with _needs("train"):
         measuring = import_module("evaluator.measure")
-    scorer = load_scorer(EvaluatorSettings(weights=weights))
-    figures = measuring.measure(file, _relevance(scorer), most, seed, minilm=minilm)
+    settings = _settings(weights)
+    figures = measuring.measure(file, _relevance(load_scorer(settings)), most, seed, minilm=minilm)
     typer.echo(json.dumps(figures, indent=2))
     if keep:
-        keep_figures(weights, file.name.split(".")[0], figures)
-        write_card(weights)
+        keep_figures(settings.weights, file.name.split(".")[0], figures)
+        write_card(settings.weights)
 
 
 @app.command()
 def bench(
-    weights: Weights = WEIGHTS,
+    weights: Weights = None,
     backend: Annotated[str, typer.Option(help="onnx or torch; as configured if left out.")] = "",
     device: Annotated[str, typer.Option(help="torch: auto, cpu or cuda.")] = "",
     precision: Annotated[str, typer.Option(help="torch: auto, fp32 or bf16.")] = "",
@@ -233,9 +236,10 @@ def bench(
 ) -> None:
     """Pairs and tokens a second, latency, padding and share of the peak, by batch size."""
     benching = import_module("evaluator.bench")
-    asked = {"backend": backend, "device": device, "precision": precision}
-    given: dict[str, Any] = {name: value for name, value in asked.items() if value}
-    settings = EvaluatorSettings(weights=weights, **given)
+    for file in filter(None, (json_file, plot)):
+        if not file.parent.is_dir():  # told before all is measured
+            raise EvaluatorError(f"{file} cannot be written: {file.parent} is no folder.")
+    settings = _settings(weights, backend=backend, device=device, precision=precision)
     sizes = tuple(batch_tokens or ())
     options = benching.BenchOptions(task, pairs, length, sizes, seconds, seed)
     with _needs("train"):
@@ -246,6 +250,12 @@ def bench(
         json_file.write_text(json.dumps(speed.figures(), indent=1) + "\n", encoding="utf-8")
     if drawing is not None:
         drawing.draw(speed, plot)
+
+
+def _settings(weights: Path | None, **asked: str) -> EvaluatorSettings:
+    """The configured settings, but for what the command line names."""
+    given: dict[str, Any] = {"weights": weights, **asked}
+    return EvaluatorSettings(**{name: value for name, value in given.items() if value})
 
 
 @contextmanager

@@ -40,9 +40,15 @@ class Pair:
 def split(records: Sequence[Record], percent: int) -> tuple[list[Record], list[Record]]:
     """Training and validation records, divided by article or passage, `percent` held back."""
     sides: tuple[list[Record], list[Record]] = ([], [])
+    whole = is_one_article(records)
     for record in records:
-        sides[held_back(record.group, percent)].append(record)
+        sides[held_back(record.passage if whole else record.group, percent)].append(record)
     return sides
+
+
+def is_one_article(records: Sequence[Record]) -> bool:
+    """Whether all share one title: then passages are divided, as articles cannot be."""
+    return len({record.group for record in records}) == 1
 
 
 class Pairs:

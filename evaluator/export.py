@@ -22,7 +22,7 @@ from evaluator import model as models
 from evaluator.errors import WeightsError
 from evaluator.model import EvaluatorModel
 from evaluator.pairs import SEPARATOR, SPECIAL_TOKENS
-from evaluator.scoring import check_folder
+from evaluator.scoring import check_folder, known_tasks
 from evaluator.storage import NIBBLES, SCALE, unpacked
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
@@ -30,7 +30,9 @@ _SMALL = 256  # constants of fewer elements stay inside the graph
 
 def export(folder: Path) -> Path:
     """Write `model.onnx` beside the folder's tensors and return its path."""
-    network = models.load(folder, check_folder(folder))
+    config = check_folder(folder)
+    known_tasks(config)
+    network = models.load(folder, config)
     path = folder / "model.onnx"
     model = _traced(network)
     _let_rest(model.graph)

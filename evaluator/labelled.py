@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.errors import DataError
-from evaluator.text import is_chinese
+from evaluator.text import is_chinese, is_sound
 
 _LABELS: dict[object, bool] = {
     **{True: True, False: False, -1: False},  # 1 and 0 are True and False to a dictionary
@@ -149,6 +149,8 @@ def _gathered(rows: Sequence[tuple[str, dict[str, Any]]]) -> list[LabelledQuesti
 def _text(value: object, name: str, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise DataError(f"{where}: {name} must be a text that is not empty.")
+    if not is_sound(value):
+        raise DataError(f"{where}: {name} holds half of a surrogate pair.")
     return value
 
 

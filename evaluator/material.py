@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,13 @@ class Material:
 
 def read_material(folder: Path, side: Side) -> list[Material]:
     """The folder's questions of one side, held-out files left out; DataError as read_folder."""
+    found = _all_material(folder, side)
+    if len({material.group for material in found}) == 1:  # one article: its passages are divided
+        found = [replace(material, group=material.passage) for material in found]
+    return [material for material in found if side(material.group)]
+
+
+def _all_material(folder: Path, side: Side) -> list[Material]:
     found: list[Material] = []
     for path in data_files(folder):
         source, fields = path.name.split(".")[0], _fields(path)
@@ -67,7 +74,7 @@ def read_material(folder: Path, side: Side) -> list[Material]:
             made = (_from_record(record) for record in read_file(path))
         else:
             continue
-        found += [material for material in made if material and side(material.group)]
+        found += filter(None, made)
     return found
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.errors import DataError
+from evaluator.text import is_sound
 
 HELD_OUT = ("bench_*", "zh_cmrc2018_dev*")
 """Files never trained or calibrated on: benchmarks and the final Chinese measurement."""
@@ -66,10 +67,8 @@ class Row:
         return tuple(self._sound(str(answer), name).strip() for answer in value)
 
     def _sound(self, text: str, name: str) -> str:
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise DataError(f"{self.where}: {name} holds half of a surrogate pair.") from error
+        if not is_sound(text):
+            raise DataError(f"{self.where}: {name} holds half of a surrogate pair.")
         return text
 
     def label(self) -> bool:

@@ -58,7 +58,12 @@ def padded(rows: Sequence[Row], pad: int = 0) -> tuple[Ids, Ids]:
 
 
 def known_tasks(config: dict[str, Any]) -> tuple[Task, ...]:
-    """The tasks a checkpoint of ours was trained for, as its config says."""
+    """The tasks a checkpoint of ours was trained for, as its config says; WeightsError if none."""
+    if "architectures" in config:
+        raise WeightsError(
+            "This checkpoint has the form of transformers, not of this project's evaluators, and "
+            "no ONNX graph: SELFCRAG_EVALUATOR_BACKEND=torch serves a T5ForSequenceClassification."
+        )
     found = tuple(task for task in TASKS if task in config.get("tasks", []))
     if not found:
         raise WeightsError("config.json names no task this worker knows.")

@@ -1,5 +1,6 @@
 """The evaluator's settings: the only place of this package that reads the environment."""
 
+import re
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -90,6 +91,13 @@ class EvaluatorSettings(BaseSettings):
     def _both_texts_have_room(cls, value: int) -> int:
         if 0 < value < LEAST_LENGTH:
             raise ValueError(f"must be 0 or at least {LEAST_LENGTH}")
+        return value
+
+    @field_validator("device")
+    @classmethod
+    def _device_is_known(cls, value: str) -> str:
+        if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", value):
+            raise ValueError("must be auto, cpu or cuda, or one GPU as cuda:0")
         return value
 
     @field_validator("precision", mode="before")

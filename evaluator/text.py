@@ -14,6 +14,15 @@ def sentences(text: str) -> list[str]:
     return [part.strip() for part in _SENTENCE_END.split(text) if part and part.strip()]
 
 
+def is_sound(text: str) -> bool:
+    """Whether it can be written as UTF-8: half of a surrogate pair is no character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_chinese(text: str) -> bool:
     """Whether at least a fifth of the text's characters are Chinese."""
     return len(_CJK.findall(text)) * 5 >= len(text.strip()) > 0

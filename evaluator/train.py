@@ -17,7 +17,7 @@ from evaluator import loop, teacher
 from evaluator import model as models
 from evaluator.beginning import beginning
 from evaluator.constructed import constructed
-from evaluator.dataset import pairs_of, split
+from evaluator.dataset import is_one_article, pairs_of, split
 from evaluator.errors import DataError
 from evaluator.examples import (
     Example,
@@ -39,7 +39,8 @@ from evaluator.need import needs
 from evaluator.neighbours import Meaning
 from evaluator.options import TrainOptions
 from evaluator.pairs import REFLECTION_TOKENS, PairTokenizer
-from evaluator.records import digests, read_folder
+from evaluator.records import Record, digests, read_folder
+from evaluator.schema import TASKS
 
 _CHECKED = {"relevance": 100, "support": 40, "utility": 40, "retrieval": 40}
 """Rows a source and task that a validation in mid-training looks at."""
@@ -60,8 +61,7 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
     The same call after a kill goes on where the last checkpoint stands.
     """
     torch.manual_seed(options.seed)
-    known, held = split(_records(data, options), options.held_back_percent)
-    say(f"{len(known)} training and {len(held)} validation records")
+    known, held = _divided(data, options, say)
     meaning = Meaning(work) if options.init == "minilm" else None
     pairs = pairs_of(known, options.seed, meaning, mined=options.negatives == "mined")
     judged, judged_held = judgements(data, options)
@@ -72,6 +72,8 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
     identity = {"options": asdict(options), "data": digests(data)}
     begun = work / "beginning"
     network, tokenizer = beginning(known, pairs, meaning, begun, identity, options, say)
+    network.config.tasks = taught_tasks(judged)
+    say(f"tasks with rows of two labels or more: {', '.join(network.config.tasks)}")
     rows = PairTokenizer(tokenizer, options.train_length)
     check = of_pairs(pairs_of(held, options.seed, meaning, hard_only=True), rows)
     check += of_judgements(judged_held, rows)
@@ -104,8 +106,24 @@ def write(network: EvaluatorModel, tokenizer: Tokenizer, out: Path) -> None:
     tokenizer.save(str(out / "tokenizer.json"))
 
 
-def _records(data: Path, options: TrainOptions) -> list[Any]:
+def _records(data: Path, options: TrainOptions) -> list[Record]:
     return [record for record in read_folder(data) if record.language in options.languages]
+
+
+def _divided(data: Path, options: TrainOptions, say: Say) -> tuple[list[Record], list[Record]]:
+    records = _records(data, options)
+    if is_one_article(records):
+        say("all records share one title: their passages are divided instead of articles")
+    known, held = split(records, options.held_back_percent)
+    say(f"{len(known)} training and {len(held)} validation records")
+    return known, held
+
+
+def taught_tasks(judged: Sequence[Judgement]) -> list[str]:
+    """Relevance, and what has rows of two labels or more: nothing is learnt from one alone."""
+    labels = {(row.task, row.label) for row in judged}
+    counts = Counter(task for task, _ in labels)
+    return [task for task in TASKS if task == "relevance" or counts[task] > 1]
 
 
 def _schedule(options: TrainOptions) -> Schedule:

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForSequenceClassif
 
 from evaluator.calibrate import store
 from evaluator.errors import WeightsError
+from evaluator.export import export
 from evaluator.schema import Thresholds, load_thresholds
 from evaluator.scoring import Row, RowScore, Scorer, load_scorer
 from evaluator.settings import EvaluatorSettings
@@ -242,3 +243,10 @@ def test_thresholds_are_bound_to_every_shard(tmp_path: Path) -> None:
     last.write_bytes(last.read_bytes()[:-1] + b"?")
     with pytest.raises(WeightsError, match="belongs to other weights"):
         load_thresholds(folder)
+
+
+def test_the_default_backend_names_the_one_that_serves_this_form(authors: Path) -> None:
+    with pytest.raises(WeightsError, match="SELFCRAG_EVALUATOR_BACKEND=torch"):
+        load_scorer(EvaluatorSettings(weights=authors, backend="onnx"))
+    with pytest.raises(WeightsError, match="SELFCRAG_EVALUATOR_BACKEND=torch"):
+        export(authors)

@@ -25,7 +25,10 @@ def test_calibrate_needs_one_source() -> None:
     assert isinstance(result.exception, EvaluatorError)
 
 
-def test_calibrate_writes_thresholds_for_the_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_calibrate_writes_thresholds_for_the_weights_named_or_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
     weights = tmp_path / "weights"
     shutil.copytree(WEIGHTS, weights, ignore=shutil.ignore_patterns("thresholds.*"))
     rows = [
@@ -34,7 +37,8 @@ def test_calibrate_writes_thresholds_for_the_weights(tmp_path: Path) -> None:
     ]
     feedback = tmp_path / "feedback.jsonl"
     feedback.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    arguments = ["calibrate", "--weights", str(weights), "--questions", str(feedback)]
+    arguments = ["calibrate", "--questions", str(feedback), *(["--weights", str(weights)] * named)]
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path if named else weights))
     result = CliRunner().invoke(cli.app, arguments)
     assert result.exit_code == 0, result.output
     assert "needless searches" in result.output
@@ -42,6 +46,7 @@ def test_calibrate_writes_thresholds_for_the_weights(tmp_path: Path) -> None:
     assert found.lower <= found.upper
     assert found.figures["en_questions"] == 2
     assert (weights / "thresholds.png").exists()
+    assert not (weights / "README.md").read_text(encoding="utf-8").startswith("# The shipped")
 
 
 def test_an_expected_failure_is_one_line(
@@ -52,3 +57,27 @@ def test_an_expected_failure_is_one_line(
         cli.main()
     assert "config.json is missing" in str(stopped.value)
     assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["export", "measure", "bench"])
+def test_the_configured_weights_are_those_of_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path / "mine"))
+    result = CliRunner().invoke(cli.app, [command, *(["x.jsonl"] if command == "measure" else [])])
+    assert isinstance(result.exception, EvaluatorError)
+    assert f"{tmp_path / 'mine'} (config.json is missing)" in str(result.exception)
+
+
+@pytest.mark.parametrize("flag", ["--json", "--plot"])
+def test_bench_measures_nothing_that_it_could_not_write(tmp_path: Path, flag: str) -> None:
+    result = CliRunner().invoke(cli.app, ["bench", flag, str(tmp_path / "nowhere" / "x.png")])
+    assert isinstance(result.exception, EvaluatorError)
+    assert "nowhere is no folder" in str(result.exception)
+
+
+def test_arguments_that_are_no_utf8_are_refused() -> None:
+    for arguments in (["how?", "it is \udcff"], ["河\udcff", "很长"]):
+        result = CliRunner().invoke(cli.app, ["score", *arguments])
+        assert isinstance(result.exception, EvaluatorError)
+        assert "must be UTF-8" in str(result.exception)

@@ -163,6 +163,21 @@ def test_nothing_of_the_other_side_of_a_split_is_used(folder: Path) -> None:
         assert texts.count(True) == 1
 
 
+@pytest.mark.parametrize("title", ["Handbook", "手册"])
+def test_one_article_is_divided_by_its_passages(tmp_path: Path, title: str) -> None:
+    made = [
+        {**row, "title": title}
+        for place, name in enumerate(RIVERS)
+        for row in (en_rows(place, name) if title.isascii() else zh_rows(place, name))
+    ]
+    lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in made)
+    (tmp_path / "rivers.jsonl").write_text(lines, encoding="utf-8")
+    train, check = (constructed(tmp_path, 1, side=side) for side in (trained_on, held_out))
+    for side in (train, check):
+        assert {row.task for row in side} >= {"support", "utility", "retrieval"}
+    assert not {row.group for row in train} & {row.group for row in check}
+
+
 def test_support_joins_question_and_answer_and_shows_the_passage(rows: list[Judgement]) -> None:
     for row in rows:
         if row.task == "support":

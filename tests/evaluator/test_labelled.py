@@ -65,6 +65,8 @@ def test_feedback_is_gathered_by_question(tmp_path: Path) -> None:
         ({**ASKED, "strips": "so"}, ":2: strips must be a list"),
         ({**ASKED, "question": " "}, ":2: question must"),
         (JUDGED, ":2: a row .* among rows"),
+        ({**ASKED, "question": "河\ud83d"}, ":2: question holds half of a surrogate pair"),
+        ({**ASKED, "strips": ["so \ud83d"]}, ":2: each of strips holds half of a surrogate"),
     ],
 )
 def test_faults_name_file_and_line(tmp_path: Path, row: object, words: str) -> None:

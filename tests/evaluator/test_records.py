@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,11 @@ def test_endings_count_in_any_case(tmp_path: Path) -> None:
     )
     write(tmp_path / "BENCH_x.jsonl", SQUAD)
     assert {record.source for record in read_folder(tmp_path)} == {"A", "B", "河"}
+
+
+def test_records_of_one_title_are_divided_by_passage() -> None:
+    for title in ("Handbook", "手册", "T6"):
+        made = [replace(record, title=title) for record in records(200)]
+        train, held_back = split(made, 10)
+        assert 0 < len(held_back) < len(train)
+        assert not {r.passage for r in train} & {r.passage for r in held_back}

@@ -66,3 +66,9 @@ def test_an_input_too_short_for_two_texts_is_refused(
         EvaluatorSettings()
     monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_LENGTH", "16")
     assert EvaluatorSettings().max_length == 16
+
+
+def test_an_unknown_device_is_refused_and_a_known_one_taken() -> None:
+    with pytest.raises(SettingsError, match="DEVICE: must be auto, cpu or cuda"):
+        EvaluatorSettings(device="gpu")
+    assert EvaluatorSettings(device="cuda:1").device == "cuda:1"

@@ -16,7 +16,9 @@ from evaluator.judgements import Judgement
 from evaluator.loop import fit
 from evaluator.options import Part, TrainOptions
 from evaluator.pairs import PairTokenizer
-from evaluator.train import Learner, _schedule, train
+from evaluator.schema import TASKS
+from evaluator.train import Learner, _schedule, taught_tasks, train
+from evaluator.train import judgements as prepared
 from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 
 OPTIONS = TrainOptions(
@@ -104,6 +106,39 @@ def folder_of(data: Path) -> Path:
     lines = "\n".join(json.dumps(row) for row in rows)
     (data / "rivers.jsonl").write_text(lines, encoding="utf-8")
     return data
+
+
+def feedback(data: Path) -> Path:
+    """Pairs whose label says whether the passage answers, and nothing of an answer's support."""
+    data.mkdir()
+    asked = [("How long is river {}?", "River {} is 9 km long."), ("{}河多长？", "{}河长九公里。")]
+    rows = [
+        {"question": question.format(n), "passage": passage.format(n + n % 2), "label": 1 - n % 2}
+        for n in range(40)
+        for question, passage in asked
+    ]
+    lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    (data / "feedback.jsonl").write_text(lines, encoding="utf-8")
+    return data
+
+
+def test_only_what_has_rows_of_two_labels_is_taught(tmp_path: Path) -> None:
+    pairs, records = feedback(tmp_path / "pairs"), folder_of(tmp_path / "records")
+    assert taught_tasks(prepared(pairs, OPTIONS)[0]) == ["relevance", "retrieval"]
+    assert taught_tasks(prepared(records, OPTIONS)[0]) == list(TASKS)
+    assert taught_tasks([row for row in judgements() if row.label == "[Retrieval]"]) == [
+        "relevance"
+    ]
+
+
+@pytest.mark.slow
+def test_weights_claim_no_task_they_were_not_taught(tmp_path: Path) -> None:
+    data, said = feedback(tmp_path / "data"), list[str]()
+    options = replace(OPTIONS, rows=32, coverage_steps=5)
+    train(data, tmp_path / "out", tmp_path / "work", options, said.append)
+    config = json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))
+    assert config["tasks"] == ["relevance", "retrieval"]
+    assert "tasks with rows of two labels or more: relevance, retrieval" in said
 
 
 @pytest.mark.slow
