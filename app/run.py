@@ -27,7 +27,7 @@ from graphs.nodes.choose import chosen_from
 from graphs.nodes.generate import conclude_early
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question
-from graphs.types import Draft, Usage
+from graphs.types import Degraded, Draft, Usage
 from graphs.workflows import Graph
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Run:
         self._timings_ms: dict[str, float] = {}
         self._state: Answer = {}
         self._drafts: list[Draft] = []
-        self._spent = Usage()
+        self._spent, self._failed = Usage(), list[Degraded]()
         self._said: dict[int, str] = {}
 
     async def execute(self) -> None:
@@ -154,20 +154,22 @@ class Run:
             elif part["type"] == "custom":
                 self._tell_text(part["data"])
             elif not part["ns"]:
-                self._state, self._spent = cast("Answer", part["data"]), Usage()
+                self._state = cast("Answer", part["data"])
+                self._spent, self._failed = Usage(), []
 
     def _keep(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         """What a step found counts at the deadline though a step beside it goes on.
 
         Of reflection, too: the best draft so far. Sums are left to the graph, whose values follow
-        when all steps side by side have ended; what was spent until then is counted apart.
+        when all steps side by side have ended; what was spent and what failed until then is kept
+        apart.
         """
         if not namespace or namespace[0].startswith(f"{REFLECT}:"):
             result = task.get("result") or {}
             self._drafts += [draft for draft in result.get("drafts", ()) if draft.answer]
-            spent = result.get("usage")
-            if isinstance(spent, Usage) and (namespace or task["name"] != REFLECT):
-                self._spent += spent
+            if namespace or task["name"] != REFLECT:
+                self._spent += result.get("usage", Usage())
+                self._failed += result.get("degraded", ())
             found = {key: value for key, value in result.items() if key not in SUMS}
             self._state = cast("Answer", {**self._state, **found})
 
@@ -216,7 +218,8 @@ class Run:
         judged = [draft for draft in self._state.get("candidates", ()) if draft.answer]
         drafts = judged or sorted(self._drafts, key=lambda draft: draft.n)
         spent = self._state.get("usage", Usage()) + self._spent
-        ending: Answer = {"candidates": drafts, "usage": spent}
+        failed = [*self._state.get("degraded", ()), *self._failed]
+        ending: Answer = {"candidates": drafts, "usage": spent, "degraded": failed}
         if "answer" not in self._state and drafts:
             ending |= cast("Answer", chosen_from(drafts, self._context))
         elif "answer" not in self._state:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import is_spent
+from graphs.budget import is_spent, quoted_instead
 from graphs.cite import citations_in
 from graphs.critics import critic_of
 from graphs.critics.t5 import criticism_of
@@ -19,7 +19,7 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     """One round's entry and, while reflection goes on, the best draft so far as the answer.
 
     Round 0 judges the draft that was given, unless it came judged. A critic that fails ends the
-    loop with the best draft.
+    loop with the best draft, and a draft quoted for want of calls is the budget's, accepted or not.
     """
     context, draft, critic = tunables(runtime), state["draft"], critic_of(services)
     judgement, usage = draft.judgement, Usage()
@@ -39,7 +39,8 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     rounds = [*state.get("critique", []), _entry(state, judgement, context, critic.bars)]
     draft = replace(draft, judgement=judgement, score=rounds[-1].score)
     spent = state.get("spent", Usage()) + state.get("usage", Usage()) + usage
-    stopped_by = end_of(rounds, spent, context)
+    is_quoted = quoted_instead([draft], spent, context, services)
+    stopped_by = "budget" if is_quoted else end_of(rounds, spent, context)
     return {
         **kept(state.get("best"), draft, is_accepted=rounds[-1].accepted),
         "draft": draft,

@@ -1,7 +1,10 @@
 """A run that has spent its budget ends with what it has, in every workflow and language."""
 
+from dataclasses import replace
+
 import pytest
 
+from graphs.drafting import EXTRACTIVE
 from graphs.state import Context, Question
 from graphs.types import Draft, Judgement, Usage, WebPage
 from graphs.workflows import WORKFLOWS
@@ -38,6 +41,62 @@ async def test_the_web_is_searched_and_quoted_when_rewriting_took_the_last_call(
     assert len(chat.asked) == 1
     assert answer["answer"]
     assert answer["stopped_by"] == ("answered" if workflow == "rag" else "budget")
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+async def test_an_accepted_answer_quoted_for_want_of_calls_is_the_budget_s(
+    workflow: str, question: str
+) -> None:
+    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
+    fruit = fakes.FakeRetriever([fakes.passage("Bananas are yellow fruit. 香蕉是黄色的。", 1)])
+    services = replace(parts(chat), retriever=fruit, critic=fakes.FakeCritic())
+    graph = WORKFLOWS[workflow].build(services)
+    context = Context(reflect=True, max_llm_calls=1)
+    answer = await graph.ainvoke(Question(question=question), context=context)
+
+    assert answer["generator"] == EXTRACTIVE
+    assert answer["stopped_by"] == "budget"
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+async def test_a_draft_of_the_last_call_is_accepted(workflow: str, question: str) -> None:
+    """The budget changed nothing of it."""
+    chat = fakes.FakeChat(chunks=["Tall [1]."])
+    graph = WORKFLOWS[workflow].build(replace(parts(chat), critic=fakes.FakeCritic()))
+    context = Context(only_action="correct", reflect=True, retrieval="always", max_llm_calls=1)
+    answer = await graph.ainvoke(Question(question=question), context=context)
+
+    assert (answer["answer"], answer["stopped_by"]) == ("Tall [1].", "accepted")
+
+
+@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("How tall is the tower?", "Bananas are yellow fruit."),
+        ("红塔有多高？", "香蕉是黄色的水果。"),
+    ],
+)
+@pytest.mark.parametrize("has_page", [True, False])
+async def test_who_could_quote_nothing_for_want_of_calls_abstains_for_the_budget(
+    workflow: str, question: str, text: str, has_page: bool
+) -> None:
+    """Without any knowledge a model would have written nothing either."""
+    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="tower")
+    pages = [WebPage("https://example.org", "Fruit", 0.9, (text,))] if has_page else []
+    services = replace(
+        parts(chat),
+        retriever=fakes.FakeRetriever([fakes.passage(text, 1)]),
+        web_search=fakes.FakeWebSearch(pages),
+    )
+    graph = WORKFLOWS[workflow].build(services)
+    answer = await graph.ainvoke(Question(question=question), context=Context(max_llm_calls=1))
+
+    kept = [strip for strip in answer.get("web_strips", []) if strip.kept]
+    assert not answer["citations"]
+    assert answer["stopped_by"] == ("budget" if kept else "no_evidence")
 
 
 @pytest.mark.parametrize("spent", SPENT)
