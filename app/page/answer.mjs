@@ -1,7 +1,7 @@
 /** The answer as it is written, then with citations that lead to what they rest on. */
 
 import { byId, h, link, put } from "./dom.mjs";
-import { score, t } from "./words.mjs";
+import { knows, said, score, t } from "./words.mjs";
 
 let shown = { drawing: null, cited: null, nodes: new Map() };
 
@@ -42,10 +42,12 @@ function retracted(run) {
   const box = byId("retracted");
   if (box.childElementCount === struck.length) return;
   for (const { round, text, reason } of struck.slice(box.childElementCount)) {
-    const title = h("summary", {}, t("draftRetracted", round), h("span", { class: "soft" }, ` ${reason}`));
+    const title = h("summary", {}, t("draftRetracted", round), h("span", { class: "soft" }, ` ${why(reason)}`));
     box.append(h("details", { class: "struck" }, title, h("del", {}, text)));
   }
 }
+
+const why = (reason) => (knows(`stopped.${reason}`) ? t(`stopped.${reason}`) : said("REASONS", reason, reason));
 
 function settle(run) {
   shown.cited = run.answer;
@@ -76,7 +78,7 @@ function marked(text, numbers) {
     const n = /^\[(\d+)\]$/.exec(piece)?.[1];
     if (!n || !numbers.has(Number(n))) return piece;
     const label = t("openCitation", n);
-    return h("button", { type: "button", class: "cite", "aria-label": label, onclick: () => open(Number(n)) }, n);
+    return h("button", { class: "cite", "aria-label": label, onclick: () => open(Number(n)) }, n);
   });
 }
 

@@ -35,6 +35,19 @@ export async function call(path, { json, headers = {}, ...init } = {}) {
 
 export const read = async (path, init) => (await call(path, init)).json();
 
+/** Reads for one place: the latest counts, what was asked for before comes as null. */
+export function latestOf() {
+  let asking = new AbortController();
+  return async (path) => {
+    asking.abort();
+    const { signal } = (asking = new AbortController());
+    const told = await read(path, { signal }).catch((error) => {
+      if (!signal.aborted) throw error;
+    });
+    return signal.aborted ? null : told;
+  };
+}
+
 /** The server-sent events of a response: {id, name, data}. Ends where the connection does. */
 export async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,24 +1,18 @@
 /** The knowledge base: what is in it, files brought in, documents deleted. */
 
-import { call, events, hasKey, read } from "./api.mjs";
+import { call, events, hasKey, latestOf } from "./api.mjs";
 import { byId, h, link, put } from "./dom.mjs";
 import { bytes, t } from "./words.mjs";
 
 const PAGE = 50;
 let listed = [];
 let total = 0;
-let asking = new AbortController();
+const latest = latestOf();
 
-/** What is asked for later counts; what was asked for before is dropped. */
 export async function load(more = false) {
-  asking.abort();
-  asking = new AbortController();
-  const { signal } = asking;
   const offset = more ? listed.length : 0;
   const query = new URLSearchParams({ q: byId("document-search").value.trim(), limit: PAGE, offset });
-  const page = await read(`documents?${query}`, { signal }).catch((error) => {
-    if (!signal.aborted) throw error;
-  });
+  const page = await latest(`documents?${query}`);
   if (!page) return;
   listed = more ? [...listed, ...page.documents] : page.documents;
   total = page.total;
@@ -109,7 +103,7 @@ function row(it) {
   // What is shared belongs to nobody with a key; without keys everyone is at the machine itself.
   const button = it.shared && hasKey()
     ? h("span", { class: "tag" }, t("shared"))
-    : h("button", { type: "button", class: "quiet", data: { id: it.id }, "aria-label": t("removeOf", it.title || it.source) }, t("remove"));
+    : h("button", { class: "quiet", data: { id: it.id }, "aria-label": t("removeOf", it.title || it.source) }, t("remove"));
   const facts = [it.language, `${t("chunks")} ${it.chunks}`, bytes(it.bytes)].filter(Boolean).join(" · ");
   return h("li", {}, h("div", {}, h("b", {}, it.title || it.source), h("p", { class: "soft" }, link(it.source), ` · ${facts}`)), button);
 }
@@ -118,12 +112,21 @@ function row(it) {
 async function remove(button) {
   if (!button.classList.contains("sure")) {
     button.classList.add("sure");
+    const label = button.getAttribute("aria-label");
     button.removeAttribute("aria-label");
     put(button, t("reallyRemove"));
-    button.addEventListener("blur", () => render(), { once: true });
+    const calm = () => {
+      button.classList.remove("sure");
+      button.setAttribute("aria-label", label);
+      put(button, t("remove"));
+    };
+    // Another button that is being pressed stays where it is.
+    button.addEventListener("blur", calm, { once: true });
     return;
   }
   button.disabled = true;
-  await call(`documents/${encodeURIComponent(button.dataset.id)}`, { method: "DELETE" });
+  const path = `documents/${encodeURIComponent(button.dataset.id)}`;
+  await call(path, { method: "DELETE" }).finally(() => (button.disabled = false));
   await load();
+  byId("document-search").focus();
 }

@@ -6,10 +6,7 @@ import { score, t } from "./words.mjs";
 
 let shown = { drawing: null, version: -1 };
 
-const SHOWN = [
-  ...["degraded", "standalone_question", "queries", "retrieval", "documents", "strips"],
-  ...["rewritten_query", "web_results", "candidates", "critique", "compression"],
-];
+const SHOWN = "degraded standalone_question queries retrieval documents strips rewritten_query web_results candidates critique compression".split(" ");
 const TOLD_ELSEWHERE = new Set(["thresholds", "action", "citations", "answer", "stopped_by", "generator"]);
 
 export function render(run) {

@@ -44,7 +44,7 @@ function dot(it, share, row, kind, told) {
     put(told, h("b", {}, score(it.score)), " ", it.title, " ", link(it.source));
   };
   const on = { onfocus: show, onpointerenter: show, onclick: show };
-  return h("button", { type: "button", class: `dot ${kind}`, "aria-label": label, vars: { at: share, lane: row }, ...on });
+  return h("button", { class: `dot ${kind}`, "aria-label": label, vars: { at: share, lane: row }, ...on });
 }
 
 const threshold = (name, value, share) =>

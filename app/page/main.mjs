@@ -1,11 +1,12 @@
 /** The page: asks, follows what happens, and opens what is kept. */
 
-import { Problem, call, events, read, setKey } from "./api.mjs";
+import { Problem, call, hasKey, read, setKey } from "./api.mjs";
 import * as answer from "./answer.mjs";
 import * as documents from "./documents.mjs";
 import { atNextFrame, byId, h, put } from "./dom.mjs";
 import * as evidence from "./evidence.mjs";
 import * as facts from "./facts.mjs";
+import { follow } from "./follow.mjs";
 import * as graph from "./graph.mjs";
 import * as options from "./options.mjs";
 import { Run } from "./run.mjs";
@@ -20,12 +21,12 @@ const EXAMPLES = [
   "知识条下限是什么？",
   "三种动作分别在什么时候发生？",
 ];
-const MOST_TRIES = 6;
 const THEME = "selfcrag-theme";
 
 let workflows = [];
 let run = null;
 let leaving = new AbortController();
+let opening = new AbortController();
 
 const named = (name) => workflows.find((it) => it.name === name);
 const selected = () => named(byId("workflow").value);
@@ -41,8 +42,7 @@ function draw() {
     byId("asked").textContent = run.question;
     byId("asked").hidden = !run.question;
     byId("answer-empty").hidden = Boolean(run.question);
-    byId("ask").hidden = !run.done;
-    byId("cancel").hidden = run.done || run.cancelling;
+    swap(byId("ask"), byId("cancel"));
     byId("thread").hidden = !run.thread;
     tellState();
     tellAction(run.found.action);
@@ -53,8 +53,16 @@ function draw() {
   });
 }
 
+/** One stands in the other's place, and so does the focus. */
+function swap(ask, cancel) {
+  const at = document.activeElement;
+  ask.hidden = !run.done;
+  cancel.hidden = run.done;
+  if (at.hidden && (at === ask || at === cancel)) (run.done ? ask : cancel).focus();
+}
+
 function tellState() {
-  const error = run.error?.detail ?? (run.lost ? t("runLost") : "");
+  const error = run.error?.detail ?? (run.lost ? t(run.lost) : "");
   put(byId("failed"), error).hidden = !error;
   const said = error ? "" : run.done ? done() : run.broken ? t("stateLost") : working();
   if (byId("state").textContent !== said) byId("state").textContent = said;
@@ -72,6 +80,7 @@ const working = () => (run.cancelling ? t("stateCancelling") : run.now ? t("stat
 /** Makes a run the one that is shown; what was followed before is left to itself. */
 function show(shown) {
   leaving.abort();
+  opening.abort();
   leaving = new AbortController();
   run = shown;
   put(byId("feedback"));
@@ -79,34 +88,24 @@ function show(shown) {
   return leaving.signal;
 }
 
-/** Takes in the events of a run to its end; a connection that breaks is taken up where it broke. */
-async function follow(followed, first, signal) {
-  let response = first;
-  for (let tries = 0; !followed.done && tries <= MOST_TRIES; ) {
-    try {
-      response ??= await call(`runs/${followed.id}/events`, { signal, headers: { "Last-Event-ID": followed.last } });
-      if (response.status === 204) break;
-      for await (const event of events(response)) {
-        if (signal.aborted) return;
-        followed.apply(event);
-        followed.broken = false;
-        tries = 0;
-        if (event.name === "run") opened(followed);
-        draw();
-      }
-    } catch (error) {
-      if (signal.aborted) return;
-      if (error instanceof Problem || !followed.id) throw error;
-    }
-    response = null;
-    if (followed.done) break;
-    followed.broken = true;
+/** Follows a run and draws it; what goes wrong is its end here, unless another one is shown. */
+async function see(followed, first, signal) {
+  try {
+    await follow(followed, await first, signal, (event) => {
+      if (event?.name === "run") opened(followed);
+      draw();
+    });
+  } catch (error) {
+    if (run !== followed || signal.aborted) return;
+    followed.done = true;
+    followed.thread ??= followed.previous;
+    const problems = error.errors ?? [];
+    const others = options.complain(problems);
+    const told = messageOf(error, followed.question);
+    followed.error = { detail: others.length || !problems.length ? told : `${t("options")}: ${told}` };
     draw();
-    await new Promise((later) => setTimeout(later, 200 * 2 ** tries));
-    tries += 1;
+    askForKey(error);
   }
-  if (!followed.done) Object.assign(followed, { done: true, lost: true });
-  draw();
 }
 
 function opened(followed) {
@@ -126,22 +125,12 @@ async function ask() {
   asked.workflow = json.workflow;
   asked.previous = run?.thread;
   const signal = show(asked);
-  try {
-    await follow(asked, await call("ask", { json, signal }), signal);
-    if (asked.answer && run === asked) byId("question").value = "";
-  } catch (error) {
-    if (run !== asked || signal.aborted) return;
-    asked.done = true;
-    asked.thread ??= asked.previous;
-    const others = error.errors?.length ? options.complain(error.errors) : [];
-    asked.error = { detail: others.length || !error.errors?.length ? messageOf(error) : t("options") + ": " + error.message };
-    draw();
-    askForKey(error);
-  }
+  await see(asked, call("ask", { json, signal }), signal);
+  if (asked.answer && run === asked) byId("question").value = "";
 }
 
 async function cancel() {
-  if (!run || run.done) return;
+  if (!run || run.done || run.cancelling) return;
   const wanted = run;
   wanted.cancelling = true;
   draw();
@@ -155,23 +144,26 @@ async function cancel() {
 /** Nothing has come of it yet, not even its name. */
 function leave(wanted) {
   leaving.abort();
-  Object.assign(wanted, { done: true, lost: true });
+  wanted.thread ??= wanted.previous;
+  Object.assign(wanted, { done: true, lost: "runLost" });
   draw();
 }
 
 /** A kept run, through the same events; one under way is followed further. */
 async function open(id) {
-  if (run?.id === id) return;
-  const kept = await read(`runs/${id}`);
+  if (run?.id === id && !run.lost && !run.error) return;
+  const { signal: late } = opening;
+  const kept = await read(`runs/${id}`, { signal: late });
+  if (late.aborted) return;
   const shown = new Run(kept.question);
   Object.assign(shown, { id, workflow: kept.workflow, thread: kept.thread_id, feedback: kept.feedback });
-  for (const { number, name, data } of kept.events) shown.apply({ id: number, name, data });
+  for (const { number, name, data, at_ms: at } of kept.events) shown.apply({ id: number, name, data, at });
   const signal = show(shown);
   byId("workflow").value = kept.workflow;
-  if (!shown.done) await follow(shown, null, signal);
+  if (!shown.done) await see(shown, null, signal);
 }
 
-const messageOf = (error) => (error instanceof Problem ? error.message : t("unreachable"));
+const messageOf = (error, text = "") => (error instanceof Problem ? words.refusal(text, error) : t("unreachable"));
 
 function failed(error) {
   if (error.name === "AbortError") return;
@@ -179,21 +171,23 @@ function failed(error) {
   askForKey(error);
 }
 
-function askForKey(error) {
-  if (error.status !== 401) return;
+/** Also where the key that is kept opens nothing. */
+function askForKey({ status }) {
+  if (status !== 401 && !(status === 403 && hasKey() && !workflows.length)) return;
   byId("key-form").hidden = false;
   byId("key").focus();
 }
 
 /** What the address names is what is shown. */
 async function route() {
+  opening.abort();
+  opening = new AbortController();
   const [name, value] = location.hash.slice(1).split("=");
-  const view = ["runs", "documents", "diff"].includes(name) ? name : "ask";
+  const view = name === "diff" && !value ? "runs" : ["runs", "documents", "diff"].includes(name) ? name : "ask";
   for (const it of ["ask", "runs", "documents"]) {
     const isShown = it === (view === "diff" ? "runs" : view);
     byId(`${it}-view`).hidden = !isShown;
-    byId(`to-${it}`).toggleAttribute("aria-current", isShown);
-    if (isShown) byId(`to-${it}`).setAttribute("aria-current", "page");
+    byId(`to-${it}`).ariaCurrent = isShown ? "page" : null;
   }
   byId("diff").hidden = view !== "diff";
   byId("trouble").hidden = true;
@@ -221,7 +215,8 @@ async function speak() {
   byId("language").textContent = words.current() === "zh" ? "English" : "中文";
   byId("language").lang = words.current() === "zh" ? "en" : "zh-CN";
   if (!workflows.length) return;
-  await options.build(selected().context_schema, (count) => {
+  await words.learn();
+  options.build(selected().context_schema, (count) => {
     byId("changed").textContent = count ? t("changed", count) : "";
   });
   runs.render();
@@ -232,7 +227,8 @@ async function speak() {
 }
 
 function describe() {
-  byId("workflow-about").textContent = selected().description;
+  const { name, description } = selected();
+  byId("workflow-about").textContent = words.said("WORKFLOWS", name, description);
   if (!run || run.done) graph.draw(selected());
 }
 
@@ -268,7 +264,9 @@ function wire() {
   });
   byId("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    setKey(byId("key").value.trim());
+    const key = byId("key").value.trim();
+    if (!/^[!-~]+$/.test(key)) return failed(new Problem(401, { detail: t("keyUnreadable") }));
+    setKey(key);
     byId("key-form").hidden = true;
     begin().catch(failed);
   });

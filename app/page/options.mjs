@@ -1,14 +1,12 @@
 /** The form of a run's options, made from their JSON schema. Only what was changed is sent. */
 
 import { byId, h, put } from "./dom.mjs";
-import { current, t } from "./words.mjs";
+import { said, t } from "./words.mjs";
 
 let fields = []; // {pointer, path, value(), reset(), item, error}
-let help = {}; // descriptions in Chinese; the schema has the English ones
 
 /** Builds the form; what was set before is kept. */
-export async function build(schema, changed) {
-  if (current() === "zh") help = (await import("./options_zh.mjs")).HELP;
+export function build(schema, changed) {
   const kept = fields.length ? given() : {};
   fields = [];
   put(byId("fields"), ...items(schema.properties, schema, [], kept));
@@ -100,7 +98,7 @@ function field(path, schema, kept) {
 }
 
 function helpOf(name, schema, kind, isNullable) {
-  const told = [current() === "zh" ? (help[name] ?? schema.description) : schema.description];
+  const told = [said("HELP", name, schema.description)];
   const least = kind.minimum ?? kind.exclusiveMinimum;
   if (least !== undefined) told.push(t("from", least, kind.maximum));
   if (kind.type === "array") told.push(t("oneALine"));

@@ -1,4 +1,4 @@
-/** What the options do, in Chinese; the schema says it in English. */
+/** What the service says in English, in Chinese. */
 
 export const HELP = {
   preset: "一组互相配合的选项，用于本次运行没有设置的部分：答案最好、折中或最快。",
@@ -55,4 +55,17 @@ export const HELP = {
   selection: "给网页段落评分，只保留相关的（表 3）。",
   without_action: "去掉一个动作：去掉“正确”或“错误”时并入“模糊”；去掉“模糊”时只由上阈值决定（表 2）。",
   only_action: "不论评分，总是采取这个动作（表 11）。",
+};
+
+export const WORKFLOWS = {
+  rag: "先检索，再生成；没有修正。",
+  crag: "给检索结果评分；“正确”时提炼，“错误”时搜索网络，“模糊”时两者都做；再生成。",
+  self_rag: "需要时检索，用每个相关段落起草，评判并选择草稿；再批评和修订，直到接受。",
+  self_crag: "像 crag 那样修正知识，再像 self_rag 那样起草、评判、选择、批评和修订。",
+};
+
+/** Why a draft was taken back, where no criticism says so. */
+export const REASONS = {
+  "another draft was better": "另一份草稿更好",
+  "these were the model's thoughts": "那是模型的思考过程",
 };

@@ -3,7 +3,9 @@
 export class Run {
   constructor(question = "") {
     Object.assign(this, { question, id: null, thread: null, workflow: null, last: -1 });
-    Object.assign(this, { answer: null, error: null, done: false, lost: false, version: 0 });
+    Object.assign(this, { answer: null, error: null, done: false, lost: null, version: 0 });
+    this.begun = performance.now(); // by the clock here: as early as the events say
+    this.took = null; // milliseconds, once it is done
     this.steps = []; // as they began: {path, name, at, took, detail}
     this.log = []; // starts and ends as they came: {node, phase, took}
     this.open = new Map();
@@ -13,11 +15,12 @@ export class Run {
     this.drawing = {}; // another one: everything is drawn anew
   }
 
-  /** Takes in an event; one that was taken in before changes nothing. */
-  apply({ id, name, data }) {
+  /** Takes in an event; one that was taken in before changes nothing. `at` is told of stored ones. */
+  apply({ id, name, data, at = data.at_ms }) {
     if (id <= this.last) return;
     this.last = id;
-    TAKE[name]?.(this, data);
+    if (at !== undefined) this.begun = Math.min(this.begun, performance.now() - at);
+    TAKE[name]?.(this, data, at);
   }
 
   /** The rounds that still stand, oldest first. */
@@ -29,9 +32,9 @@ export class Run {
     return this.steps.findLast((step) => step.took === null) ?? null;
   }
 
-  /** Milliseconds that the steps span. */
+  /** Milliseconds from its start to its end; until then those that the steps span. */
   get span() {
-    return this.steps.reduce((most, step) => Math.max(most, step.at + (step.took ?? 0)), 1);
+    return this.took ?? this.steps.reduce((most, step) => Math.max(most, step.at + (step.took ?? 0)), 1);
   }
 }
 
@@ -64,8 +67,8 @@ const TAKE = {
   error(run, data) {
     run.error = data;
   },
-  done(run) {
-    run.done = true;
+  done(run, _, at) {
+    Object.assign(run, { done: true, took: at ?? performance.now() - run.begun });
   },
 };
 

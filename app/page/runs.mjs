@@ -1,18 +1,20 @@
 /** Past runs: the list, the comparison of two, and what users say of an answer. */
 
-import { read } from "./api.mjs";
+import { latestOf, read } from "./api.mjs";
 import { byId, h, put } from "./dom.mjs";
-import { t, when } from "./words.mjs";
+import { refusal, t, when } from "./words.mjs";
 
 const PAGE = 30;
 let listed = [];
 let total = 0;
+const latest = latestOf();
 const chosen = new Set();
 
 /** Loads the newest runs, or those after the ones shown. */
 export async function load(more = false) {
   const offset = more ? listed.length : 0;
-  const page = await read(`runs?limit=${PAGE}&offset=${offset}`);
+  const page = await latest(`runs?limit=${PAGE}&offset=${offset}`);
+  if (!page) return;
   listed = more ? [...listed, ...page.runs] : page.runs;
   total = page.total;
   for (const id of chosen) if (!listed.some((run) => run.run_id === id)) chosen.delete(id);
@@ -101,9 +103,9 @@ export function feedback(run) {
   const box = byId("feedback");
   if (!run.answer) return put(box);
   const given = run.feedback.map((it) => h("p", { class: "soft" }, t("given", `${it.score}${it.corrected_answer ? ` — ${it.corrected_answer}` : ""}`)));
-  const good = h("button", { type: "button", onclick: () => send(run, { score: 1 }) }, t("good"));
-  const bad = h("button", { type: "button", "aria-expanded": "false" }, t("bad"));
-  const text = h("textarea", { rows: 3, id: "corrected", maxlength: 8000 });
+  const good = h("button", { onclick: () => send(run, { score: 1 }) }, t("good"));
+  const bad = h("button", { "aria-expanded": "false" }, t("bad"));
+  const text = h("textarea", { rows: 3, id: "corrected" });
   const form = h("form", { hidden: true }, h("label", { for: "corrected" }, t("corrected")), text, h("button", {}, t("send")));
   bad.addEventListener("click", () => {
     form.hidden = !form.hidden;
@@ -120,11 +122,16 @@ export function feedback(run) {
 
 async function send(run, json) {
   const box = byId("feedback");
+  const buttons = [...box.querySelectorAll("button")];
+  const hold = (held) => buttons.forEach((it) => (it.disabled = held));
+  box.querySelector("[role=alert]")?.remove();
+  hold(true);
   try {
     run.feedback.push(await read(`runs/${run.id}/feedback`, { json }));
     feedback(run);
     box.append(h("p", { role: "status", class: "thanks" }, t("thanks")));
   } catch (error) {
-    box.append(h("p", { role: "alert", class: "error" }, error.message));
+    hold(false);
+    box.append(h("p", { role: "alert", class: "error" }, refusal(json.corrected_answer ?? "", error)));
   }
 }

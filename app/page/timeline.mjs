@@ -40,7 +40,7 @@ function row(step) {
   const name = h("span", { class: step.path.length > 1 ? "name inner" : "name" }, step.name);
   const button = h(
     "button",
-    { type: "button", class: "step", "aria-expanded": "false", title: step.path.join(" › ") },
+    { class: "step", "aria-expanded": "false", title: step.path.join(" › ") },
     name,
     h("span", { class: "track" }, bar),
     time,

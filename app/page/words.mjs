@@ -20,7 +20,6 @@ const WORDS = {
   isDefault: ["Default {0}.", "默认 {0}。"],
   cancel: ["Cancel", "取消"],
   continueThread: ["Continue this conversation", "继续当前对话"],
-  newThread: ["The next question starts a new conversation.", "下一个问题将开始新的对话。"],
   answer: ["Answer", "答案"],
   answerEmpty: ["The answer appears here, with the sentences it rests on.", "答案和它所依据的句子会显示在这里。"],
   citations: ["Citations", "引用"],
@@ -114,10 +113,7 @@ const WORDS = {
   "diff.decided": ["Decisions", "决定"],
   "diff.path": ["Way through the graph", "经过的步骤"],
   "diff.grades": ["Grades", "评分"],
-  "diff.strips": ["Strips", "知识条"],
   "diff.drafts": ["Drafts", "草稿"],
-  "diff.critique": ["Critique", "评判"],
-  "diff.answer": ["Answer", "答案"],
   "diff.usage": ["Usage", "用量"],
   "diff.took_ms": ["Time of the steps, ms", "各步骤用时（毫秒）"],
   drop: ["Drop files here, or choose them", "把文件拖到这里，或选择文件"],
@@ -126,9 +122,7 @@ const WORDS = {
   indexing: ["Indexing ({0} of {1})", "正在建立索引（{0}/{1}）"],
   report: ["{0} added, {1} updated, {2} unchanged, {3} refused", "新增 {0}，更新 {1}，未变 {2}，拒绝 {3}"],
   search: ["Search", "查找"],
-  document: ["Document", "文档"],
   chunks: ["Chunks", "分块"],
-  size: ["Size", "大小"],
   shared: ["shared", "共享"],
   remove: ["Delete", "删除"],
   removeOf: ["Delete {0}", "删除 {0}"],
@@ -137,16 +131,18 @@ const WORDS = {
   documentsEmpty: ["No document is found.", "没有找到文档。"],
   key: ["API key", "API 密钥"],
   keyHint: ["This service asks for a key. It is kept until this tab is closed.", "此服务需要密钥。密钥只保存到关闭此标签页为止。"],
+  keyUnreadable: ["This is not a key.", "这不是密钥。"],
   save: ["Use this key", "使用此密钥"],
   theme: ["Switch between dark and light", "切换深色和浅色"],
   skip: ["Skip to the content", "跳到内容"],
-  stateIdle: ["Ready for a question.", "可以提问了。"],
   stateAsking: ["Asking …", "正在提问……"],
   stateAt: ["Working: {0}", "正在进行：{0}"],
   stateDone: ["Answered in {0}", "已回答，用时 {0}"],
   stateCancelling: ["Cancelling …", "正在取消……"],
   stateLost: ["The connection broke; trying again …", "连接断开，正在重试……"],
+  tooLong: ["At most 8,000 characters; these are {0}.", "最多 8000 个字符，这里有 {0} 个。"],
   unreachable: ["The service does not answer.", "服务没有响应。"],
+  connectionLost: ["The connection was lost; reload to look again.", "连接中断；请重新加载页面再查看。"],
   runLost: ["This run ended without an answer.", "这次运行没有得到答案就结束了。"],
   pages: ["Pages", "页面"],
 };
@@ -167,10 +163,30 @@ export function choose(wanted) {
   localStorage.setItem(LANGUAGE, wanted);
 }
 
-/** The words of a key in the chosen language; a key without words is said as it is. */
+/** Whether the page has words for a key. */
+export const knows = (key) => Object.hasOwn(WORDS, key);
+
+/** The words of a key in the chosen language, or of its last part; else that part as it is. */
 export function t(key, ...values) {
-  const said = WORDS[key]?.[language === "zh" ? 1 : 0] ?? key.split(".").at(-1);
+  const last = key.split(".").at(-1);
+  const said = (WORDS[key] ?? WORDS[last])?.[language === "zh" ? 1 : 0] ?? last;
   return values.reduce((text, value, index) => text.replace(`{${index}}`, () => value), said);
+}
+
+let chinese = null;
+
+/** Loads what is said in Chinese alone, where that is chosen. */
+export async function learn() {
+  if (language === "zh") chinese ??= await import("./options_zh.mjs");
+}
+
+/** What the service says in English, in the chosen language where the page knows it. */
+export const said = (table, key, english) => (language === "zh" && chinese?.[table][key]) || english;
+
+/** Why the service refused a text. */
+export function refusal(text, { status, message }) {
+  const count = [...text].length;
+  return status === 422 && count > 8000 ? t("tooLong", count) : message;
 }
 
 /** Says what the page's elements are marked to say. */

@@ -7,13 +7,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.protocols.narration import REASONS
 from app.routes.page import FOLDER, PATH
 from graphs.context import Context
+from graphs.workflows import WORKFLOWS
 from tests.app.serving import Serving
 
 FILES = sorted(path.name for path in FOLDER.iterdir())
 SCRIPTS = [name for name in FILES if name.endswith(".mjs")]
 LONGEST_FILE = 300
+LARGEST = 100_000
 
 
 def text_of(name: str) -> str:
@@ -126,8 +129,25 @@ def test_every_word_is_said_in_both_languages() -> None:
     assert used <= keys
 
 
+def chinese(table: str) -> dict[str, str]:
+    """What the page says for what the service says in English."""
+    _, _, rest = text_of("options_zh.mjs").partition(f"export const {table} = {{")
+    return dict(re.findall(r'^  "?([^":]+)"?: "(.+)",$', rest.partition("};")[0], re.MULTILINE))
+
+
+def test_workflows_and_reasons_are_said_in_chinese() -> None:
+    assert chinese("WORKFLOWS").keys() == WORKFLOWS.keys()
+    stopped = set(re.findall(r'"stopped\.(\w+)"', text_of("words.mjs")))
+    assert chinese("REASONS").keys() | stopped >= REASONS["zh"].keys()
+    assert chinese("REASONS").items() <= REASONS["zh"].items()
+
+
+def test_the_page_is_small() -> None:
+    assert sum(len(text_of(name).encode()) for name in FILES) <= LARGEST
+
+
 def test_options_are_explained_in_chinese() -> None:
-    told = set(re.findall(r'^  "?([\w.]+)"?: "', text_of("options_zh.mjs"), re.MULTILINE))
+    told = chinese("HELP").keys()
     schema = Context.model_json_schema()
     filters = {f"filters.{name}" for name in schema["$defs"]["Filters"]["properties"]}
     assert told == (set(schema["properties"]) - {"filters"}) | filters

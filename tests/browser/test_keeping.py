@@ -49,6 +49,7 @@ def test_a_document_is_brought_in_asked_about_and_deleted(page: Page, tmp_path: 
     assert "harbour.md" in page.text("#document-list"), "the first press only asks"
     page.click("#document-list button.sure")
     page.wait(lambda: "harbour.md" not in page.text("#document-list"))
+    page.wait(lambda: page.do("return document.activeElement.id") == "document-search")
     assert page.complaints() == []
 
 

@@ -1,0 +1,247 @@
+"""The page where connections break, answers come late, and keys open nothing."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from app.keys import add_key
+from app.settings import Settings
+from app.store.engine import open_engine
+from graphs.ports import Services
+from tests import fakes
+from tests.app.serving import Serving
+from tests.app.slow import SlowChat, Waiting
+from tests.app.test_openai import CHINESE, ENGLISH, TOWER
+from tests.browser.page import Page
+
+pytestmark = pytest.mark.browser
+
+Serve = Callable[..., Serving]
+Open = Callable[[str], Page]
+WHOLE = "It is 87 metres tall"
+# Connections that can be cut, gateways that refuse, answers that are held; waits are shorter.
+BETWEEN = """
+const fetched = window.fetch, later = window.setTimeout;
+window.setTimeout = (work, ms) => later(work, ms / 20);
+Object.assign(window, { refusals: 0, held: "nothing", sent: [] });
+window.fetch = async (url, init) => {
+  window.sent.push([String(url), init?.body ?? ""]);
+  if (String(url).endsWith("/events") && window.refusals-- > 0) return new Response("", { status: 502 });
+  if (String(url).includes(window.held)) await new Promise((release) => { window.release = release; });
+  const response = await fetched(url, init);
+  if (url !== "ask") return response;
+  window.cut = new AbortController();
+  const { signal } = window.cut;
+  return new Response(response.body.pipeThrough(new TransformStream(), { signal }), response);
+};
+"""  # noqa: E501
+
+
+def slow(seconds: float) -> Services:
+    chat = SlowChat(chunks=["It is 87 ", "metres tall [1]."], waiting=Waiting(seconds))
+    return fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
+
+
+def go(page: Page, place: str) -> None:
+    page.do("location.hash = arguments[0]", place)
+
+
+def speak_chinese(page: Page) -> None:
+    page.click("#language")
+    page.wait(lambda: page.text("#ask") == "提问")
+
+
+def test_a_live_run_is_followed_past_a_gateway_that_refuses(open_page: Open, serve: Serve) -> None:
+    page = open_page(serve(slow(5)).url)
+    page.start(ENGLISH)
+    page.wait(lambda: "It is 87" in page.text("#answer"))
+    run = page.run_id()
+    page.open("/#runs")
+    page.do(BETWEEN)
+    page.do("window.refusals = 2")
+    go(page, f"run={run}")
+    page.wait(page.ended)
+    assert page.text("#answer").startswith(WHOLE)
+
+
+def test_an_answer_is_fetched_after_a_break(open_page: Open, serve: Serve) -> None:
+    page = open_page(serve(slow(3)).url)
+    page.do(BETWEEN)
+    page.start(ENGLISH)
+    page.wait(lambda: "It is 87" in page.text("#answer"))
+    page.do("window.refusals = 2; window.cut.abort()")
+    page.wait(page.ended)
+    assert page.text("#answer").startswith(WHOLE)
+    assert not page.shown("#failed")
+
+
+def test_a_run_that_cannot_be_reached_is_not_called_ended(open_page: Open, serve: Serve) -> None:
+    page = open_page(serve(slow(3)).url)
+    page.do(BETWEEN)
+    page.start(CHINESE)
+    page.wait(lambda: "It is 87" in page.text("#answer"))
+    run = page.run_id()
+    page.do("window.refusals = 99; window.cut.abort()")
+    page.wait(lambda: page.shown("#failed"))
+    assert "reload" in page.text("#failed")
+    speak_chinese(page)
+    page.wait(lambda: "重新加载" in page.text("#failed"))
+
+    page.do("window.refusals = 0")
+    go(page, "runs")
+    page.wait(lambda: page.count("#run-list li") > 0)
+    page.click(f"#run-list li[data-run='{run}'] a")
+    page.wait(lambda: WHOLE in page.text("#answer") and page.ended())
+    assert not page.shown("#failed")
+
+
+def test_a_cancelled_run_took_as_long_as_it_did(open_page: Open, serve: Serve) -> None:
+    def took() -> float:
+        return float(re.findall(r"([\d.]+) s\b", page.text("#state"))[0])
+
+    page = open_page(serve(slow(30)).url)
+    page.start(ENGLISH)
+    page.wait(lambda: "It is 87" in page.text("#answer"))
+    time.sleep(2)
+    page.click("#cancel")
+    page.wait(page.ended)
+    assert took() >= 2
+    live = took()
+    page.driver.refresh()
+    page.wait(lambda: page.text("#state"))
+    assert took() == pytest.approx(live, abs=1)
+
+
+def test_a_late_run_does_not_take_the_place_of_a_later_one(page: Page) -> None:
+    page.ask(ENGLISH)
+    first = page.run_id()
+    page.start(CHINESE)
+    page.wait(lambda: page.run_id() != first and page.ended())
+    second = page.run_id()
+    page.open("/#runs")
+    page.do(BETWEEN)
+    page.do("window.held = arguments[0]", f"runs/{first}")
+    go(page, f"run={first}")
+    page.wait(lambda: page.do("return Boolean(window.release)"))
+    go(page, f"run={second}")
+    page.wait(lambda: page.text("#asked") == CHINESE)
+    page.do("window.release()")
+    time.sleep(0.5)
+    assert page.text("#asked") == CHINESE
+    assert not page.shown("#trouble")
+
+
+def test_a_question_that_is_cancelled_at_once_keeps_the_conversation(page: Page) -> None:
+    page.ask(ENGLISH)
+    page.do(BETWEEN)
+    page.do("window.held = 'ask'")
+    page.start("And who built it?")
+    page.wait(lambda: page.do("return Boolean(window.release)"))
+    page.click("#cancel")
+    page.wait(lambda: page.shown("#ask"))
+    page.do("window.held = 'nothing'")
+    assert page.shown("#thread")
+    page.start("And who built it?")
+    page.wait(page.ended)
+    assert "thread_id" in page.do("return window.sent.findLast(([url]) => url === 'ask')[1]")
+
+
+def test_a_question_too_long_is_told_so(page: Page) -> None:
+    page.one("#question").click()
+    page.driver.execute_cdp_cmd("Input.insertText", {"text": "长" * 8005})
+    page.one("#question").send_keys("\ue007")
+    page.wait(lambda: "8005" in page.text("#failed"))
+    speak_chinese(page)
+    page.do("document.querySelector('#ask-form').requestSubmit()")
+    page.wait(lambda: "最多" in page.text("#failed"))
+
+
+def test_a_key_that_opens_nothing_is_asked_for_again(
+    open_page: Open, serve: Serve, tmp_path: Path
+) -> None:
+    async def keys() -> list[str]:
+        async with open_engine(settings) as engine:
+            _, narrow = await add_key(engine, "ann", scopes=("metrics",))
+            return [narrow, (await add_key(engine, "ann"))[1]]
+
+    settings = Settings(_env_file=None, data_dir=tmp_path)
+    narrow, good = asyncio.run(keys())
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER])), settings)
+    page = open_page(serving.url)
+    for secret in ("密钥", "two words", narrow):
+        page.wait(lambda: page.shown("#key-form"))
+        page.one("#key").clear()
+        page.one("#key").send_keys(f"{secret}\ue007")
+        page.wait(lambda: page.shown("#key-form") and page.shown("#trouble"))
+    page.driver.refresh()
+    page.wait(lambda: page.shown("#key-form"))
+    page.one("#key").send_keys(f"{good}\ue007")
+    page.wait(lambda: page.count("#workflow option") > 0)
+    assert not page.shown("#key-form")
+
+
+def test_another_row_is_pressed_while_one_waits_to_be_sure(page: Page) -> None:
+    page.click("#to-documents")
+    page.wait(lambda: page.count("#document-list button") > 1)
+    first, second = page.all("#document-list button")[:2]
+    first.click()
+    second.click()
+    assert (first.text, second.text) == ("Delete", "Delete for good?")
+
+
+def test_more_pressed_twice_shows_each_run_once(page: Page, shipped: Serving) -> None:
+    for number in range(35):
+        shipped.ask(f"Hello {number}", workflow="rag")
+    page.do(BETWEEN)
+    go(page, "runs")
+    page.wait(lambda: page.count("#run-list li") == 30)
+    page.do("const more = document.querySelector('#runs-more'); more.click(); more.click()")
+    page.wait(lambda: page.count("#run-list li") > 30)
+    time.sleep(0.3)
+    ids = page.do("return [...document.querySelectorAll('#run-list li')].map(it => it.dataset.run)")
+    assert len(ids) == len(set(ids))
+
+
+def test_the_focus_stays_with_what_can_be_pressed(open_page: Open, serve: Serve) -> None:
+    def at() -> str:
+        return str(page.do("return document.activeElement.id"))
+
+    page = open_page(serve(slow(30)).url)
+    page.one("#question").send_keys(ENGLISH)
+    page.one("#ask").send_keys("\ue007")
+    page.wait(lambda: at() == "cancel" and "It is 87" in page.text("#answer"))
+    page.one("#cancel").send_keys("\ue007")
+    page.wait(page.ended)
+    assert at() == "ask"
+
+
+def test_good_is_kept_once(page: Page, shipped: Serving) -> None:
+    page.ask(ENGLISH)
+    page.wait(lambda: page.count("#feedback button") > 1)
+    page.do("const good = document.querySelector('#feedback button'); good.click(); good.click()")
+    page.wait(lambda: page.shown(".thanks"))
+    time.sleep(0.3)
+    assert len(shipped.client.get(f"/runs/{page.run_id()}").json()["feedback"]) == 1
+
+
+def test_a_comparison_of_nothing_shows_the_runs(page: Page) -> None:
+    go(page, "diff")
+    page.wait(lambda: page.shown("#runs-view"))
+    time.sleep(0.3)
+    assert not page.shown("#trouble")
+
+
+def test_workflows_and_reasons_are_told_in_chinese(open_page: Open, serve: Serve) -> None:
+    page = open_page(serve(slow(30)).url)
+    speak_chinese(page)
+    assert "起草" in page.text("#workflow-about")
+    page.start(CHINESE)
+    page.wait(lambda: "It is 87" in page.text("#answer"))
+    page.click("#cancel")
+    page.wait(page.ended)
+    page.wait(lambda: page.count("#retracted summary") > 0)
+    assert "已取消" in page.text("#retracted summary")
