@@ -1,27 +1,32 @@
 """Pages and sitemaps of the web as documents: read politely, and only where they changed."""
 
 import asyncio
-import gzip
 import json
 import re
 import tempfile
-import zlib
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
-from defusedxml.common import DefusedXmlException
-from defusedxml.ElementTree import ParseError, fromstring
+import httpx
 from protego import Protego
 
 from app.retrieval.index import StoredDocument
 from app.retrieval.listing import Listed
-from app.retrieval.loaders import READERS
+from app.retrieval.loaders import BINARY, READERS
 from app.retrieval.refusal import DocumentRefused
+from app.retrieval.sitemap import host_of, joined, parsed
 from app.search.guard import WEB_PORTS, PageFailed, Resolve, resolve_addresses
-from app.search.page import HTML_TYPES, PLAIN_TYPES, Download, PageAnswered, PageReader
+from app.search.page import (
+    HTML_TYPES,
+    MOST_REDIRECTS,
+    PLAIN_TYPES,
+    Download,
+    PageAnswered,
+    PageReader,
+)
 from app.search.paragraphs import decode
 
 AGENT = "self-crag"
@@ -51,6 +56,25 @@ class Unchanged(Exception):
     """The page is as it was when it was read last."""
 
 
+class Redirected(PageFailed):
+    """The page is elsewhere, where other rules may hold."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__("redirects")
+        self.url = url
+
+
+class OneHop(PageReader):
+    """Follows no redirect, but tells of it."""
+
+    async def _follow(self, request: httpx.Request) -> Download:
+        response = await self._http.send(request, stream=True, follow_redirects=False)
+        async with aclosing(response):
+            if response.next_request is not None:
+                raise Redirected(str(response.next_request.url))
+            return await self._receive(response)
+
+
 class Site:
     """Downloads pages within the rules of their hosts; close it with `aclose`.
 
@@ -71,7 +95,7 @@ class Site:
     ) -> None:
         self.max_pages = max_pages
         self._pause_s = pause_s
-        self._reader = PageReader(
+        self._reader = OneHop(
             allowed_private_hosts=allowed_private_hosts,
             ports=ports,
             max_bytes=MOST_BYTES,
@@ -100,17 +124,13 @@ class Site:
         self._validators[url] = (download.etag, download.last_modified)
         with tempfile.TemporaryDirectory(prefix="selfcrag-page-") as folder:
             file = Path(folder, _name(url) + suffix)
-            await asyncio.to_thread(file.write_bytes, _readable(download))
+            await asyncio.to_thread(file.write_bytes, _readable(download, suffix))
             yield file
 
     async def fetch(self, url: str, headers: dict[str, str] | None = None) -> Download:
         """Raises DocumentRefused, and Unchanged where `headers` ask for what is newer."""
         try:
-            robots = await self._robots_of(url)
-            if robots is not None and not robots.can_fetch(url, AGENT):
-                raise DocumentRefused("its robots.txt asks not to read it")
-            await self._wait(url, robots)
-            download = await self._reader.download(url, headers)
+            download = await self._followed(url, headers, is_polite=True)
         except PageAnswered as answer:
             if answer.status == 304:
                 raise Unchanged from None
@@ -121,6 +141,22 @@ class Site:
         if len(download.body) >= MOST_BYTES:
             raise DocumentRefused(f"too large: {MOST_BYTES / 1e6:.0f} MB or more")
         return download
+
+    async def _followed(
+        self, url: str, headers: dict[str, str] | None = None, *, is_polite: bool = False
+    ) -> Download:
+        """By redirects, asking each place's rules if polite. Raises DocumentRefused, PageFailed."""
+        for _ in range(MOST_REDIRECTS + 1):
+            if is_polite:
+                robots = await self._robots_of(url)
+                if robots is not None and not robots.can_fetch(url, AGENT):
+                    raise DocumentRefused("its robots.txt asks not to read it")
+                await self._wait(url, robots)
+            try:
+                return await self._reader.download(url, headers)
+            except Redirected as elsewhere:
+                url = elsewhere.url
+        raise PageFailed(f"redirects more than {MOST_REDIRECTS} times")
 
     def keep(self, sources: Iterable[str]) -> None:
         """Remembers the versions of pages that are in the knowledge base now."""
@@ -152,7 +188,7 @@ class Site:
 
     async def _read_robots(self, root: str) -> Protego | None:
         try:
-            download = await self._reader.download(root)
+            download = await self._followed(root)
         except PageAnswered as answer:
             if 400 <= answer.status < 500:
                 return None
@@ -201,19 +237,22 @@ def is_sitemap(url: str) -> bool:
 
 async def _listed_in(sitemap: str, site: Site) -> tuple[list[str], list[tuple[str, str]]]:
     """Pages of a sitemap and of those it names, all of its own host."""
-    host, waiting, seen = urlsplit(sitemap).netloc, deque([sitemap]), {sitemap}
+    host, waiting, seen = host_of(sitemap), deque([sitemap]), {sitemap}
     found: list[str] = []
     refused: list[tuple[str, str]] = []
     read = 0
     while waiting and read < MOST_SITEMAPS and len(found) <= site.max_pages:
         here, read = waiting.popleft(), read + 1
         try:
-            kind, named = await asyncio.to_thread(_parsed, await site.fetch(here))
+            kind, named = await asyncio.to_thread(parsed, await site.fetch(here))
         except DocumentRefused as refusal:
             refused.append((here, refusal.reason))
             continue
-        for url in named:
-            if urlsplit(url).netloc != host:
+        for address in named:
+            url = joined(here, address)
+            if not is_url(url):
+                refused.append((address, "is no address of a page"))
+            elif host_of(url) != host:
                 refused.append((url, "is of another host than the sitemap that names it"))
             elif kind == "urlset":
                 found.append(urldefrag(url).url)
@@ -225,30 +264,11 @@ async def _listed_in(sitemap: str, site: Site) -> tuple[list[str], list[tuple[st
     return found, refused
 
 
-def _parsed(sitemap: Download) -> tuple[str, list[str]]:
-    """(urlset or sitemapindex, the addresses in it). Raises DocumentRefused."""
-    body = sitemap.body
-    try:
-        if body.startswith(b"\x1f\x8b"):
-            body = zlib.decompressobj(wbits=31).decompress(body, MOST_BYTES)
-        root = fromstring(body, forbid_dtd=True)
-    except (ParseError, DefusedXmlException, zlib.error, gzip.BadGzipFile, ValueError) as error:
-        raise DocumentRefused("is no sitemap that can be read safely") from error
-    kind = _local(root.tag)
-    if kind not in {"urlset", "sitemapindex"}:
-        raise DocumentRefused("is no sitemap")
-    entries = (child for entry in root for child in entry if _local(child.tag) == "loc")
-    addresses = ((entry.text or "").strip() for entry in entries)
-    return kind, [address for address in addresses if is_url(address)]
-
-
-def _local(tag: object) -> str:
-    return str(tag).rpartition("}")[2]
-
-
-def _readable(download: Download) -> bytes:
+def _readable(download: Download, suffix: str) -> bytes:
     """Text in UTF-8, whatever its server or the page itself says of its encoding."""
-    if download.media_type not in HTML_TYPES | PLAIN_TYPES:
+    kind, _, options = download.content_type.casefold().partition(";")
+    is_declared = "charset" in options and suffix not in BINARY
+    if not is_declared and kind.strip() not in HTML_TYPES | PLAIN_TYPES:
         return download.body
     return decode(download.body, download.content_type).encode("utf-8-sig", "replace")
 

@@ -22,6 +22,7 @@ class SiteServer(LoopbackServer):
         self.files: dict[str, tuple[str, bytes]] = {}
         self.versions: dict[str, str] = {}
         """ETags, by path."""
+        self.redirects: dict[str, str] = {}
 
     def page(self, path: str, text: str, title: str = "Page") -> str:
         """Puts a page there and tells its URL."""
@@ -50,6 +51,8 @@ class SiteServer(LoopbackServer):
     async def _file(self, request: Request) -> Response:
         self.record(request)
         path = request.url.path
+        if path in self.redirects:
+            return Response(status_code=302, headers={"Location": self.redirects[path]})
         if self.status != 200 or path not in self.files:
             return Response(status_code=404 if self.status == 200 else self.status)
         headers = {"ETag": self.versions[path]} if path in self.versions else {}

@@ -11,6 +11,7 @@ from app.retrieval.chunk import Cutting
 from app.retrieval.ingest import Report, ingest
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.site import Site
+from app.retrieval.sitemap import host_of
 from app.search.guard import Resolve, resolve_addresses
 from tests.app.retrieval.word import paragraph, word
 from tests.loopback.site import SiteServer
@@ -164,6 +165,62 @@ async def test_the_rules_of_the_host_are_kept(
     assert report.added == [open_]
     assert reasons(report) == {closed: "its robots.txt asks not to read it"}
     assert site_server.asked() == ["/b"]
+
+
+async def test_the_rules_hold_where_a_redirect_leads(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer
+) -> None:
+    site_server.robots = "User-agent: *\nDisallow: /private\n"
+    site_server.page("/private/x", "No.")
+    site_server.page("/valve", "阀门在夜里打开。")
+    site_server.redirects = {
+        **{"/to-private": "/private/x", "/to-valve": "/again", "/again": "/valve"},
+        **{"/round": "/round", "/out": "http://elsewhere.test/page"},
+    }
+    names = ("to-private", "to-valve", "round", "out")
+    private, valve, circle, out = (f"{site_server.url}/{name}" for name in names)
+    report = await run(retriever, site, private, valve, circle, out)
+    assert report.added == [valve]
+    told = reasons(report)
+    assert told[private] == "its robots.txt asks not to read it"
+    assert told[circle] == "redirects more than 3 times"
+    assert told.keys() == {private, circle, out}
+    assert "/private/x" not in site_server.asked()
+
+
+async def test_addresses_of_a_sitemap_are_understood_or_told(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer
+) -> None:
+    pump = site_server.page("/水泵", "水泵在三月检修。")
+    site_server.page("/deep/lamp", "It is lit.")
+    upper = pump.replace("http://", "HTTP://")
+    named = (upper, "lamp", "mailto:ann@example.org", "http://[broken")
+    root = site_server.sitemap("/deep/sitemap.xml", *named)
+    report = await run(retriever, site, root)
+    assert report.added == [pump, f"{site_server.url}/deep/lamp"]
+    assert reasons(report) == dict.fromkeys(named[2:], "is no address of a page")
+
+
+async def test_one_host_in_capitals_is_no_other(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer
+) -> None:
+    site_server.page("/pump", "It was serviced.")
+    local = site_server.url.replace("127.0.0.1", "localhost")
+    site_server.sitemap("/s.xml", local.replace("localhost", "LOCALHOST") + "/pump")
+    found, refused = await module._listed_in(f"{site_server.url}/s.xml", site)
+    assert (found, len(refused)) == ([], 1)
+    assert host_of(local) == host_of(local.upper())
+
+
+@pytest.mark.parametrize("kind", ["text/markdown", "text/csv", "text/tab-separated-values"])
+async def test_what_a_server_says_of_the_charset_counts(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer, kind: str
+) -> None:
+    text = "Note\n" + "Plain English text follows here for a while. " * 9 + "报销流程"
+    site_server.files["/page"] = (f"{kind}; charset=gbk", text.encode("gbk"))
+    await run(retriever, site, f"{site_server.url}/page")
+    found = await retriever.retrieve("报销流程", 9)
+    assert "报销流程" in "".join(passage.text for passage in found)
 
 
 async def test_no_more_pages_than_allowed(
