@@ -92,11 +92,12 @@ async def test_who_could_quote_nothing_for_want_of_calls_abstains_for_the_budget
         web_search=fakes.FakeWebSearch(pages),
     )
     graph = WORKFLOWS[workflow].build(services)
-    answer = await graph.ainvoke(Question(question=question), context=Context(max_llm_calls=1))
+    # All strips are kept, and no sentence of them is good enough to be quoted.
+    context = Context(strip_floor=-1.0, lower=0.9, upper=0.95, max_llm_calls=1)
+    answer = await graph.ainvoke(Question(question=question), context=context)
 
-    kept = [strip for strip in answer.get("web_strips", []) if strip.kept]
     assert not answer["citations"]
-    assert answer["stopped_by"] == ("budget" if kept else "no_evidence")
+    assert answer["stopped_by"] == ("budget" if has_page else "no_evidence")
 
 
 @pytest.mark.parametrize("spent", SPENT)
