@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.keys import add_key
+from app.keys import Scope, add_key
 from app.settings import Settings
 from app.store.engine import open_engine
 from graphs.ports import Services
@@ -22,6 +22,7 @@ pytestmark = pytest.mark.browser
 
 Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
+METRICS: tuple[Scope, ...] = ("metrics",)
 WHOLE = "It is 87 metres tall"
 # Connections that can be cut, gateways that refuse, answers that are held; waits are shorter.
 BETWEEN = """
@@ -165,7 +166,7 @@ def test_a_key_that_opens_nothing_is_asked_for_again(
 ) -> None:
     async def keys() -> list[str]:
         async with open_engine(settings) as engine:
-            _, narrow = await add_key(engine, "ann", scopes=("metrics",))
+            _, narrow = await add_key(engine, "ann", scopes=METRICS)
             return [narrow, (await add_key(engine, "ann"))[1]]
 
     settings = Settings(_env_file=None, data_dir=tmp_path)
