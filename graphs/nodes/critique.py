@@ -40,7 +40,7 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     draft = replace(draft, judgement=judgement, score=rounds[-1].score)
     spent = state.get("spent", Usage()) + state.get("usage", Usage()) + usage
     is_quoted = quoted_instead([draft], spent, context, services)
-    stopped_by = "budget" if is_quoted else end_of(rounds, spent, context)
+    stopped_by: StoppedBy | None = "budget" if is_quoted else end_of(rounds, spent, context)
     return {
         **kept(state.get("best"), draft, is_accepted=rounds[-1].accepted),
         "draft": draft,
