@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphs.cite import with_marker
+from graphs.known import mean_of
 from graphs.types import Draft, Judgement, Strip
 
 
@@ -100,13 +101,8 @@ def _mean(segments: Sequence[Segment]) -> Judgement | None:
     if len(judged) < len(segments):
         return None
     return Judgement(
-        relevance=_of([each.relevance for each in judged]),
-        support=_of([each.support for each in judged]),
-        utility=_of([each.utility for each in judged]),
-        likelihood=_of([each.likelihood for each in judged]),
+        relevance=mean_of(each.relevance for each in judged),
+        support=mean_of(each.support for each in judged),
+        utility=mean_of(each.utility for each in judged),
+        likelihood=mean_of(each.likelihood for each in judged),
     )
-
-
-def _of(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

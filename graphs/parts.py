@@ -4,27 +4,18 @@ import re
 
 from graphs.text import language_of, sentences, word_count
 
-_ASKING = (
-    r"(?:what|who|whom|whose|where|when|why|how|which|is|are|was|were|do|does|did|can|could|"
-    r"should|would|will|has|have|must|may)\b"
-)
+_AUXILIARY = "is|are|was|were|do|does|did|can|could|should|would|will|has|have|must|may"
+_ASKING = rf"(?:what|who|whom|whose|where|when|why|how|which|{_AUXILIARY})\b"
+_OPENING = rf"(?:(?:to|in|at|for|by|from|with|on) )?{_ASKING}"
 # Of lines whose blanks are single: a run of blanks would be tried from each of them.
 _ENGLISH = re.compile(
-    rf" ?[,;] ?(?:and|but|or|then|also)? ?(?=(?:(?:to|in|at|for|by|from|with|on) )?{_ASKING})"
-    rf"| and (?=(?:also )?{_ASKING})",
+    rf" ?[,;] ?(?:and|but|or|then|also)? ?(?={_OPENING})| and (?=(?:also )?{_ASKING})",
     re.IGNORECASE,
 )
-_OPENS = re.compile(rf"(?:(?:to|in|at|for|by|from|with|on) )?{_ASKING}", re.IGNORECASE)
-_ASKS = re.compile(
-    rf"^{_OPENS.pattern}|\b(?:what|who|whose|where|why|how|which)\b",
-    re.IGNORECASE,
-)
+_OPENS = re.compile(_OPENING, re.IGNORECASE)
+_ASKS = re.compile(rf"^{_OPENING}|\b(?:what|who|whose|where|why|how|which)\b", re.IGNORECASE)
 # "When it stops, …" sets the scene; "When does it stop" asks.
-_SETS_SCENE = re.compile(
-    r"^(?:if|while|once"
-    r"|when(?! (?:is|are|was|were|do|does|did|can|could|should|would|will|has|have|must|may)\b))\b",
-    re.IGNORECASE,
-)
+_SETS_SCENE = re.compile(rf"^(?:if|while|once|when(?! (?:{_AUXILIARY})\b))\b", re.IGNORECASE)
 _JOINS = r"以及|[还還]有|[并並]且|而且|另外|同[时時]"
 _CHINESE = re.compile(rf"[，,；;]|(?:{_JOINS})")
 _CHINESE_ASKS = re.compile(

@@ -52,7 +52,7 @@ class Compressor(Protocol):
 
 
 ANSWER_MARK = " [SEP] "
-"""Between question and answer where support is asked of the evaluator (contract, "Worker")."""
+"""Between question and answer where support is asked for (`POST /score`)."""
 
 
 def with_answer(question: str, answer: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphs.errors import EvaluatorFailed
+from graphs.known import best_of
 from graphs.parts import parts_of
 from graphs.ports import Evaluator
 from graphs.types import Usage
@@ -19,10 +20,7 @@ class Relevance:
     @property
     def best(self) -> list[float | None]:
         """Each text's best grade: who answers one part is relevant."""
-        return [
-            max((value for value in values if value is not None), default=None)
-            for values in zip(*self.by_question, strict=True)
-        ]
+        return [best_of(grades) for grades in zip(*self.by_question, strict=True)]
 
 
 async def relevance_of(
@@ -34,9 +32,17 @@ async def relevance_of(
     """
     parts = parts_of(question) if by_parts else []
     asked = [question, *(parts if len(parts) > 1 else [])]
-    pairs = [(each, text) for each in asked for text in texts]
-    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
-    if pairs and all(value is None for value in values):
+    relevance = Relevance(*await grades_of(asked, texts, evaluator))
+    if texts and all(grade is None for grade in relevance.best):
         raise EvaluatorFailed(f"The evaluator could grade none of {len(texts)} texts.")
-    rows = tuple(values[n * len(texts) : (n + 1) * len(texts)] for n in range(len(asked)))
-    return Relevance(rows, Usage(scored_pairs=len(pairs)))
+    return relevance
+
+
+async def grades_of(
+    questions: Sequence[str], texts: Sequence[str], evaluator: Evaluator
+) -> tuple[tuple[tuple[float | None, ...], ...], Usage]:
+    """A row of the texts' grades for each question, in one request. Raises EvaluatorFailed."""
+    pairs = [(question, text) for question in questions for text in texts]
+    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
+    rows = tuple(values[n * len(texts) : (n + 1) * len(texts)] for n in range(len(questions)))
+    return rows, Usage(scored_pairs=len(pairs))

@@ -1,4 +1,4 @@
-"""The order of the knowledge that a generator is given (document 003, repacking)."""
+"""The order of the knowledge that a generator is given (arXiv 2407.01219, repacking)."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -9,6 +9,7 @@ from graphs.extract import Sentence, candidate_sentences, compose
 from graphs.knowledge import as_judged
 from graphs.ports import Evaluator
 from graphs.reflection import plain
+from graphs.relevance import grades_of
 from graphs.text import sentences
 from graphs.types import Draft, Judgement, Strip, Usage
 
@@ -27,19 +28,18 @@ async def strips_for(
     Raises EvaluatorFailed.
     """
     looked = sorted(pool, key=lambda strip: -strip.score)[:MOST_SEARCHED]
-    pairs = [(part, as_judged(strip, with_title=True)) for part in parts for strip in looked]
-    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
+    texts = [as_judged(strip, with_title=True) for strip in looked]
+    rows, usage = await grades_of(parts, texts, evaluator)
     chosen: dict[str, Strip] = {}
-    for n in range(len(parts)):
-        mine = values[n * len(looked) : (n + 1) * len(looked)]
+    for grades in rows:
         known = [
             replace(strip, score=score, kept=True)
-            for strip, score in zip(looked, mine, strict=True)
+            for strip, score in zip(looked, grades, strict=True)
             if score is not None and score >= floor
         ]
         for strip in sorted(known, key=lambda strip: -strip.score)[:MOST_ADDED]:
             chosen.setdefault(strip.id, strip)
-    return list(chosen.values()), Usage(scored_pairs=len(pairs))
+    return list(chosen.values()), usage
 
 
 async def requoted(
@@ -52,18 +52,17 @@ async def requoted(
     knowledge = [*draft.knowledge, *added]
     stays = [item for item in quoted_in(draft) if item.text not in judgement.weak]
     quotable = [i for i in candidate_sentences(knowledge) if i.text not in judgement.weak]
-    pairs = [(part, item.text) for part in judgement.uncovered for item in quotable]
-    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
+    texts = [item.text for item in quotable]
+    rows, usage = await grades_of(judgement.uncovered, texts, evaluator)
     comes = []
-    for n in range(len(judgement.uncovered)):
-        mine = values[n * len(quotable) : (n + 1) * len(quotable)]
+    for grades in rows:
         best = max(
-            ((score, -place) for place, score in enumerate(mine) if score is not None),
+            ((score, -place) for place, score in enumerate(grades) if score is not None),
             default=(COVERED - 1, 0),
         )
         if best[0] >= COVERED:
             comes.append(quotable[-best[1]])
-    return recomposed([*stays, *comes], knowledge), Usage(scored_pairs=len(pairs))
+    return recomposed([*stays, *comes], knowledge), usage
 
 
 def unused(draft: Draft, pool: Sequence[Strip]) -> list[Strip]:

@@ -1,4 +1,4 @@
-"""How the knowledge base is searched: what a run may choose (document 003, retrieval module)."""
+"""How the knowledge base is searched: what a run may choose (arXiv 2407.01219, retrieval)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal

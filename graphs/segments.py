@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
 
 from graphs.beam import Segment
 from graphs.cite import without_markers
@@ -13,6 +12,7 @@ from graphs.errors import GeneratorFailed, PortError
 from graphs.extract import candidate_sentences
 from graphs.ports import Evaluator, ReflectiveGenerator, Services
 from graphs.reflection import plain
+from graphs.relevance import grades_of
 from graphs.text import sentences
 from graphs.types import Degraded, Strip, Usage
 
@@ -58,10 +58,9 @@ async def _reflected(
 
 async def _written(asked: Asked, passage: Strip, preceding: str, chat: BaseChatModel) -> Continued:
     reply = await chat.ainvoke(segment_messages(asked.question, passage, preceding, asked.language))
-    usage = usage_of(reply) if isinstance(reply, AIMessage) else Usage(llm_calls=1)
     lines = [line for line in sentences(without_markers(text_of(reply))) if _letters_of(line)]
     ended = not lines or _letters_of(lines[0]) == END
-    return Continued(None if ended else Segment(lines[0], passage), usage)
+    return Continued(None if ended else Segment(lines[0], passage), usage_of(reply))
 
 
 def _letters_of(line: str) -> str:
@@ -73,9 +72,8 @@ async def _quoted(asked: Asked, passage: Strip, preceding: str, evaluator: Evalu
     """The best sentence that is left, if it reaches the floor."""
     said = {plain(line) for line in sentences(preceding)}
     left = [item for item in candidate_sentences([passage]) if plain(item.text) not in said]
-    pairs = [(asked.question, item.text) for item in left]
-    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
-    known = [(score, -n) for n, score in enumerate(values) if score is not None]
+    (grades,), usage = await grades_of([asked.question], [item.text for item in left], evaluator)
+    known = [(score, -n) for n, score in enumerate(grades) if score is not None]
     best = max(known, default=(asked.floor - 1, 0))
     segment = Segment(left[-best[1]].text, passage) if best[0] >= asked.floor else None
-    return Continued(segment, Usage(scored_pairs=len(pairs)))
+    return Continued(segment, usage)

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage, SystemMessage
 
 from graphs.dialogue import text_of, usage_of
 from graphs.errors import GeneratorFailed
@@ -43,8 +43,7 @@ async def summary_of(question: str, document: Strip, ratio: float, chat: BaseCha
         )
     except GeneratorFailed as error:
         return Summary(None, Usage(llm_calls=1), (Degraded(error.component, str(error)),))
-    usage = usage_of(reply) if isinstance(reply, AIMessage) else Usage(llm_calls=1)
-    return Summary(as_summary(text_of(reply)), usage)
+    return Summary(as_summary(text_of(reply)), usage_of(reply))
 
 
 def words_for(text: str, ratio: float) -> int:

@@ -8,6 +8,7 @@ from langchain_core.runnables.utils import gather_with_concurrency
 from graphs.cite import cited_numbers, without_markers
 from graphs.errors import CriticFailed, EvaluatorFailed
 from graphs.knowledge import as_judged
+from graphs.known import best_of, mean_of
 from graphs.parts import parts_of
 from graphs.ports import Evaluator, with_answer
 from graphs.text import language_of, sentences
@@ -124,9 +125,11 @@ class _Examined:
         }
 
     def judgement(self, scores: dict[_Place, float | None]) -> Judgement:
-        relevance = _best(scores, self._strips)
-        supports = [_best(scores, places) for places in self._support]
-        coverage = {part: _best(scores, places) for part, places in self._parts.items()}
+        relevance = best_of(scores[place] for place in self._strips)
+        supports = [best_of(scores[place] for place in places) for places in self._support]
+        coverage = {
+            part: best_of(scores[place] for place in places) for part, places in self._parts.items()
+        }
         weak = tuple(
             sentence.text
             for sentence, support in zip(self._sentences, supports, strict=True)
@@ -137,8 +140,8 @@ class _Examined:
         )
         return Judgement(
             relevance=None if relevance is None else (relevance + 1) / 2,
-            support=_mean(supports),
-            utility=_mean([scores[self._utility], _mean(list(coverage.values()))]),
+            support=mean_of(supports),
+            utility=mean_of([scores[self._utility], mean_of(coverage.values())]),
             weak=weak,
             uncovered=uncovered,
         )
@@ -164,12 +167,3 @@ def criticism_of(question: str, judgement: Judgement) -> str:
         is_supported = judgement.support is None or judgement.support >= SUPPORTED
         lines = [prompt("unhelpful" if is_supported else "unsupported", language).render()]
     return "\n".join(lines)
-
-
-def _best(scores: dict[_Place, float | None], places: Sequence[_Place]) -> float | None:
-    return max((value for place in places if (value := scores[place]) is not None), default=None)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

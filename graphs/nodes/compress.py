@@ -1,4 +1,4 @@
-"""Compress the knowledge before it is answered from (RECOMP; document 003, summarisation)."""
+"""Compress the knowledge before it is answered from (arXiv 2407.01219, summarisation)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -115,9 +115,8 @@ async def _summarised(
 ) -> Compressed:
     """A summary for each document, or nothing; one that is not written leaves its strips whole.
 
-    So do documents after the first `most`.
-
-    A document that several candidates hold is summarised once. Raises CompressorFailed.
+    So do documents after the first `most`. A document that several candidates hold is summarised
+    once. Raises CompressorFailed.
     """
     chat = services.chat
     if chat is None:

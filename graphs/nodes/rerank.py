@@ -1,4 +1,4 @@
-"""Rerank what was retrieved, and pass the best on (document 003, reranking)."""
+"""Rerank what was retrieved, and pass the best on (arXiv 2407.01219, reranking)."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -2,7 +2,6 @@
 
 import re
 
-from langchain_core.messages import AIMessage
 from langgraph.runtime import Runtime
 
 from graphs.budget import within_budget
@@ -48,7 +47,7 @@ async def rewrite(state: State, runtime: Runtime[Context], *, services: Services
             changed["usage"] = Usage(llm_calls=1)
             changed["degraded"] = [Degraded(error.component, str(error))]
         else:
-            changed["usage"] = usage_of(reply) if isinstance(reply, AIMessage) else Usage(1)
+            changed["usage"] = usage_of(reply)
             query = as_query(text_of(reply))
     if not query:
         query = ", ".join(await services.keyword_extractor.keywords(question, MOST_KEYWORDS))
