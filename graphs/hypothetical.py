@@ -4,6 +4,7 @@ import re
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
+from graphs.queries import without_fence
 from graphs.types import Language
 from prompts import prompt
 
@@ -20,6 +21,7 @@ def asking_for_questions(
 
 def questions_in(reply: str, count: int) -> list[str]:
     """The reply's questions, one a line, each once; lines too long to be one are left out."""
-    lines = (NUMBER.sub("", line.strip()).strip() for line in reply.splitlines())
+    replied = without_fence(reply).splitlines()
+    lines = (NUMBER.sub("", line.strip()).strip() for line in replied)
     found = dict.fromkeys(line for line in lines if 3 < len(line) <= LONGEST_QUESTION)
     return list(found)[:count]

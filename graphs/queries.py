@@ -27,13 +27,13 @@ def as_query(reply: str) -> str:
 
 def as_parts(reply: str) -> list[str]:
     """Its first three lines, without list marks."""
-    lines = [as_query(_MARK.sub("", line)) for line in reply.splitlines()]
+    lines = [as_query(_MARK.sub("", line)) for line in without_fence(reply).splitlines()]
     return [line for line in lines if line][:MOST_SUBQUESTIONS]
 
 
 def as_passage(reply: str, question: str) -> str:
     """HyDE's query: the question joined with the invented passage; empty where there is none."""
-    passage = " ".join(reply.split())[:LONGEST_PASSAGE]
+    passage = " ".join(without_fence(reply).split())[:LONGEST_PASSAGE]
     return f"{question}\n{passage}" if passage else ""
 
 

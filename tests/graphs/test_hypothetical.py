@@ -23,6 +23,7 @@ def test_the_prompt_names_text_and_count(language: Language, marks: tuple[str, s
         ),
         ("Who?\nWho?\n  \n?\n" + "x" * (LONGEST_QUESTION + 1), ["Who?"]),
         ("3.5 mm 接口在哪里？\n1. 3.11 版？", ["3.5 mm 接口在哪里？", "3.11 版？"]),
+        ("```text\n1. Where is it?\n2. 水泵多大？\n```", ["Where is it?", "水泵多大？"]),
         ("", []),
     ],
 )

@@ -35,6 +35,7 @@ def test_parts_lose_their_marks_and_are_three_at_most() -> None:
         ),
         ("1. 3.5 mm or USB-C?\n2)5 mm?\n-5 °C?", ["3.5 mm or USB-C?", "5 mm?", "-5 °C?"]),
         ("```\nWhen?\nWho?\n```", ["When?", "Who?"]),
+        ("```text\nWhen?\n为什么？\n```", ["When?", "为什么？"]),
     ],
 )
 def test_a_number_that_opens_a_question_is_no_mark(reply: str, parts: list[str]) -> None:
@@ -43,7 +44,9 @@ def test_a_number_that_opens_a_question_is_no_mark(reply: str, parts: list[str])
 
 def test_a_passage_is_joined_with_its_question() -> None:
     assert as_passage(" It opened\n in 1852. ", "When?") == "When?\nIt opened in 1852."
+    assert as_passage("```text\n它于1852年开业。\n```", "何时？") == "何时？\n它于1852年开业。"
     assert as_passage(" ", "When?") == ""
+    assert as_passage("```\n```", "When?") == ""
     assert len(as_passage("x" * 9999, "")) == LONGEST_PASSAGE + 1
 
 
