@@ -11,9 +11,9 @@ from rich.console import Console
 from app import event_loop
 from app.choices import chosen
 from app.errors import ServiceError, StartFailed, message_of
+from app.ingest.command import ingest_command
 from app.key_commands import keys
 from app.main import run as run_service
-from app.retrieval.command import ingest_command
 from app.run_commands import runs_cli
 from app.runs import Runs
 from app.schemas import AnswerEvent, AskRequest, ErrorEvent

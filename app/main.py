@@ -12,12 +12,12 @@ from fastapi import FastAPI
 from app import event_loop
 from app.door import add_door, check_address
 from app.errors import StartFailed, add_error_handlers
+from app.ingest.uploads import uploads_into
 from app.keys import keyring
 from app.limits import limit_bodies
 from app.metrics import CountRequests, Metrics
 from app.openapi import ABOUT, describe
 from app.protocols.openai_errors import speak_openai_below_v1
-from app.retrieval.uploads import uploads_into
 from app.routes import (
     ask,
     documents,

@@ -20,12 +20,12 @@ from app.grading import WorkerEvaluator
 from app.judges import asks_chat, chosen_critic, chosen_grader
 from app.retrieval.chosen import endpoint_embedder
 from app.retrieval.index import IndexMismatch
-from app.retrieval.keywords import CorpusKeywords
 from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
 from app.search.ahead import SearchesAhead
 from app.search.engine import SearchEngine
 from app.search.fixture import FixtureSearch
+from app.search.keywords import QuestionKeywords
 from app.search.page import PageReader
 from app.search.searxng import SearxngSearch
 from app.search.tavily import TavilySearch
@@ -72,7 +72,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         settings.index_url,
         settings.index_token.get_secret_value(),
     )
-    keywords = CorpusKeywords(retriever.segmenter)
+    keywords = QuestionKeywords(retriever.segmenter)
     await asyncio.to_thread(keywords.load)
     chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:

@@ -7,8 +7,8 @@ from pydantic import AliasChoices, Field, SecretStr, model_validator
 from pydantic.functional_validators import BeforeValidator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from app.ingest.incoming import IncomingSettings
 from app.retrieval.embedder_settings import EmbedderSettings
-from app.retrieval.incoming import IncomingSettings
 from app.retrieval.settings import KnowledgeSettings
 from app.store.settings import KeepingSettings
 from graphs.presets import Preset

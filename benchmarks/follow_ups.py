@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import TypedDict
 
-from app.retrieval.ingest import ingest
-from app.retrieval.keywords import CorpusKeywords
+from app.ingest.ingest import ingest
 from app.retrieval.retriever import HybridRetriever
+from app.search.keywords import QuestionKeywords
 from graphs.followups import standalone
 from graphs.types import Message
 
@@ -57,7 +57,7 @@ async def is_found(retriever: HybridRetriever, question: str, sources: list[str]
 
 
 async def measured(language: str, half: str, retriever: HybridRetriever, *, tell: bool) -> str:
-    extractor = CorpusKeywords(retriever.segmenter)
+    extractor = QuestionKeywords(retriever.segmenter)
     rows = follow_ups(language, half)
     changes = [row for row in rows if row["question"] == row["standalone"]]
     found = {"as asked": 0, "by rule": 0, "written out": 0}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.ingest.ingest import ingest
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.ingest import ingest
 from app.retrieval.opening import open_index
 from app.retrieval.segment import Segmenter
 from app.runs import Runs

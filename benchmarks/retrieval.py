@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from app.retrieval.chunk import Cutting
+from app.retrieval.cutting import Cutting
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.segment import Segmenter
 from benchmarks.retrieval_base import by_search, knowledge_base, told

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from app.retrieval.chunk import Cutting
+from app.ingest.ingest import COMMIT_ROWS
+from app.ingest.loaders import Document
+from app.ingest.markup import text_blocks
+from app.ingest.rows import document_rows, encoded
+from app.retrieval.cutting import Cutting
 from app.retrieval.embed import Embedder
-from app.retrieval.ingest import COMMIT_ROWS
-from app.retrieval.loaders import Document
-from app.retrieval.markup import text_blocks
 from app.retrieval.opening import open_index
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.rows import document_rows, encoded
 from app.retrieval.segment import Segmenter
 from benchmarks.retrieval_sets import DEPTH, Material, documents, gains, measured
 from graphs.search import Search

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from app.ingest.rows import document_id
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.hybrid import TABLE_WEIGHTS, fuse
-from app.retrieval.rows import document_id
 from app.retrieval.segment import Segmenter
 from app.retrieval.terms import (
     TermTables,

@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx
 
+from app.ingest.ingest import ingest
 from app.main import create_app
-from app.retrieval.ingest import ingest
 from app.retrieval.retriever import HybridRetriever
 from app.settings import Settings
 

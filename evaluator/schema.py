@@ -26,7 +26,7 @@ TASKS: tuple[Task, ...] = tuple(LABELS)
 """What an evaluator can be trained for."""
 
 ANSWER_MARK = " [SEP] "
-"""Stands between question and answer in support's first text (contract, "Worker")."""
+"""Stands between question and answer in support's first text (`POST /score`)."""
 
 UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Self-RAG's weight of each utility grade, worst first."""
@@ -38,7 +38,7 @@ SHARDS_INDEX = "model.safetensors.index.json"
 
 
 def score_of(task: Task, probabilities: Mapping[str, float]) -> float:
-    """The task's score from its tokens' probabilities (contract, "Worker").
+    """The task's score from its tokens' probabilities (`POST /score`).
 
     A group without any probability mass counts 0, never NaN.
     """

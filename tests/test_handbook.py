@@ -10,11 +10,12 @@ import typer
 from pydantic import BaseModel
 
 from app.cli import cli
+from app.ingest.chunk import HARD_TOKENS
+from app.ingest.incoming import MAX_BYTES
+from app.ingest.loaders import READERS
 from app.main import create_app
-from app.retrieval.chunk import CHUNK_TOKENS, HARD_TOKENS
+from app.retrieval.cutting import CHUNK_TOKENS
 from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS
-from app.retrieval.incoming import MAX_BYTES
-from app.retrieval.loaders import READERS
 from app.retrieval.retriever import CANDIDATES
 from app.settings import Settings
 from evaluator.actions import Costs

@@ -1,4 +1,4 @@
-"""Full-text and dense scores joined into one order (document 003, hybrid search)."""
+"""Full-text and dense scores joined into one order (arXiv 2407.01219, hybrid search)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The reranker without a model: term weights kept since ingest (document 003's fast reranker)."""
+"""The reranker without a model: term weights kept since ingest (TILDE in arXiv 2407.01219)."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,10 +1,9 @@
 """What is returned around what was found: neighbours joined, no sentence handed out twice."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.retrieval.chunk import rejoined
 from app.retrieval.index import Hit, Index
 from graphs.types import Passage
 
@@ -89,3 +88,8 @@ async def passages(index: Index, found: Sequence[Window]) -> list[Passage]:
 def _version(hit: Hit) -> str:
     """What the chunks of one reading of a document have in common."""
     return hit.id.rpartition("-")[0] or hit.id
+
+
+def rejoined(chunks: Iterable[tuple[str, str]]) -> str:
+    """The text of neighbouring chunks, each as (lead, text)."""
+    return "".join(lead + text for lead, text in chunks).strip()

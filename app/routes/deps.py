@@ -8,9 +8,9 @@ from fastapi import Depends, Request
 
 from app.choices import chosen
 from app.errors import DocumentsProblem
+from app.ingest.uploads import Uploads
 from app.keys import Caller
 from app.metrics import Metrics
-from app.retrieval.uploads import Uploads
 from app.runs import Runs
 from app.store.store import Store
 from graphs.ports import Services

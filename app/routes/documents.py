@@ -27,11 +27,11 @@ from app.errors import (
     internal_problem,
     problems,
 )
+from app.ingest.receiving import Received, UploadBroken, UploadTooLarge
+from app.ingest.uploads import Brought, SharedDocument, Uploads
 from app.retrieval.embed import EmbedderFailed
 from app.retrieval.index import IndexMismatch, StoredDocument
 from app.retrieval.lock import IngestBusy
-from app.retrieval.receiving import Received, UploadBroken, UploadTooLarge
-from app.retrieval.uploads import Brought, SharedDocument, Uploads
 from app.routes.ask import CLIENT_CLOSED_REQUEST, accepts_events
 from app.routes.deps import CurrentCaller, LiveUploads
 from app.schemas import DoneEvent, ErrorEvent, Event

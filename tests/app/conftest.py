@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.main import create_app
+from app.retrieval.embed import StaticEmbedder
+from app.retrieval.opening import open_index
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.segment import Segmenter
 from app.settings import Settings
 from graphs.ports import Services
 from tests.app.knowledge import fill
@@ -46,3 +50,25 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("SELFCRAG_") or name in {"OPENAI_API_KEY", "TAVILY_API_KEY"}:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def segmenter(tmp_path_factory: pytest.TempPathFactory) -> Segmenter:
+    """One dictionary for all tests, and one table below: they take a second to load."""
+    segmenter = Segmenter(tmp_path_factory.mktemp("jieba"))
+    segmenter.load()
+    return segmenter
+
+
+@pytest.fixture(scope="session")
+def embedder(segmenter: Segmenter) -> StaticEmbedder:
+    embedder = StaticEmbedder(segmenter)
+    embedder.load()
+    return embedder
+
+
+@pytest.fixture
+async def retriever(
+    tmp_path: Path, embedder: StaticEmbedder, segmenter: Segmenter
+) -> HybridRetriever:
+    return HybridRetriever(await open_index(tmp_path / "data" / "index", embedder), segmenter)

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from app.ingest.ingest import ingest
 from app.retrieval.embed import StaticEmbedder
-from app.retrieval.ingest import ingest
 from app.retrieval.opening import open_index
 from app.retrieval.segment import Segmenter
 

@@ -12,14 +12,14 @@ import httpx
 import pytest
 from filelock import FileLock
 
+from app.ingest import uploads
+from app.ingest.receiving import clean_name
 from app.main import create_app
-from app.retrieval import uploads
 from app.retrieval.lock import lock_file
-from app.retrieval.receiving import clean_name
 from app.retrieval.retriever import HybridRetriever
 from app.settings import Settings
 from graphs.ports import Services
-from tests.app.retrieval.word import paragraph, word
+from tests.app.ingest.word import paragraph, word
 from tests.app.serving import Serving, events_of, wait_until
 from tests.fakes import services
 

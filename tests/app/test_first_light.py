@@ -10,8 +10,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from app.ingest.ingest import ingest
 from app.main import create_app
-from app.retrieval.ingest import ingest
 from app.retrieval.retriever import HybridRetriever
 from app.settings import Settings
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.retrieval.chunk import chunk
-from app.retrieval.loaders import load
+from app.ingest.chunk import chunk
+from app.ingest.loaders import load
 from app.schemas import AskResponse, Critique
 from benchmarks.reflection_delays import Plan, cases, on_delays, row_of_runs
 from benchmarks.reflection_llm import least, union_s

@@ -10,8 +10,8 @@ import uvicorn
 from evaluator.server import create_app
 from evaluator.settings import EvaluatorSettings
 from tests.app.conftest import data_dir, service  # noqa: F401 - fixtures
-from tests.app.retrieval.test_loaders import pdf
-from tests.app.retrieval.word import paragraph, word
+from tests.app.ingest.test_loaders import pdf
+from tests.app.ingest.word import paragraph, word
 from tests.app.serving import Serving, wait_until
 
 START_S = 60.0

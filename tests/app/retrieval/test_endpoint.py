@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import cli
+from app.ingest.ingest import ingest
 from app.retrieval.chosen import chosen_embedder
 from app.retrieval.embed import EmbedderFailed, StaticEmbedder
 from app.retrieval.endpoint import EndpointEmbedder, openai_address
 from app.retrieval.index import IndexMismatch
-from app.retrieval.ingest import ingest
 from app.retrieval.opening import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from app.retrieval.chunk import Block
+from app.ingest.chunk import Block
+from app.ingest.loaders import Document
+from app.ingest.rows import Row, document_id, document_rows, encoded
 from app.retrieval.embed import StaticEmbedder
 from app.retrieval.index import Hit, Index, IndexMismatch, StoredDocument
-from app.retrieval.loaders import Document
 from app.retrieval.opening import open_index, renew_index
-from app.retrieval.rows import Row, document_id, document_rows, encoded
 from app.retrieval.segment import Segmenter
 from app.retrieval.visibility import visible_to
 from graphs.search import Filters

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.retrieval import ingest as ingesting
+from app.ingest import ingest as ingesting
+from app.ingest.chunk import Block
+from app.ingest.ingest import ingest
+from app.ingest.loaders import Document
+from app.ingest.rows import Row, document_rows, encoded
 from app.retrieval import lance, lance_table
-from app.retrieval.chunk import Block
 from app.retrieval.embed import StaticEmbedder, Vectors
 from app.retrieval.index import Index, IndexMismatch
-from app.retrieval.ingest import ingest
 from app.retrieval.lance_table import indexed, is_worn
-from app.retrieval.loaders import Document
 from app.retrieval.opening import open_index
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.rows import Row, document_rows, encoded
 from app.retrieval.segment import Segmenter
 from graphs.errors import RetrieverFailed
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.ingest.ingest import ingest
+from app.ingest.metadata import KEYWORDS, keywords
 from app.retrieval.embed import EmbedderFailed, StaticEmbedder, Vectors
 from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS, Weights, by_ranks, fuse, weights_of
-from app.retrieval.ingest import ingest
-from app.retrieval.metadata import KEYWORDS, keywords
 from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.retrieval.chunk import Chunking, Cutting
+from app.ingest.ingest import ingest
+from app.retrieval.cutting import Chunking, Cutting
 from app.retrieval.index import Hit
-from app.retrieval.ingest import ingest
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.windows import chunk_ids, windows
 from graphs.text import sentences, token_count

@@ -1,0 +1,143 @@
+"""A document as the rows the index keeps: one a chunk, with the words and vector it is found by."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from app.ingest.chunk import chunk
+from app.ingest.loaders import Document, load, read
+from app.ingest.metadata import keywords
+from app.ingest.refusal import DocumentRefused
+from app.retrieval.cutting import Cutting
+from app.retrieval.embed import Embedder, StaticEmbedder
+from app.retrieval.segment import Segmenter
+from app.retrieval.terms import MIXING, TermTables, packed, term_weights
+from graphs.text import language_of
+from graphs.types import Language
+
+SECTION = " › "
+# A batch of rows on their way to the index; between processes, too.
+BATCH_ROWS = 512
+
+Row = dict[str, Any]
+
+
+def document_id(source: str, owner: str = "") -> str:
+    """Sources of two owners are two documents; `owner` "" is shared."""
+    named = f"{owner}\0{source}" if owner else source
+    return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def file_rows(
+    file: Path, source: str, path: str, owner: str = "", cutting: Cutting | None = None
+) -> list[Row]:
+    """The rows of one file, without words and vectors. Raises DocumentRefused."""
+    rows = document_rows(source, path, load(file, read(file)), owner, cutting)
+    if not rows:
+        raise DocumentRefused("no text in it")
+    return rows
+
+
+def document_rows(
+    source: str, path: str, document: Document, owner: str = "", cutting: Cutting | None = None
+) -> list[Row]:
+    """One row a chunk, still without words and vectors."""
+    identity = document_id(source, owner)
+    cutting = cutting or Cutting()
+    chunks = chunk(document.blocks, cutting)
+    version = hashlib.sha256(f"{document.sha256} {cutting.name}".encode()).hexdigest()[:8]
+    shared = {
+        "document_id": identity,
+        "owner": owner,
+        "title": document.title,
+        "source": source,
+        "path": path,
+        "sha256": document.sha256,
+        "bytes": document.bytes,
+        "chunks": len(chunks),
+        "chunking": cutting.name,
+        "added_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return [
+        asdict(part)
+        | shared
+        | {
+            "id": f"{identity}-{version}-{position}",
+            "position": position,
+            "heading": SECTION.join(part.headings),
+            "language": language_of(part.text),
+        }
+        for position, part in enumerate(chunks)
+    ]
+
+
+def search_text(row: Row) -> str:
+    """What a chunk is found by: title and headings count, too."""
+    before = row.get("before")
+    text = f"{before}{row['lead']}{row['text']}" if before else row["text"]
+    asked = row.get("questions") or ()
+    return "\n".join(filter(None, [row["title"], row["heading"], text, *asked]))
+
+
+def with_words(rows: Sequence[Row], segmenter: Segmenter) -> list[Row]:
+    return [_with_words(row, search_text(row), segmenter) for row in rows]
+
+
+def _with_words(row: Row, text: str, segmenter: Segmenter) -> Row:
+    language: Language = row["language"]
+    words = segmenter.words(text) if language == "zh" else []
+    return row | {
+        "text_en": text if language == "en" else None,
+        "text_zh": " ".join(words) if language == "zh" else None,
+        "keywords": keywords(text, words, language, segmenter),
+        "terms": _terms(row, language, segmenter),
+    }
+
+
+def _terms(row: Row, language: Language, segmenter: Segmenter) -> bytes | None:
+    """What `rerank: lexical` reads; none in a language where it would change nothing."""
+    if not MIXING[language].share:
+        return None
+    named, text = (row["title"], row["heading"]), row["text"]
+    return packed(term_weights(*named, text, language, _tables(segmenter)))
+
+
+@lru_cache(maxsize=4)
+def _tables(segmenter: Segmenter) -> TermTables:
+    return TermTables(segmenter, StaticEmbedder(segmenter))
+
+
+def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
+    """Texts without any known word have no vector."""
+    vectors = embedder.embed([search_text(row) for row in rows])
+    return [
+        row | {"vector": vector if vector.any() else None}
+        for row, vector in zip(rows, vectors, strict=True)
+    ]
+
+
+def embedded(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
+    """Those read elsewhere may have vectors; the others are embedded together."""
+    wanting = [row for row in rows if "vector" not in row]
+    added = with_vectors(wanting, embedder) if wanting else []
+    return [row for row in rows if "vector" in row] + added
+
+
+def encoded(rows: Sequence[Row], embedder: Embedder, segmenter: Segmenter) -> list[Row]:
+    """The rows with the words and vectors they are found by."""
+    return with_vectors(with_words(rows, segmenter), embedder)
+
+
+class RememberingSegmenter(Segmenter):
+    """Cuts each text once: its words are asked for twice, by the index and by the embedder."""
+
+    def __init__(self, cache_dir: Path | None = None) -> None:
+        super().__init__(cache_dir)
+        self._recent = lru_cache(maxsize=2 * BATCH_ROWS)(super().words)
+
+    def words(self, text: str) -> list[str]:
+        return self._recent(text)

@@ -1,0 +1,46 @@
+"""Sitemaps: which addresses they name."""
+
+import gzip
+import zlib
+from urllib.parse import urljoin, urlsplit
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import ParseError, fromstring
+
+from app.ingest.refusal import DocumentRefused
+from app.search.page import Download
+
+MOST_UNPACKED = 10_000_000
+
+
+def parsed(sitemap: Download) -> tuple[str, list[str]]:
+    """(urlset or sitemapindex, the addresses in it). Raises DocumentRefused."""
+    body = sitemap.body
+    try:
+        if body.startswith(b"\x1f\x8b"):
+            body = zlib.decompressobj(wbits=31).decompress(body, MOST_UNPACKED)
+        root = fromstring(body, forbid_dtd=True)
+    except (ParseError, DefusedXmlException, zlib.error, gzip.BadGzipFile, ValueError) as error:
+        raise DocumentRefused("is no sitemap that can be read safely") from error
+    kind = _local(root.tag)
+    if kind not in {"urlset", "sitemapindex"}:
+        raise DocumentRefused("is no sitemap")
+    entries = (child for entry in root for child in entry if _local(child.tag) == "loc")
+    addresses = ((entry.text or "").strip() for entry in entries)
+    return kind, list(filter(None, addresses))
+
+
+def joined(sitemap: str, address: str) -> str:
+    """The whole address; empty where it can be none."""
+    try:
+        return urljoin(sitemap, address)
+    except ValueError:
+        return ""
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).netloc.casefold()
+
+
+def _local(tag: object) -> str:
+    return str(tag).rpartition("}")[2]

@@ -1,0 +1,208 @@
+"""Documents that come over HTTP: an owner's files, listed, replaced and deleted.
+
+An upload is received beside its place, read from there, and moved to its place when the index has
+it: whoever leaves or dies on the way leaves what was there before.
+"""
+
+import asyncio
+import os
+import shutil
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any, TypeVar
+
+from app.ingest.incoming import IncomingSettings
+from app.ingest.ingest import Progress, Report, Run
+from app.ingest.listing import SHARED_FOLDER, Listed
+from app.ingest.receiving import Received, receive
+from app.retrieval.cutting import Cutting
+from app.retrieval.index import Index, StoredDocument
+from app.retrieval.lock import writing
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.segment import Segmenter
+from app.retrieval.visibility import visible_to
+
+T = TypeVar("T")
+
+WAIT_S = 5.0
+"""How long an upload waits for another writer."""
+# Whoever received for so long has died.
+ABANDONED_S = 3600.0
+INCOMING = ".incoming-"
+
+
+class SharedDocument(Exception):
+    """A document of no owner: only those at the machine itself remove it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What became of an upload, and the documents of it that are in the knowledge base now."""
+
+    report: Report
+    documents: list[StoredDocument]
+
+
+class Uploads:
+    """The files of `data_dir`/uploads, a folder an owner, and their documents in the index."""
+
+    def __init__(
+        self,
+        data_dir: Path,
+        index: Index,
+        segmenter: Segmenter,
+        *,
+        max_bytes: int,
+        max_total_bytes: int,
+        cutting: Cutting | None = None,
+    ) -> None:
+        self._folder = Path(os.path.realpath(data_dir)) / "uploads"
+        self._index, self._segmenter, self._cutting = index, segmenter, cutting
+        self._max_bytes, self._max_total_bytes = max_bytes, max_total_bytes
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    def go_on(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begins what goes on to its end whoever waits for it, or until `aclose`."""
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
+
+    async def aclose(self) -> None:
+        for task in (under_way := list(self._under_way)):
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    @asynccontextmanager
+    async def received(
+        self, body: AsyncIterable[bytes], content_type: str
+    ) -> AsyncIterator[list[Received]]:
+        """The files of a form, until the block ends. Raises UploadTooLarge, UploadBroken."""
+        folder = await asyncio.to_thread(self._staging)
+        try:
+            yield await receive(body, content_type, folder, self._max_bytes, self._max_total_bytes)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def bring_in(
+        self, files: Sequence[Received], owner: str = "", progress: Progress | None = None
+    ) -> Brought:
+        """Raises IngestBusy where another writer does not end within WAIT_S; IndexUnusable."""
+        with seen_by(owner):
+            async with writing(self._index.folder, WAIT_S):
+                known = await self._index.documents()
+                folder = self._folder / (f"@{owner}" if owner else SHARED_FOLDER)
+                items = await asyncio.to_thread(listed_in, folder, files, owner, known)
+                run = Run(
+                    self._index, self._segmenter, known, progress=progress, cutting=self._cutting
+                )
+                report = await run.all(items)
+                in_index = {*report.added, *report.updated, *report.skipped}
+                kept = [item for item in items if item.source in in_index]
+                await asyncio.to_thread(_move, kept)
+            named = {item.path for item in kept}
+            documents = [item for item in await self._index.documents() if item.path in named]
+        return Brought(report, documents)
+
+    async def documents(
+        self, owner: str = "", query: str = "", limit: int = 100, offset: int = 0
+    ) -> tuple[list[StoredDocument], int]:
+        """The owner's documents and the shared ones, those whose source or title has `query`."""
+        with seen_by(owner):
+            known = await self._index.documents()
+        found = await asyncio.to_thread(matching, known, query)
+        return found[offset : offset + limit], len(found)
+
+    async def delete(self, document_id: str, owner: str = "") -> bool:
+        """Removes a document and the file it was uploaded as; False where there is none.
+
+        Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
+        """
+        with seen_by(owner):
+            async with writing(self._index.folder, WAIT_S):
+                known = {document.id: document for document in await self._index.documents()}
+                document = known.get(document_id)
+                if document is None:
+                    return False
+                if document.owner != owner:
+                    raise SharedDocument
+                await self._index.delete([document_id])
+                # Still as the only writer: the next one may put a new file in this place.
+                if self._folder in Path(document.path).parents:
+                    await asyncio.to_thread(Path(document.path).unlink, missing_ok=True)
+                await self._index.tidy()
+        return True
+
+    def _staging(self) -> Path:
+        """A folder of its own for one upload; what the dead have left goes."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for left in self._folder.glob(f"{INCOMING}*"):
+            # Whoever is done meanwhile has removed its own.
+            with suppress(FileNotFoundError):
+                if time.time() - left.stat().st_mtime > ABANDONED_S:
+                    shutil.rmtree(left, ignore_errors=True)
+        return Path(mkdtemp(prefix=INCOMING, dir=self._folder))
+
+
+def uploads_into(
+    retriever: object, data_dir: Path, bounds: IncomingSettings, cutting: Cutting
+) -> Uploads | None:
+    """Into the index that `retriever` reads; None where that is not one of ours."""
+    if not isinstance(retriever, HybridRetriever):
+        return None
+    return Uploads(
+        data_dir,
+        retriever.index,
+        retriever.segmenter,
+        max_bytes=bounds.upload_max_bytes,
+        max_total_bytes=bounds.upload_max_total_bytes,
+        cutting=cutting,
+    )
+
+
+def matching(known: Sequence[StoredDocument], query: str) -> list[StoredDocument]:
+    """Those whose source or title has `query`, upper and lower case alike."""
+    wanted = query.casefold()
+    return [
+        document
+        for document in known
+        if wanted in document.source.casefold() or wanted in document.title.casefold()
+    ]
+
+
+def listed_in(
+    folder: Path, files: Sequence[Received], owner: str, known: Sequence[StoredDocument]
+) -> list[Listed]:
+    """A name that another document of the owner has already gets its folder's name before."""
+    own = [document for document in known if document.owner == owner]
+    by_path = {document.path: document for document in own}
+    sources = {document.source for document in own}
+    items = []
+    for received in files:
+        path, source = str(folder / received.name), received.name
+        if (stored := by_path.get(path)) is not None:
+            source = stored.source
+        elif source in sources:
+            source = f"uploads/{source}"
+        items.append(Listed(received.file, path, source, stored, owner))
+    return items
+
+
+@contextmanager
+def seen_by(owner: str) -> Iterator[None]:
+    token = visible_to.set(owner)
+    try:
+        yield
+    finally:
+        visible_to.reset(token)
+
+
+def _move(items: Sequence[Listed]) -> None:
+    for item in items:
+        place = Path(item.path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        item.file.replace(place)

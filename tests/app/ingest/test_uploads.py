@@ -1,0 +1,98 @@
+"""Uploads without HTTP: what concerns their order and their number."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from app.ingest import uploads as module
+from app.ingest.receiving import Received
+from app.ingest.uploads import Uploads, listed_in
+from app.retrieval import lance_table
+from app.retrieval.index import StoredDocument
+from app.retrieval.lock import writing
+from app.retrieval.retriever import HybridRetriever
+
+
+@pytest.fixture
+def uploads(tmp_path: Path, retriever: HybridRetriever) -> Uploads:
+    index, segmenter = retriever.index, retriever.segmenter
+    return Uploads(tmp_path, index, segmenter, max_bytes=1_000_000, max_total_bytes=1_000_000)
+
+
+def sent(folder: Path, **texts: str) -> list[Received]:
+    """Markdown files by their names."""
+    folder.mkdir(exist_ok=True)
+    files = [Received(f"{name}.md", folder / f"{name}.md") for name in texts]
+    for received, text in zip(files, texts.values(), strict=True):
+        received.file.write_text(text, "utf-8")
+    return files
+
+
+def kept(document: StoredDocument) -> str:
+    return Path(document.path).read_text("utf-8")
+
+
+async def test_a_file_brought_in_right_after_a_deletion_stays(
+    uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (old,) = (await uploads.bring_in(sent(tmp_path / "sent", 水泵="旧文。\n"))).documents
+
+    @asynccontextmanager
+    async def with_a_successor(folder: Path, wait_s: float | None = None) -> AsyncIterator[None]:
+        async with writing(folder, wait_s):
+            yield
+        monkeypatch.undo()
+        await uploads.bring_in(sent(tmp_path / "sent", 水泵="新文。\n"))
+
+    monkeypatch.setattr(module, "writing", with_a_successor)
+    assert await uploads.delete(old.id)
+    assert kept(old) == "新文。\n"
+
+
+def test_many_files_beside_many_documents_are_listed_at_once() -> None:
+    folder = Path("/data/uploads/shared")
+    first = StoredDocument("0", "0.md", str(folder / "0.md"), "", "", 1, 1, "")
+    known = [
+        replace(first, id=f"{n}", source=f"{n}.md", path=str(folder / f"{n}.md"))
+        for n in range(20_000)
+    ]
+    known.append(replace(first, id="other", source="其他.md", path="/docs/其他.md"))
+    known.append(replace(first, id="ann", source="new.md", path="/docs/new.md", owner="ann"))
+    names = [f"{n}.md" for n in range(19_000, 20_000)] + ["其他.md", "new.md"]
+    started = time.perf_counter()
+    items = listed_in(folder, [Received(name, Path(name)) for name in names], "", known)
+    assert time.perf_counter() - started < 1
+    assert [item.stored for item in items] == [*known[19_000:20_000], None, None]
+    assert [item.source for item in items[-3:]] == ["19999.md", "uploads/其他.md", "new.md"]
+
+
+async def test_uploads_at_once_do_not_trip_over_folders_that_go(uploads: Uploads) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        yield b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.md"\r\n\r\nA'
+        yield b"\r\n--x--\r\n"
+
+    async def send() -> None:
+        for _ in range(60):
+            async with uploads.received(body(), "multipart/form-data; boundary=x") as files:
+                assert [received.name for received in files] == ["a.md"]
+
+    await asyncio.gather(*(send() for _ in range(6)))
+
+
+async def test_what_many_deletions_leave_is_cleaned_away(
+    uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lance_table, "KEEP_VERSIONS", timedelta(milliseconds=1))
+    monkeypatch.setattr(lance_table, "MOST_VERSIONS", 5)
+    await uploads.bring_in(sent(tmp_path / "sent", kept="Words that stay.\n" * 50))
+    for text in ("水泵在三月检修。\n", "The pump was serviced.\n") * 4:
+        (pump,) = (await uploads.bring_in(sent(tmp_path / "sent", pump=text))).documents
+        assert await uploads.delete(pump.id)
+    versions = tmp_path / "data/index/chunks.lance/_versions"
+    assert len(list(versions.iterdir())) <= 8
