@@ -1,8 +1,8 @@
-"""`selfcrag`: serve, ask, ingest, keys."""
+"""`selfcrag`: serve, ask, ingest, runs, keys."""
 
 import json
 import logging
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -10,7 +10,7 @@ from rich.console import Console
 
 from app import event_loop
 from app.choices import chosen
-from app.errors import ServiceError, StartFailed, message_of
+from app.errors import ServiceError, StartFailed, wrong_fields
 from app.ingest.command import ingest_command
 from app.key_commands import keys
 from app.main import run as run_service
@@ -22,7 +22,7 @@ from app.settings import Settings
 from app.store.engine import open_engine
 from app.store.store import open_store
 from app.stream import payload
-from app.terminal import Telling
+from app.terminal import Telling, errors, fail
 from graphs.state import Question
 from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS
 
@@ -32,7 +32,6 @@ cli = typer.Typer(
 cli.command("ingest")(ingest_command)
 cli.add_typer(keys, name="keys")
 cli.add_typer(runs_cli, name="runs")
-errors = Console(stderr=True)
 
 
 @cli.command()
@@ -49,7 +48,7 @@ def serve(
     try:
         run_service(settings, lambda line: errors.print(line, style="bold green"))
     except StartFailed as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 @cli.command()
@@ -71,14 +70,13 @@ def ask(
             {"question": question, "workflow": workflow, "options": _options(option or [])}
         )
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False)
-        _fail("; ".join(f"{'.'.join(map(str, item['loc']))}: {message_of(item)}" for item in wrong))
+        fail(wrong_fields(error))
     if workflow not in WORKFLOWS:
-        _fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
+        fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
     try:
         answered = event_loop.run(_ask(_settings(), request, as_json))
     except ServiceError as error:
-        _fail(str(error))
+        fail(str(error))
     if not answered:
         raise typer.Exit(1)
 
@@ -111,7 +109,7 @@ def _options(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            _fail(f"--option takes name=value, not {pair!r}")
+            fail(f"--option takes name=value, not {pair!r}")
         try:
             options[name.strip()] = json.loads(value)
         except json.JSONDecodeError:
@@ -123,12 +121,7 @@ def _settings() -> Settings:
     try:
         return load_settings()
     except StartFailed as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(1)
+        fail(str(error))
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
@@ -263,6 +263,12 @@ def message_of(item: Mapping[str, Any]) -> str:
     if isinstance(item.get("input"), bytes):
         return "is not JSON by its Content-Type; send application/json"
     return str(item["msg"]).removeprefix("Value error, ")
+
+
+def wrong_fields(error: ValidationError) -> str:
+    """Which fields are wrong and why, in a line, without their values."""
+    items = error.errors(include_url=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, item['loc']))}: {message_of(item)}" for item in items)
 
 
 def _pointer(item: Mapping[str, Any]) -> str:

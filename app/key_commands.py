@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Annotated, NoReturn, TypeVar, cast
+from typing import Annotated, TypeVar, cast
 
 import typer
 from rich.console import Console
@@ -15,11 +15,11 @@ from app.keys import SCOPES, Key, Scope, add_key, ensure_key, list_keys, revoke_
 from app.services import load_settings_of
 from app.settings import StateSettings
 from app.store.engine import open_engine
+from app.terminal import errors, fail
 
 T = TypeVar("T")
 
 keys = typer.Typer(no_args_is_help=True, help="Keys: who may ask the service.")
-errors = Console(stderr=True)
 
 Owner = Annotated[str, typer.Argument(help="Whose key it is: letters, digits and . _ @ + -")]
 
@@ -56,7 +56,7 @@ def revoke(
 ) -> None:
     """End a key; every process refuses it within a second."""
     if not _with_engine(lambda engine: revoke_key(engine, key_id)):
-        _fail(f"there is no key {key_id}")
+        fail(f"there is no key {key_id}")
     errors.print(f"key {key_id} is revoked", highlight=False)
 
 
@@ -86,9 +86,4 @@ def _with_engine(act: Callable[[AsyncEngine], Awaitable[T]]) -> T:
     try:
         return asyncio.run(acted())
     except ServiceError as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(1)
+        fail(str(error))

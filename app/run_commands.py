@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from app import replay
 from app.diff import RunDiff, Words, difference
-from app.errors import ServiceError, message_of
+from app.errors import ServiceError, wrong_fields
 from app.feedback import training_rows
 from app.run_schemas import FeedbackRequest
 from app.schemas import event_of
@@ -25,12 +25,11 @@ from app.settings import StateSettings
 from app.store.engine import open_engine
 from app.store.recorder import Recorder
 from app.store.runs import KeptRuns
-from app.terminal import Telling
+from app.terminal import Telling, fail
 
 T = TypeVar("T")
 
 runs_cli = typer.Typer(no_args_is_help=True, help="Look at runs that are kept.")
-errors = Console(stderr=True)
 SHORT_ID = 8
 RunId = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
 _STYLES = {"same": "", "removed": "red strike", "added": "green"}
@@ -124,8 +123,7 @@ def feedback_command(
     try:
         body = FeedbackRequest(score=score, comment=comment, corrected_answer=corrected_answer)
     except ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False)
-        _fail("; ".join(f"{'.'.join(map(str, item['loc']))}: {message_of(item)}" for item in wrong))
+        fail(wrong_fields(error))
 
     async def judged(kept: KeptRuns) -> None:
         run_id = await kept.find(run)
@@ -141,7 +139,7 @@ def export_command(
 ) -> None:
     """Write all feedback as rows that `selfcrag-evaluator train` and `calibrate` read."""
     if file.exists():
-        _fail(f"{file} is there already")
+        fail(f"{file} is there already")
 
     async def exported(kept: KeptRuns) -> None:
         judged = [entry async for entry in kept.judged(None)]
@@ -209,9 +207,4 @@ def _with_runs(use: Callable[[KeptRuns], Awaitable[T]]) -> T:
     try:
         return asyncio.run(used())
     except (ServiceError, SQLAlchemyError, OSError) as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(1)
+        fail(str(error))

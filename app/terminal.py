@@ -1,8 +1,9 @@
 """A run told on the terminal: steps as they happen, grades, strips, the cited answer."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NoReturn
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
@@ -13,6 +14,14 @@ from app.schemas import AnswerEvent, AskResponse, ErrorEvent, Event, RetractEven
 REPEATING = {"judge", "prune", "revise", "reflect"}
 MOST_SHOWN = 6
 WIDTH = 76
+
+errors = Console(stderr=True)
+
+
+def fail(message: str) -> NoReturn:
+    """Ends the command with one line on what went wrong."""
+    errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1)
 
 
 class Telling:

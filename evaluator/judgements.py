@@ -1,6 +1,6 @@
 """Labelled rows for the judgements beyond relevance: support, utility and retrieval."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -41,12 +41,3 @@ def split_judgements(
     for judgement in judgements:
         sides[held_back(judgement.group, percent)].append(judgement)
     return sides
-
-
-def class_counts(judgements: Sequence[Judgement]) -> dict[tuple[str, str, str, str, str], int]:
-    """How many rows there are by (task, language, label, kind, source), sorted."""
-    counts: dict[tuple[str, str, str, str, str], int] = {}
-    for row in judgements:
-        key = (row.task, row.language, row.label, row.kind, row.source)
-        counts[key] = counts.get(key, 0) + 1
-    return dict(sorted(counts.items()))

@@ -4,7 +4,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +65,6 @@ def read_questions(path: Path) -> list[LabelledQuestion]:
         questions = [_question(where, row) for where, row in rows]
     check_classes(questions, f"{rows[0][0]} to {rows[-1][0].rpartition(':')[2]}")
     return questions
-
-
-def write_questions(path: Path, questions: Sequence[LabelledQuestion]) -> None:
-    """The same as JSON lines, for a later calibration on equal questions."""
-    lines = (json.dumps(asdict(question), ensure_ascii=False) for question in questions)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def check_classes(questions: Sequence[LabelledQuestion], where: str) -> None:

@@ -14,7 +14,6 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import AutoTokenizer
 from transformers.utils import logging as transformers_log
 
 from evaluator.dataset import Pair
@@ -69,14 +68,6 @@ def load_network(form: Any, folder: Path, new: tuple[str, ...], **config: Any) -
     if missing:
         raise WeightsError(f"The tensors of {folder} lack {', '.join(missing[:4])}.")
     return network
-
-
-def load_tokenizer(folder: Path) -> Any:
-    """The folder's tokenizer; WeightsError where it has none that can be read."""
-    try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, ImportError) as error:
-        raise WeightsError(f"The tokenizer of {folder} cannot be loaded: {error}") from error
 
 
 class PairEncoder:

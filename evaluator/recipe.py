@@ -16,7 +16,8 @@ from transformers import T5ForSequenceClassification
 from evaluator.errors import WeightsError
 from evaluator.finetuning import FinetuneOptions, Subject, finetune
 from evaluator.loop import Say
-from evaluator.pretrained import folder_digest, load_network, load_tokenizer
+from evaluator.pretrained import folder_digest, load_network
+from evaluator.torch_backend import load_tokenizer
 
 NAME = "CRAG, section 4.2"
 

@@ -23,8 +23,7 @@ CHUNK_CHARS = {"en": 900, "zh": 350}
 class Record:
     """One question with one passage and whether that passage answers it.
 
-    `question` is empty for a passage that is only a distractor; `whole` marks passages that
-    are relevant as a whole (a page about the question's subject), not by an answer string.
+    `question` is empty for a passage that is only a distractor.
     """
 
     source: str

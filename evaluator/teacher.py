@@ -20,7 +20,8 @@ from evaluator.errors import WeightsError
 from evaluator.finetuning import MADE_BY_FILE, FinetuneOptions, Subject, finetune
 from evaluator.loop import Say
 from evaluator.neighbours import minilm_folder
-from evaluator.pretrained import PairEncoder, asked, folder_digest, load_network, load_tokenizer
+from evaluator.pretrained import PairEncoder, asked, folder_digest, load_network
+from evaluator.torch_backend import load_tokenizer
 
 _LONGEST = 512
 _KEPT_AT_ONCE = 2048  # pairs; a kill loses the judgements of at most so many

@@ -90,19 +90,20 @@ async def ingest(
         state = StateFolder(index.folder.parent)
         files = await asyncio.to_thread(listed, paths, known, state)
         outdated = await asyncio.to_thread(gone, paths, known, files, state) if prune else []
-        run = Run(index, segmenter, known, prune=prune, progress=progress, cutting=cutting)
+        work = Ingest(
+            index, segmenter, known, prune=prune, progress=progress, cutting=cutting,
+            site=site if urls else None, questioner=questioner, on_cluster=on_cluster,
+        )  # fmt: skip
         kept = await asyncio.to_thread(state.kept, paths)
-        run.report.refused += [Refused(shown(str(path)), KEPT) for path in kept]
-        run.questioner, run.on_cluster = questioner, on_cluster
+        work.report.refused += [Refused(shown(str(path)), KEPT) for path in kept]
         if urls and site is not None:
             found, refused = await pages(urls, site, known, cutting.name)
             files += found
-            run.report.refused += [Refused(url, reason) for url, reason in refused]
-            run.site = site
-        return await run.all(files, outdated)
+            work.report.refused += [Refused(url, reason) for url, reason in refused]
+        return await work.all(files, outdated)
 
 
-class Run:
+class Ingest:
     """One ingest, by whoever holds the right to write; `prune` None: nobody can ask for it."""
 
     def __init__(
@@ -115,11 +116,11 @@ class Run:
         progress: Progress | None = None,
         cutting: Cutting | None = None,
         site: Site | None = None,
+        questioner: Questioner | None = None,
+        on_cluster: bool = False,
     ) -> None:
         self.report = Report()
-        self.questioner: Questioner | None = None
-        self.on_cluster = False
-        self.site = site
+        self._site, self._questioner, self._on_cluster = site, questioner, on_cluster
         self._index = index
         self._segmenter = segmenter
         self._known = known
@@ -139,16 +140,16 @@ class Run:
         self._outdated += outdated
         self._here = len(items) <= HERE_DOCUMENTS
         try:
-            if self.on_cluster:
+            if self._on_cluster:
                 items = await self._read_on_cluster(items)
             await self._read_all(items)
         finally:
             await self._children.aclose()
         await self._commit()
         await self._remove()
-        if self.site is not None:
+        if self._site is not None:
             kept = [*self.report.added, *self.report.updated, *self.report.skipped]
-            await asyncio.to_thread(self.site.keep, kept)
+            await asyncio.to_thread(self._site.keep, kept)
         self._tell(len(items), len(items), "")
         # One that was killed before may have left much to be tidied, though nothing is new.
         await self._index.tidy()
@@ -161,7 +162,7 @@ class Run:
         try:
             for number, item in enumerate(items):
                 ahead.append((number, item, asyncio.create_task(self._read(item))))
-                while len(ahead) > (0 if self._here and self.site is None else self._most):
+                while len(ahead) > (0 if self._here and self._site is None else self._most):
                     await self._take(ahead, len(items))
             while ahead:
                 await self._take(ahead, len(items))
@@ -217,9 +218,9 @@ class Run:
 
     async def _read(self, item: Listed) -> list[Row]:
         """Rows of a new or changed document, none of an unchanged one. Raises DocumentRefused."""
-        if item.is_page and self.site is not None:
+        if item.is_page and self._site is not None:
             try:
-                async with self.site.download(item.source) as file:
+                async with self._site.download(item.source) as file:
                     return await self._read(replace(item, file=file, is_page=False))
             except Unchanged:
                 return []
@@ -264,8 +265,8 @@ class Run:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        if self.questioner is not None:
-            waiting = await self.questioner.added(waiting)
+        if self._questioner is not None:
+            waiting = await self._questioner.added(waiting)
         rows = await asyncio.to_thread(embedded, waiting, self._index.embedder)
         await self._index.put(rows)
         self.report.chunks += len(rows)

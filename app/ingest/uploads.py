@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 from typing import Any, TypeVar
 
 from app.ingest.incoming import IncomingSettings
-from app.ingest.ingest import Progress, Report, Run
+from app.ingest.ingest import Ingest, Progress, Report
 from app.ingest.listing import SHARED_FOLDER, Listed
 from app.ingest.receiving import Received, receive
 from app.retrieval.cutting import Cutting
@@ -97,10 +97,10 @@ class Uploads:
                 known = await self._index.documents()
                 folder = self._folder / (f"@{owner}" if owner else SHARED_FOLDER)
                 items = await asyncio.to_thread(listed_in, folder, files, owner, known)
-                run = Run(
+                work = Ingest(
                     self._index, self._segmenter, known, progress=progress, cutting=self._cutting
                 )
-                report = await run.all(items)
+                report = await work.all(items)
                 in_index = {*report.added, *report.updated, *report.skipped}
                 kept = [item for item in items if item.source in in_index]
                 await asyncio.to_thread(_move, kept)

@@ -12,7 +12,6 @@ from app.retrieval.index import (
     Hit,
     Index,
     IndexMismatch,
-    StoredDocument,
     make_folder,
 )
 from app.retrieval.lance import LanceIndex
@@ -83,10 +82,6 @@ class HybridRetriever:
             return False
         return True
 
-    async def documents(self) -> list[StoredDocument]:
-        """Every document with its number of chunks, ordered by source."""
-        return await self.index.documents()
-
     async def size(self) -> tuple[int, int] | None:
         """Documents and chunks of all owners; None where they cannot be counted at small cost."""
         try:
@@ -94,10 +89,6 @@ class HybridRetriever:
                 return await self.index.size() if isinstance(self.index, LanceIndex) else None
         except (*STORAGE_ERRORS, IndexMismatch):
             return None
-
-    async def delete(self, document_id: str) -> bool:
-        """Removes a document; False where there is none of that id."""
-        return await self.index.delete([document_id]) > 0
 
     async def _retrieve(self, query: str, k: int, search: Search) -> list[Passage]:
         language = script_of(query)

@@ -150,7 +150,7 @@ def _pairs(
 
 
 def query_terms(question: str, language: Language, tables: TermTables) -> list[str]:
-    """What `lexical_score` looks for: the question's terms and their pairs, each once."""
+    """What `lexical_scores` looks for: the question's terms and their pairs, each once."""
     terms = [term for term, _ in tables.terms(question, language)]
     pairs = [f"{left} {right}" for left, right in pairwise(terms)]
     return list(dict.fromkeys([*terms, *pairs]))
@@ -162,13 +162,8 @@ def packed(weights: Mapping[str, float]) -> bytes:
     return np.array(rows, dtype=STORED).tobytes()
 
 
-def lexical_score(terms: Sequence[str], stored: bytes | None) -> float:
-    """The sum of the passage's weights of these terms; 0 where nothing is stored."""
-    return float(lexical_scores(terms, [stored])[0])
-
-
 def lexical_scores(terms: Sequence[str], stored: Sequence[bytes | None]) -> Scores:
-    """`lexical_score` of many passages at once, shape (passages,)."""
+    """Each passage's weights of these terms, summed, shape (passages,); 0 where none is stored."""
     parts = [np.frombuffer(one or b"", dtype=STORED) for one in stored]
     if not parts:
         return np.zeros(0)

@@ -1,5 +1,5 @@
 from evaluator.dataset import split
-from evaluator.judgements import Judgement, class_counts, held_back, split_judgements
+from evaluator.judgements import Judgement, held_back, split_judgements
 from evaluator.records import Record
 
 GROUPS = [f"article {number}" for number in range(200)]
@@ -23,11 +23,3 @@ def test_no_row_is_lost_or_doubled_by_the_split() -> None:
     train, check = split_judgements(rows, 20)
     assert sorted(map(str, [*train, *check])) == sorted(map(str, rows))
     assert not {row.group for row in train} & {row.group for row in check}
-
-
-def test_counts_name_task_language_label_kind_and_source() -> None:
-    rows = [judgement("a"), judgement("b"), judgement("c", "[Utility:1]")]
-    assert class_counts(rows) == {
-        ("utility", "en", "[Utility:1]", "natural", "own"): 1,
-        ("utility", "en", "[Utility:5]", "natural", "own"): 2,
-    }

@@ -1,11 +1,12 @@
 import gzip
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from evaluator.errors import DataError
-from evaluator.labelled import LabelledQuestion, read_questions, write_questions
+from evaluator.labelled import LabelledQuestion, read_questions
 
 ASKED = {"question": "How?", "passages": ["so", "thus"], "labels": [True, False]}
 NONE = {"question": "Why?", "passages": ["so"], "labels": [False]}
@@ -24,7 +25,7 @@ def test_questions_are_read_back(tmp_path: Path) -> None:
         LabelledQuestion("How?", ["so", "thus"], [True, False], ["so"], ["thus"]),
         LabelledQuestion("怎样？", ["不"], [False]),
     ]
-    write_questions(tmp_path / "questions.jsonl", made)
+    written(tmp_path / "questions.jsonl", *map(asdict, made))
     assert read_questions(tmp_path / "questions.jsonl") == made
     packed = tmp_path / "questions.jsonl.gz"
     packed.write_bytes(gzip.compress((tmp_path / "questions.jsonl").read_bytes()))

@@ -13,12 +13,12 @@ from transformers import T5ForSequenceClassification
 
 from evaluator.dataset import pairs_of, split
 from evaluator.errors import DataError, WeightsError
-from evaluator.pretrained import PairEncoder, load_tokenizer
+from evaluator.pretrained import PairEncoder
 from evaluator.recipe import RecipeOptions, train_recipe
 from evaluator.records import read_folder
 from evaluator.scoring import Row, RowScore
 from evaluator.settings import EvaluatorSettings
-from evaluator.torch_backend import AuthorsScorer
+from evaluator.torch_backend import AuthorsScorer, load_tokenizer
 from tests.evaluator.tiny_pretrained import rivers, tiny_bert, tiny_t5
 
 OPTIONS = RecipeOptions(

@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 from evaluator.errors import WeightsError
-from evaluator.pretrained import load_tokenizer
 from evaluator.teacher import TeacherOptions, teacher_scores, train_from
+from evaluator.torch_backend import load_tokenizer
 from tests.evaluator.tiny_pretrained import rivers, tiny_bert, tiny_t5
 
 PAIRS = [

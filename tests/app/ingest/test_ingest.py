@@ -69,7 +69,7 @@ async def test_only_prune_removes_what_is_gone(retriever: HybridRetriever, docs:
     (docs.parent / "other" / "vase.md").unlink()
     assert (await run(retriever, docs)).removed == []
     assert (await run(retriever, docs, prune=True)).removed == ["docs/clock.md"]
-    sources = [document.source for document in await retriever.documents()]
+    sources = [document.source for document in await retriever.index.documents()]
     assert sources == ["docs/mirror.md", "docs/table.md", "other/vase.md"]
 
 
@@ -94,11 +94,11 @@ async def test_a_refused_change_keeps_the_old_document_and_says_so(
     (refused,) = (await run(retriever, docs)).refused
     assert refused.source == "docs/clock.md"
     assert refused.reason == "empty; its earlier version stays, --prune removes it"
-    assert len(await retriever.documents()) == 3
+    assert len(await retriever.index.documents()) == 3
     pruned = await run(retriever, docs, prune=True)
     assert pruned.removed == ["docs/clock.md"]
     assert [refusal.reason for refusal in pruned.refused] == ["empty"]
-    assert [document.source for document in await retriever.documents()] == [
+    assert [document.source for document in await retriever.index.documents()] == [
         "docs/mirror.md",
         "docs/table.md",
     ]
@@ -116,7 +116,7 @@ async def test_a_deleted_folder_or_file_can_be_removed(
     assert (one.removed, one.refused) == (["docs/clock.md"], [])
     rest = await run(retriever, docs, prune=True)
     assert (rest.removed, rest.refused) == (["docs/mirror.md", "docs/table.md"], [])
-    assert [document.source for document in await retriever.documents()] == ["docs2/vase.md"]
+    assert [document.source for document in await retriever.index.documents()] == ["docs2/vase.md"]
     again = await run(retriever, docs, prune=True)
     assert (again.removed, len(again.refused)) == ([], 1)
 
@@ -130,10 +130,10 @@ async def test_another_working_directory_has_documents_of_its_own(
     monkeypatch.chdir(other)
     report = await run(retriever, Path("docs"), prune=True)
     assert (report.added, report.removed) == ([str(other / "docs" / "clock.md")], [])
-    assert len(await retriever.documents()) == 4
+    assert len(await retriever.index.documents()) == 4
     (other / "docs" / "clock.md").unlink()
     assert (await run(retriever, Path("docs"), prune=True)).removed == report.added
-    assert len(await retriever.documents()) == 3
+    assert len(await retriever.index.documents()) == 3
 
 
 async def test_a_file_keeps_its_source_wherever_it_is_read_from(
@@ -247,12 +247,12 @@ async def test_a_killed_ingest_leaves_whole_documents_and_can_be_repeated(
         env={"PYTHONPATH": str(root)},
     )
     assert killed.returncode == -9
-    documents = await retriever.documents()
+    documents = await retriever.index.documents()
     assert 1 < len(documents) < 15
     assert await index.count() == sum(document.chunks for document in documents)
     report = await run(retriever, docs)
     assert len(report.added) + len(report.updated) + len(report.skipped) == 15
-    chunks = {document.source: document.chunks for document in await retriever.documents()}
+    chunks = {document.source: document.chunks for document in await retriever.index.documents()}
     assert len(chunks) == 15
     assert chunks.pop("docs/item00.md") == 4
     assert set(chunks.values()) == {2}

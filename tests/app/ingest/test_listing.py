@@ -46,7 +46,7 @@ async def run(retriever: HybridRetriever, *paths: Path, prune: bool = True) -> R
 
 
 async def sources(retriever: HybridRetriever) -> list[str]:
-    return [document.source for document in await retriever.documents()]
+    return [document.source for document in await retriever.index.documents()]
 
 
 async def test_a_folder_around_the_state_is_read_without_owners_files(

@@ -107,7 +107,7 @@ async def test_pages_cut_another_way_are_read_again_though_unchanged(
     for cutting in (None, short):
         async for site in opened_site(tmp_path, site_server):
             await run(retriever, site, page, cutting=cutting)
-    (document,) = await retriever.documents()
+    (document,) = await retriever.index.documents()
     assert document.chunking == short.name
     async for site in opened_site(tmp_path, site_server):
         assert (await run(retriever, site, page, cutting=short)).skipped == [page]

@@ -132,8 +132,8 @@ async def test_text_without_any_known_word_is_stored_and_found_by_no_meaning(
 
 
 async def test_an_empty_knowledge_base_says_so(filled: HybridRetriever) -> None:
-    await filled.index.delete([document.id for document in await filled.documents()])
-    assert await filled.documents() == []
+    await filled.index.delete([document.id for document in await filled.index.documents()])
+    assert await filled.index.documents() == []
     data = re.escape(str(filled.index.folder.parent))
     with pytest.raises(RetrieverFailed, match=f"{data} is empty: run `selfcrag ingest PATH`"):
         await filled.retrieve("anything", 5)
@@ -154,15 +154,15 @@ async def test_what_has_no_known_word_is_stored_and_finding_nothing_is_no_failur
 
 
 async def test_documents_are_listed_and_deleted(filled: HybridRetriever) -> None:
-    documents = {document.source: document for document in await filled.documents()}
+    documents = {document.source: document for document in await filled.index.documents()}
     assert list(documents) == sorted(f"docs/{name}" for name in PAGES)
     pump = documents["docs/en/pump.md"]
     assert (pump.title, pump.chunks) == ("Pump house", 2)
     assert pump.bytes == len(PAGES["en/pump.md"])
-    assert await filled.delete(pump.id)
-    assert not await filled.delete(pump.id)
-    assert not await filled.delete("x' or 'a' = 'a")
-    assert len(await filled.documents()) == 3
+    assert await filled.index.delete([pump.id]) == 1
+    assert await filled.index.delete([pump.id]) == 0
+    assert await filled.index.delete(["x' or 'a' = 'a"]) == 0
+    assert len(await filled.index.documents()) == 3
     assert "docs/en/pump.md" not in [
         passage.source for passage in await filled.retrieve("pump valve", 10)
     ]
@@ -204,7 +204,7 @@ async def test_another_table_is_a_clear_error_and_reindex_renews(
     renewed = HybridRetriever(await open_index(folder, other), segmenter)  # type: ignore[arg-type]
     first, *_ = await renewed.retrieve("谁检修了水泵？", 3)
     assert first.source == "docs/zh/pump.md"
-    assert len(await renewed.documents()) == 4
+    assert len(await renewed.index.documents()) == 4
 
 
 async def test_a_lost_index_is_a_typed_error(filled: HybridRetriever) -> None:

@@ -9,7 +9,6 @@ from app.retrieval.terms import (
     STEPS,
     TermTables,
     joined,
-    lexical_score,
     lexical_scores,
     packed,
     query_terms,
@@ -44,7 +43,7 @@ def test_stored_weights_are_the_weights_in_steps(tables: TermTables) -> None:
     assert len(stored) == 5 * len(weights)
     asked = ["corn", "wheel", "unheard"]
     found = sum(weights.get(term, 0.0) for term in asked)
-    assert lexical_score(asked, stored) == pytest.approx(found, abs=1 / STEPS)
+    assert lexical_scores(asked, [stored])[0] == pytest.approx(found, abs=1 / STEPS)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -60,7 +59,7 @@ def test_many_passages_are_scored_as_one_is(tables: TermTables) -> None:
     stored = [packed(term_weights("", "", text, "en", tables)) for text in texts]
     asked = query_terms("How long is the river?", "en", tables)
     scores = lexical_scores(asked, [*stored, None])
-    assert list(scores) == [*(lexical_score(asked, one) for one in stored), 0]
+    assert list(scores) == [*(lexical_scores(asked, [one])[0] for one in stored), 0]
     assert scores.argmax() == 3
     assert lexical_scores(asked, []).shape == (0,)
     assert lexical_scores([], stored).tolist() == [0] * 4

@@ -100,6 +100,6 @@ async def test_another_way_of_cutting_is_noticed(
     assert (await ingest([file], index, segmenter)).added == [str(file)]
     assert (await ingest([file], index, segmenter, cutting=big)).updated == [str(file)]
     assert (await ingest([file], index, segmenter, cutting=big)).skipped == [str(file)]
-    (document,) = await retriever.documents()
+    (document,) = await retriever.index.documents()
     assert document.chunking == big.name
     assert await index.count() == document.chunks
