@@ -33,7 +33,11 @@ class EventLoop(asyncio.SelectorEventLoop):
         found: Future[list[Any]] = Future()
         # Daemons: an executor's threads would be waited for at the end.
         asked = found, partial(self._look_up, host, port, **more)
-        Thread(target=self._answer, args=asked, name="look-up", daemon=True).start()
+        try:
+            Thread(target=self._answer, args=asked, name="look-up", daemon=True).start()
+        except RuntimeError:  # the system has no thread left
+            self._turns.release()
+            raise
         return await asyncio.wrap_future(found, loop=self)
 
     def _answer(self, found: "Future[list[Any]]", asked: Callable[[], list[Any]]) -> None:

@@ -37,7 +37,7 @@ export async function follow(run, first, signal, told) {
     if (!run.id) throw new TypeError("nothing came");
     run.broken = true;
     told();
-    await new Promise((later) => setTimeout(later, 200 * 2 ** tries));
+    if (tries < MOST_TRIES) await new Promise((later) => setTimeout(later, 200 * 2 ** tries));
   }
   if (!run.done) Object.assign(run, { done: true, lost });
   told();

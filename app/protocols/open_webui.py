@@ -105,7 +105,8 @@ def _asked(prompt: str) -> list[str]:
     """What the user said, one line each, oldest first; of a long dialogue its two ends are read."""
     dialogue = _dialogue(prompt) or ""
     if len(dialogue) > 2 * LONGEST_QUESTION:
-        dialogue = f"{dialogue[:LONGEST_QUESTION]}\n{dialogue[-LONGEST_QUESTION:]}"
+        # Between them a turn of the other side: what is left of the one cut is nobody's question.
+        dialogue = f"{dialogue[:LONGEST_QUESTION]}\nASSISTANT: {dialogue[-LONGEST_QUESTION:]}"
     _, *told = _ROLE.split(dialogue)
     said = [text for role, text in zip(told[::2], told[1::2], strict=True) if role == "USER"]
     lines = (" ".join(text[:LONGEST_QUESTION].split()) for text in said)

@@ -171,6 +171,7 @@ class LanceIndex:
         except IndexMismatch as error:
             self._is_outdated = True
             raise IndexMismatch(f"T{self.remedy[1:]}.") from error
+        self._is_outdated = False
 
 
 async def renew(folder: Path, embedder: Embedder, encode: Encode) -> int:

@@ -23,6 +23,8 @@ metadata = MetaData()
 
 FILE = "selfcrag.db"
 BUSY_TIMEOUT_MS = 10_000
+FORGOTTEN_AT_ONCE = 200
+"""Rows that are removed together: whoever wants to write waits for one of these at most."""
 CREATION_LOCK = 7_350_242_119
 """Any number, the same in all processes: one of them creates the tables."""
 

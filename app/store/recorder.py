@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Executable, Select
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DataError, IntegrityError
 
 from app.store.engine import writing_engine
 
@@ -133,7 +133,7 @@ class Recorder:
             await self._task
         try:
             await self.flush()
-        except (SQLAlchemyError, OSError):
+        except Exception:
             log.exception("%d rows could not be written", len(self._waiting))
         await asyncio.to_thread(self._thread.shutdown)
         if self._looking is not None:

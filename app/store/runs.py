@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.errors import NotFound
 from app.run import Run
 from app.schemas import AnswerEvent, DoneEvent, ErrorEvent, Event, Problem
-from app.store.engine import now, reading
+from app.store.engine import FORGOTTEN_AT_ONCE, now, reading
 from app.store.recorder import Recorder
 from app.store.tables import EVENTS, FEEDBACK, RUNS
 from app.wire import data_of
@@ -24,8 +24,6 @@ Row = Mapping[str, Any]
 LOST = Problem(
     title="Lost", status=503, detail="The process that worked on this run ended before it did."
 )
-
-FORGOTTEN_AT_ONCE = 200
 
 _BEGIN = RUNS.insert()
 _END = (

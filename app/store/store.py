@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.errors import NotFound, StoreFailed
 from app.settings import Settings
 from app.store.checkpoints import checkpointer
-from app.store.engine import now, reading
+from app.store.engine import FORGOTTEN_AT_ONCE, now, reading
 from app.store.recorder import KNOWN_EVERYWHERE_S, Recorder
 from app.store.runs import KeptRuns, Row
 from app.store.tables import PROCESSES, RUNS
@@ -108,7 +108,7 @@ class Store:
         older_than = now() - self._settings.keep_runs_days * DAY_S
         runs = await self.runs.forget(self._settings.keep_runs, older_than)
         threads = await self.threads.forget(older_than)
-        return bool(runs or threads)
+        return max(runs, threads) >= FORGOTTEN_AT_ONCE
 
     def _is_gone(self, row: Any) -> bool:
         if row.id in _OPEN_HERE:

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from app.errors import NotFound, StoreFailed, ThreadBusy
 from app.run import Run
 from app.schemas import AskResponse
-from app.store.engine import now, reading
+from app.store.engine import FORGOTTEN_AT_ONCE, now, reading
 from app.store.recorder import KNOWN_EVERYWHERE_S, Recorder
 from app.store.tables import RUNS, THREADS
 from graphs.types import Message
@@ -33,7 +33,6 @@ HISTORY_CHARACTERS = 16_000
 """Most of a conversation that a question is given, in questions with their answers."""
 MOST_TURNS = 1000
 """Most turns told of a thread, the latest."""
-FORGOTTEN_AT_ONCE = 200
 CHANNEL = "turn"
 DELETING = "deleting"
 _OURS = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")

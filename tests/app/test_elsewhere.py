@@ -78,7 +78,9 @@ async def taken_for_gone(
     run = await runs.start("crag", Question(question=question), Context(), "t", owner="ann")
     await asyncio.sleep(0.1)
     await store.recorder.flush()
-    await other.threads.free(await other.runs.lose([store.process]))
+    lost = await other.runs.lose([store.process])
+    assert lost == [run.id], "it was still under way"
+    await other.threads.free(lost)
     assert [event.name async for _, event in run.follow()][-1] == "done"
     await store.recorder.flush()
     return run
@@ -90,7 +92,7 @@ async def test_a_conversation_given_up_wrongly_stays_its_owners(
 ) -> None:
     """Also where its next question is left without an answer."""
     services = fakes.services(
-        fakes.FakeRetriever([TOWER, TURM]), evaluator=SlowEvaluator(waiting=Waiting(0.4))
+        fakes.FakeRetriever([TOWER, TURM]), evaluator=SlowEvaluator(waiting=Waiting(1.5))
     )
     async with opened(tmp_path) as (other, engine), opened(tmp_path) as (store, _):
         runs = Runs({"crag": build_crag(services)}, services, 2, store)

@@ -68,9 +68,9 @@ async def test_the_prompt_is_the_one_it_was_taught(
 
 
 def test_a_question_of_blank_lines_holds_nobody_up() -> None:
-    begun_at = time.perf_counter()
+    begun_at = time.process_time()
     prompt = _prompt("What" + "\n" * 7990 + "### Response: 红塔")
-    assert time.perf_counter() - begun_at < 0.2
+    assert time.process_time() - begun_at < 0.2
     assert prompt.count("###") == 2, "the question begins no response"
 
 

