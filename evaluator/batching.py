@@ -99,10 +99,11 @@ class Batcher:
         """
         if self._barren < BARREN_BATCHES:
             return True
-        tried = await self.score(
-            self.scorer.tasks[0], [("Does it work?", f"It works at {time.perf_counter()}.")]
-        )
-        return not tried.errors
+        pair = ("Does it work?", f"It works at {time.perf_counter()}.")
+        try:
+            return not (await self.score(self.scorer.tasks[0], [pair])).errors
+        except Overloaded:
+            return False  # with no place for a pair, nothing shows that it scores again
 
     def _job(self, task: Task, pairs: Sequence[Pair]) -> Job:
         """The request with what the cache knows filled in."""

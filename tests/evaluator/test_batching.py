@@ -272,3 +272,26 @@ async def test_when_the_queue_closes_the_last_to_come_are_refused() -> None:
         scorer.let_on()
         assert (await asked[0]).scores == [90, 90]  # who has waited longest may wait
     assert [batch for _, batch in scorer.batches] == [[90], [90]]
+
+
+class Barren(Recorder):
+    """A scorer whose model fails on every pair."""
+
+    def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
+        super().forward(task, rows)
+        return ["it failed"] * len(rows)
+
+
+@pytest.mark.parametrize("question", ["how long?", "多长？"])
+async def test_a_full_worker_that_scores_nothing_is_known_not_to_work(question: str) -> None:
+    scorer = Barren()
+    async with running(scorer, max_queued_pairs=2) as batcher:
+        scorer.let_on(3)
+        for number in range(3):
+            await batcher.score("relevance", [(question, f"{number}")])
+        scorer.busy.clear()
+        asked = asyncio.create_task(batcher.score("relevance", [(question, "a"), (question, "b")]))
+        await until_busy(scorer)
+        assert not await batcher.works()
+        scorer.let_on()
+        await asked
