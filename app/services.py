@@ -122,6 +122,7 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
     for http in workers:
         await stack.enter_async_context(http)
     client = EvaluatorClient(*workers)
+    stack.push_async_callback(client.close)
     await client.connect()
     return client
 

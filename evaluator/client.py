@@ -139,6 +139,10 @@ class EvaluatorClient:
         """Whether a worker has loaded its weights and run its warm-up."""
         return await self._pool.ready()
 
+    async def close(self) -> None:
+        """Ends what readiness has left under way; before the httpx clients are closed."""
+        await self._pool.close()
+
     def _request_size(self, pairs: int) -> int:
         """Pairs of one request: an even share of a worker, where the shares are worth it."""
         shares = max(1, min(len(self._pool), pairs // LEAST_PAIRS))

@@ -95,13 +95,14 @@ class Pool:
     """Asks the worker with the fewest pairs under way, and another where one fails.
 
     Every call must be one that may be repeated. A worker that failed rests; when the rest is over,
-    the next request first probes `/health/ready`: no task runs in the background. All workers must
-    hold the weights that the first of them named.
+    the next request first probes `/health/ready`. In the background run only probes that readiness
+    did not wait for, one a worker. All workers must hold the weights that the first of them named.
     """
 
     def __init__(self, https: Sequence[httpx.AsyncClient]) -> None:
         self._workers = [Worker(http) for http in https]
         self._models: dict[str, str] = {}
+        self._probes: dict[Worker, asyncio.Task[WorkerError | None]] = {}
 
     def __len__(self) -> int:
         return len(self._workers)
@@ -113,17 +114,20 @@ class Pool:
                 raise error
 
     async def ready(self) -> bool:
-        """Whether at least one can be asked; once one can, nobody waits for the others."""
-        probes = [asyncio.create_task(self._proved(worker)) for worker in self._workers]
-        try:
-            for probe in asyncio.as_completed(probes):
-                if await probe is None:
-                    return True
-            return False
-        finally:
-            for left in probes:
-                left.cancel()
-            await asyncio.gather(*probes, return_exceptions=True)
+        """Whether at least one can be asked; once one can, nobody waits for the others.
+
+        Their probes go on, so that a silent worker rests and holds up no request.
+        """
+        for probe in asyncio.as_completed([self._probe(worker) for worker in self._workers]):
+            if await probe is None:
+                return True
+        return False
+
+    async def close(self) -> None:
+        """Ends the probes that are still under way."""
+        for probe in self._probes.values():
+            probe.cancel()
+        await asyncio.gather(*self._probes.values(), return_exceptions=True)
 
     def agree(self, worker: Worker, model: str, part: str = "evaluator") -> None:
         """Raises WorkersDisagree for other weights than those of the first answer.
@@ -198,6 +202,13 @@ class Pool:
     async def _prove(self, workers: Sequence[Worker]) -> list[WorkerError | None]:
         """Probes them side by side; why each cannot be asked, or None where it can."""
         return await asyncio.gather(*map(self._proved, workers))
+
+    def _probe(self, worker: Worker) -> asyncio.Task[WorkerError | None]:
+        """The probe of this worker that is under way, or a new one."""
+        probe = self._probes.get(worker)
+        if probe is None or probe.done():
+            probe = self._probes[worker] = asyncio.create_task(self._proved(worker))
+        return probe
 
     async def _proved(self, worker: Worker) -> WorkerError | None:
         try:

@@ -300,6 +300,32 @@ async def test_a_silent_worker_does_not_hold_up_readiness() -> None:
         assert not await client_of([silent, good]).ready()
 
 
+async def test_a_worker_silent_to_readiness_is_asked_nothing() -> None:
+    async with workers("same", "same") as (good, silent):
+        client = client_of([silent, good])
+        await client.connect()
+        silent.open.clear()
+        assert await client.ready()
+        silent.says = httpx.ReadTimeout("slow")
+        silent.open.set()
+        await asyncio.sleep(0.02)
+        for _ in range(20):
+            await client.score("relevance", [PAIR])
+        assert (silent.scored, good.scored) == (0, 20)
+
+
+async def test_readiness_leaves_one_probe_a_worker_and_closing_ends_it() -> None:
+    async with workers("same", "same") as (good, silent):
+        client = client_of([silent, good])
+        before = asyncio.all_tasks()
+        silent.open.clear()
+        for _ in range(3):
+            assert await client.ready()
+        assert silent.asked == ["/health/ready"]
+        await client.close()
+        assert asyncio.all_tasks() == before
+
+
 async def test_what_is_no_evaluator_is_not_ready() -> None:
     async with workers("same") as (only,):
         only.says = httpx.Response(200, text="<html>")
