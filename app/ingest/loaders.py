@@ -15,7 +15,7 @@ from langchain_core.document_loaders import BaseBlobParser
 from langchain_core.documents.base import Blob
 from pypdf.errors import FileNotDecryptedError, PyPdfError
 
-from app.ingest.charset import declared_charset, decode
+from app.ingest.charset import decode
 from app.ingest.chunk import Block
 from app.ingest.incoming import MAX_BYTES
 from app.ingest.markup import (
@@ -29,6 +29,7 @@ from app.ingest.markup import (
 from app.ingest.office import read_docx
 from app.ingest.refusal import DocumentRefused
 from app.ingest.tabular import record_file, record_lines, table_blocks
+from app.search.charset import declared_charset
 
 # Its warnings are about damage that is either repaired or refused with a reason.
 logging.getLogger("pypdf").setLevel(logging.ERROR)

@@ -1,13 +1,14 @@
 """Text out of pages: which encoding, which paragraphs, and which pages are not worth the risk."""
 
 import re
-from codecs import BOM_UTF8, getincrementaldecoder
+from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from app.search.charset import codec_of, declared_charset, marked
 from app.search.guard import PageFailed
 
 # A paragraph counts when it is longer than this.
@@ -22,37 +23,8 @@ _HIDDEN = (
 # Written out, for lexbor's `:is(…) p` misses all but children.
 _IN_HIDDEN = ", ".join(f"{outer} {inner}" for outer in _HIDDEN for inner in ("p", "h1"))
 _HEADER_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_META_CHARSET = re.compile(rb"<meta[^>]{0,300}?charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_META_WITHIN = 4096
 _UNSEEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f\u00ad\u200b-\u200f\u202a-\u202e\u2060\ufeff]")
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
-
-# Names on the web and the codec that reads them; no other codec is ever looked up by name.
-_CODECS = {
-    "utf-8": "utf-8",
-    "utf8": "utf-8",
-    "us-ascii": "cp1252",
-    "ascii": "cp1252",
-    "iso-8859-1": "cp1252",
-    "latin1": "cp1252",
-    "windows-1252": "cp1252",
-    "windows-1251": "cp1251",
-    "iso-8859-2": "iso8859-2",
-    "iso-8859-15": "iso8859-15",
-    "koi8-r": "koi8-r",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "x-gbk": "gb18030",
-    "gb18030": "gb18030",
-    "big5": "big5hkscs",
-    "big5-hkscs": "big5hkscs",
-    "shift_jis": "cp932",
-    "euc-jp": "euc_jp",
-    "euc-kr": "cp949",
-    "utf-16": "utf-16",
-    "utf-16le": "utf-16-le",
-    "utf-16be": "utf-16-be",
-}
 
 # The HTML standard has a parser walk the open elements at every tag and open forgotten
 # formatting elements again in every paragraph: time and memory grow with tags x depth, and with
@@ -88,21 +60,20 @@ class Extract:
 
 def decode(body: bytes, content_type: str) -> str:
     """The text of a page whose last character may be cut off; never fails."""
-    if body.startswith(BOM_UTF8):
-        return body.decode("utf-8-sig", errors="replace")
-    declared = _HEADER_CHARSET.search(content_type)
-    in_page = _META_CHARSET.search(body[:_META_WITHIN])
-    names = [declared.group(1)] if declared else []
-    names += [in_page.group(1).decode("ascii", errors="replace")] if in_page else []
-    for name in names:
-        if codec := _CODECS.get(name.casefold()):
-            return body.decode(codec, errors="replace")
-    for codec in ("utf-8", "gb18030"):
+    if mark := marked(body):
+        return body.decode(mark, errors="replace")
+    header = _HEADER_CHARSET.search(content_type)
+    names = (header.group(1) if header else "", declared_charset(body))
+    codec = next(filter(None, map(codec_of, names)), "")
+    if codec.startswith("utf-16"):  # English in UTF-16 is valid UTF-8
+        return body.decode(codec, errors="replace")
+    # Old declarations stay in pages that were made UTF-8 long since.
+    for likely in ("utf-8",) if codec else ("utf-8", "gb18030"):
         try:
-            return getincrementaldecoder(codec)().decode(body, final=False)
+            return getincrementaldecoder(likely)().decode(body, final=False)
         except UnicodeDecodeError:
             continue
-    return body.decode("cp1252", errors="replace")
+    return body.decode(codec or "cp1252", errors="replace")
 
 
 def html_paragraphs(html: str, most: int, most_characters: int) -> Extract:
