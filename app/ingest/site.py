@@ -244,7 +244,7 @@ async def _listed_in(sitemap: str, site: Site) -> tuple[list[str], list[tuple[st
     while waiting and read < MOST_SITEMAPS and len(found) <= site.max_pages:
         here, read = waiting.popleft(), read + 1
         try:
-            kind, named = await asyncio.to_thread(parsed, await site.fetch(here))
+            kind, named = await asyncio.to_thread(parsed, await site.fetch(here), MOST_BYTES)
         except DocumentRefused as refusal:
             refused.append((here, refusal.reason))
             continue

@@ -1,6 +1,5 @@
 """Sitemaps: which addresses they name."""
 
-import gzip
 import zlib
 from urllib.parse import urljoin, urlsplit
 
@@ -10,17 +9,18 @@ from defusedxml.ElementTree import ParseError, fromstring
 from app.ingest.refusal import DocumentRefused
 from app.search.page import Download
 
-MOST_UNPACKED = 10_000_000
 
+def parsed(sitemap: Download, most_bytes: int) -> tuple[str, list[str]]:
+    """(urlset or sitemapindex, the addresses in it), unpacked up to `most_bytes`.
 
-def parsed(sitemap: Download) -> tuple[str, list[str]]:
-    """(urlset or sitemapindex, the addresses in it). Raises DocumentRefused."""
+    Raises DocumentRefused.
+    """
     body = sitemap.body
     try:
         if body.startswith(b"\x1f\x8b"):
-            body = zlib.decompressobj(wbits=31).decompress(body, MOST_UNPACKED)
+            body = zlib.decompressobj(wbits=31).decompress(body, most_bytes)
         root = fromstring(body, forbid_dtd=True)
-    except (ParseError, DefusedXmlException, zlib.error, gzip.BadGzipFile, ValueError) as error:
+    except (ParseError, DefusedXmlException, zlib.error, ValueError) as error:
         raise DocumentRefused("is no sitemap that can be read safely") from error
     kind = _local(root.tag)
     if kind not in {"urlset", "sitemapindex"}:

@@ -8,10 +8,12 @@ import pytest
 
 from app.ingest import site as module
 from app.ingest.ingest import Report, ingest
+from app.ingest.loaders import load
 from app.ingest.site import Site
 from app.ingest.sitemap import host_of
 from app.retrieval.cutting import Cutting
 from app.retrieval.retriever import HybridRetriever
+from app.search.charset import codec_of
 from app.search.guard import Resolve, resolve_addresses
 from tests.app.ingest.word import paragraph, word
 from tests.loopback.site import SiteServer
@@ -223,6 +225,27 @@ async def test_what_a_server_says_of_the_charset_counts(
     assert "报销流程" in "".join(passage.text for passage in found)
 
 
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [
+        ("windows-1250", "Příliš žluťoučký kůň."),
+        ("koi8-u", "Відпустка триває десять днів."),
+        ("iso-8859-7", "Η άδεια διαρκεί δέκα ημέρες."),
+        ("x-sjis", "休暇は十日です。申請してください。"),
+        ("windows-874", "ลาพักร้อนสิบวัน"),
+        ("gbk", "年假为十天，需提前申请。"),
+    ],
+)
+async def test_a_page_reads_as_the_file_that_it_is(
+    site: Site, site_server: SiteServer, charset: str, text: str
+) -> None:
+    page = f"<meta charset={charset}><p>{text}</p>".encode(codec_of(charset))
+    site_server.files["/page"] = ("text/html", page)
+    async with site.download(f"{site_server.url}/page") as file:
+        assert load(file, file.read_bytes()).blocks == load(Path("page.html"), page).blocks
+    assert load(Path("page.html"), page).blocks[0].text == text
+
+
 async def test_no_more_pages_than_allowed(
     retriever: HybridRetriever, site_server: SiteServer, tmp_path: Path
 ) -> None:
@@ -271,6 +294,19 @@ async def test_private_addresses_are_not_read(
     told = reasons(report)
     assert "may not be used" in told[url]
     assert "private address" in told["http://127.0.0.1/"]
+
+
+async def test_a_packed_sitemap_is_unpacked_no_further_than_a_page_may_be_long(
+    retriever: HybridRetriever, site: Site, site_server: SiteServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = site_server.page("/page", "Words.")
+    sitemap = site_server.sitemap("/pages.xml", *[page] * 100)
+    kind, body = site_server.files["/pages.xml"]
+    site_server.files["/pages.xml.gz"] = (kind, gzip.compress(body))
+    assert (await run(retriever, site, f"{sitemap}.gz")).added == [page]
+    monkeypatch.setattr(module, "MOST_BYTES", len(body) - 1)
+    report = await run(retriever, site, f"{sitemap}.gz")
+    assert "no sitemap that can be read safely" in reasons(report)[f"{sitemap}.gz"]
 
 
 async def test_a_page_over_the_bound_is_refused_not_cut(
