@@ -60,7 +60,8 @@ def _tab_rows(lines: Sequence[str]) -> Iterator[list[str]]:
 
 def _closing(lines: Sequence[str], at: int) -> int:
     """The line that ends the last cell of line `at`; 0 where none does."""
-    if not lines[at].rpartition("\t")[2].startswith('"'):
+    cell = lines[at].rpartition("\t")[2]
+    if not cell.startswith('"') or cell.count('"') % 2 == 0:
         return 0
     for number in range(at + 1, len(lines)):
         before, quote, after = lines[number].replace('""', "").partition('"')

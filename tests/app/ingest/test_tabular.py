@@ -116,6 +116,16 @@ def test_a_stray_quote_between_tabs_takes_no_other_row(name: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(("name", "follows"), [("a", "text"), ("阀门", "说明")])
+def test_a_cell_whose_quotes_balance_takes_no_line_to_it(name: str, follows: str) -> None:
+    text = f'size\tname\n5"\t"{name}"b\n{follows}"\n6\tc'
+    assert passages("prices.tsv", text) == [
+        (("#2",), f'size: 5"; name: "{name}"b'),
+        (("#3",), f'size: {follows}"'),
+        (("#4",), "size: 6; name: c"),
+    ]
+
+
 def test_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabular, "MOST_ROWS", 2)
     for name, text in (("a.csv", "1\n2\n3\n"), ("a.jsonl", "1\n2\n3\n"), ("a.json", "[1, 2, 3]")):
