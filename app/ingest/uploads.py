@@ -5,6 +5,7 @@ it: whoever leaves or dies on the way leaves what was there before.
 """
 
 import asyncio
+import logging
 import os
 import shutil
 import time
@@ -20,11 +21,13 @@ from app.ingest.ingest import Ingest, Progress, Report
 from app.ingest.listing import SHARED_FOLDER, Listed
 from app.ingest.receiving import Received, receive
 from app.retrieval.cutting import Cutting
-from app.retrieval.index import Index, StoredDocument
-from app.retrieval.lock import writing
+from app.retrieval.index import Index, IndexUnusable, StoredDocument
+from app.retrieval.lock import IngestBusy, writing
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.segment import Segmenter
 from app.retrieval.visibility import visible_to
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -134,8 +137,16 @@ class Uploads:
                 # Still as the only writer: the next one may put a new file in this place.
                 if self._folder in Path(document.path).parents:
                     await asyncio.to_thread(Path(document.path).unlink, missing_ok=True)
-                await self._index.tidy()
+        self.go_on(self._tidy())
         return True
+
+    async def _tidy(self) -> None:
+        """Where another writes meanwhile, or this fails, it is left to the next."""
+        try:
+            async with writing(self._index.folder, WAIT_S):
+                await self._index.tidy()
+        except (IngestBusy, IndexUnusable) as error:
+            log.warning("not tidied after a deletion: %s", error)
 
     def _staging(self) -> Path:
         """A folder of its own for one upload; what the dead have left goes."""

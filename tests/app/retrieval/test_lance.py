@@ -127,8 +127,10 @@ async def test_a_long_ingest_is_tidied_on_its_way(
     assert isinstance(index, lance.LanceIndex)
     monkeypatch.setattr(ingesting, "COMMIT_ROWS", 1)
     monkeypatch.setattr(ingesting, "TIDY_ROWS", 2)
-    for number in range(4):
-        (tmp_path / f"{number}.md").write_text(f"The lamp {number}.\n", "utf-8")
+    monkeypatch.setattr(ingesting, "TIDY_SHARE", 2)
+    files = [tmp_path / f"{number}.md" for number in range(16)]
+    for number, file in enumerate(files):
+        file.write_text(f"The lamp {number}. 灯{number}亮。\n", "utf-8")
     seen: list[int] = []
 
     async def outside() -> None:
@@ -142,5 +144,8 @@ async def test_a_long_ingest_is_tidied_on_its_way(
         await outside()
 
     monkeypatch.setattr(index, "put", put)
-    await ingest([tmp_path / f"{number}.md" for number in range(4)], index, retriever.segmenter)
-    assert seen == [1, 2, 1, 2]
+    await ingest(files[:12], index, retriever.segmenter)
+    assert seen == [1, 2, 1, 2, 1, 2, 3, 1, 2, 3, 4, 5], "the more there are, the longer it waits"
+    seen.clear()
+    await ingest(files[12:], index, retriever.segmenter)
+    assert seen == [1, 2, 3, 4], "those that were there before count"
