@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from app.retrieval.embed import StaticEmbedder, Vectors, unit
 from app.retrieval.segment import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter
+from graphs.characters import whole
 from graphs.types import Language
 
 MOST_TERMS = 150
@@ -69,7 +70,7 @@ class TermTables:
 
     def terms(self, text: str, language: Language) -> list[Term]:
         """In reading order, without stop words: English stems, Chinese words as jieba cuts them."""
-        text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
+        text = whole(text[:MOST_CHARACTERS])
         if language == "zh":
             words = self._segmenter.words(text)
             return [(word, word) for word in words if word not in STOP_WORDS_ZH]

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from graphs.characters import whole
 from graphs.errors import SearchFailed
 
 USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
@@ -110,19 +111,18 @@ def url_of(value: object) -> str:
         parts = urlsplit(url)
     except ValueError:
         return ""
-    is_sound = parts.scheme in {"http", "https"} and parts.hostname and url.isprintable()
-    return url if is_sound else ""
+    is_web = parts.scheme in {"http", "https"} and parts.hostname
+    return url if is_web and url.isprintable() and " " not in url else ""
 
 
 def text_of(value: object) -> str:
     """A string field of a reply, empty where it is missing or of another type.
 
-    Without control characters; halves of a character, where an engine cut one, become "�".
+    Blanks stand for control characters, "�" for halves of a character, where an engine cut one.
     """
     if not isinstance(value, str):
         return ""
-    whole = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return _CONTROL.sub("", whole).strip()
+    return _CONTROL.sub(" ", whole(value)).strip()
 
 
 def score_of(value: object, rank: int) -> float:

@@ -14,6 +14,7 @@ from app.retrieval.terms import (
     query_terms,
     term_weights,
 )
+from graphs.types import Language
 
 TEXT = "The miller grinds corn. The wheel turns slowly in the river."
 
@@ -28,6 +29,15 @@ def test_terms_are_stems_in_english_and_words_in_chinese(tables: TermTables) -> 
     assert {"mill", "grind", "corn", "grind corn"} <= weights.keys()
     assert "the" not in weights
     assert {"资料库", "检索"} <= term_weights("資料庫", "", "資料庫與檢索。", "zh", tables).keys()
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_pair_of_surrogates_is_the_character_that_it_stands_for(
+    tables: TermTables, language: Language
+) -> None:
+    whole = tables.terms("mill \U0002000b 水車", language)
+    assert ("\U0002000b", "\U0002000b") in whole
+    assert tables.terms("mill \ud840\udc0b 水車\ud840", language)[: len(whole)] == whole
 
 
 def test_titles_and_rare_words_weigh_more(tables: TermTables) -> None:

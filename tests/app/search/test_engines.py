@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.search.engine import SearchEngine, score_of
+from app.search.engine import SearchEngine, score_of, text_of
 from app.search.fixture import FixtureSearch
 from app.search.searxng import SearxngSearch
 from app.search.tavily import TavilySearch
@@ -128,13 +128,15 @@ async def test_only_addresses_that_a_browser_may_follow_are_results(
             "https://",
             "http://[x/",
             "/a",
+            "http://exa mple.com/",
+            "https://a.example/灯 塔",
         ),
         "https://\u202ea.example/",
         "https://灯塔.example/塔",
     ]
     hits = [{"url": url, "fullurl": url} for url in urls]
     server.raw_reply = json.dumps({"query": {"pages": hits}, "results": hits}).encode()
-    assert [hit.url for hit in await engine.search("lighthouse", 9)] == urls[-1:]
+    assert [hit.url for hit in await engine.search("lighthouse", len(urls))] == urls[-1:]
 
 
 async def test_halves_of_characters_and_controls_do_not_get_in(
@@ -146,7 +148,15 @@ async def test_halves_of_characters_and_controls_do_not_get_in(
     reply = f'{{"query": {{"pages": [{hit}]}}, "results": [{hit}]}}'
     server.raw_reply = reply.encode()
     (found,) = await engine.search("lighthouse", 3)
-    assert found.title == found.text == "💡 light �[31m 灯塔"
+    assert found.title == found.text == "💡 light �  [31m 灯塔"
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [("a\rb\x0cc", "a b c"), ("灯\r塔\x0c", "灯 塔"), ("a\n\tb", "a\n\tb"), (7, "")],
+)
+def test_a_control_character_parts_what_stands_around_it(sent: object, told: str) -> None:
+    assert text_of(sent) == told
 
 
 @pytest.mark.parametrize("score", ["1" + "0" * 400, "1e999", "-1e999", "NaN", '"high"', "true"])
