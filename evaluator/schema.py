@@ -151,8 +151,8 @@ class Problem(BaseModel):
     type: str = "about:blank"
     title: str
     status: int
-    detail: str
-    errors: list[dict[str, str]] | None = None
+    detail: Text
+    errors: list[dict[str, Text]] | None = None
 
 
 def weights_digest(folder: Path) -> str:

@@ -236,7 +236,7 @@ def _pointer(found: Mapping[str, Any]) -> str:
     """Where the fault lies as a JSON pointer; `#`, the whole body, where it is no JSON."""
     steps = () if found["type"] == "json_invalid" else found["loc"][1:]
     named = [str(step).replace("~", "~0").replace("/", "~1") for step in steps]
-    return "/".join(["#", *named]).encode("utf-8", "replace").decode()
+    return "/".join(["#", *named])
 
 
 class _BodyLimit:

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from evaluator.errors import WeightsError
 from evaluator.schema import (
     LABELS,
+    Problem,
     ScoreRequest,
     Task,
     Thresholds,
@@ -42,6 +43,8 @@ def test_missing_tokens_count_nothing() -> None:
 def test_half_a_surrogate_pair_is_replaced() -> None:
     request = ScoreRequest(task="relevance", pairs=[("why?", "because \ud800")])
     assert request.pairs[0][1] == "because ?"
+    problem = Problem(title="", status=422, detail="河\ud83d", errors=[{"pointer": "#/\udfff"}])
+    assert (problem.detail, problem.errors) == ("河?", [{"pointer": "#/?"}])
 
 
 def test_lower_above_upper_is_refused() -> None:
