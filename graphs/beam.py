@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from graphs.cite import with_marker
+from graphs.cite import with_closed_code, with_marker
 from graphs.known import mean_of
 from graphs.types import Draft, Judgement, Strip
 
@@ -26,6 +26,12 @@ class Segment:
     retrieval: float | None = None
     continues: bool = False
     score: float = 0.0
+    generator: str = ""
+    for_want_of_calls: bool = False
+
+    def cited(self, n: int) -> str:
+        """Its text with the marker of its passage."""
+        return with_marker(with_closed_code(self.text), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +94,16 @@ def drafts_of(paths: Sequence[Path]) -> list[Draft]:
 def _draft(path: Path, n: int) -> Draft:
     knowledge = list({segment.strip.id: segment.strip for segment in path.segments}.values())
     places = {strip.id: place for place, strip in enumerate(knowledge, start=1)}
-    pieces = [with_marker(s.text, places[s.strip.id]) for s in path.segments]
+    pieces = [segment.cited(places[segment.strip.id]) for segment in path.segments]
     glue = "" if pieces[0][-1:] in "。！？；" else " "
     return Draft(
-        glue.join(pieces), tuple(knowledge), n, judgement=_mean(path.segments), score=path.score
+        glue.join(pieces),
+        tuple(knowledge),
+        n,
+        generator=path.segments[0].generator,
+        judgement=_mean(path.segments),
+        score=path.score,
+        for_want_of_calls=any(segment.for_want_of_calls for segment in path.segments),
     )
 
 

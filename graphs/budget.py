@@ -1,13 +1,11 @@
 """What a run may spend: once it is spent no model is asked again, and what is there is used."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from graphs.context import Context
-from graphs.drafting import EXTRACTIVE
 from graphs.ports import Services
 from graphs.state import State
-from graphs.types import Draft, Usage
+from graphs.types import Usage
 
 
 def is_spent(usage: Usage, context: Context) -> bool:
@@ -17,8 +15,8 @@ def is_spent(usage: Usage, context: Context) -> bool:
 
 
 def within_budget(state: State, context: Context, services: Services) -> Services:
-    """The services; without the models that write where the budget is spent."""
-    if is_spent(state.get("usage", Usage()), context):
+    """The services as they are; without the models that write where the budget is spent."""
+    if writes_by_model(services) and is_spent(state.get("usage", Usage()), context):
         return replace(services, chat=None, reflective=None)
     return services
 
@@ -30,11 +28,3 @@ def calls_left(state: State, context: Context) -> int:
 
 def writes_by_model(services: Services) -> bool:
     return services.chat is not None or services.reflective is not None
-
-
-def quoted_instead(
-    drafts: Sequence[Draft], usage: Usage, context: Context, services: Services
-) -> bool:
-    """Whether sentences were quoted because no model might be asked for a draft any more."""
-    is_quoted = any(draft.generator == EXTRACTIVE for draft in drafts)
-    return is_quoted and writes_by_model(services) and is_spent(usage, context)

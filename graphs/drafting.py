@@ -8,7 +8,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
 from graphs.characters import joined
-from graphs.cite import with_marker, without_unknown_markers
+from graphs.cite import with_closed_code, with_marker, without_unknown_markers
 from graphs.dialogue import (
     answering_messages,
     direct_messages,
@@ -262,8 +262,8 @@ def one_passage(knowledge: Sequence[Strip]) -> Strip | None:
 
 
 def cited(text: str) -> str:
-    """Every sentence with the marker of the one passage it was written from."""
+    """Every sentence with the marker of the one passage it was written from, outside of code."""
     spans = sentence_spans(text)
     gaps = [text[end:start] for (_, end), (start, _) in pairwise(spans)]
-    said = [with_marker(text[start:end], 1) for start, end in spans]
+    said = [with_marker(with_closed_code(text[start:end]), 1) for start, end in spans]
     return "".join(piece for pair in zip_longest(said, gaps, fillvalue="") for piece in pair)

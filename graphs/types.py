@@ -146,6 +146,7 @@ class Draft:
     """An answer that nobody has accepted yet, and the knowledge it was written from.
 
     `[n]` in `answer` is the n-th strip of `knowledge`. `n` numbers the candidates of a run from 1.
+    `for_want_of_calls`: its sentences were quoted because no model might be asked any more.
     """
 
     answer: str
@@ -155,6 +156,12 @@ class Draft:
     judgement: Judgement | None = None
     score: float = 0.0
     chosen: bool = False
+    for_want_of_calls: bool = False
+
+    @property
+    def stopped_by(self) -> StoppedBy:
+        """Why a run ends with it where nobody judges it."""
+        return "budget" if self.for_want_of_calls else "answered"
 
     @property
     def origin(self) -> Origin:

@@ -2,11 +2,9 @@
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import quoted_instead
 from graphs.nodes.generate import abstention, streamed
 from graphs.ports import Services
-from graphs.state import Context, Reflecting, State, tunables
-from graphs.types import Usage
+from graphs.state import Context, Reflecting, State
 
 
 async def abstain(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
@@ -14,8 +12,7 @@ async def abstain(state: State, runtime: Runtime[Context], *, services: Services
 
     It is the budget's where a model might have written what could not be quoted.
     """
-    usage, drafts = state.get("usage", Usage()), state.get("drafts", [])
-    is_quoted = quoted_instead(drafts, usage, tunables(runtime), services)
-    changed = abstention(state["question"], "budget" if is_quoted else "no_evidence")
+    lacked_calls = any(draft.for_want_of_calls for draft in state.get("drafts", []))
+    changed = abstention(state["question"], "budget" if lacked_calls else "no_evidence")
     streamed(runtime).tell(changed["answer"])
     return {**changed, "candidates": [], "generator": services.chat_name}

@@ -29,5 +29,5 @@ def chosen_from(drafts: Sequence[Draft], context: Context) -> Reflecting:
         "answer": chosen.answer,
         "citations": citations_in(chosen.answer, chosen.knowledge),
         "generator": chosen.generator,
-        "stopped_by": "answered",
+        "stopped_by": chosen.stopped_by,
     }

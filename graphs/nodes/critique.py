@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import is_spent, quoted_instead
+from graphs.budget import is_spent
 from graphs.cite import citations_in
 from graphs.critics import critic_of
 from graphs.critics.t5 import criticism_of
@@ -19,7 +19,7 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     """One round's entry and, while reflection goes on, the best draft so far as the answer.
 
     Round 0 judges the draft that was given, unless it came judged. A critic that fails ends the
-    loop with the best draft, and a draft quoted for want of calls is the budget's, accepted or not.
+    loop with the best draft, and one quoted for want of calls is the budget's in any case.
     """
     context, draft, critic = tunables(runtime), state["draft"], critic_of(services)
     judgement, usage = draft.judgement, Usage()
@@ -32,15 +32,14 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
         failed = Degraded(error.component, str(error))
         return {
             "has_ended": True,
-            "stopped_by": "answered",
+            "stopped_by": draft.stopped_by,
             "degraded": [failed],
             "usage": usage,
         }
     rounds = [*state.get("critique", []), _entry(state, judgement, context, critic.bars)]
     draft = replace(draft, judgement=judgement, score=rounds[-1].score)
     spent = state.get("spent", Usage()) + state.get("usage", Usage()) + usage
-    is_quoted = quoted_instead([draft], spent, context, services)
-    stopped_by: StoppedBy | None = "budget" if is_quoted else end_of(rounds, spent, context)
+    stopped_by = "budget" if draft.for_want_of_calls else end_of(rounds, spent, context)
     return {
         **kept(state.get("best"), draft, is_accepted=rounds[-1].accepted),
         "draft": draft,

@@ -32,6 +32,7 @@ async def draft(state: State, runtime: Runtime[Context], *, services: Services) 
         answer=written.answer,
         generator=written.generator,
         judgement=written.judgement,
+        for_want_of_calls=able is not services,
     )
     return {
         "drafts": [finished],

@@ -1,12 +1,14 @@
 """Extend every unfinished long answer by a segment from each of its passages, side by side."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
 from graphs.beam import Extension, Path
 from graphs.budget import calls_left, within_budget, writes_by_model
+from graphs.drafting import EXTRACTIVE
 from graphs.nodes.generate import asked_of
 from graphs.ports import Services
 from graphs.segments import segment_from
@@ -17,7 +19,7 @@ from graphs.types import Strip, Usage
 async def extend(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
     """All segments that could come next, not judged yet; the first time from every candidate."""
     context = tunables(runtime)
-    services = within_budget(state, context, services)
+    able = within_budget(state, context, services)
     paths = state.get("paths") or [
         Path(tuple(_best(draft.knowledge) for draft in state.get("candidates", [])))
     ]
@@ -28,15 +30,17 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
         if not path.is_finished
         for passage in path.passages
     ]
-    if writes_by_model(services):
+    if writes_by_model(able):
         places = places[: calls_left(state, context)]
     told = await gather_with_concurrency(
-        None, *(segment_from(asked, passage, path.text, services) for _, path, passage in places)
+        None, *(segment_from(asked, passage, path.text, able) for _, path, passage in places)
     )
+    writer = services.chat_name if writes_by_model(able) else EXTRACTIVE
+    lacks_calls = able is not services
     return {
         "paths": paths,
         "extensions": [
-            Extension(n, each.segment)
+            Extension(n, replace(each.segment, generator=writer, for_want_of_calls=lacks_calls))
             for (n, _, _), each in zip(places, told, strict=True)
             if each.segment is not None
         ],

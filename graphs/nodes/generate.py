@@ -105,20 +105,26 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         return _abstained(changed, state, listener)
     able = within_budget(state, context, services)
     written = await (answer_directly if direct else draft_from)(whole, able, listener)
-    stopped_by: StoppedBy = "answered" if able is services else "budget"
+    draft = Draft(
+        written.answer,
+        tuple(knowledge),
+        generator=written.generator,
+        judgement=written.judgement,
+        for_want_of_calls=able is not services,
+    )
     changed |= {
         "generator": written.generator,
         "usage": written.usage,
         "degraded": list(written.degraded),
     }
     if not written.answer:
-        why: StoppedBy = "no_evidence" if stopped_by == "answered" else stopped_by
+        why: StoppedBy = "budget" if draft.for_want_of_calls else "no_evidence"
         return _abstained(changed, state, listener, why)
     changed |= {
         "answer": written.answer,
         "citations": citations_in(written.answer, knowledge),
-        "stopped_by": stopped_by,
-        "draft": Draft(written.answer, tuple(knowledge), judgement=written.judgement),
+        "stopped_by": draft.stopped_by,
+        "draft": draft,
         "spent": state.get("usage", Usage()) + written.usage,
     }
     return changed

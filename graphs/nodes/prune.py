@@ -6,7 +6,6 @@ from langgraph.runtime import Runtime
 
 from graphs.beam import Extension, drafts_of, extended
 from graphs.budget import is_spent
-from graphs.cite import with_marker
 from graphs.critics import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
@@ -52,7 +51,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
 
 
 def _as_draft(each: Extension) -> Draft:
-    return Draft(with_marker(each.segment.text, 1), (each.segment.strip,))
+    return Draft(each.segment.cited(1), (each.segment.strip,))
 
 
 def _scored(each: Extension, context: Context) -> Extension:

@@ -12,7 +12,8 @@ from langchain_core.outputs import ChatResult
 from pydantic import Field
 
 from graphs.beam import Extension, Path, Segment, drafts_of, extended
-from graphs.cite import with_marker
+from graphs.cite import citations_in, with_marker
+from graphs.drafting import cited
 from graphs.errors import GeneratorFailed
 from graphs.ports import Reflected
 from graphs.types import Judgement, Strip, Usage, WebPage
@@ -37,6 +38,24 @@ def test_among_paths_of_one_length_the_product_ranks(scores: list[float]) -> Non
 
     product = math.prod(max(score, 0) for score in scores)
     assert path.score == pytest.approx(product ** (1 / len(scores)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Use `foo.", "It is `x` here."),
+        ("Run ```make run to serve.", "It listens on 8080."),
+        ("使用 `foo。", "它是 `x`。"),
+        ("运行 ```make run 来启动。", "它监听 8080。"),
+    ],
+)
+def test_backticks_left_open_hide_no_marker(first: str, second: str) -> None:
+    path = Path((), (segment(first, n=0), segment(second, n=1)))
+    [draft] = drafts_of([path])
+    assert [c.n for c in citations_in(draft.answer, draft.knowledge)] == [1, 2]
+
+    [citation] = citations_in(cited(f"{first} {second}"), [strip(0)])
+    assert len(citation.spans) == 2
 
 
 def test_the_best_paths_are_kept_and_no_wording_twice() -> None:

@@ -60,6 +60,39 @@ async def test_an_accepted_answer_quoted_for_want_of_calls_is_the_budget_s(
 
 
 @pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
+@pytest.mark.parametrize(
+    "critic", [fakes.FakeCritic(fails_from_call=1), fakes.FakeCritic(script=(Judgement(),))]
+)
+async def test_what_is_quoted_for_want_of_calls_is_the_budget_s_where_the_critic_fails(
+    workflow: str, question: str, critic: fakes.FakeCritic
+) -> None:
+    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
+    fruit = fakes.FakeRetriever([fakes.passage("Bananas are yellow fruit. 香蕉是黄色的。", 1)])
+    services = replace(parts(chat), retriever=fruit, critic=critic)
+    graph = WORKFLOWS[workflow].build(services)
+    answer = await graph.ainvoke(Question(question=question), context=Context(max_llm_calls=1))
+
+    assert "critic" in {entry.component for entry in answer["degraded"]}
+    assert (answer["generator"], answer["stopped_by"]) == (EXTRACTIVE, "budget")
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+async def test_what_is_quoted_for_the_model_that_failed_at_its_last_call_is_not_the_budget_s(
+    workflow: str, question: str
+) -> None:
+    chat = fakes.ScriptedChat(fails_on=question)
+    graph = WORKFLOWS[workflow].build(replace(parts(chat), critic=fakes.FakeCritic()))
+    context = Context(only_action="correct", reflect=True, retrieval="always", max_llm_calls=1)
+    answer = await graph.ainvoke(Question(question=question), context=context)
+
+    assert "generator" in {entry.component for entry in answer["degraded"]}
+    assert (answer["usage"].llm_calls, answer["generator"]) == (1, EXTRACTIVE)
+    assert answer["stopped_by"] == "accepted"
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
 @pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
 async def test_a_draft_of_the_last_call_is_accepted(workflow: str, question: str) -> None:
     """The budget changed nothing of it."""
@@ -122,6 +155,19 @@ async def test_a_long_answer_ends_where_it_has_come_to() -> None:
     assert answer["stopped_by"] == "budget"
     assert answer["answer"]
     assert len(chat.asked) <= 2
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+async def test_a_long_answer_quoted_for_want_of_calls_is_the_budget_s(question: str) -> None:
+    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
+    fruit = fakes.FakeRetriever([fakes.passage("Bananas are yellow fruit. 香蕉是黄色的。", 1)])
+    services = replace(parts(chat), retriever=fruit, critic=fakes.FakeCritic())
+    graph = WORKFLOWS["self_rag"].build(services)
+    context = Context(beam_depth=2, max_llm_calls=1)
+    answer = await graph.ainvoke(Question(question=question), context=context)
+
+    assert len(chat.asked) == 1
+    assert (answer["generator"], answer["stopped_by"]) == (EXTRACTIVE, "budget")
 
 
 async def test_no_more_web_searches_than_allowed() -> None:

@@ -4,8 +4,9 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graphs.crag import build_crag
+from graphs.drafting import EXTRACTIVE
 from graphs.types import Usage, WebPage
-from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch, passage
+from tests.fakes import POOR, FakeChat, FakeCritic, FakeEvaluator, FakeWebSearch, passage
 from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import Trace, traced
 
@@ -71,6 +72,19 @@ async def test_ambiguous_joins_both_and_generates_once(world: World) -> None:
     assert world.noise not in asked
     assert spans_carry_their_marker(trace)
     assert trace.output["usage"] == Usage(2, 20, 6, scored_pairs=6, web_searches=1)
+
+
+@both_languages
+@pytest.mark.parametrize("critic", [FakeCritic(), FakeCritic(script=[POOR])])
+async def test_who_wrote_is_told_after_reflection(world: World, critic: FakeCritic) -> None:
+    parts = world.parts(world.full, chat=FakeChat(chunks=["x [1]."]), critic=critic)
+    trace = await traced(parts.services, world.question, reflect=True)
+    quoted = await traced(world.parts(world.full).services, world.question, reflect=True)
+
+    assert trace.output["critique"]
+    assert quoted.output["critique"]
+    assert trace.output["generator"] == parts.services.chat_name
+    assert quoted.output["generator"] == EXTRACTIVE
 
 
 @both_languages
