@@ -26,9 +26,11 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
-    r"(?:i['’]?m sorry|i am sorry|sorry|i can(?:no|['’])t|i am unable|as an ai|n/a"
-    r"|很?抱歉|[对對]不起|我[无無]法|我不能)",
-    re.IGNORECASE,
+    r"i['’]?m sorry|i am sorry|sorry|as an ai|n/a\W*\Z|很?抱歉|[对對]不起", re.IGNORECASE
+)
+# So begins a refusal, or the question of someone who cannot get on.
+_IS_UNABLE = re.compile(
+    r"i can(?:no|['’])t|i(?: a|['’])m (?:unable|not able)|我[无無]法|我不能", re.IGNORECASE
 )
 
 
@@ -68,13 +70,18 @@ def as_question(reply: str, question: str, history: Sequence[Message] = ()) -> s
     text = _LABEL.sub("", without_fence(reply)).strip(_QUOTES)
     if "\n" in text or len(text) > max(LONGEST_QUESTION, 2 * len(question)):
         return ""
-    if language_of(text) != language_of(question) or _REFUSES.match(text):
+    if language_of(text) != language_of(question) or _refuses(text, question):
         return ""
     if text.casefold() == question.casefold():
         return text
     said = _pieces(question, *(turn["content"] for turn in history[-LATEST_TURNS:]))
     keeps_asking = is_question(text) or not is_question(question)
     return text if keeps_asking and (not said or _pieces(text) & said) else ""
+
+
+def _refuses(reply: str, question: str) -> bool:
+    is_unable = _IS_UNABLE.match(reply) and not _IS_UNABLE.match(question.lstrip())
+    return bool(_REFUSES.match(reply) or is_unable)
 
 
 def _pieces(*texts: str) -> set[str]:

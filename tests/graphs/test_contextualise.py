@@ -53,6 +53,8 @@ def test_a_label_is_cut(language: str, label: str) -> None:
         ("en", "I'm sorry, but I can't help with that."),
         ("en", "I’m sorry, which lighthouse at Lindesnes do you mean?"),
         ("en", "N/A"),
+        ("en", "I can't tell how tall the lighthouse at Lindesnes is, can you?"),
+        ("en", "I am unable to say how tall the lighthouse at Lindesnes is, sorry?"),
         ("en", "None"),
         ("en", "It is 16 metres tall."),
         ("en", "The lighthouse at Lindesnes is 16 metres tall."),
@@ -63,6 +65,7 @@ def test_a_label_is_cut(language: str, label: str) -> None:
         ("zh", "抱歉，我不知道它有多高。"),
         ("zh", "對不起，您指的是應縣木塔嗎？"),
         ("zh", "无"),
+        ("zh", "我无法确定应县木塔有多高，您知道吗？"),
         ("zh", "应县木塔高67.31米。"),
         ("zh", "还有什么可以帮您？"),
         ("zh", ""),
@@ -78,6 +81,18 @@ def test_what_is_no_question_of_the_dialogue_is_left(language: str, reply: str) 
         ("Tell me more.", "Tell me more about the lighthouse at Lindesnes.", DIALOGUE["en"]),
         ("how tall is it", "how tall is the lighthouse at Lindesnes", DIALOGUE["en"]),
         ("Thanks!", "Thanks!", DIALOGUE["en"]),
+        (
+            "I can't start it, what now?",
+            "I can't start the lighthouse at Lindesnes, what now?",
+            DIALOGUE["en"],
+        ),
+        (
+            "I’m unable to see it, why?",
+            "I’m unable to see the lighthouse at Lindesnes, why?",
+            DIALOGUE["en"],
+        ),
+        ("我无法看到它，怎么办？", "我无法看到应县木塔，怎么办？", DIALOGUE["zh"]),
+        ("它是什么意思？", "N/A 是什么意思？", [Message(role="user", content="表里的 N/A 呢？")]),
         ("再说一点。", "再说一点应县木塔。", DIALOGUE["zh"]),
         ("How many strings has a fiddle?", "How many strings has a fiddle?", DIALOGUE["en"]),
         ("那 checkpointer 呢？", "LangGraph 的 checkpointer 是什么？", []),
@@ -88,3 +103,8 @@ def test_a_reply_of_the_same_kind_is_taken(
     question: str, reply: str, history: list[Message]
 ) -> None:
     assert as_question(reply, question, history) == reply
+
+
+@pytest.mark.parametrize("reply", ["N/A", "n/a.", "**N/A**"])
+def test_not_applicable_is_none_even_where_nothing_was_asked(reply: str) -> None:
+    assert as_question(reply, "Tell me about N/A.", []) == ""

@@ -187,6 +187,18 @@ CHINESE = [
     "Can 和 could 怎么区分？",
     "utility 呢？",
     "只从 safetensors",
+    "TCP UDP IP 区别",
+    "AI ML DL 区别",
+    "A B C D 选哪个",
+    "a b c d e 的和是几",
+    "What is CRAG？请用中文回答",
+    "Is RAG 支持中文",
+    "Tell me 评估器的阈值",
+    "ModuleNotFoundError: No module named 'torch' 怎么办",
+    "Error: Cannot connect to the daemon at unix:///var/run/docker.sock. Is it running? 怎么解决？",
+    "Could not connect to server: Connection refused\n怎么办？",
+    "Can't connect to MySQL server on 'localhost' 怎么解决",
+    "怎么解决 ModuleNotFoundError: No module named 'torch' on Windows",
 ]
 ENGLISH = [
     "What is 知识条?",
@@ -212,6 +224,13 @@ ENGLISH = [
     "Tell me about 李白 and his poems",
     "Translate 你好 to English",
     "The Chinese word for it is 灯塔.",
+    "The Chinese word for it is 什么.",
+    "Translate 什么 to English",
+    "What is 我的祖国?",
+    "Is 中文 hard?",
+    "Set the language to 中文",
+    "Nezha 哪吒 movie box office",
+    'selfcrag ask "什么是知识条？" --workflow crag -o top_strips=3 -o web=never',
 ]
 
 
