@@ -71,11 +71,16 @@ def with_closed_code(text: str) -> str:
 async def without_unknown_markers(chunks: AsyncIterator[str], known: int) -> AsyncIterator[str]:
     """The streamed text without markers above `known`; one cut in two by the stream is held."""
     held = fence = ""
+    backticks: list[str] = []
     async for chunk in chunks:
-        ready, held, fence = _settled(fence, held + chunk, known)
+        if not chunk.strip("`"):  # settles nothing; a long row of them is read but once
+            backticks.append(chunk)
+            continue
+        ready, held, fence = _settled(fence, "".join([held, *backticks, chunk]), known)
+        backticks.clear()
         if ready:
             yield ready
-    if text := _known_alone(fence + held, known)[len(fence) :]:
+    if text := _known_alone("".join([fence, held, *backticks]), known)[len(fence) :]:
         yield text
 
 
@@ -99,18 +104,17 @@ def _known_alone(text: str, known: int) -> str:
 
 
 def _as_markers(piece: re.Match[str], known: int) -> str:
-    """`[n]` for each number up to `known`; code and what cites nothing stay as they are.
+    """`[n]` for each number where all are known; code and what cites nothing stay as they are.
 
-    `[18-65]` beyond what is known are ages, and no list cites where there is nothing to cite.
+    `[18-65]` and `[10, 20]` are figures where not all of that is known; `[9]` alone is left out.
     """
     if piece["items"] is None:
         return piece[0]
     items = [[int(n) for n in re.findall(r"\d+", it)] for it in re.split(_COMMA, piece["items"])]
     numbers = dict.fromkeys(n for ends in items for n in range(ends[0], ends[-1] + 1))
-    if found := [n for n in numbers if n <= known]:
-        return piece["blank"] + "".join(f"[{n}]" for n in found)
-    is_range = any(len(ends) > 1 for ends in items)
-    return piece[0] if is_range or (len(items) > 1 and not known) else ""
+    if numbers and max(numbers) <= known:
+        return piece["blank"] + "".join(f"[{n}]" for n in numbers)
+    return "" if sum(map(len, items)) == 1 else piece[0]
 
 
 def _without_code(text: str) -> str:

@@ -1,10 +1,12 @@
 """Whatever is pasted, reading it takes time in proportion to its length."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from graphs.cite import without_unknown_markers
 from graphs.critics.structured import quoted
 from graphs.extract import candidate_sentences
 from graphs.hypothetical import questions_in
@@ -27,16 +29,30 @@ def quotable(text: str) -> object:
     return candidate_sentences([Strip("p#0", "p", text, "T", "a.md", "internal", (0, 0))])
 
 
+def filtered(text: str) -> None:
+    """As it is streamed, a token of a few characters at a time."""
+
+    async def streamed() -> None:
+        async def chunks() -> AsyncIterator[str]:
+            for at in range(0, len(text), 8):
+                yield text[at : at + 8]
+
+        async for _ in without_unknown_markers(chunks(), 3):
+            pass
+
+    asyncio.run(streamed())
+
+
 READERS: list[Callable[[str], object]] = [
     *(parts_of, language_of, sentences, split_strips, quoted, quotable, clean, leans, content_of),
-    *(as_summary, as_query, as_parts),
+    *(as_summary, as_query, as_parts, filtered),
     lambda text: as_question(text, text),
     lambda text: questions_in(text, 3),
 ]
 NAMES = [
     *("parts_of", "language_of", "sentences", "split_strips", "quoted", "quotable", "clean"),
-    *("leans", "content_of", "as_summary", "as_query", "as_parts", "as_question"),
-    "questions_in",
+    *("leans", "content_of", "as_summary", "as_query", "as_parts", "filtered"),
+    *("as_question", "questions_in"),
 ]
 # A text is its beginning, then the unit again and again, then its end.
 UNITS = [
