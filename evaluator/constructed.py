@@ -10,24 +10,31 @@ from evaluator.evidence import Evidence
 from evaluator.judgements import Judgement
 from evaluator.material import Material, Side, natural, read_material
 from evaluator.neighbours import WordNeighbours
+from evaluator.records import Key, by_article
 from evaluator.schema import LABELS, Task
 from evaluator.support import Support
 from evaluator.utility import Utility
 
 
 def constructed(
-    folder: Path, seed: int, *, side: Side = lambda _: True, most: int = 6000
+    folder: Path,
+    seed: int,
+    *,
+    side: Side = lambda _: True,
+    key: Key = by_article,
+    most: int = 6000,
 ) -> list[Judgement]:
     """Rows for support, utility and retrieval, about `most` a task and language, labels balanced.
 
     As many again where the data set itself labels them, an eighth of these bare verdicts at most.
     Made only of groups for which `side` holds, foreign sentences included: call it once for
-    training and once for validation (`held_back` of evaluator/judgements tells the sides).
+    training and once for validation (`held_back` of evaluator/judgements tells the sides), with
+    the `key` that tells the groups of relevance records too.
     Retrieval rows say [Retrieval] or [Continue to Use Evidence]; [No Retrieval] needs no evidence
     and comes from elsewhere. The same folder, seed and side give the same rows in the same order.
     Raises DataError for files that cannot be read.
     """
-    materials = list(dict.fromkeys(read_material(folder, side)))
+    materials = list(dict.fromkeys(read_material(folder, side, key)))
     labelled = natural(folder, side)
     found: list[Judgement] = []
     for language in ("en", "zh"):

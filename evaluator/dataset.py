@@ -13,7 +13,7 @@ from evaluator.neighbours import (
     WordNeighbours,
     nearest_by_meaning,
 )
-from evaluator.records import CHUNK_CHARS, Record
+from evaluator.records import CHUNK_CHARS, Key, Record, by_article, by_passage
 from evaluator.text import contains_answer, sentences
 
 View = Literal["whole", "chunk", "strip"]
@@ -38,17 +38,23 @@ class Pair:
 
 
 def split(records: Sequence[Record], percent: int) -> tuple[list[Record], list[Record]]:
-    """Training and validation records, divided by article or passage, `percent` held back."""
+    """Training and validation records, divided by `division`, `percent` held back."""
     sides: tuple[list[Record], list[Record]] = ([], [])
-    whole = is_one_article(records)
+    key = division(records, percent)
     for record in records:
-        sides[held_back(record.passage if whole else record.group, percent)].append(record)
+        sides[held_back(key(record), percent)].append(record)
     return sides
 
 
-def is_one_article(records: Sequence[Record]) -> bool:
-    """Whether all share one title: then passages are divided, as articles cannot be."""
-    return len({record.group for record in records}) == 1
+def division(records: Sequence[Record], percent: int) -> Key:
+    """By article where both sides then get a third of their share of questions, else by passage.
+
+    A handbook has few titles: one side could stay empty.
+    """
+    asked = [record for record in records if record.question]
+    held = sum(held_back(by_article(record), percent) for record in asked)
+    most = len(asked) - len(asked) * (100 - percent) / 300
+    return by_article if len(asked) * percent / 300 <= held <= most else by_passage
 
 
 class Pairs:

@@ -2,14 +2,22 @@
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evaluator.errors import DataError
 from evaluator.judgements import Judgement
 from evaluator.neighbours import terms
-from evaluator.records import CHUNK_CHARS, Record, chunked, data_files, read_file
+from evaluator.records import (
+    CHUNK_CHARS,
+    Key,
+    Record,
+    by_passage,
+    chunked,
+    data_files,
+    read_file,
+)
 from evaluator.rows import read_rows
 from evaluator.schema import ANSWER_MARK
 from evaluator.text import contains_answer, is_chinese, sentences
@@ -54,15 +62,8 @@ class Material:
     group: str
 
 
-def read_material(folder: Path, side: Side) -> list[Material]:
+def read_material(folder: Path, side: Side, key: Key) -> list[Material]:
     """The folder's questions of one side, held-out files left out; DataError as read_folder."""
-    found = _all_material(folder, side)
-    if len({material.group for material in found}) == 1:  # one article: its passages are divided
-        found = [replace(material, group=material.passage) for material in found]
-    return [material for material in found if side(material.group)]
-
-
-def _all_material(folder: Path, side: Side) -> list[Material]:
     found: list[Material] = []
     for path in data_files(folder):
         source, fields = path.name.split(".")[0], _fields(path)
@@ -71,11 +72,11 @@ def _all_material(folder: Path, side: Side) -> list[Material]:
         elif "answer_faithful" in fields:
             made = (_from_labels(row.raw, source) for row in read_rows(path))
         elif fields >= {"question", "passage", "answerable"}:
-            made = (_from_record(record) for record in read_file(path))
+            made = (_from_record(record, key) for record in read_file(path))
         else:
             continue
         found += filter(None, made)
-    return found
+    return [material for material in found if side(material.group)]
 
 
 def natural(folder: Path, side: Side) -> list[Judgement]:
@@ -123,14 +124,14 @@ def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[Judgemen
         yield Judgement("retrieval", question, passage, label, language, source, kind, passage)
 
 
-def _from_record(record: Record) -> Material | None:
+def _from_record(record: Record, key: Key) -> Material | None:
     if not record.question:
         return None
     answers = tuple(answer for answer in record.answers if answer.strip(" .。"))
     if not record.relevant:
         passage = chunked(record.passage, record.language)[0]
         asides = _whole(sentences(passage), record.language)
-        return _material(record, (), passage, (), asides)
+        return _material(record, key, (), passage, (), asides)
     passage = _chunk_with(record.passage, answers, record.language)
     if not passage:
         return None
@@ -138,11 +139,12 @@ def _from_record(record: Record) -> Material | None:
     parts = _whole(sentences(passage), record.language)
     stated = _nearest(record, [part for part in parts if any(a in part for a in present)])
     asides = tuple(part for part in parts if not contains_answer(part, list(present)))
-    return _material(record, present, passage, stated, asides)
+    return _material(record, key, present, passage, stated, asides)
 
 
 def _material(
     record: Record,
+    key: Key,
     answers: tuple[str, ...],
     passage: str,
     stated: tuple[str, ...],
@@ -150,7 +152,7 @@ def _material(
 ) -> Material:
     return Material(
         record.question, answers, passage, stated, asides, record.relevant,
-        record.language, record.source, record.group,
+        record.language, record.source, key(record),
     )  # fmt: skip
 
 
@@ -163,7 +165,7 @@ def _from_labels(raw: dict[str, Any], source: str) -> Material | None:
     if answer in _VERDICTS or "@placeholder" in question or len(answer) > 120:
         return None
     record = Record(source, _language(passage), question, (answer,), True, "", passage)
-    found = _from_record(record)
+    found = _from_record(record, by_passage)
     return found if found and found.stated else None
 
 

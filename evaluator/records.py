@@ -1,6 +1,6 @@
 """Reads the relevance records of a data folder, recognised by their fields, not by file names."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,8 +12,8 @@ from evaluator.formats import Format, check_classes, check_contradictions, recog
 from evaluator.rows import HELD_OUT, SUFFIXES, Row, data_files
 from evaluator.text import contains_answer, is_chinese, sentences
 
-__all__ = ["CHUNK_CHARS", "HELD_OUT", "Record", "chunked", "data_files", "digests", "read_file",
-           "read_folder"]  # fmt: skip
+__all__ = ["CHUNK_CHARS", "HELD_OUT", "Key", "Record", "by_article", "by_passage", "chunked",
+           "data_files", "digests", "read_file", "read_folder"]  # fmt: skip
 
 CHUNK_CHARS = {"en": 900, "zh": 350}
 """Long documents are cut into chunks of whole sentences of about this length."""
@@ -34,10 +34,18 @@ class Record:
     title: str
     passage: str
 
-    @property
-    def group(self) -> str:
-        """What a split may not divide: the article, or the passage where it has no title."""
-        return self.title or self.passage
+
+Key = Callable[[Record], str]
+"""What a split of records may not divide."""
+
+
+def by_article(record: Record) -> str:
+    """The article, or the passage where it has no title."""
+    return record.title or record.passage
+
+
+def by_passage(record: Record) -> str:
+    return record.passage
 
 
 def read_folder(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Record]:

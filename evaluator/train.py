@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from evaluator import loop, teacher
 from evaluator import model as models
 from evaluator.beginning import beginning
 from evaluator.constructed import constructed
-from evaluator.dataset import is_one_article, pairs_of, split
+from evaluator.dataset import division, pairs_of, split
 from evaluator.errors import DataError
 from evaluator.examples import (
     Example,
@@ -39,7 +40,7 @@ from evaluator.need import needs
 from evaluator.neighbours import Meaning
 from evaluator.options import TrainOptions
 from evaluator.pairs import REFLECTION_TOKENS, PairTokenizer
-from evaluator.records import Record, digests, read_folder
+from evaluator.records import Key, Record, by_article, by_passage, digests, read_folder
 from evaluator.schema import TASKS
 
 _CHECKED = {"relevance": 100, "support": 40, "utility": 40, "retrieval": 40}
@@ -61,10 +62,12 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
     The same call after a kill goes on where the last checkpoint stands.
     """
     torch.manual_seed(options.seed)
-    known, held = _divided(data, options, say)
+    records = _records(data, options)
+    key = division(records, options.held_back_percent)
+    known, held = _divided(records, key, options, say)
     meaning = Meaning(work) if options.init == "minilm" else None
     pairs = pairs_of(known, options.seed, meaning, mined=options.negatives == "mined")
-    judged, judged_held = judgements(data, options)
+    judged, judged_held = judgements(data, options, key)
     say(f"{len(pairs)} pairs and {len(judged)} judgements to train on")
     if not pairs:
         raise DataError(f"{data} gives no pairs for training.")
@@ -110,10 +113,11 @@ def _records(data: Path, options: TrainOptions) -> list[Record]:
     return [record for record in read_folder(data) if record.language in options.languages]
 
 
-def _divided(data: Path, options: TrainOptions, say: Say) -> tuple[list[Record], list[Record]]:
-    records = _records(data, options)
-    if is_one_article(records):
-        say("all records share one title: their passages are divided instead of articles")
+def _divided(
+    records: Sequence[Record], key: Key, options: TrainOptions, say: Say
+) -> tuple[list[Record], list[Record]]:
+    if key is by_passage:
+        say("too few titles to divide articles: passages are divided instead")
     known, held = split(records, options.held_back_percent)
     say(f"{len(known)} training and {len(held)} validation records")
     return known, held
@@ -134,14 +138,17 @@ def _schedule(options: TrainOptions) -> Schedule:
     )  # fmt: skip
 
 
-def judgements(data: Path, options: TrainOptions) -> tuple[list[Judgement], list[Judgement]]:
+def judgements(
+    data: Path, options: TrainOptions, key: Key = by_article
+) -> tuple[list[Judgement], list[Judgement]]:
     """Rows of the other tasks for training and for validation, never of one group on both sides.
 
     Made from the data's questions and answers, of our own writing, and critic rows if any.
     """
     percent, most = options.held_back_percent, options.judgements
-    train = constructed(data, options.seed, side=lambda g: not held_back(g, percent), most=most)
-    check = constructed(data, options.seed, side=lambda g: held_back(g, percent), most=most // 10)
+    made = partial(constructed, data, options.seed, key=key)
+    train = made(side=lambda group: not held_back(group, percent), most=most)
+    check = made(side=lambda group: held_back(group, percent), most=most // 10)
     more, more_held = split_judgements(read_judgements(data), percent)
     for need in needs(options.languages, options.seed):
         {"train": train, "held": check}.get(need.group, []).append(need)
@@ -207,7 +214,7 @@ class Learner:
         )
         others = [figure for task, figure in means.items() if task != "relevance"]
         both = [sum(others) / len(others)] if others else []
-        both += [means["relevance"]] if taught else []
+        both += [means["relevance"]] if "relevance" in means else []
         return sum(both) / max(1, len(both)), ", ".join(f"{t} {f:.3f}" for t, f in means.items())
 
 

@@ -9,6 +9,7 @@ from evaluator.constructed import constructed
 from evaluator.errors import DataError
 from evaluator.judgements import Judgement, held_back
 from evaluator.material import read_material
+from evaluator.records import by_article, by_passage
 from evaluator.rules import RULES
 from evaluator.schema import LABELS
 
@@ -164,7 +165,7 @@ def test_nothing_of_the_other_side_of_a_split_is_used(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("title", ["Handbook", "手册"])
-def test_one_article_is_divided_by_its_passages(tmp_path: Path, title: str) -> None:
+def test_one_article_may_be_divided_by_its_passages(tmp_path: Path, title: str) -> None:
     made = [
         {**row, "title": title}
         for place, name in enumerate(RIVERS)
@@ -172,7 +173,9 @@ def test_one_article_is_divided_by_its_passages(tmp_path: Path, title: str) -> N
     ]
     lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in made)
     (tmp_path / "rivers.jsonl").write_text(lines, encoding="utf-8")
-    train, check = (constructed(tmp_path, 1, side=side) for side in (trained_on, held_out))
+    train, check = (
+        constructed(tmp_path, 1, side=side, key=by_passage) for side in (trained_on, held_out)
+    )
     for side in (train, check):
         assert {row.task for row in side} >= {"support", "utility", "retrieval"}
     assert not {row.group for row in train} & {row.group for row in check}
@@ -193,7 +196,10 @@ def test_support_joins_question_and_answer_and_shows_the_passage(rows: list[Judg
 def test_a_supported_short_answer_is_in_the_passage_and_a_swapped_one_is_not_the_answer(
     rows: list[Judgement], folder: Path
 ) -> None:
-    known = {(m.question, m.passage): m.answers for m in read_material(folder, lambda _: True)}
+    known = {
+        (m.question, m.passage): m.answers
+        for m in read_material(folder, lambda _: True, by_article)
+    }
     kinds: Counter[str] = Counter()
     for row in rows:
         question, _, answer = row.first.partition(" [SEP] ")

@@ -13,7 +13,7 @@ def test_a_group_falls_on_the_side_where_its_records_fall() -> None:
     records = [Record("s", "en", "Why?", ("so",), True, group, "text") for group in GROUPS]
     _, held = split(records, 20)
     _, judged = split_judgements([judgement(group) for group in GROUPS], 20)
-    assert [row.group for row in judged] == [record.group for record in held]
+    assert [row.group for row in judged] == [record.title for record in held]
     assert [row.group for row in judged] == [group for group in GROUPS if held_back(group, 20)]
     assert 20 < len(judged) < 60
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.dataset import pairs_of, split
+from evaluator.dataset import division, pairs_of, split
 from evaluator.errors import DataError
-from evaluator.records import Record, read_folder
+from evaluator.records import Record, by_article, by_passage, read_folder
 from evaluator.text import contains_answer
 
 SQUAD = {
@@ -94,7 +94,7 @@ def records(count: int) -> list[Record]:
 def test_no_article_on_both_sides() -> None:
     train, held_back = split(records(200), 10)
     assert 5 < len(held_back) < 40
-    assert not {r.group for r in train} & {r.group for r in held_back}
+    assert not {r.title for r in train} & {r.title for r in held_back}
 
 
 def test_negatives_hold_no_answer_and_positives_do() -> None:
@@ -121,9 +121,24 @@ def test_endings_count_in_any_case(tmp_path: Path) -> None:
     assert {record.source for record in read_folder(tmp_path)} == {"A", "B", "河"}
 
 
-def test_records_of_one_title_are_divided_by_passage() -> None:
-    for title in ("Handbook", "手册", "T6"):
-        made = [replace(record, title=title) for record in records(200)]
-        train, held_back = split(made, 10)
-        assert 0 < len(held_back) < len(train)
-        assert not {r.passage for r in train} & {r.passage for r in held_back}
+@pytest.mark.parametrize(
+    "titles", [["Handbook"], ["手册"], ["T6"], ["Handbook", "手册"], ["T6", "T6", "手册"]]
+)
+def test_records_of_few_titles_are_divided_by_passage(titles: list[str]) -> None:
+    made = [
+        replace(record, title=titles[number % len(titles)])
+        for number, record in enumerate(records(200))
+    ]
+    train, held_back = split(made, 10)
+    assert 0 < len(held_back) < len(train) / 2
+    assert not {r.passage for r in train} & {r.passage for r in held_back}
+
+
+def test_articles_stay_whole_where_enough_questions_are_held_back() -> None:
+    made = records(200)
+    assert division(made, 10) is by_article
+    assert division(made, 0) is by_article
+    assert division([replace(record, title="Handbook") for record in made], 0) is by_article
+    unasked = [replace(record, question="") for record in made]
+    handbook = [replace(record, title="手册") for record in made]
+    assert division([*unasked, *handbook], 10) is by_passage

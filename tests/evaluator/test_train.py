@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from evaluator.beginning import fit_coverage
-from evaluator.dataset import Pair
+from evaluator.dataset import Pair, division, split
 from evaluator.errors import DataError
 from evaluator.examples import Example, mixed, of_judgements, of_pairs, summary, validation
 from evaluator.judgements import Judgement
 from evaluator.loop import fit
 from evaluator.options import Part, TrainOptions
 from evaluator.pairs import PairTokenizer
+from evaluator.records import by_passage, read_folder
 from evaluator.schema import TASKS
 from evaluator.train import Learner, _schedule, taught_tasks, train
 from evaluator.train import judgements as prepared
@@ -67,6 +68,14 @@ def test_one_decoder_step_learns_two_tasks_at_once(tmp_path: Path) -> None:
     means = summary(validation(network, both))
     assert means["relevance"] > 0.9
     assert means["retrieval"] > 0.9
+
+
+def test_a_check_without_relevance_rows_is_judged_by_the_others() -> None:
+    rows = PairTokenizer(tiny_tokenizer(), 48)
+    learner = Learner(tiny_network(), of_judgements(judgements(), rows), OPTIONS)
+    figure, told = learner.validation()
+    assert 0 <= figure <= 1
+    assert told == f"retrieval {figure:.3f}"
 
 
 def test_settled_parts_stay_as_they_are(tmp_path: Path) -> None:
@@ -129,6 +138,30 @@ def test_only_what_has_rows_of_two_labels_is_taught(tmp_path: Path) -> None:
     assert taught_tasks([row for row in judgements() if row.label == "[Retrieval]"]) == [
         "relevance"
     ]
+
+
+def test_few_titles_in_two_languages_leave_no_side_without_rows(tmp_path: Path) -> None:
+    asked = [
+        ("Handbook", "How long is river {}?", "{} km", "River {0} is {0} km long. It is cold."),
+        ("手册", "{}河多长？", "{}公里", "{0}河长{0}公里。河水很冷，岸边是山。"),
+    ]
+    rows = [
+        {"question": question.format(n), "answers": [answer.format(n)], "answerable": True,
+         "title": title, "passage": passage.format(n)}
+        for n in range(100, 220)
+        for title, question, answer, passage in asked
+    ]  # fmt: skip
+    lines = "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    (tmp_path / "handbooks.jsonl").write_text(lines, encoding="utf-8")
+    records = read_folder(tmp_path)
+    assert division(records, OPTIONS.held_back_percent) is by_passage
+    known, held = split(records, OPTIONS.held_back_percent)
+    assert {record.language for record in known} == {record.language for record in held}
+    judged = prepared(tmp_path, OPTIONS, by_passage)
+    for side, made in zip((known, held), judged, strict=True):
+        groups = {row.group for row in made if row.source == "handbooks"}
+        assert groups
+        assert groups <= {record.passage for record in side}
 
 
 @pytest.mark.slow
