@@ -93,7 +93,7 @@ async def test_unknown_markers_never_reach_the_reader() -> None:
 
 FOLLOW_UPS = [
     ("什么是中文全文检索与向量检索的混合排序？", "Is it fast?", EN),
-    ("What is the LangGraph checkpointer of Postgres?", "它快吗？", ZH),
+    ("What is the LangGraph checkpointer of Postgres?", "它快不快？", ZH),
 ]
 
 
