@@ -165,16 +165,6 @@ def test_few_titles_in_two_languages_leave_no_side_without_rows(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_weights_claim_no_task_they_were_not_taught(tmp_path: Path) -> None:
-    data, said = feedback(tmp_path / "data"), list[str]()
-    options = replace(OPTIONS, rows=32, coverage_steps=5)
-    train(data, tmp_path / "out", tmp_path / "work", options, said.append)
-    config = json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))
-    assert config["tasks"] == ["relevance", "retrieval"]
-    assert "tasks with rows of two labels or more: relevance, retrieval" in said
-
-
-@pytest.mark.slow
 def test_a_folder_becomes_weights_and_another_run_is_refused(tmp_path: Path) -> None:
     data = folder_of(tmp_path / "data")
     options = replace(OPTIONS, rows=64, coverage_steps=10)
