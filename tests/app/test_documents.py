@@ -218,7 +218,8 @@ def test_a_client_that_leaves_leaves_nothing(service: Serving, state: Path) -> N
     with socket.create_connection(("127.0.0.1", service.port)) as client:
         client.sendall(head + b"words " * 40_000)
         wait_until(lambda: any(name.startswith(".incoming") for name in stored(state)), 10)
-    wait_until(lambda: list((state / "uploads").iterdir()) == [], 10)
+    wait_until(lambda: not list((state / "uploads").glob(".incoming*")), 10)
+    assert stored(state) == set()
     assert listed(service)["total"] == 0
 
 
