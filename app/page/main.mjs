@@ -110,6 +110,7 @@ async function see(followed, first, signal) {
 
 function opened(followed) {
   history.pushState(null, "", `#run=${followed.id}`);
+  if (followed.cancelling) stop(followed);
 }
 
 async function ask() {
@@ -129,24 +130,23 @@ async function ask() {
   if (asked.answer && run === asked) byId("question").value = "";
 }
 
-async function cancel() {
-  if (!run || run.done || run.cancelling) return;
-  const wanted = run;
-  wanted.cancelling = true;
+/** A run without a name yet is cancelled when it has one; the second time it is left. */
+function cancel() {
+  if (!run || run.done) return;
+  if (run.cancelling && !run.id) {
+    leaving.abort();
+    run.thread ??= run.previous;
+    Object.assign(run, { done: true, lost: "runLost" });
+  } else if (!run.cancelling && run.id) stop(run);
+  run.cancelling = true;
   draw();
-  if (!wanted.id) return leave(wanted);
-  await call(`runs/${wanted.id}/cancel`, { method: "POST" }).catch((error) => {
+}
+
+function stop(wanted) {
+  call(`runs/${wanted.id}/cancel`, { method: "POST" }).catch((error) => {
     wanted.cancelling = false;
     failed(error);
   });
-}
-
-/** Nothing has come of it yet, not even its name. */
-function leave(wanted) {
-  leaving.abort();
-  wanted.thread ??= wanted.previous;
-  Object.assign(wanted, { done: true, lost: "runLost" });
-  draw();
 }
 
 /** A kept run, through the same events; one under way is followed further. */
@@ -237,6 +237,8 @@ function theme(wanted) {
   document.documentElement.dataset.theme = wanted ?? localStorage.getItem(THEME) ?? dark;
 }
 
+const clicked = (id, act) => byId(id).addEventListener("click", act);
+
 function wire() {
   byId("ask-form").addEventListener("submit", (event) => {
     event.preventDefault();
@@ -248,16 +250,16 @@ function wire() {
     event.preventDefault();
     ask();
   });
-  byId("cancel").addEventListener("click", cancel);
+  clicked("cancel", cancel);
   byId("workflow").addEventListener("change", describe);
-  byId("compare").addEventListener("click", () => (location.hash = `diff=${runs.pair().join(",")}`));
-  byId("runs-refresh").addEventListener("click", () => runs.load().catch(failed));
-  byId("runs-more").addEventListener("click", () => runs.load(true).catch(failed));
-  byId("language").addEventListener("click", () => {
+  clicked("compare", () => (location.hash = `diff=${runs.pair().join(",")}`));
+  clicked("runs-refresh", () => runs.load().catch(failed));
+  clicked("runs-more", () => runs.load(true).catch(failed));
+  clicked("language", () => {
     words.choose(words.current() === "zh" ? "en" : "zh");
     speak().catch(failed);
   });
-  byId("theme").addEventListener("click", () => {
+  clicked("theme", () => {
     const wanted = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
     localStorage.setItem(THEME, wanted);
     theme(wanted);
@@ -274,7 +276,7 @@ function wire() {
     h("button", { type: "button", class: "example", lang: /[一-鿿]/.test(it) ? "zh-CN" : "en" }, it),
   );
   put(byId("examples"), ...examples);
-  byId("examples").addEventListener("click", (event) => {
+  clicked("examples", (event) => {
     if (!event.target.classList.contains("example")) return;
     byId("question").value = event.target.textContent;
     ask();

@@ -136,12 +136,28 @@ def test_a_late_run_does_not_take_the_place_of_a_later_one(page: Page) -> None:
     assert not page.shown("#trouble")
 
 
-def test_a_question_that_is_cancelled_at_once_keeps_the_conversation(page: Page) -> None:
+def test_a_run_is_cancelled_before_its_name_has_come(open_page: Open, serve: Serve) -> None:
+    service = serve(slow(30))
+    page = open_page(service.url)
+    page.do(BETWEEN)
+    page.do("window.held = 'ask'")
+    page.start(ENGLISH)
+    page.wait(lambda: page.do("return Boolean(window.release)"))
+    page.click("#cancel")
+    page.do("window.release()")
+    page.wait(page.ended)
+    assert "cancelled" in page.text("#state")
+    assert service.client.get(f"/runs/{page.run_id()}").json()["status"] == "cancelled"
+
+
+def test_a_question_that_is_left_at_once_keeps_the_conversation(page: Page) -> None:
     page.ask(ENGLISH)
     page.do(BETWEEN)
     page.do("window.held = 'ask'")
     page.start("And who built it?")
     page.wait(lambda: page.do("return Boolean(window.release)"))
+    page.click("#cancel")
+    assert "ancelling" in page.text("#state")
     page.click("#cancel")
     page.wait(lambda: page.shown("#ask"))
     page.do("window.held = 'nothing'")
