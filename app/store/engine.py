@@ -25,6 +25,8 @@ FILE = "selfcrag.db"
 BUSY_TIMEOUT_MS = 10_000
 FORGOTTEN_AT_ONCE = 200
 """Rows that are removed together: whoever wants to write waits for one of these at most."""
+MOST_SKEW_S = 5.0
+"""Processes believe each other's times of day, and are taken for gone after a few times this."""
 CREATION_LOCK = 7_350_242_119
 """Any number, the same in all processes: one of them creates the tables."""
 
@@ -67,6 +69,7 @@ async def open_engine(settings: StateSettings) -> AsyncIterator[AsyncEngine]:
         try:
             async with engine.begin() as connection:
                 if url.get_backend_name() != "sqlite":
+                    await _assert_same_time(connection)
                     await connection.execute(
                         text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": CREATION_LOCK}
                     )
@@ -115,6 +118,16 @@ def _as_sqlite_should_be(engine: Engine) -> None:
     def _begin(connection: Connection) -> None:
         if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+async def _assert_same_time(connection: AsyncConnection) -> None:
+    """Raises StartFailed where this machine's clock is not the database's."""
+    there = await connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())"))
+    if abs(skew_s := now() - float(there or 0)) > MOST_SKEW_S:
+        raise StartFailed(
+            f"the clock of this machine is {skew_s:+.0f} s from that of the database: set both by "
+            "the same time server, or services would take each other for gone."
+        )
 
 
 def _unusable(url: URL, error: Exception) -> str:

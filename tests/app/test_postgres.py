@@ -1,6 +1,7 @@
 """Runs and threads in PostgreSQL, shared by several services."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from app.errors import StartFailed
 from app.settings import Settings
 from app.store.engine import open_engine
 from app.store.store import open_store
@@ -54,6 +56,17 @@ async def test_services_that_start_at_once_make_the_tables_once(settings: Settin
             assert await store.runs.page("", 10, 0) == ([], 0)
 
     await asyncio.gather(*(opened() for _ in range(4)))
+
+
+@pytest.mark.parametrize(("ahead_s", "told"), [(-40, "-40 s"), (40, r"\+40 s")])
+async def test_a_clock_that_differs_from_the_database_is_refused(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, ahead_s: float, told: str
+) -> None:
+    with monkeypatch.context() as wrong:
+        wrong.setattr("app.store.engine.now", lambda: time.time() + ahead_s)
+        with pytest.raises(StartFailed, match=f"is {told} from that of the database"):
+            async with open_engine(settings):
+                pass
 
 
 async def test_services_that_start_at_once_end_lost_runs_once(
