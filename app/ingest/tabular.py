@@ -8,7 +8,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import islice
 from typing import Any, TypeVar
 
 from app.ingest.chunk import Block
@@ -20,17 +20,21 @@ T = TypeVar("T")
 MOST_ROWS = 200_000
 # A cell may be as long as a file: the chunker cuts it. Only the library's own bound is in the way.
 csv.field_size_limit(1 << 30)
-TEXT_FIELDS = ("text", "content", "passage", "body")
-TITLE_FIELDS = ("title", "name")
+TEXT_FIELDS = ("text", "content", "passage", "body", "正文", "内容", "內容", "文本", "段落")
+TITLE_FIELDS = ("title", "name", "标题", "標題", "题目", "題目", "名称", "名稱")
 DELIMITERS = ",;\t|"
 QUOTED = re.compile(r'"[^"]*"')
 LONGEST_LINE = 65_536
 LINE_END = re.compile(r"\r\n?|\n")
+# How a file tells spreadsheet programs what stands between its cells; they show no such line.
+SEPARATOR = re.compile(r'\s*"?sep=([^\w\s"]|\t)"?[ \t]*(?:\r\n?|\n)', re.IGNORECASE)
 
 
 def table_blocks(text: str, delimiter: str | None = None) -> list[Block]:
     """`column: value; …` a row. The first row names the columns if it can: full, distinct, no
     numbers. Raises DocumentRefused."""
+    if told := SEPARATOR.match(text):
+        delimiter, text = told[1], text[told.end() :]
     by = delimiter or _delimiter(text)
     if by == "\t":
         return _row_blocks(_tab_rows(LINE_END.split(text)))
@@ -48,14 +52,20 @@ def _tab_rows(lines: Sequence[str]) -> Iterator[list[str]]:
     """
     at = 0
     while at < len(lines):
-        line, end = lines[at], at + 1
-        if line.count('"') % 2 and (last := _closing(lines, at)):
-            line, end = "\n".join(lines[at : last + 1]), last + 1
-        if line.count('"') % 2:
-            yield line.split("\t")
-        else:
-            yield next(csv.reader(io.StringIO(line, newline=""), delimiter="\t"), [])
+        row, end = lines[at], at + 1
+        cells: list[str] = []
+        if last := _closing(lines, at):
+            before, tab, opened = row.rpartition("\t")
+            row, end = "\n".join([opened, *lines[at + 1 : last + 1]]), last + 1
+            cells = _cells(before) if tab else []
+        yield cells + _cells(row)
         at = end
+
+
+def _cells(row: str) -> list[str]:
+    if row.count('"') % 2:
+        return row.split("\t")
+    return next(csv.reader(io.StringIO(row, newline=""), delimiter="\t"), [])
 
 
 def _closing(lines: Sequence[str], at: int) -> int:
@@ -82,21 +92,29 @@ def _delimiter(text: str) -> str:
 
 
 def _row_blocks(rows: Iterator[list[str]]) -> list[Block]:
-    first = next(rows, [])
-    names = [" ".join(cell.split()) for cell in first]
-    if not _are_names(names):
-        rows, names = chain([first], rows), []
+    filled = ((number, row) for number, row in enumerate(rows, start=1) if _width(row))
+    # One beyond those that may be, for the first may name the columns.
+    table = list(islice(filled, MOST_ROWS + 2))
+    names = _names([row for _, row in table])
     blocks = []
-    for number, row in enumerate(_bounded(rows), start=2 if names else 1):
+    for number, row in _bounded(iter(table[1:] if names else table)):
         told = [_told(names, at, cell) for at, cell in enumerate(row) if cell.strip()]
-        if told:
-            blocks.append(Block("; ".join(told), (f"#{number}",)))
+        blocks.append(Block("; ".join(told), (f"#{number}",)))
     return blocks
 
 
-def _are_names(names: Sequence[str]) -> bool:
+def _width(row: Sequence[str]) -> int:
+    """How many cells there are up to the last that is filled."""
+    return next((at for at in range(len(row), 0, -1) if row[at - 1].strip()), 0)
+
+
+def _names(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The first row where it can name the columns that any row fills, else nothing."""
+    first = rows[0][: max(map(_width, rows))] if rows else []
+    names = [" ".join(cell.split()) for cell in first]
     distinct = len({name.casefold() for name in names}) == len(names)
-    return distinct and all(name and not _is_number(name) for name in names)
+    can_name = distinct and all(name and not _is_number(name) for name in names)
+    return names if can_name else []
 
 
 def _is_number(cell: str) -> bool:
@@ -119,14 +137,31 @@ def record_lines(text: str) -> list[Block]:
 
 
 def record_file(text: str) -> list[Block]:
-    """One JSON value: a list of records, an object with one such list, or a single record."""
-    value = _parsed(text, "")
-    if isinstance(value, dict) and len(value) == 1:
-        (only,) = value.values()
-        value = only if isinstance(only, list) else value
+    """One JSON value: a list of records, an object with one such list, or a single record.
+
+    What such an object has beside its list is a passage of its own.
+    """
+    value, beside = _parsed(text, ""), []
+    if isinstance(value, dict) and (key := _key_of_records(value)) is not None:
+        entries = value.pop(key)
+        value, beside = entries, [Block("; ".join(_flat("", value)))]
     if not isinstance(value, list):
         return record_blocks([(1, value)])
-    return record_blocks(enumerate(_bounded(iter(value)), start=1))
+    return beside + record_blocks(enumerate(_bounded(iter(value)), start=1))
+
+
+def _key_of_records(value: Mapping[str, object]) -> str | None:
+    """Where its only list of objects is, or all it has; None where it has a text of its own."""
+    if _first(_folded(value), TEXT_FIELDS):
+        return None
+    lists = {key: inner for key, inner in value.items() if isinstance(inner, list)}
+    if len(value) > 1:
+        lists = {key: inner for key, inner in lists.items() if _are_objects(inner)}
+    return next(iter(lists)) if len(lists) == 1 else None
+
+
+def _are_objects(values: Sequence[object]) -> bool:
+    return bool(values) and all(isinstance(value, Mapping) for value in values)
 
 
 def record_blocks(records: Iterable[tuple[int, object]]) -> list[Block]:
@@ -137,12 +172,16 @@ def _record(number: int, record: object) -> list[Block]:
     """Its text field in paragraphs, or all its fields as `key: value; …`."""
     if not isinstance(record, Mapping):
         return [Block("; ".join(_flat("", record)), (f"#{number}",))]
-    fields = {str(key).casefold(): value for key, value in record.items()}
+    fields = _folded(record)
     title = " ".join(_first(fields, TITLE_FIELDS).split())
     headings = (title, f"#{number}") if title else (f"#{number}",)
     if text := _first(fields, TEXT_FIELDS):
         return [Block(block.text, headings) for block in text_blocks(text)]
     return [Block("; ".join(_flat("", record)), headings)]
+
+
+def _folded(record: Mapping[str, object]) -> dict[str, object]:
+    return {str(key).casefold(): value for key, value in record.items()}
 
 
 def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str:

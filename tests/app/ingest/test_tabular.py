@@ -33,6 +33,32 @@ def test_one_row_is_one_passage_whatever_stands_between_cells(name: str, text: s
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "number"),
+    [
+        ("prices.csv", "\n;;\n部件;价格\n阀门;3,50\n", 4),
+        ("prices.tsv", "\n部件\t价格\n阀门\t3,50\n", 3),
+        ("prices.csv", "sep=;\r\n部件;价格\r\n阀门;3,50\r\n", 2),
+        ("prices.csv", '"SEP=|"\n\n部件|价格\n阀门|3,50\n', 3),
+        ("prices.csv", "sep=\t\n部件\t价格\n阀门\t3,50\n", 2),
+        ("prices.csv", "部件;价格;;\n阀门;3,50;;\n", 2),
+    ],
+)
+def test_what_stands_before_or_behind_the_names_hides_none(
+    name: str, text: str, number: int
+) -> None:
+    assert passages(name, text) == [((f"#{number}",), "部件: 阀门; 价格: 3,50")]
+
+
+def test_a_title_above_a_table_names_no_column() -> None:
+    text = "Prices of May,,\n部件,价格,\n阀门,3.50,红\n"
+    assert [told for _, told in passages("prices.csv", text)] == [
+        "Prices of May",
+        "部件; 价格",
+        "阀门; 3.50; 红",
+    ]
+
+
 def test_a_first_row_of_values_names_no_columns() -> None:
     assert passages("prices.csv", "valve,3.50\nseal,1\n") == [
         (("#1",), "valve; 3.50"),
@@ -67,6 +93,31 @@ def test_records_with_a_text_stand_under_their_title() -> None:
     assert passages("prices.jsonl", "\n".join(map(json.dumps, lines))) == expected
     assert passages("prices.json", json.dumps(lines)) == expected
     assert passages("prices.json", json.dumps({"data": lines})) == expected
+    listed = {"version": 1, "标签": ["a"], "faqs": lines, "next": None}
+    assert passages("prices.json", json.dumps(listed)) == [((), "version: 1; 标签: a"), *expected]
+    assert passages("prices.json", json.dumps({"total": 3, "items": [], "data": lines})) == [
+        ((), "total: 3"),
+        *expected,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("title", "text"),
+    [("标题", "内容"), ("標題", "內容"), ("题目", "正文"), ("題目", "文本"), ("名称", "段落")],
+)
+def test_chinese_fields_are_title_and_text(title: str, text: str) -> None:
+    record = {title: "阀门", "编号": 7, text: "阀门是红色的。\n\n阀门在夜里打开。"}
+    assert passages("prices.json", json.dumps(record)) == [
+        (("阀门", "#1"), "阀门是红色的。\n阀门在夜里打开。")
+    ]
+
+
+def test_a_record_with_a_text_or_two_lists_stays_whole() -> None:
+    parts = [{"part": "seal"}, {"part": "阀座"}]
+    told = {"name": "Valve", "text": "It is red.", "parts": parts}
+    assert passages("prices.json", json.dumps(told)) == [(("Valve", "#1"), "It is red.")]
+    (both,) = passages("prices.json", json.dumps({"old": parts, "new": parts}))
+    assert both[0] == ("#1",)
 
 
 def test_other_records_are_told_field_by_field() -> None:
@@ -113,6 +164,15 @@ def test_a_stray_quote_between_tabs_takes_no_other_row(name: str) -> None:
         (("#6",), 'part: 5; note: two lines, "quoted" once'),
         (("#7",), "part: 6 7; note: 8"),
         (("#8",), 'part: 9; note: "end'),
+    ]
+
+
+@pytest.mark.parametrize(("first", "second"), [("first", "second"), ("第一行", "第二行")])
+def test_a_cell_of_two_lines_stays_whole_behind_a_stray_quote(first: str, second: str) -> None:
+    text = f'size\tnote\tby\n6"\t"{first}\n{second}"\tAnn\n7\tlast\n'
+    assert passages("prices.tsv", text) == [
+        (("#2",), f'size: 6"; note: {first} {second}; by: Ann'),
+        (("#3",), "size: 7; note: last"),
     ]
 
 
