@@ -106,20 +106,46 @@ def _known_alone(text: str, known: int) -> str:
 def _as_markers(piece: re.Match[str], known: int) -> str:
     """`[n]` for each number where all are known; code and what cites nothing stay as they are.
 
-    `[18-65]` and `[10, 20]` are figures where not all of that is known; `[9]` alone is left out.
+    `[1, 2, 9]` is a list with a mistake where at least two of three or more are known: the others
+    are left out, as `[9]` alone is. Otherwise `[18-65]` and `[10, 20]` are figures.
     """
     if piece["items"] is None:
         return piece[0]
     items = [[int(n) for n in re.findall(r"\d+", it)] for it in re.split(_COMMA, piece["items"])]
     numbers = dict.fromkeys(n for ends in items for n in range(ends[0], ends[-1] + 1))
-    if numbers and max(numbers) <= known:
-        return piece["blank"] + "".join(f"[{n}]" for n in numbers)
-    return "" if sum(map(len, items)) == 1 else piece[0]
+    found = [n for n in numbers if n <= known]
+    are_single = all(len(ends) == 1 for ends in items)
+    has_mistake = are_single and len(numbers) >= 3 and len(found) >= 2
+    if found and (has_mistake or len(found) == len(numbers)):
+        return piece["blank"] + "".join(f"[{n}]" for n in found)
+    return "" if are_single and len(items) == 1 else piece[0]
 
 
 def _without_code(text: str) -> str:
     """The text, as long as before, with its code crossed out."""
     return _CODE_ALONE.sub(lambda code: "x" * len(code[0]), text)
+
+
+def prose_of(text: str) -> str:
+    """The text, as long as before, with line ends for blocks of code and x for code in a line.
+
+    A line with backticks that open no code stays: nobody knows which of them belong together.
+    """
+    without_blocks = _CODE_ALONE.sub(
+        lambda code: "\n" * len(code[0]) if _is_block(code) else code[0], text
+    )
+    return "\n".join(
+        _without_code(line) if with_closed_code(line) == line else line
+        for line in without_blocks.split("\n")
+    )
+
+
+def _is_block(code: re.Match[str]) -> bool:
+    """Whether it is more than part of a line; a block that is left open begins its line."""
+    if code["ticks"] or code["closed"]:
+        return "\n" in code[0]
+    line = code.string.rfind("\n", 0, code.start()) + 1
+    return not any(map(str.isalpha, code.string[line : code.start()]))
 
 
 def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:

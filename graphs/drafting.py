@@ -1,14 +1,14 @@
 """Drafts: an answer from a question and its knowledge, whoever writes it."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, zip_longest
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 
 from graphs.characters import joined
-from graphs.cite import with_closed_code, with_marker, without_unknown_markers
+from graphs.cite import prose_of, with_closed_code, with_marker, without_unknown_markers
 from graphs.dialogue import (
     answering_messages,
     direct_messages,
@@ -32,6 +32,7 @@ CUT: Mapping[str, str] = {
     "content_filter": "The answer is cut off by the language model's content filter.",
 }
 """What is told of a finish reason that is not the answer's own end."""
+_LIST_NUMBER = re.compile(r"\d{1,3}[.)]")  # it may stand alone before a block of code
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +264,12 @@ def one_passage(knowledge: Sequence[Strip]) -> Strip | None:
 
 def cited(text: str) -> str:
     """Every sentence with the marker of the one passage it was written from, outside of code."""
-    spans = sentence_spans(text)
-    gaps = [text[end:start] for (_, end), (start, _) in pairwise(spans)]
-    said = [with_marker(with_closed_code(text[start:end]), 1) for start, end in spans]
-    return "".join(piece for pair in zip_longest(said, gaps, fillvalue="") for piece in pair)
+    text = text.strip()
+    prose, pieces, at = prose_of(text), list[str](), 0
+    for start, end in sentence_spans(prose):
+        said = with_closed_code(text[start:end])
+        is_list_number = said != text and _LIST_NUMBER.fullmatch(said)
+        has_words = any(map(str.isalnum, prose[start:end])) and not is_list_number
+        pieces += [text[at:start], with_marker(said, 1) if has_words else said]
+        at = end
+    return "".join([*pieces, text[at:]])

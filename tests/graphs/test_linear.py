@@ -8,6 +8,7 @@ import pytest
 
 from graphs.cite import without_unknown_markers
 from graphs.critics.structured import quoted
+from graphs.drafting import cited
 from graphs.extract import candidate_sentences
 from graphs.hypothetical import questions_in
 from graphs.leaning import content_of, leans
@@ -45,13 +46,13 @@ def filtered(text: str) -> None:
 
 READERS: list[Callable[[str], object]] = [
     *(parts_of, language_of, sentences, split_strips, quoted, quotable, clean, leans, content_of),
-    *(as_summary, as_query, as_parts, filtered),
+    *(as_summary, as_query, as_parts, filtered, cited),
     lambda text: as_question(text, text),
     lambda text: questions_in(text, 3),
 ]
 NAMES = [
     *("parts_of", "language_of", "sentences", "split_strips", "quoted", "quotable", "clean"),
-    *("leans", "content_of", "as_summary", "as_query", "as_parts", "filtered"),
+    *("leans", "content_of", "as_summary", "as_query", "as_parts", "filtered", "cited"),
     *("as_question", "questions_in"),
 ]
 # A text is its beginning, then the unit again and again, then its end.
