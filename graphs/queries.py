@@ -9,7 +9,7 @@ MOST_SUBQUESTIONS = 3
 # The question, its clearer wording, the invented passage, and the parts.
 MOST_QUERIES = 3 + max(MOST_PARTS, MOST_SUBQUESTIONS)
 LONGEST_QUERY, LONGEST_PASSAGE = 400, 1200
-_MARK = re.compile(r"^\s*(?:[-*•](?!\d)|\d{1,2}(?:\.(?!\d)|[)、]))\s*")
+LIST_MARK = re.compile(r"^\s*(?:[-*•](?!\d)|\d{1,2}(?:[.．](?!\d)|[)）、]))\s*")
 _QUOTES = '"“”「」` '
 _FENCE = re.compile(r"```\w*+[ \t\r]*+\n|```")
 
@@ -27,7 +27,7 @@ def as_query(reply: str) -> str:
 
 def as_parts(reply: str) -> list[str]:
     """Its first three lines, without list marks."""
-    lines = [as_query(_MARK.sub("", line)) for line in without_fence(reply).splitlines()]
+    lines = [as_query(LIST_MARK.sub("", line)) for line in without_fence(reply).splitlines()]
     return [line for line in lines if line][:MOST_SUBQUESTIONS]
 
 

@@ -26,11 +26,18 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _REFUSES = re.compile(
-    r"i['’]?m sorry|i am sorry|sorry|as an ai|n/a\W*\Z|很?抱歉|[对對]不起", re.IGNORECASE
+    r"i['’]?m sorry|i am sorry|sorry|as an ai\b|n/a\W*\Z|很?抱歉|[对對]不起", re.IGNORECASE
 )
 # So begins a refusal, or the question of someone who cannot get on.
 _IS_UNABLE = re.compile(
-    r"i can(?:no|['’])t|i(?: a|['’])m (?:unable|not able)|我[无無]法|我不能", re.IGNORECASE
+    r"(?:i(?: a|['’])m afraid (?:that )?)?(?:i can(?:no|['’])t|i(?: a|['’])m (?:unable|not able))"
+    r"|(?:作[为為][^，,]{1,16}[，,]\s*)?我(?:[无無]法|不能)",
+    re.IGNORECASE,
+)
+_CANNOT_GET_ON = re.compile(
+    r"\b(?:can['’]?t|cannot|couldn['’]?t|unable|not able)\b"
+    r"|[无無没沒]法|(?<!能)不能|不[了到开開上]",
+    re.IGNORECASE,
 )
 
 
@@ -80,7 +87,7 @@ def as_question(reply: str, question: str, history: Sequence[Message] = ()) -> s
 
 
 def _refuses(reply: str, question: str) -> bool:
-    is_unable = _IS_UNABLE.match(reply) and not _IS_UNABLE.match(question.lstrip())
+    is_unable = _IS_UNABLE.match(reply) and not _CANNOT_GET_ON.search(question)
     return bool(_REFUSES.match(reply) or is_unable)
 
 

@@ -8,25 +8,28 @@ from graphs.budget import within_budget
 from graphs.dialogue import rewriting_messages, text_of, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.ports import Services
-from graphs.queries import without_fence
+from graphs.queries import LIST_MARK, without_fence
 from graphs.state import Answer, Context, State, asked, tunables
 from graphs.types import Degraded, Usage
 
 MOST_KEYWORDS = 3
 LONGEST_KEYWORD = 80
-_SEPARATOR = re.compile(r"[,，、;；\n]+")
-# What chat models put before the keywords: a label, a list mark.
 _LABEL = re.compile(
-    r"^\s*(?:(?:search )?keywords?|(?:搜索|搜[寻尋])?[关關][键鍵][词詞字])\s*[:：]"
-    r"|^\s*(?:[-*•]|\d[.)])\s+",
+    r"^\s*(?:(?:search )?keywords?|(?:搜索|搜[寻尋])?[关關][键鍵][词詞字])\s*[:：]\s*",
     re.IGNORECASE,
 )
+_SEPARATOR = re.compile(r"[,，;；]")
+_QUOTES = " \t\"'`“”「」。."
 
 
 def as_query(reply: str) -> str:
     """At most three comma-separated keywords from a model's reply; empty where it holds none."""
-    plain = without_fence(reply).replace("**", "")
-    parts = [_LABEL.sub("", part).strip(" \t\"'`“”「」。.") for part in _SEPARATOR.split(plain)]
+    lines = without_fence(reply).replace("**", "").splitlines()
+    # A line that ends in a colon says what follows, and is no keyword itself.
+    told = [line for line in lines[:-1] if not line.rstrip().endswith((":", "："))] + lines[-1:]
+    items = [item for line in told for item in _SEPARATOR.split(_LABEL.sub("", line))]
+    # The mark goes before the cut at 、, which is part of it in Chinese: 1、法国.
+    parts = [part.strip(_QUOTES) for item in items for part in LIST_MARK.sub("", item).split("、")]
     keywords = [part for part in parts if 0 < len(part) <= LONGEST_KEYWORD]
     return ", ".join(keywords[:MOST_KEYWORDS])
 

@@ -65,7 +65,10 @@ def test_a_label_is_cut(language: str, label: str) -> None:
         ("zh", "抱歉，我不知道它有多高。"),
         ("zh", "對不起，您指的是應縣木塔嗎？"),
         ("zh", "无"),
+        ("en", "As an AI, I have no idea how tall the lighthouse at Lindesnes is, do you?"),
+        ("en", "I'm afraid I can't say how tall the lighthouse at Lindesnes is, sorry?"),
         ("zh", "我无法确定应县木塔有多高，您知道吗？"),
+        ("zh", "作为一个AI，我无法回答应县木塔有多高？"),
         ("zh", "应县木塔高67.31米。"),
         ("zh", "还有什么可以帮您？"),
         ("zh", ""),
@@ -92,6 +95,30 @@ def test_what_is_no_question_of_the_dialogue_is_left(language: str, reply: str) 
             DIALOGUE["en"],
         ),
         ("我无法看到它，怎么办？", "我无法看到应县木塔，怎么办？", DIALOGUE["zh"]),
+        (
+            "But I can't find that button.",
+            "I can't find the Reset button in Settings.",
+            DIALOGUE["en"],
+        ),
+        (
+            "What if I still can't see it?",
+            "I can't see the lighthouse at Lindesnes. What should I do?",
+            DIALOGUE["en"],
+        ),
+        (
+            "still unable to see it",
+            "I am unable to see the lighthouse at Lindesnes. What should I do?",
+            DIALOGUE["en"],
+        ),
+        ("那我无法看到它怎么办？", "我无法看到应县木塔怎么办？", DIALOGUE["zh"]),
+        ("还是不能看到怎么办", "我不能看到应县木塔，怎么办？", DIALOGUE["zh"]),
+        ("那看不到呢？", "我无法看到应县木塔怎么办？", DIALOGUE["zh"]),
+        (
+            "And as an airline passenger?",
+            "As an airline passenger, what are my rights at Lindesnes?",
+            DIALOGUE["en"],
+        ),
+        ("那作为残疾人呢？", "作为残疾人，我怎样登上应县木塔？", DIALOGUE["zh"]),
         ("它是什么意思？", "N/A 是什么意思？", [Message(role="user", content="表里的 N/A 呢？")]),
         ("再说一点。", "再说一点应县木塔。", DIALOGUE["zh"]),
         ("How many strings has a fiddle?", "How many strings has a fiddle?", DIALOGUE["en"]),
@@ -103,6 +130,17 @@ def test_a_reply_of_the_same_kind_is_taken(
     question: str, reply: str, history: list[Message]
 ) -> None:
     assert as_question(reply, question, history) == reply
+
+
+@pytest.mark.parametrize(
+    ("question", "refusal"),
+    [
+        ("Can you tell how tall it is?", "I can't tell how tall it is, can you?"),
+        ("能不能告诉我它有多高？", "我无法确定应县木塔有多高，您知道吗？"),
+    ],
+)
+def test_asking_whether_one_can_is_not_being_unable(question: str, refusal: str) -> None:
+    assert as_question(refusal, question) == ""
 
 
 @pytest.mark.parametrize("reply", ["N/A", "n/a.", "**N/A**"])

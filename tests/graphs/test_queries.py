@@ -23,6 +23,7 @@ def test_a_query_is_one_bounded_line(reply: str, query: str) -> None:
 
 def test_parts_lose_their_marks_and_are_three_at_most() -> None:
     assert as_parts("1. When?\n\n- Who?\n3、为什么？\nWhere?") == ["When?", "Who?", "为什么？"]
+    assert as_parts("1）谁？\n2．为什么？\n3)How?") == ["谁？", "为什么？", "How?"]
     assert as_parts("") == []
 
 
