@@ -67,6 +67,8 @@ class Uploads:
         self._index, self._segmenter, self._cutting = index, segmenter, cutting
         self._max_bytes, self._max_total_bytes = max_bytes, max_total_bytes
         self._under_way: set[asyncio.Task[Any]] = set()
+        self._writers = 0
+        self._tidying: asyncio.Task[None] | None = None
 
     def go_on(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begins what goes on to its end whoever waits for it, or until `aclose`."""
@@ -96,7 +98,7 @@ class Uploads:
     ) -> Brought:
         """Raises IngestBusy where another writer does not end within WAIT_S; IndexUnusable."""
         with seen_by(owner):
-            async with writing(self._index.folder, WAIT_S):
+            async with self._writing():
                 known = await self._index.documents()
                 folder = self._folder / (f"@{owner}" if owner else SHARED_FOLDER)
                 items = await asyncio.to_thread(listed_in, folder, files, owner, known)
@@ -126,7 +128,7 @@ class Uploads:
         Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
         """
         with seen_by(owner):
-            async with writing(self._index.folder, WAIT_S):
+            async with self._writing():
                 known = {document.id: document for document in await self._index.documents()}
                 document = known.get(document_id)
                 if document is None:
@@ -137,8 +139,22 @@ class Uploads:
                 # Still as the only writer: the next one may put a new file in this place.
                 if self._folder in Path(document.path).parents:
                     await asyncio.to_thread(Path(document.path).unlink, missing_ok=True)
-        self.go_on(self._tidy())
+        # Whoever else is about to write here tidies when it has written.
+        if not self._writers:
+            self._tidying = self.go_on(self._tidy())
         return True
+
+    @asynccontextmanager
+    async def _writing(self) -> AsyncIterator[None]:
+        """The right to write; tidying of our own, which is no other writer, is let end before."""
+        while self._tidying is not None and not self._tidying.done():
+            await asyncio.wait([self._tidying])
+        self._writers += 1
+        try:
+            async with writing(self._index.folder, WAIT_S):
+                yield
+        finally:
+            self._writers -= 1
 
     async def _tidy(self) -> None:
         """Where another writes meanwhile, or this fails, it is left to the next."""

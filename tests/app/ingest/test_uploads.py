@@ -125,3 +125,56 @@ async def test_a_deletion_waits_for_no_tidying_and_takes_no_harm_from_it(
     assert await uploads.delete(second.id)
     assert await retriever.index.documents() == []
     assert "not tidied after a deletion: no room on the disk" in caplog.text
+
+
+async def test_own_tidying_turns_nobody_away_however_long_it_takes(
+    uploads: Uploads, retriever: HybridRetriever, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WAIT_S", 0.1)
+    texts = {"lamp": "The lamp is lit.\n", "水泵": "水泵在三月检修。\n", "valve": "It is red.\n"}
+    first, *others = (await uploads.bring_in(sent(tmp_path / "sent", **texts))).documents
+    new = sent(tmp_path / "sent", 阀门="阀门是红色的。\n")
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+    under_way: list[int] = []
+    tidy = retriever.index.tidy
+
+    async def slow() -> None:
+        under_way.append(1)
+        assert len(under_way) == 1
+        begun.set()
+        await goes_on.wait()
+        await tidy()
+        under_way.pop()
+
+    monkeypatch.setattr(retriever.index, "tidy", slow)
+    assert await uploads.delete(first.id)
+    await begun.wait()
+    waiting = [asyncio.create_task(uploads.delete(other.id)) for other in others]
+    brought = asyncio.create_task(uploads.bring_in(new))
+    done, _ = await asyncio.wait([*waiting, brought], timeout=0.5)
+    assert not done
+    monkeypatch.setattr(module, "WAIT_S", 60.0)
+    goes_on.set()
+    assert await asyncio.gather(*waiting) == [True, True]
+    assert (await brought).report.added == ["阀门.md"]
+    assert [document.source for document in await retriever.index.documents()] == ["阀门.md"]
+
+
+async def test_tidying_begins_when_no_deletion_waits_any_more(
+    uploads: Uploads, retriever: HybridRetriever, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {f"lamp{number}": "The lamp is lit.\n" for number in range(4)}
+    lamps = (await uploads.bring_in(sent(tmp_path / "sent", **texts))).documents
+    left: list[int] = []
+
+    async def counted() -> None:
+        left.append(len(await retriever.index.documents()))
+
+    monkeypatch.setattr(retriever.index, "tidy", counted)
+    async with asyncio.TaskGroup() as all_of_them:
+        for lamp in lamps:
+            all_of_them.create_task(uploads.delete(lamp.id))
+    async with asyncio.timeout(20):
+        while not left:  # noqa: ASYNC110 - a list tells nobody
+            await asyncio.sleep(0.02)
+    assert left == [0]
