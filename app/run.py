@@ -223,8 +223,7 @@ class Run:
         if "answer" not in self._state and drafts:
             ending |= cast("Answer", chosen_from(drafts, self._context))
         elif "answer" not in self._state:
-            asked = self._question["question"]
-            ending |= conclude_early(self._state, asked, self._context, why)
+            ending |= conclude_early(self._state, self._question, self._context, why)
         self._state = {**self._state, **ending, "stopped_by": why}
 
     def _response(self) -> AskResponse:

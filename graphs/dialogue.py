@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from graphs.characters import whole
-from graphs.text import language_of
+from graphs.language import language_of
 from graphs.thoughts import without_thoughts
 from graphs.types import Language, Message, Strip, Usage
 from prompts import prompt

@@ -18,9 +18,10 @@ from graphs.dialogue import (
 )
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.extract import best_supported, candidate_sentences, compose, first_sentences
+from graphs.language import language_of
 from graphs.ports import ReflectiveGenerator, Services, with_answer
 from graphs.relevance import relevance_of
-from graphs.text import language_of, sentence_spans
+from graphs.text import sentence_spans
 from graphs.thoughts import CLOSES, OPENS, spoken, without_thoughts
 from graphs.types import Degraded, Draft, Judgement, Language, Message, Strip, Usage
 

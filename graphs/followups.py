@@ -3,9 +3,10 @@
 import re
 from collections.abc import Sequence
 
-from graphs.leaning import LONGEST_READ, leans, topic_of
+from graphs.language import language_of
+from graphs.leaning import LONGEST_READ, asks_more, is_courtesy, leans, topic_of
 from graphs.ports import KeywordExtractor
-from graphs.text import language_of, sentences
+from graphs.text import sentences
 from graphs.types import Message
 
 LATEST_QUESTIONS = 6
@@ -37,10 +38,13 @@ async def standalone(
     """
     if not leans(question):
         return None
-    turns = _with_answers(history)[-LATEST_QUESTIONS:]
+    turns = [turn for turn in _with_answers(history) if not is_courtesy(turn[0])]
+    turns = turns[-LATEST_QUESTIONS:]
     said = ""
     for earlier, _ in turns:
-        said = await _joined(earlier, said, "", extractor) if said and leans(earlier) else earlier
+        if not asks_more(earlier):
+            joins = said and leans(earlier)
+            said = await _joined(earlier, said, "", extractor) if joins else earlier
     if not said:
         return None
     return await _joined(question, said, turns[-1][1], extractor)

@@ -7,7 +7,8 @@ their own beside question words, verbs that go with anything, and nouns of somet
 import re
 
 from graphs.function_words import EMPTY_EN, EMPTY_ZH, EMPTY_ZH_ALONE, RELATIONAL_EN
-from graphs.text import HAN, language_of, word_count
+from graphs.language import language_of
+from graphs.text import HAN, word_count
 
 LONGEST_READ = 500
 

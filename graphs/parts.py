@@ -2,7 +2,8 @@
 
 import re
 
-from graphs.text import language_of, sentences, word_count
+from graphs.language import language_of
+from graphs.text import sentences, word_count
 
 _AUXILIARY = "is|are|was|were|do|does|did|can|could|should|would|will|has|have|must|may"
 _ASKING = rf"(?:what|who|whom|whose|where|when|why|how|which|{_AUXILIARY})\b"

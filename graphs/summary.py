@@ -8,7 +8,8 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from graphs.dialogue import text_of, usage_of
 from graphs.errors import GeneratorFailed
-from graphs.text import language_of, word_count
+from graphs.language import language_of
+from graphs.text import word_count
 from graphs.types import Degraded, Strip, Usage
 from prompts import prompt
 

@@ -4,28 +4,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from graphs.types import Language
-
 StripMode = Literal["sentences", "groups", "words", "passage"]
 
-_IDEOGRAPHS = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-HAN = re.compile(f"[{_IDEOGRAPHS}]")
-# A letter and what a name holds: cache_dir, gpt-4.1, torch.nn, https://….
-_OTHER_WORD = re.compile(rf"[^\W\d_{_IDEOGRAPHS}](?:[^\W{_IDEOGRAPHS}]|[-./:@](?=\w))*+")
-# CAN and WHO, in capitals, are names.
-_OPENS_ENGLISH = re.compile(
-    r"\s*+(?![A-Z]{2})(?i:what|which|who|whose|whom|where|when|why|how|is|are|was|were|do|does|did"
-    r"|has|have|had|can|could|would|will|should|please|explain|define|describe|tell)"
-    r"(?!['’]t | not )[\s'’]"  # "Could not connect to server" is an error
-)
-# Nezha, 哪吒, and geometry, 几何, ask nothing.
-_ASKS = (
-    r"(?:[什甚][么麼]|怎|如何|[为為]何|哪(?!吒)|[谁誰]|多少|[几幾](?!何)|[吗嗎]|[区區][别別]"
-    r"|[请請]|[用持]中文)"
-)
-_ASKS_CHINESE = re.compile(_ASKS)
-_OPENS_ASKING_CHINESE = re.compile(rf"\s*+[{_IDEOGRAPHS}]{{0,8}}?{_ASKS}")
-_ENDS_ASKING_CHINESE = re.compile(rf"{_ASKS}[{_IDEOGRAPHS}]{{0,8}}[\s?？!！。]*+\Z")
+IDEOGRAPHS = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+HAN = re.compile(f"[{IDEOGRAPHS}]")
 
 # Marks that end a sentence, with the quotes and brackets that close after them and the numbers
 # of footnotes. Possessive, for a long row of dots would else be tried from every dot.
@@ -41,35 +23,12 @@ _ABBREVIATION = re.compile(
 )
 _CLOSES_SENTENCE = frozenset({"a.m", "p.m", "etc", "al", "Inc", "Ltd", "Co", "Jr", "Sr"})
 LONGEST_ABBREVIATION = 16
-_WORD = re.compile(rf"[{_IDEOGRAPHS}]|[^\s{_IDEOGRAPHS}]+")
+_WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\s{IDEOGRAPHS}]+")
 
 # About 60 subword tokens: short enough to be about one thing, long enough to be understood alone.
 STRIP_WORDS = 45
 FIXED_WORDS, SHORTEST_TAIL = 50, 10
 GROUP = 3
-
-
-def language_of(text: str) -> Language:
-    """The language to answer in: that of most words, but for a name in the other script.
-
-    A text that opens as an English question is English with a Chinese name in it: it takes twice
-    as many ideographs where they ask something, else four times as many, or three with a 的, which
-    names lack. Any other is Chinese where it ends asking in Chinese, whatever error or names stand
-    before that; where it opens so, a third as many ideographs are enough.
-    """
-    if _OPENS_ENGLISH.match(text):
-        asks = _ASKS_CHINESE.search(text)
-        return script_of(text, words_weigh=2 if asks else 3 if "的" in text else 4)
-    if _ENDS_ASKING_CHINESE.search(text):
-        return "zh"
-    return script_of(text, words_weigh=1 / 3 if _OPENS_ASKING_CHINESE.match(text) else 1)
-
-
-def script_of(text: str, words_weigh: float = 1) -> Language:
-    """The language to search in: Chinese where ideographs are as many as words in other letters."""
-    ideographs = len(HAN.findall(text))
-    words = len(_OTHER_WORD.findall(text)) if ideographs else 0
-    return "zh" if ideographs and ideographs >= words * words_weigh else "en"
 
 
 def word_count(text: str) -> float:

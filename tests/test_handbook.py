@@ -26,8 +26,9 @@ from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
 from evaluator.settings import EvaluatorSettings, ServeSettings
 from graphs.decide import PRESETS
 from graphs.extract import MOST_SENTENCES, WITHIN
+from graphs.language import language_of
 from graphs.state import Context
-from graphs.text import STRIP_WORDS, language_of, sentences
+from graphs.text import STRIP_WORDS, sentences
 from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS
 
 ROOT = Path(__file__).parents[1]

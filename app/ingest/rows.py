@@ -16,7 +16,7 @@ from app.retrieval.cutting import Cutting
 from app.retrieval.embed import Embedder, StaticEmbedder
 from app.retrieval.segment import Segmenter
 from app.retrieval.terms import MIXING, TermTables, packed, term_weights
-from graphs.text import language_of
+from graphs.language import script_of
 from graphs.types import Language
 
 SECTION = " › "
@@ -69,7 +69,7 @@ def document_rows(
             "id": f"{identity}-{version}-{position}",
             "position": position,
             "heading": SECTION.join(part.headings),
-            "language": language_of(part.text),
+            "language": script_of(part.text),
         }
         for position, part in enumerate(chunks)
     ]

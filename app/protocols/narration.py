@@ -6,7 +6,7 @@ from typing import Any
 from app.run import ANOTHER_WAS_BETTER
 from app.schemas import Event, RetractEvent, StepEvent
 from graphs.drafting import WERE_THOUGHTS
-from graphs.text import language_of
+from graphs.language import language_of
 from graphs.types import Language
 
 LONGEST = 300

@@ -23,8 +23,9 @@ from app.schemas import (
     TokenEvent,
 )
 from graphs.cite import renumbered
+from graphs.language import language_of, script_of
 from graphs.ports import KeywordExtractor
-from graphs.text import language_of, sentences
+from graphs.text import sentences
 
 HEADER = "x-openwebui-"
 MOST_TAGS = 3
@@ -148,7 +149,7 @@ class WebUIChunks(Chunks):
         numbers = {cited.n: places[cited.source] for cited in response.citations}
         for citations in _by_source(response).values():
             yield _event("source", _source(citations))
-        yield _event("status", {"description": DONE[language_of(response.answer)], "done": True})
+        yield _event("status", {"description": DONE[script_of(response.answer)], "done": True})
         yield self.chunk({"content": renumbered(response.answer, numbers)})
         yield from self.end(response)
 

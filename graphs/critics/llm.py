@@ -15,6 +15,7 @@ from graphs.critics.each import each_judged
 from graphs.critics.structured import PLAIN, Asked, StructuredChat, quoted, weighed
 from graphs.dialogue import text_of, usage_of
 from graphs.errors import CriticFailed, GeneratorFailed
+from graphs.language import language_of
 from graphs.reflection import (
     RELEVANT,
     RETRIEVE,
@@ -25,7 +26,7 @@ from graphs.reflection import (
     support,
     utility,
 )
-from graphs.text import language_of, sentences
+from graphs.text import sentences
 from graphs.types import Bars, Draft, Judgement, Usage
 from prompts import prompt
 

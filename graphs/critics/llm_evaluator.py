@@ -14,7 +14,7 @@ from langchain_core.runnables.utils import gather_with_concurrency
 from graphs.critics.structured import LOG_PROBABILITIES, PLAIN, Asked, quoted, weighed
 from graphs.dialogue import text_of
 from graphs.errors import EvaluatorFailed, GeneratorFailed
-from graphs.text import language_of
+from graphs.language import language_of
 from graphs.types import Scores, Task, Thresholds
 from prompts import prompt
 

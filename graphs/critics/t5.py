@@ -9,9 +9,10 @@ from graphs.cite import cited_numbers, without_markers
 from graphs.errors import CriticFailed, EvaluatorFailed
 from graphs.knowledge import as_judged
 from graphs.known import best_of, mean_of
+from graphs.language import language_of
 from graphs.parts import parts_of
 from graphs.ports import Evaluator, with_answer
-from graphs.text import language_of, sentences
+from graphs.text import sentences
 from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 

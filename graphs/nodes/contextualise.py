@@ -11,12 +11,13 @@ from graphs.budget import within_budget
 from graphs.dialogue import LATEST_TURNS, contextualising_messages, text_of, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.followups import standalone
+from graphs.language import language_of, spoken_in
 from graphs.leaning import content_of
 from graphs.parts import is_question
 from graphs.ports import Services
 from graphs.queries import without_fence
 from graphs.state import Context, Reflecting, State, tunables
-from graphs.text import HAN, language_of
+from graphs.text import HAN
 from graphs.types import Degraded, Message, Usage
 
 LONGEST_QUESTION = 600
@@ -77,7 +78,7 @@ def as_question(reply: str, question: str, history: Sequence[Message] = ()) -> s
     text = _LABEL.sub("", without_fence(reply)).strip(_QUOTES)
     if "\n" in text or len(text) > max(LONGEST_QUESTION, 2 * len(question)):
         return ""
-    if language_of(text) != language_of(question) or _refuses(text, question):
+    if language_of(text) != spoken_in(question, history) or _refuses(text, question):
         return ""
     if text.casefold() == question.casefold():
         return text

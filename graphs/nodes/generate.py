@@ -11,11 +11,11 @@ from graphs.decide import uses_documents
 from graphs.drafting import EXTRACTIVE, Asked, Listener, answer_directly, draft_from
 from graphs.extract import candidate_sentences, compose, first_sentences
 from graphs.knowledge import join, strips_of
+from graphs.language import answer_language
 from graphs.ports import Services
 from graphs.repack import repacked
-from graphs.state import Answer, Context, Reflecting, State, asked, tunables
-from graphs.text import language_of
-from graphs.types import Draft, StoppedBy, Strip, Usage
+from graphs.state import Answer, Context, Question, Reflecting, State, asked, tunables
+from graphs.types import Draft, Language, StoppedBy, Strip, Usage
 from prompts import prompt
 
 
@@ -40,15 +40,19 @@ def knowledge_of(state: State, context: Context) -> list[Strip]:
     return repacked(joined, context.repack)
 
 
-def abstention(question: str, stopped_by: StoppedBy = "no_evidence") -> Reflecting:
-    """A sentence in the language of the question as it was asked that admits not knowing."""
+def abstention(question: Question, stopped_by: StoppedBy = "no_evidence") -> Reflecting:
+    """A sentence in the language that the question wants its answer in; it admits not knowing."""
     name = stopped_by if stopped_by in {"deadline", "cancelled"} else "unknown"
-    answer = prompt(name, language_of(question)).render()
+    answer = prompt(name, _language_of(question)).render()
     return {"answer": answer, "citations": [], "stopped_by": stopped_by}
 
 
+def _language_of(question: Question) -> Language:
+    return answer_language(question["question"], question.get("history", []))
+
+
 def conclude_early(
-    state: Answer, question: str, context: Context, why: Literal["deadline", "cancelled"]
+    state: Answer, question: Question, context: Context, why: Literal["deadline", "cancelled"]
 ) -> Answer:
     """What can be said without another call: the openings of the strips kept so far, if any."""
     internal, external = state.get("internal_strips", []), state.get("web_strips", [])
@@ -85,7 +89,7 @@ def asked_of(state: State, knowledge: list[Strip], context: Context, services: S
         keep_best=action == "correct",
         by_parts=context.grade_parts,
         choices=context.choices,
-        language=language_of(state["question"]),
+        language=_language_of(state),
     )
 
 
@@ -133,7 +137,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
 def _abstained(
     changed: Reflecting, state: State, listener: Listener, why: StoppedBy = "no_evidence"
 ) -> Reflecting:
-    said = abstention(state["question"], why)
+    said = abstention(state, why)
     listener.tell(said["answer"])
     changed |= said
     return changed

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from graphs.dialogue import LATEST_TURNS, answering_messages
+from graphs.language import script_of
 from graphs.nodes.rewrite import as_query
 from graphs.nodes.search_web import LONGEST_QUERY, query_of
-from graphs.text import language_of
 from graphs.types import Message
 from tests.fakes import FakeChat, FakeCritic
 from tests.graphs.languages import EN, ZH, World, both_languages
@@ -105,7 +105,7 @@ async def test_unknown_markers_never_reach_the_reader() -> None:
 
 FOLLOW_UPS = [
     ("什么是中文全文检索与向量检索的混合排序？", "Is it fast?", EN),
-    ("What is the LangGraph checkpointer of Postgres?", "它快不快？", ZH),
+    ("What is the asynchronous LangGraph checkpointer of Postgres clusters?", "快吗？", ZH),
 ]
 
 
@@ -117,7 +117,7 @@ async def test_a_topic_of_another_language_does_not_change_the_abstentions(
     history: list[Message] = [{"role": "user", "content": before}]
     trace = await traced(world.parts(offline=True).services, question, workflow, history)
 
-    assert language_of(trace.output["standalone_question"]) != world.language
+    assert script_of(trace.output["standalone_question"]) != world.language
     assert trace.answer == world.unknown
 
 
@@ -140,7 +140,7 @@ async def test_a_topic_of_another_language_does_not_change_the_models(
     history: list[Message] = [{"role": "user", "content": before}]
     trace = await traced(parts.services, question, workflow, history, **options)
 
-    assert language_of(trace.output["standalone_question"]) != world.language
+    assert script_of(trace.output["standalone_question"]) != world.language
     assert ("Answer in English" in chat.prompt()) == (world is EN)
     assert ("用中文" in chat.prompt()) == (world is ZH)
     assert ("Question:" in chat.prompt()) == (world is EN)

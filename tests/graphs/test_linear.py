@@ -11,13 +11,14 @@ from graphs.critics.structured import quoted
 from graphs.drafting import cited
 from graphs.extract import candidate_sentences
 from graphs.hypothetical import questions_in
+from graphs.language import language_of
 from graphs.leaning import content_of, leans
 from graphs.nodes.contextualise import as_question
 from graphs.nodes.rewrite import as_query
 from graphs.parts import parts_of
 from graphs.queries import as_parts
 from graphs.summary import as_summary
-from graphs.text import language_of, sentences, split_strips
+from graphs.text import sentences, split_strips
 from graphs.tokens import clean
 from graphs.types import Strip
 

@@ -49,6 +49,25 @@ async def test_unchanged_files_are_skipped(retriever: HybridRetriever, docs: Pat
     assert await retriever.index.count() == 6
 
 
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        (
+            "Sellers name a price and smile. To ask for it in turn, say: 多少钱？",
+            "How to ask a seller?",
+        ),
+        ("Is Active：勾选后账号启用。Is Staff：勾选后可以登录后台。", "账号怎么启用？"),
+        ("How to Train Your Dragon，中文名《驯龙高手》，2010年上映。", "驯龙高手哪年上映？"),
+    ],
+)
+async def test_a_text_is_found_in_the_language_of_most_of_it(
+    retriever: HybridRetriever, docs: Path, text: str, question: str
+) -> None:
+    write(docs / "mixed.md", text)
+    await run(retriever, docs)
+    assert [passage.text for passage in await retriever.retrieve(question, 1)] == [text]
+
+
 async def test_a_changed_file_replaces_all_its_chunks(
     retriever: HybridRetriever, docs: Path
 ) -> None:
