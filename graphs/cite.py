@@ -154,7 +154,7 @@ def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
     `[n]` is the n-th strip of `knowledge`, counted from 1; other numbers cite nothing.
     """
     spans: dict[int, list[tuple[int, int]]] = {}
-    prose = _without_code(answer)
+    prose = prose_of(answer)
     for start, end in _cited_sentences(answer, prose):
         for n in cited_numbers(prose[start:end]):
             spans.setdefault(n, []).append((start, end))
@@ -166,7 +166,7 @@ def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
 def _cited_sentences(answer: str, prose: str) -> list[tuple[int, int]]:
     """Sentences of the answer; markers that follow an end mark belong to the sentence before."""
     spans: list[tuple[int, int]] = []
-    for start, end in sentence_spans(answer):
+    for start, end in sentence_spans(prose):
         leading = _LEADING_MARKERS.match(prose, start, end)
         if leading and spans:
             spans[-1] = (spans[-1][0], leading.end())

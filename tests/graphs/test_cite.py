@@ -45,6 +45,8 @@ def cited(answer: str) -> dict[int, list[str]]:
         ("One [1]. Two. Six [1].", {1: ["One [1].", "Six [1]."]}),
         ("Twice [1] here [1].", {1: ["Twice [1] here [1]."]}),
         ("- one [1]\n- two [2]", {1: ["- one [1]"], 2: ["- two [2]"]}),
+        ("Run `a. b` now [1]. Done.", {1: ["Run `a. b` now [1]."]}),
+        ("运行 `a。b` 即可[1]。好。", {1: ["运行 `a。b` 即可[1]。"]}),
         ("None [0] [4] [99] [1234].", {}),
         ("No marker.", {}),
         ("", {}),
