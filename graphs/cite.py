@@ -35,9 +35,9 @@ _END_MARKS = "。！？；.!?"
 
 
 def with_marker(sentence: str, n: int) -> str:
-    """The sentence with `[n]` before its end mark."""
+    """The sentence with `[n]` before its end mark; a block of code is closed by its own line."""
     body = sentence.rstrip(_END_MARKS)
-    blank = " " if body[-1:].isascii() else ""
+    blank = "\n" if body.endswith("```") else " " if body[-1:].isascii() else ""
     return f"{body}{blank}[{n}]{sentence[len(body) :]}"
 
 

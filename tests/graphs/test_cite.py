@@ -82,6 +82,7 @@ def test_a_citation_shows_its_strip() -> None:
         ("Is it?!", "Is it [1]?!"),
         ("Port 8000", "Port 8000 [1]"),
         ("他说“好。”", "他说“好。”[1]"),
+        ("Run it:\n```sh\nls\n```", "Run it:\n```sh\nls\n```\n[1]"),
     ],
 )
 def test_the_marker_stands_before_the_end_mark(sentence: str, marked: str) -> None:
