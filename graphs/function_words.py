@@ -59,3 +59,31 @@ EMPTY_ZH_ALONE = (
     "|开(?![始头源发])|关(?![键系于])|设(?!计)|次(?!数)|从(?!属)|到(?!期)|由|向(?!量)|以|为|為|使|[过過]|[个個](?![性人])|[种種](?![子类類])|[给給]"
 )
 """Single characters that are part of other words, too, with what then follows."""
+
+MORE_EN = _words("""
+    please can could would you just now then and but so the a an it that this me us i i'd like in
+    on to with more again over once one step by be simply simple simpler short shorter brief
+    briefly terms words sentence sentences summarise summarize summary sum up simplify continue
+    elaborate expand clarify rephrase repeat reword keep going go ahead further tell say explain
+    give make need detail details detailed example examples less long longer try not doesn't work
+    working
+""")
+MORE_ZH = _words("""
+    请 請 能 可以 能不能 可不可以 吗 嗎 吧 呢 了 啊 再 更 还 還 的 得 给 給 帮 幫 我 你 您 一下 一点
+    一點 一些 点 點 些 详细 详细地 詳細 詳細地 具体 具体地 具體 具體地 简单 简单地 簡單 簡單地 简短
+    簡短 简洁 簡潔 简化 簡化 通俗 易懂 清楚 说明白 明白 短 多 细 細 仔细 仔細 深入 进一步 進一步
+    补充 補充 展开 展開 继续 繼續 接着 接著 往下 下去 说 說 讲 講 谈 談 解释 解釋 介绍 介紹 说明
+    說明 总结 總結 概括 归纳 歸納 重新 重说 重說 重讲 重講 一遍 一次 一步 一步步 分步 逐步 用 的话
+    的話 一句话 一句話 的语言 的語言 来 來 举例 舉例 举 舉 例子 几个 幾個 个 個 不行 没用 沒用
+    不管用
+""")
+"""A text of these words alone asks for more of the same, or for the same in another form."""
+
+COURTESY = (
+    r"(?:(?:(?:many |no )?(?:thanks|thank you)(?: so much| very much| a lot| again)?"
+    r"|(?:hello|hi|hey)(?: there)?|good (?:morning|afternoon|evening|night)|ok|okay|great|perfect"
+    r"|got it|i see|understood|bye|goodbye)\b"
+    r"|(?:非常)?(?:[谢謝]{2}|多[谢謝]|感[谢謝])(?:[你您]|大家)?|(?:[你您]|大家|早上|晚上)好|[很太]?好[的吧了啊]?"
+    r"|嗯|哦|再[见見]|拜拜|明白了?|知道了|懂了|收到|了解了?|辛苦了|不客[气氣])"
+)
+"""Thanks, greetings, and that something was understood."""

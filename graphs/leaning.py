@@ -6,7 +6,15 @@ their own beside question words, verbs that go with anything, and nouns of somet
 
 import re
 
-from graphs.function_words import EMPTY_EN, EMPTY_ZH, EMPTY_ZH_ALONE, RELATIONAL_EN
+from graphs.function_words import (
+    COURTESY,
+    EMPTY_EN,
+    EMPTY_ZH,
+    EMPTY_ZH_ALONE,
+    MORE_EN,
+    MORE_ZH,
+    RELATIONAL_EN,
+)
 from graphs.language import language_of
 from graphs.text import HAN, word_count
 
@@ -71,6 +79,23 @@ _ASKED_ZH = re.compile(
     + "|[吗嗎呢吧啊呀么麼了的是谁誰哪几幾]"
 )
 
+_IS_COURTESY = re.compile(rf"\W*+(?:{COURTESY}\W*+)++", re.IGNORECASE)
+_ASKS_MORE = re.compile(
+    rf"\W*+(?:(?:{COURTESY}|(?:{'|'.join(MORE_EN)})\b"
+    rf"|{'|'.join(sorted(MORE_ZH, key=len, reverse=True))})\W*+)*+",
+    re.IGNORECASE,
+)
+# Whoever still fails has tried what was told before.
+_STILL_FAILS = re.compile(
+    r"^(?:what )?(?:if )?(?:(?:i|we)(?:['’]m|['’]re| am| are)? )?still (?:not|unable|fail\w*"
+    r"|can['’]?t|cannot|(?:do|does|did|wo|is|are|has|have|could)n['’]?t)\b",
+    re.IGNORECASE,
+)
+_STILL_FAILS_ZH = re.compile(
+    r"^(?:如果|要是|万一|可是|可|我们|我們|我)*+(?:[还還]是|仍[然旧舊]?|依[然旧舊])"
+    rf"{HAN.pattern}{{0,6}}?(?:不(?![错錯])|[没沒]|[无無]法|失[败敗]|[报報出][错錯])"
+)
+
 
 def content_of(question: str) -> list[str]:
     """The question's own words in order: no question words, pronouns, numbers, or light verbs."""
@@ -92,9 +117,23 @@ def topic_of(question: str) -> list[str]:
     return content_of(question)
 
 
+def is_courtesy(question: str) -> bool:
+    """Whether it asks nothing: thanks, a greeting."""
+    return bool(_IS_COURTESY.fullmatch(question[:LONGEST_READ]))
+
+
+def asks_more(question: str) -> bool:
+    """Whether it asks for more, or for the same in other words, and names nothing: go on."""
+    return bool(_ASKS_MORE.fullmatch(question[:LONGEST_READ]))
+
+
 def leans(question: str) -> bool:
     """Whether it cannot be understood without what was said before."""
     question = question.strip()[:LONGEST_READ]
+    if is_courtesy(question):
+        return False
+    if asks_more(question):
+        return True
     return (_leans_zh if language_of(question) == "zh" else _leans_en)(question)
 
 
@@ -102,6 +141,8 @@ def _leans_en(question: str) -> bool:
     bare = _LEAD.sub("", question)
     own = [word for word in content_of(bare) if word.lower() not in RELATIONAL_EN]
     if not own or (bare != question and len(own) < 2):
+        return True
+    if len(own) <= LONGEST_FRAGMENT and _STILL_FAILS.match(bare):
         return True
     if _points_back(bare) or _IS_THERE.match(bare):
         return True
@@ -128,6 +169,8 @@ def _leans_zh(question: str) -> bool:
     asks = bool(_ASKS_ZH.search(bare))
     own = sum(map(word_count, content_of(bare)))
     if not own or _POINTS_ZH.search(bare):
+        return True
+    if own <= 2 and _STILL_FAILS_ZH.match(bare):
         return True
     if not asks and re.search(r"呢[？?。！\s]*$", bare):
         return True

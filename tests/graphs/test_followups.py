@@ -70,6 +70,41 @@ async def test_the_words_of_what_it_follows_are_added(
     assert [word for word in words if word not in made] == []
 
 
+@pytest.mark.parametrize(
+    ("turns", "question", "made"),
+    [
+        (
+            ["What is Tesla Motors?", "A car maker.", "thanks", "You're welcome!"],
+            "And who founded it?",
+            "And who founded Tesla Motors?",
+        ),
+        (
+            ["What is Tesla Motors?", "A car maker.", "Continue", "It makes cars."],
+            "And who founded it?",
+            "And who founded Tesla Motors?",
+        ),
+        (
+            ["Hello", "Hello!", "What is Tesla Motors?", "A car maker."],
+            "Continue",
+            "Continue Tesla Motors",
+        ),
+        (["什么是评估器？", "一个模型。", "谢谢", "不客气。"], "它多大？", "评估器多大？"),
+        (["什么是评估器？", "一个模型。", "再详细一点", "它打分。"], "它多大？", "评估器多大？"),
+        (["你好", "您好！", "什么是评估器？", "一个模型。"], "继续", "继续 评估器"),
+    ],
+)
+async def test_what_names_nothing_does_not_become_the_topic(
+    turns: list[str], question: str, made: str
+) -> None:
+    assert await standalone(question, dialogue(*turns), FakeKeywords()) == made
+
+
+@pytest.mark.parametrize("hello", ["Hello", "你好"])
+@pytest.mark.parametrize("question", ["Go on", "继续"])
+async def test_a_greeting_is_no_topic(hello: str, question: str) -> None:
+    assert await standalone(question, dialogue(hello, "Hello!"), FakeKeywords()) is None
+
+
 async def test_a_person_is_taken_from_the_answer() -> None:
     turns = dialogue("Which film won in 2010?", "Kathryn Bigelow made it.")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graphs.leaning import LONGEST_READ, content_of, leans
+from graphs.leaning import LONGEST_READ, content_of, is_courtesy, leans
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,31 @@ from graphs.leaning import LONGEST_READ, content_of, leans
         "總部在哪裡？",
         "這個可以改嗎？",
         "其中最快的是哪个？",
+        "Continue",
+        "Can you elaborate?",
+        "OK, keep going!",
+        "Summarise, please.",
+        "Try again",
+        "not working",
+        "still can't log in",
+        "But I still can’t log in.",
+        "What if I still can't log in?",
+        "继续",
+        "好的，请继续说",
+        "接着说",
+        "展开讲讲",
+        "再详细一点",
+        "能再详细一点吗？",
+        "用简单的话解释一下",
+        "总结一下",
+        "總結一下",
+        "再说一遍",
+        "一步一步说",
+        "简短一点",
+        "不行",
+        "还是不行",
+        "还是登录不了",
+        "如果还是不能登录怎么办？",
     ],
 )
 def test_it_leans(question: str) -> None:
@@ -60,10 +85,43 @@ def test_it_leans(question: str) -> None:
         "其他搜索引擎怎样设置地址？",
         "评估器和它的工作进程有什么区别？",
         "self-crag 为什么说自己不知道？",
+        "Summarise the plot of Hamlet",
+        "Elaborate on the French Revolution.",
+        "How do I continue a run?",
+        "What does elaborate mean in French?",
+        "Give me an example of a short sentence.",
+        "Why is the Riemann hypothesis still not proven?",
+        "总结《红楼梦》的主要情节",
+        "用简单的话解释量子力学",
+        "一步一步教我做红烧肉",
+        "怎样继续运行？",
+        "什么是总结？",
+        "还是不错的电影有哪些？",
+        "黎曼猜想为什么还是没有得到证明？",
     ],
 )
 def test_it_stands_alone(question: str) -> None:
     assert not leans(question)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("Hello", "hi there!", "thanks", "Thank you very much!", "ok", "OK, thanks.", "Got it."),
+        *("你好", "您好！", "谢谢", "謝謝你", "好的", "好的，谢谢！", "嗯", "哦"),
+        *("明白了", "知道了", "再见"),
+    ],
+)
+def test_thanks_and_greetings_lean_on_nothing(said: str) -> None:
+    assert is_courtesy(said)
+    assert not leans(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["", "?", "Why?", "So much?", "Is it ok?", "好吗？", "Hi-fi", "好处"]
+)
+def test_what_asks_is_no_courtesy(said: str) -> None:
+    assert not is_courtesy(said)
 
 
 def test_own_words_are_left() -> None:
