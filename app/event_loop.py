@@ -35,9 +35,10 @@ class EventLoop(asyncio.SelectorEventLoop):
         asked = found, partial(self._look_up, host, port, **more)
         try:
             Thread(target=self._answer, args=asked, name="look-up", daemon=True).start()
-        except RuntimeError:  # the system has no thread left
+        except RuntimeError as error:
             self._turns.release()
-            raise
+            # To whoever asks for a name this is a network that fails.
+            raise OSError("the system has no thread left to look a name up in") from error
         return await asyncio.wrap_future(found, loop=self)
 
     def _answer(self, found: "Future[list[Any]]", asked: Callable[[], list[Any]]) -> None:

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from app.event_loop import MOST_LOOK_UPS, EventLoop, run
+from app.search.guard import PageFailed
+from app.search.page import PageReader
+from app.search.wikipedia import WikipediaSearch
+from graphs.errors import SearchFailed
 from tests.app.processes import BIN, environment
 
 # More than the threads that asyncio keeps for all that blocks, on any machine.
@@ -68,6 +72,23 @@ def test_addresses_and_errors_are_those_of_the_system() -> None:
     assert run(look_up("127.0.0.1")) == socket.getaddrinfo("127.0.0.1", 80, type=socket.SOCK_STREAM)
     with pytest.raises(UnicodeError):
         run(look_up("a" * 64 + ".example"))
+
+
+def test_without_a_thread_left_searches_and_pages_fail_as_they_do_without_a_network() -> None:
+    async def work() -> None:
+        search, reader = WikipediaSearch(api_url="https://wiki.example/api"), PageReader()
+        with pytest.raises(SearchFailed, match="could not be reached"):
+            await search.search("灯塔", 3)
+        with pytest.raises(PageFailed, match="no known address"):
+            await reader.read("https://page.example/灯塔")
+        await search.aclose()
+        await reader.aclose()
+
+    before = threading.stack_size(1 << 46)  # more than any system gives a thread
+    try:
+        run(work())
+    finally:
+        threading.stack_size(before)
 
 
 def test_a_question_ends_though_the_search_engine_has_no_address(
