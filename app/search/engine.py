@@ -105,14 +105,17 @@ def results_of(hits: Sequence[object], most: int) -> list[SearchResult]:
 
 
 def url_of(value: object) -> str:
-    """An http(s) address, empty where there is none: whoever shows a result links to it."""
-    url = text_of(value)
+    """An http(s) address, empty where there is none: whoever shows a result links to it.
+
+    Control characters, which may show another address than is followed, make it none.
+    """
+    url = whole(value).strip() if isinstance(value, str) else ""
     try:
         parts = urlsplit(url)
     except ValueError:
         return ""
-    is_web = parts.scheme in {"http", "https"} and parts.hostname
-    return url if is_web and url.isprintable() and " " not in url else ""
+    is_web = parts.scheme in {"http", "https"} and parts.hostname and " " not in parts.netloc
+    return url.replace(" ", "%20") if is_web and url.isprintable() else ""
 
 
 def text_of(value: object) -> str:

@@ -129,14 +129,19 @@ async def test_only_addresses_that_a_browser_may_follow_are_results(
             "http://[x/",
             "/a",
             "http://exa mple.com/",
-            "https://a.example/灯 塔",
+            "https://a.example/灯\x00塔",
+            "https://a.example/灯\n塔",
         ),
         "https://\u202ea.example/",
         "https://灯塔.example/塔",
+        " https://a.example/灯 塔.pdf?part=b c ",
     ]
     hits = [{"url": url, "fullurl": url} for url in urls]
     server.raw_reply = json.dumps({"query": {"pages": hits}, "results": hits}).encode()
-    assert [hit.url for hit in await engine.search("lighthouse", len(urls))] == urls[-1:]
+    assert [hit.url for hit in await engine.search("lighthouse", len(urls))] == [
+        "https://灯塔.example/塔",
+        "https://a.example/灯%20塔.pdf?part=b%20c",
+    ]
 
 
 async def test_halves_of_characters_and_controls_do_not_get_in(
