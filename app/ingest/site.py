@@ -16,7 +16,7 @@ from protego import Protego
 from app.ingest.listing import Listed
 from app.ingest.loaders import BINARY, READERS
 from app.ingest.refusal import DocumentRefused
-from app.ingest.sitemap import host_of, joined, parsed
+from app.ingest.sitemap import host_of, joined, parsed, too_large
 from app.retrieval.index import StoredDocument
 from app.search.guard import WEB_PORTS, PageFailed, Resolve, resolve_addresses
 from app.search.page import (
@@ -139,7 +139,7 @@ class Site:
         except PageFailed as failure:
             raise DocumentRefused(str(failure), may_pass=True) from None
         if len(download.body) >= MOST_BYTES:
-            raise DocumentRefused(f"too large: {MOST_BYTES / 1e6:.0f} MB or more")
+            raise too_large(MOST_BYTES)
         return download
 
     async def _followed(

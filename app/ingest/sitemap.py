@@ -11,7 +11,7 @@ from app.search.page import Download
 
 
 def parsed(sitemap: Download, most_bytes: int) -> tuple[str, list[str]]:
-    """(urlset or sitemapindex, the addresses in it), unpacked up to `most_bytes`.
+    """(urlset or sitemapindex, the addresses in it), unpacked to less than `most_bytes`.
 
     Raises DocumentRefused.
     """
@@ -19,6 +19,8 @@ def parsed(sitemap: Download, most_bytes: int) -> tuple[str, list[str]]:
     try:
         if body.startswith(b"\x1f\x8b"):
             body = zlib.decompressobj(wbits=31).decompress(body, most_bytes)
+            if len(body) >= most_bytes:
+                raise too_large(most_bytes)
         root = fromstring(body, forbid_dtd=True)
     except (ParseError, DefusedXmlException, zlib.error, ValueError) as error:
         raise DocumentRefused("is no sitemap that can be read safely") from error
@@ -28,6 +30,10 @@ def parsed(sitemap: Download, most_bytes: int) -> tuple[str, list[str]]:
     entries = (child for entry in root for child in entry if _local(child.tag) == "loc")
     addresses = ((entry.text or "").strip() for entry in entries)
     return kind, list(filter(None, addresses))
+
+
+def too_large(most_bytes: int) -> DocumentRefused:
+    return DocumentRefused(f"too large: {most_bytes / 1e6:.0f} MB or more")
 
 
 def joined(sitemap: str, address: str) -> str:
