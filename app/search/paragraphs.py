@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from app.search.charset import codec_of, declared_charset, marked
+from app.search.charset import codec_of, declared_charset, is_utf_8, likely, marked
 from app.search.guard import PageFailed
 
 # A paragraph counts when it is longer than this.
@@ -68,12 +68,9 @@ def decode(body: bytes, content_type: str) -> str:
     if codec.startswith("utf-16"):  # English in UTF-16 is valid UTF-8
         return body.decode(codec, errors="replace")
     # Old declarations stay in pages that were made UTF-8 long since.
-    for likely in ("utf-8",) if codec else ("utf-8", "gb18030"):
-        try:
-            return getincrementaldecoder(likely)().decode(body, final=False)
-        except UnicodeDecodeError:
-            continue
-    return body.decode(codec or "cp1252", errors="replace")
+    if not codec or is_utf_8(body):
+        codec = likely(body) or "cp1252"
+    return getincrementaldecoder(codec)(errors="replace").decode(body)
 
 
 def html_paragraphs(html: str, most: int, most_characters: int) -> Extract:

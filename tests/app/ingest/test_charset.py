@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import opencc
 import pytest
 
 from app.ingest.charset import decode
@@ -9,6 +10,7 @@ from app.ingest.loaders import load
 from app.ingest.refusal import DocumentRefused
 from app.search.charset import codec_of, declared_charset
 
+TO_TRADITIONAL = opencc.OpenCC("s2twp")
 PLAIN = "<p>" + "Plain English text follows here for a while. " * 20 + "</p>"
 
 
@@ -59,4 +61,21 @@ def test_an_old_declaration_garbles_no_utf_8(declared: str, text: str) -> None:
 def test_what_is_in_no_known_encoding_is_refused() -> None:
     with pytest.raises(DocumentRefused, match="binary"):
         decode(b"a\0b", "gbk")
+    with pytest.raises(DocumentRefused, match="encoding is not known"):
+        decode("Отпуск длится десять дней.".encode("cp1251"))
     assert decode("年假为十天，需要提前申请。".encode("gb18030")) == "年假为十天，需要提前申请。"
+
+
+@pytest.mark.parametrize("page", sorted(Path("docs/zh").glob("*.md")), ids=lambda page: page.stem)
+def test_markdown_in_chinese_reads_alike_in_old_encodings(page: Path) -> None:
+    simplified = page.read_text(encoding="utf-8")
+    traditional = TO_TRADITIONAL.convert(simplified)
+    for codec, text in (("gb18030", simplified), ("big5hkscs", traditional)):
+        content = text.encode(codec, errors="ignore")
+        assert decode(content) == content.decode(codec)
+
+
+def test_damaged_utf_8_is_read_as_utf_8() -> None:
+    text = "年假为十天，需要提前申请。\n" * 9
+    assert decode(text.encode() + "年".encode()[:2]) == text + "\ufffd"
+    assert decode("年".encode()[1:] + text.encode(), "gbk").endswith(text)

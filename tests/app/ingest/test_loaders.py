@@ -194,6 +194,21 @@ def test_western_text_in_its_old_encoding() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "encoding", "text", "block"),
+    [
+        ("a.md", "gb18030", "**重要**：请勿关机。\n", "重要：请勿关机。"),
+        ("a.csv", "gb18030", "name,city\n陈静,Shanghai\n", "name: 陈静; city: Shanghai"),
+        ("a.csv", "big5", "name,city\n張敏,Taipei\n", "name: 張敏; city: Taipei"),
+        ("a.md", "cp1252", "It’s *the* café’s “menu”.\n", "It’s the café’s “menu”."),
+    ],
+)
+def test_little_that_is_not_ascii_tells_the_encoding(
+    name: str, encoding: str, text: str, block: str
+) -> None:
+    assert loaded(name, text.encode(encoding)).blocks[0].text == block
+
+
+@pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
         ("a.txt", b"", "empty"),
