@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -67,6 +67,7 @@ class Uploads:
         self._index, self._segmenter, self._cutting = index, segmenter, cutting
         self._max_bytes, self._max_total_bytes = max_bytes, max_total_bytes
         self._under_way: set[asyncio.Task[Any]] = set()
+        self._deletions = asyncio.Lock()
         self._writers = 0
         self._tidying: asyncio.Task[None] | None = None
 
@@ -128,7 +129,7 @@ class Uploads:
         Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
         """
         with seen_by(owner):
-            async with self._writing():
+            async with self._writing(self._deletions):
                 known = {document.id: document for document in await self._index.documents()}
                 document = known.get(document_id)
                 if document is None:
@@ -145,13 +146,16 @@ class Uploads:
         return True
 
     @asynccontextmanager
-    async def _writing(self) -> AsyncIterator[None]:
-        """The right to write; tidying of our own, which is no other writer, is let end before."""
+    async def _writing(self, turn: asyncio.Lock | None = None) -> AsyncIterator[None]:
+        """The right to write; tidying of our own, which is no other writer, is let end before.
+
+        Those that take turns wait for each other however many they are.
+        """
         while self._tidying is not None and not self._tidying.done():
             await asyncio.wait([self._tidying])
         self._writers += 1
         try:
-            async with writing(self._index.folder, WAIT_S):
+            async with turn or nullcontext(), writing(self._index.folder, WAIT_S):
                 yield
         finally:
             self._writers -= 1

@@ -160,6 +160,15 @@ async def test_own_tidying_turns_nobody_away_however_long_it_takes(
     assert [document.source for document in await retriever.index.documents()] == ["阀门.md"]
 
 
+async def test_deletions_take_turns_however_many_they_are(
+    uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {f"水泵{number}": "水泵在三月检修。 The pump.\n" for number in range(24)}
+    pumps = (await uploads.bring_in(sent(tmp_path / "sent", **texts))).documents
+    monkeypatch.setattr(module, "WAIT_S", 0.05)
+    assert all(await asyncio.gather(*(uploads.delete(pump.id) for pump in pumps)))
+
+
 async def test_tidying_begins_when_no_deletion_waits_any_more(
     uploads: Uploads, retriever: HybridRetriever, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
