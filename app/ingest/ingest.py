@@ -27,12 +27,9 @@ from app.retrieval.segment import Segmenter
 # Rows that are put into the index in one commit, and so the most that are held in memory beside
 # those of the documents that are being read.
 COMMIT_ROWS = BATCH_ROWS
-# Full-text search reads row by row what is not tidied: 0.4 s a question over TIDY_ROWS, 1.2 s over
-# MOST_UNTIDIED. Tidying takes time by all the rows there are, so where they are many it waits for a
-# share of them, but no longer than a question can bear.
+# Full-text search reads row by row what is not tidied, 0.4 s a question over TIDY_ROWS; tidying
+# costs time and memory by all the rows there are. So it is done whenever they have doubled.
 TIDY_ROWS = 8192
-TIDY_SHARE = 10
-MOST_UNTIDIED = 3 * TIDY_ROWS
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
 HERE_DOCUMENTS = 100
@@ -276,7 +273,7 @@ class Ingest:
         self.report.chunks += len(rows)
         self._untidied += len(rows)
         rows_there = sum(document.chunks for document in self._known) + self.report.chunks
-        if self._untidied >= min(max(TIDY_ROWS, rows_there // TIDY_SHARE), MOST_UNTIDIED):
+        if self._untidied >= max(TIDY_ROWS, rows_there / 2):
             self._untidied = 0
             await self._index.tidy()
 

@@ -127,8 +127,7 @@ async def test_a_long_ingest_is_tidied_on_its_way(
     assert isinstance(index, lance.LanceIndex)
     monkeypatch.setattr(ingesting, "COMMIT_ROWS", 1)
     monkeypatch.setattr(ingesting, "TIDY_ROWS", 2)
-    monkeypatch.setattr(ingesting, "TIDY_SHARE", 2)
-    files = [tmp_path / f"{number}.md" for number in range(20)]
+    files = [tmp_path / f"{number}.md" for number in range(16)]
     for number, file in enumerate(files):
         file.write_text(f"The lamp {number}. 灯{number}亮。\n", "utf-8")
     seen: list[int] = []
@@ -145,11 +144,7 @@ async def test_a_long_ingest_is_tidied_on_its_way(
 
     monkeypatch.setattr(index, "put", put)
     await ingest(files[:12], index, retriever.segmenter)
-    assert seen == [1, 2, 1, 2, 1, 2, 3, 1, 2, 3, 4, 5], "the more there are, the longer it waits"
+    assert seen == [1, 2, 1, 2, 1, 2, 3, 4, 1, 2, 3, 4], "the more there are, the longer it waits"
     seen.clear()
-    await ingest(files[12:16], index, retriever.segmenter)
+    await ingest(files[12:], index, retriever.segmenter)
     assert seen == [1, 2, 3, 4], "those that were there before count"
-    seen.clear()
-    monkeypatch.setattr(ingesting, "MOST_UNTIDIED", 3)
-    await ingest(files[16:], index, retriever.segmenter)
-    assert seen == [1, 2, 3, 1], "however many there are, questions do not wait for all of them"
