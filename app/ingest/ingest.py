@@ -27,9 +27,6 @@ from app.retrieval.segment import Segmenter
 # Rows that are put into the index in one commit, and so the most that are held in memory beside
 # those of the documents that are being read.
 COMMIT_ROWS = BATCH_ROWS
-# Full-text search reads row by row what is not tidied, 0.4 s a question over TIDY_ROWS; tidying
-# costs time and memory by all the rows there are. So it is done whenever they have doubled.
-TIDY_ROWS = 8192
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
 HERE_DOCUMENTS = 100
@@ -130,7 +127,6 @@ class Ingest:
         self._cutting = cutting or Cutting()
         self._waiting: list[Row] = []
         self._outdated: list[StoredDocument] = []
-        self._untidied = 0
         self._most = min(os.cpu_count() or 1, MOST_CHILDREN)
         self._children = Children(index.folder.parent / "cache", self._most)
         self._here = True
@@ -271,11 +267,6 @@ class Ingest:
         rows = await asyncio.to_thread(embedded, waiting, self._index.embedder)
         await self._index.put(rows)
         self.report.chunks += len(rows)
-        self._untidied += len(rows)
-        rows_there = sum(document.chunks for document in self._known) + self.report.chunks
-        if self._untidied >= max(TIDY_ROWS, rows_there / 2):
-            self._untidied = 0
-            await self._index.tidy()
 
     async def _remove(self) -> None:
         await self._index.delete([document.id for document in self._outdated])

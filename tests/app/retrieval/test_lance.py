@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.ingest import ingest as ingesting
 from app.ingest.chunk import Block
 from app.ingest.ingest import ingest
 from app.ingest.loaders import Document
@@ -118,33 +117,3 @@ async def test_what_a_killed_ingest_left_untidied_is_tidied_by_the_next(
     report = await ingest([file], index, retriever.segmenter)
     assert (len(report.skipped), report.chunks) == (1, 0)
     assert not await worn(index)
-
-
-async def test_a_long_ingest_is_tidied_on_its_way(
-    retriever: HybridRetriever, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = retriever.index
-    assert isinstance(index, lance.LanceIndex)
-    monkeypatch.setattr(ingesting, "COMMIT_ROWS", 1)
-    monkeypatch.setattr(ingesting, "TIDY_ROWS", 2)
-    files = [tmp_path / f"{number}.md" for number in range(16)]
-    for number, file in enumerate(files):
-        file.write_text(f"The lamp {number}. 灯{number}亮。\n", "utf-8")
-    seen: list[int] = []
-
-    async def outside() -> None:
-        stats = await index._table.index_stats("text_en_idx")
-        seen.append(stats.num_unindexed_rows if stats else -1)
-
-    real = index.put
-
-    async def put(new: list[Row]) -> None:
-        await real(new)
-        await outside()
-
-    monkeypatch.setattr(index, "put", put)
-    await ingest(files[:12], index, retriever.segmenter)
-    assert seen == [1, 2, 1, 2, 1, 2, 3, 4, 1, 2, 3, 4], "the more there are, the longer it waits"
-    seen.clear()
-    await ingest(files[12:], index, retriever.segmenter)
-    assert seen == [1, 2, 3, 4], "those that were there before count"
