@@ -130,8 +130,9 @@ def _requested(trace: Trace) -> dict[str, Any]:
 
 def _decided(trace: Trace) -> dict[str, Any]:
     answer = trace["answer"] or {}
-    told = {name: answer.get(name) for name in ("action", "rewritten_query", "stopped_by")}
+    names = ("standalone_question", "action", "rewritten_query", "stopped_by")
     found = answer.get("retrieval") or {}
+    told = {name: answer.get(name) for name in names}
     return {"status": trace["status"], "retrieval": found.get("decision"), **told}
 
 

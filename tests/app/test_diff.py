@@ -86,6 +86,27 @@ def test_every_part_that_differs_is_told(other: dict[str, Any]) -> None:
     assert found.answer == []
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("How do I change the deadline?", "How do I change the threshold?"),
+        ("期限怎么改？", "阈值怎么改？"),
+        (None, "How do I change the deadline?"),
+    ],
+)
+def test_the_same_words_that_were_understood_in_two_ways_differ(
+    other: dict[str, Any], before: str | None, after: str
+) -> None:
+    first = copy.deepcopy(TRACE)
+    first["answer"]["standalone_question"] = before
+    other["answer"]["standalone_question"] = after
+    found = difference(first, other)
+
+    assert found.request == []
+    decided = [(change.name, change.before, change.after) for change in found.decided]
+    assert decided == [("standalone_question", before, after)]
+
+
 def test_a_run_without_an_answer_can_be_compared(other: dict[str, Any]) -> None:
     other |= {"answer": None, "status": "lost"}
     found = difference(TRACE, other)
