@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 
 SUMS = ("usage", "degraded")
 REFLECT = "reflect"
+# The steps that take up what was found, graded or not.
+WRITING = ("compress", "generate")
 ANOTHER_WAS_BETTER = "another draft was better"
 STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
 
@@ -223,7 +225,11 @@ class Run:
         if "answer" not in self._state and drafts:
             ending |= cast("Answer", chosen_from(drafts, self._context))
         elif "answer" not in self._state:
-            ending |= conclude_early(self._state, self._question, self._context, why)
+            steps = (event for event in self._events if isinstance(event, StepEvent))
+            is_writing = any(event.step in WRITING for event in steps)
+            ending |= conclude_early(
+                self._state, self._question, self._context, why, is_writing=is_writing
+            )
         self._state = {**self._state, **ending, "stopped_by": why}
 
     def _response(self) -> AskResponse:

@@ -5,13 +5,14 @@ from typing import Literal
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import within_budget
+from graphs.budget import within_budget, writes_by_model
 from graphs.cite import citations_in
 from graphs.decide import uses_documents
 from graphs.drafting import EXTRACTIVE, Asked, Listener, answer_directly, draft_from
 from graphs.extract import candidate_sentences, compose, first_sentences
 from graphs.knowledge import join, strips_of
 from graphs.language import answer_language
+from graphs.leaning import is_courtesy
 from graphs.ports import Services
 from graphs.repack import repacked
 from graphs.state import Answer, Context, Question, Reflecting, State, asked, tunables
@@ -19,7 +20,7 @@ from graphs.types import Draft, Language, StoppedBy, Strip, Usage
 from prompts import prompt
 
 
-def internal_knowledge(state: State, most: int) -> list[Strip]:
+def internal_knowledge(state: Answer, most: int) -> list[Strip]:
     """The refined strips; whole passages where nothing graded them (`rag`)."""
     action = state.get("action")
     if not uses_documents(action):
@@ -52,16 +53,27 @@ def _language_of(question: Question) -> Language:
 
 
 def conclude_early(
-    state: Answer, question: Question, context: Context, why: Literal["deadline", "cancelled"]
+    state: Answer,
+    question: Question,
+    context: Context,
+    why: Literal["deadline", "cancelled"],
+    *,
+    is_writing: bool,
 ) -> Answer:
-    """What can be said without another call: the openings of the strips kept so far, if any."""
-    internal, external = state.get("internal_strips", []), state.get("web_strips", [])
-    knowledge = join(internal, external, context.evidence_tokens)
+    """What can be said without another call: the openings of the strips kept so far, if any.
+
+    Passages that nothing grades count once an answer is being written from them.
+    """
+    internal = list(state.get("internal_strips", []))
+    if is_writing and not internal:
+        internal = internal_knowledge(state, context.top_strips)
+    knowledge = join(internal, state.get("web_strips", []), context.evidence_tokens)
     answer = "".join(compose(first_sentences(candidate_sentences(knowledge))))
     if not answer:
         return abstention(question, why)
     return {
         "answer": answer,
+        "internal_strips": internal,
         "citations": citations_in(answer, knowledge),
         "generator": EXTRACTIVE,
         "stopped_by": why,
@@ -108,6 +120,8 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
     if not knowledge and not direct:
         return _abstained(changed, state, listener)
     able = within_budget(state, context, services)
+    if direct and not writes_by_model(able) and is_courtesy(state["question"]):
+        return _replied(changed, state, listener)
     written = await (answer_directly if direct else draft_from)(whole, able, listener)
     draft = Draft(
         written.answer,
@@ -132,6 +146,13 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         "spent": state.get("usage", Usage()) + written.usage,
     }
     return changed
+
+
+def _replied(changed: Reflecting, state: State, listener: Listener) -> Reflecting:
+    """To thanks and greetings."""
+    said = prompt("courtesy", _language_of(state)).render()
+    listener.tell(said)
+    return {**changed, "answer": said, "citations": [], "stopped_by": "answered"}
 
 
 def _abstained(

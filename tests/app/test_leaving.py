@@ -172,6 +172,30 @@ def test_what_was_kept_by_the_deadline_is_quoted(serve: Serve) -> None:
     assert events[-3].data["text"] == answer["answer"]
 
 
+@pytest.mark.parametrize(("question", "fact"), [(ENGLISH, "87 metres"), (CHINESE, "八十七米")])
+@pytest.mark.parametrize("compress", ["none", "abstractive"])
+def test_by_the_deadline_passages_that_nothing_grades_are_quoted(
+    serve: Serve, question: str, fact: str, compress: str
+) -> None:
+    serving = serve(parts_that_wait("answer", Waiting()))
+    options = {"deadline_ms": 400, "compress": compress}
+    answer = serving.ask(question, workflow="rag", options=options)
+
+    assert answer["stopped_by"] == "deadline"
+    assert fact in answer["answer"]
+    strips = {strip["id"] for strip in answer["strips"] if strip["kept"]}
+    assert {citation["strip_id"] for citation in answer["citations"]} <= strips != set()
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_passages_that_are_still_to_be_graded_are_not_quoted(serve: Serve, question: str) -> None:
+    serving = serve(parts_that_wait("evaluator", Waiting()))
+    answer = serving.ask(question, workflow="crag", options={"deadline_ms": 400})
+
+    assert (answer["stopped_by"], answer["citations"]) == ("deadline", [])
+    assert answer["documents"] != []
+
+
 def test_too_many_runs_are_turned_away(serve: Serve) -> None:
     waiting = Waiting()
     settings = Settings(_env_file=None, max_runs=2)
