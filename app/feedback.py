@@ -2,7 +2,8 @@
 
 A row is a labelled pair as the evaluator reads it: question, passage, label, and the answer with
 its score. The strips that a good answer cites answer the question, those of a bad one do not; but
-a strip that holds the corrected answer does, whether it was cited or not.
+a strip that holds the corrected answer does, whether it was cited or not. A follow-up's question
+is the one that stands alone: it is the one the evaluator was asked.
 """
 
 import re
@@ -26,6 +27,7 @@ def training_rows(judged: Iterable[tuple[Row, Row]]) -> list[dict[str, Any]]:
 
 
 def _rows(feedback: Row, asked: Row) -> Iterable[dict[str, Any]]:
+    question = asked.get("standalone_question") or feedback["question"]
     score, corrected = feedback["score"], feedback["corrected_answer"] or ""
     cited = {citation["text"]: citation["title"] for citation in asked["citations"]}
     titles = {document["id"]: document["title"] for document in asked["documents"]}
@@ -36,7 +38,7 @@ def _rows(feedback: Row, asked: Row) -> Iterable[dict[str, Any]]:
             continue
         good = holds_it or score > 0
         yield {
-            "question": feedback["question"],
+            "question": question,
             "title": title,
             "passage": passage,
             "label": good,

@@ -150,3 +150,19 @@ def test_later_feedback_wins_and_none_says_nothing() -> None:
     rows = training_rows([(said(1), asked()), (said(-1), asked())])
     assert [row["label"] for row in rows] == [False]
     assert rows[0]["answer"] == "It was built in 1901."
+
+
+@pytest.mark.parametrize(
+    ("followup", "gate", "tower"),
+    [
+        ("How tall is it?", "How tall is the gate?", "How tall is the tower?"),
+        ("它有多高？", "城门有多高？", "高塔有多高？"),
+    ],
+)
+def test_a_followup_is_kept_as_the_question_that_stands_alone(
+    followup: str, gate: str, tower: str
+) -> None:
+    feedback = [{**said(score), "question": followup} for score in (1, -1)]
+    answers = [asked(standalone_question=question) for question in (gate, tower)]
+    rows = training_rows(zip(feedback, answers, strict=True))
+    assert {row["question"]: row["label"] for row in rows} == {gate: True, tower: False}
