@@ -4,7 +4,14 @@ import re
 from collections.abc import Sequence
 
 from graphs.language import language_of
-from graphs.leaning import LONGEST_READ, asks_more, is_courtesy, leans, topic_of
+from graphs.leaning import (
+    LONGEST_READ,
+    asks_more,
+    is_courtesy,
+    leans,
+    topic_of,
+    without_correction,
+)
 from graphs.ports import KeywordExtractor
 from graphs.text import sentences
 from graphs.types import Message
@@ -55,7 +62,7 @@ def _with_answers(history: Sequence[Message]) -> list[tuple[str, str]]:
     turns: list[tuple[str, str]] = []
     for turn in history:
         if turn["role"] == "user":
-            turns.append((turn["content"].strip(), ""))
+            turns.append((without_correction(turn["content"].strip()), ""))
         elif turns:
             turns[-1] = (turns[-1][0], turn["content"])
     return [turn for turn in turns if turn[0]]

@@ -7,6 +7,7 @@ their own beside question words, verbs that go with anything, and nouns of somet
 import re
 
 from graphs.function_words import (
+    BOUNDS_ZH,
     COURTESY,
     EMPTY_EN,
     EMPTY_ZH,
@@ -75,8 +76,18 @@ _SUBJECTLESS_ZH = re.compile(
 )
 _EMPTY_ZH = re.compile("|".join([*sorted(EMPTY_ZH, key=len, reverse=True), EMPTY_ZH_ALONE]))
 _ASKED_ZH = re.compile(
-    "|".join(sorted((w for w in EMPTY_ZH if len(w) > 1), key=len, reverse=True))
+    "|".join(sorted((w for w in EMPTY_ZH - BOUNDS_ZH if len(w) > 1), key=len, reverse=True))
     + "|[吗嗎呢吧啊呀么麼了的是谁誰哪几幾]"
+)
+
+_CORRECTION = re.compile(
+    r"\s*+(?:(?:no|sorry|wait|actually|oops)\b(?:\s*+[,.!:;—–-]\s*+|\s++(?=i\b)))*+"
+    r"(?:i (?:actually )?(?:meant?|asked|was asking|am asking)\b(?: about\b)?[,:\s]*+)?",
+    re.IGNORECASE,
+)
+_CORRECTION_ZH = re.compile(
+    r"\s*+(?:(?:不[对對是]?|[错錯]了|抱歉|[对對]不起|不好意思|等等|等一下)(?:[，,、。！!\s]++|(?=我)))*+"
+    r"(?:我(?:其[实實])?是?想?(?:[问問](?![题題])|[说說](?![明服])|指)的?是?[，,：:\s]*+)?"
 )
 
 _IS_COURTESY = re.compile(rf"\W*+(?:{COURTESY}\W*+)++", re.IGNORECASE)
@@ -115,6 +126,12 @@ def topic_of(question: str) -> list[str]:
         words = _CONTENT.findall(_ASKED_ZH.sub(" ", _LEAD_ZH.sub("", question)))
         return [word for word in words if len(word) > 1]
     return content_of(question)
+
+
+def without_correction(question: str) -> str:
+    """What is meant, without "Sorry, I meant …" before it."""
+    correction = _CORRECTION_ZH if language_of(question[:LONGEST_READ]) == "zh" else _CORRECTION
+    return correction.sub("", question, count=1) or question
 
 
 def is_courtesy(question: str) -> bool:

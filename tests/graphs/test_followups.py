@@ -99,6 +99,31 @@ async def test_what_names_nothing_does_not_become_the_topic(
     assert await standalone(question, dialogue(*turns), FakeKeywords()) == made
 
 
+@pytest.mark.parametrize(
+    ("correction", "question", "made"),
+    [
+        (
+            "Sorry, I meant the strip floor.",
+            "How can I change that?",
+            "How can I change that? strip floor",
+        ),
+        ("No, I meant the worker.", "How is it stopped?", "How is it stopped? worker"),
+        ("Sorry, what is a strip?", "How long is it?", "How long is strip?"),
+        ("Wait time of the worker?", "Why?", "Why? Wait time worker"),
+        ("不对，我问的是知识条下限", "怎么修改它？", "怎么修改它？ 知识条下限"),
+        ("抱歉，我是说工作进程。", "它怎么启动？", "它怎么启动？ 工作进程"),
+        ("抱歉，什么是知识条？", "它多长？", "知识条多长？"),
+        ("不对齐的标记怎样显示？", "为什么？", "为什么？ 不对齐 标记 显示"),
+    ],
+)
+async def test_a_correction_leaves_what_was_meant(
+    correction: str, question: str, made: str
+) -> None:
+    turns = dialogue("What is Tesla Motors?", "A car maker.", correction, "Changed.")
+
+    assert await standalone(question, turns, FakeKeywords()) == made
+
+
 @pytest.mark.parametrize("hello", ["Hello", "你好"])
 @pytest.mark.parametrize("question", ["Go on", "继续"])
 async def test_a_greeting_is_no_topic(hello: str, question: str) -> None:
