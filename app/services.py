@@ -18,6 +18,7 @@ from app.compressing import compressors_of
 from app.errors import StartFailed, message_of
 from app.grading import WorkerEvaluator
 from app.judges import asks_chat, chosen_critic, chosen_grader
+from app.proxies import through_proxies
 from app.retrieval.chosen import endpoint_embedder
 from app.retrieval.index import IndexMismatch
 from app.retrieval.rerank import lexical_reranker
@@ -61,7 +62,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
-    native = await asyncio.to_thread(_native, settings)
+    with through_proxies():
+        native = await asyncio.to_thread(_native, settings)
     if native is not None:
         stack.push_async_callback(native.aclose)
         # At once, for a model without reflection tokens would fail in every answer.
@@ -74,7 +76,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
     keywords = QuestionKeywords(retriever.segmenter)
     await asyncio.to_thread(keywords.load)
-    chat = await asyncio.to_thread(_chat, settings)
+    with through_proxies():
+        chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
     client = await _worker_client(settings, stack)
@@ -102,7 +105,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
 
 
 async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedder | None:
-    embedder = await asyncio.to_thread(endpoint_embedder, settings)
+    with through_proxies():
+        embedder = await asyncio.to_thread(endpoint_embedder, settings)
     if embedder is not None:
         stack.callback(embedder.close)
     return embedder
@@ -174,7 +178,8 @@ def _native(settings: Settings) -> NativeGenerator | None:
 
 
 async def _web_search(settings: Settings, stack: AsyncExitStack) -> FetchingWebSearch | None:
-    engine = await asyncio.to_thread(_engine, settings)
+    with through_proxies():
+        engine = await asyncio.to_thread(_engine, settings)
     if engine is None:
         return None
     reader = PageReader(

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -241,6 +242,39 @@ async def test_parts_that_cannot_start_are_told_in_one_line(
 
     assert told in str(failed.value)
     assert "\n" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "wanted"),
+    [("socks5://127.0.0.1:9", "socksio"), ("socks://127.0.0.1:9", "Unknown scheme")],
+)
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"search": "wikipedia"},
+        {"search": "tavily", "tavily_api_key": SECRET},
+        {"search": "searxng", "searxng_url": "http://127.0.0.1:9"},
+        {"search": "off", "generator": "openai", "openai_api_key": SECRET},
+    ],
+)
+async def test_a_proxy_that_cannot_be_used_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    data_dir: Path,
+    proxy: str,
+    wanted: str,
+    parts: dict[str, Any],
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(StartFailed) as failed:
+        async with open_services(Settings(data_dir=data_dir, **parts)):
+            pass
+
+    assert "ALL_PROXY" in str(failed.value)
+    assert wanted in str(failed.value)
+    assert "\n" not in str(failed.value)
+    # Where nothing goes through it, it is nobody's concern.
+    async with open_services(Settings(data_dir=data_dir, search="off")):
+        pass
 
 
 async def test_a_preset_for_another_evaluator_is_used_where_told(data_dir: Path) -> None:
