@@ -16,6 +16,7 @@ from torch import nn
 from evaluator import checkpoints
 from evaluator.dataset import Pair
 from evaluator.distil import distil
+from evaluator.errors import DataError
 from evaluator.examples import Example, mixed, of_pairs, padded
 from evaluator.loop import Say, batches
 from evaluator.model import EvaluatorModel, ModelConfig, tensors
@@ -42,12 +43,15 @@ def beginning(
 ) -> tuple[EvaluatorModel, Tokenizer]:
     """The network before the T5 is taught, kept in `folder` and read from there a second time.
 
-    DataError when the folder holds the beginning of another run (`identity` differs).
+    DataError when the folder holds the beginning of another run (`identity` differs), and when
+    MiniLM's layers are wanted, but no record is relevant to fit them on.
     """
     if (folder / "identity.json").exists():
         known = json.loads((folder / "identity.json").read_text(encoding="utf-8"))
         checkpoints.refuse_another(folder, known, json.loads(json.dumps(identity)))
         return kept(folder)
+    if options.init == "minilm" and not fitted_on(records):
+        raise DataError("Training has no relevant passage to fit MiniLM's layers on.")
     network, tokenizer = _fresh(records, options)
     steps = {"zh": options.distil_steps // 3, "en": options.distil_steps}
     distil(network, tokenizer, records, meaning, steps, options.seed, say)
@@ -134,6 +138,13 @@ def _coverage_steps(examples: Sequence[Example], options: TrainOptions) -> int:
     return min(options.coverage_steps, _MOST_PASSES * a_pass)
 
 
+def fitted_on(records: Sequence[Record]) -> list[Record]:
+    """The rows the transplant is fitted on: English, as MiniLM is, or others where none is."""
+    relevant = [record for record in records if record.question and record.relevant]
+    asked = [record for record in relevant if record.language == "en"] or relevant
+    return random.Random(0).sample(asked, min(_FITTED_ON, len(asked)))
+
+
 def _transplanted(
     network: EvaluatorModel,
     tokenizer: Tokenizer,
@@ -141,9 +152,7 @@ def _transplanted(
     rows: PairTokenizer,
     say: Say,
 ) -> None:
-    asked = [r for r in records if r.question and r.relevant and r.language == "en"]
-    sample = random.Random(0).sample(asked, min(_FITTED_ON, len(asked)))
-    encoded = rows.encode("relevance", [(r.question, r.passage) for r in sample])
+    encoded = rows.encode("relevance", [(r.question, r.passage) for r in fitted_on(records)])
     ids, mask = padded([row.ids for row in encoded if not isinstance(row, str)])
     missed = ", ".join(f"{share:.3f}" for share in transplant(network, tokenizer, ids, mask))
     say(f"transplanted; of the teacher's variance, half-layer by half-layer, missed: {missed}")
