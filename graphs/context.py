@@ -140,8 +140,12 @@ class Context(BaseModel):
         description="Whether to retrieve: as the critic finds, always, or never; left out: "
         "adaptive in self_rag and self_crag, always in crag.",
     )
-    retrieval_threshold: float = Field(
-        0.2, ge=0, le=1, description="adaptive retrieves above this share of p(Retrieval)."
+    retrieval_threshold: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="adaptive retrieves above this share of p(Retrieval); left out: the critic's "
+        "own threshold.",
     )
     max_retrievals: int = Field(
         2, ge=1, le=10, description="self_rag: most looks at the index while nothing is relevant."
@@ -257,8 +261,10 @@ class Context(BaseModel):
         )
 
     def bars(self, own: Bars) -> Bars:
-        """What a draft must reach: the critic's own bars where this run sets none."""
+        """What judgements are held against: the critic's own bars where this run sets none."""
+        wanted = self.retrieval_threshold
         return Bars(
             support=own.support if self.min_support is None else self.min_support,
             utility=own.utility if self.min_utility is None else self.min_utility,
+            retrieval=own.retrieval if wanted is None else wanted,
         )

@@ -7,6 +7,7 @@ from langgraph.runtime import Runtime
 from langgraph.types import Send
 
 from graphs.budget import calls_left, writes_by_model
+from graphs.critics import critic_of
 from graphs.nodes.abstain import abstain
 from graphs.nodes.choose import choose
 from graphs.nodes.compress import compress
@@ -32,7 +33,7 @@ def add_beam(graph: StateGraph[State, Context, Question, Answer], services: Serv
         growing = [path for path in state.get("paths", []) if not path.is_finished]
         if not growing:
             return "choose" if state.get("candidates") else "abstain"
-        threshold = tunables(runtime).retrieval_threshold
+        threshold = tunables(runtime).bars(critic_of(services).bars).retrieval
         return "look" if any(path.asks(threshold) for path in growing) else "extend"
 
     graph.add_edge("extend", "prune")

@@ -132,13 +132,15 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """What a draft must reach to be accepted; they belong to one critic.
+    """What a critic's judgements are held against; they belong to one critic.
 
-    `support` lies in 0…1, `utility` is an expected grade, 1…5.
+    A draft is accepted from `support`, 0…1, and `utility`, an expected grade of 1…5, on. A question
+    is looked up above `retrieval`, the share of p(Retrieval) (Self-RAG 3.3).
     """
 
     support: float = 0.7
     utility: float = 4.0
+    retrieval: float = 0.2
 
 
 @dataclass(frozen=True, slots=True)

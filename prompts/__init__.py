@@ -20,6 +20,7 @@ REASONS = {
     "hypothetical": "One a line can be read without a format; each is understood alone.",
     "dialogue": "The latest turns, so that what points back can be understood.",
     "unknown": "The abstention: it says where was looked and guesses nothing.",
+    "courtesy": "To thanks and greetings where no model speaks: what can be asked for.",
     "deadline": "The same where time ran out: it says what would help.",
     "cancelled": "The same where somebody stopped it: nobody needs advice then.",
     "direct_system": "Without knowledge nothing can be cited: brevity, and no guessed facts.",

@@ -53,6 +53,7 @@ WHOSE = {
 OWNERS = {
     "min_support": "critic",
     "min_utility": "critic",
+    "retrieval_threshold": "critic",
     "retrieval": "workflow",
     "alpha": "embedder",
 }

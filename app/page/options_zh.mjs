@@ -34,7 +34,7 @@ export const HELP = {
   min_utility: "预期有用度达到此值才接受草稿；不设置时使用评判者自己的标准。",
   reflect: "用于 crag：像 self_ 工作流那样评判并修订答案。",
   retrieval: "是否检索：由评判者决定、总是或从不；不设置时 self_rag 和 self_crag 由评判者决定，crag 总是检索。",
-  retrieval_threshold: "由评判者决定时，p(Retrieval) 高于此值才检索。",
+  retrieval_threshold: "p(Retrieval) 高于此值才检索；留空用评判者的值。",
   max_retrievals: "用于 self_rag：没有相关段落时最多查找索引的次数。",
   max_drafts: "用于 self_rag：最多用多少个段落起草，每个段落一份草稿。",
   beam_depth: "用于 self_rag：长答案最多的分段数，每段依据一个段落；0 表示整篇起草。",

@@ -5,7 +5,7 @@ from typing import Literal
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import within_budget, writes_by_model
+from graphs.budget import within_budget
 from graphs.cite import citations_in
 from graphs.decide import uses_documents
 from graphs.drafting import EXTRACTIVE, Asked, Listener, answer_directly, draft_from
@@ -42,8 +42,9 @@ def knowledge_of(state: State, context: Context) -> list[Strip]:
 
 
 def abstention(question: Question, stopped_by: StoppedBy = "no_evidence") -> Reflecting:
-    """A sentence in the language that the question wants its answer in; it admits not knowing."""
-    name = stopped_by if stopped_by in {"deadline", "cancelled"} else "unknown"
+    """A sentence in the language of the answer: it admits not knowing, or returns a greeting."""
+    unknown = "courtesy" if is_courtesy(question["question"]) else "unknown"
+    name = stopped_by if stopped_by in {"deadline", "cancelled"} else unknown
     answer = prompt(name, _language_of(question)).render()
     return {"answer": answer, "citations": [], "stopped_by": stopped_by}
 
@@ -120,8 +121,6 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
     if not knowledge and not direct:
         return _abstained(changed, state, listener)
     able = within_budget(state, context, services)
-    if direct and not writes_by_model(able) and is_courtesy(state["question"]):
-        return _replied(changed, state, listener)
     written = await (answer_directly if direct else draft_from)(whole, able, listener)
     draft = Draft(
         written.answer,
@@ -146,13 +145,6 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         "spent": state.get("usage", Usage()) + written.usage,
     }
     return changed
-
-
-def _replied(changed: Reflecting, state: State, listener: Listener) -> Reflecting:
-    """To thanks and greetings."""
-    said = prompt("courtesy", _language_of(state)).render()
-    listener.tell(said)
-    return {**changed, "answer": said, "citations": [], "stopped_by": "answered"}
 
 
 def _abstained(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.beam import Path
+from graphs.critics import critic_of
 from graphs.decide import relevant
 from graphs.errors import RetrieverFailed
 from graphs.knowledge import strips_of
@@ -21,12 +22,13 @@ async def look(state: State, runtime: Runtime[Context], *, services: Services) -
     Where nothing relevant is found, or the index fails, the old ones stay.
     """
     context = tunables(runtime)
+    threshold = context.bars(critic_of(services).bars).retrieval
     known = {passage.id: passage for passage in state.get("documents", [])}
     paths: list[Path] = []
     usage, degraded = Usage(), list[Degraded]()
     for path in state.get("paths", []):
         passages: list[Passage] = []
-        if path.asks(context.retrieval_threshold):
+        if path.asks(threshold):
             query = f"{asked(state)} {path.segments[-1].text}"
             try:
                 passages, graded = await _relevant_to(query, state, context, services)

@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from graphs.cite import without_markers
 from graphs.self_rag import build_self_rag
 from graphs.state import Context
-from graphs.types import Judgement, Retrieval, Usage
+from graphs.types import Bars, Judgement, Retrieval, Usage
 from tests.fakes import (
     GOOD,
     POOR,
@@ -61,6 +61,7 @@ async def test_what_needs_no_retrieval_costs_one_generation(world: World) -> Non
         ({}, 0.9, True, 0.9),
         ({}, 0.2, False, 0.2),
         ({"retrieval_threshold": 0.1}, 0.2, True, 0.2),
+        ({"retrieval_threshold": 0.3}, 0.2, False, 0.2),
         ({"retrieval": "always"}, 0.0, True, 1.0),
         ({"retrieval": "never"}, 1.0, False, 0.0),
     ],
@@ -75,6 +76,29 @@ async def test_the_mode_or_the_critic_decides(
     assert trace.output["retrieval"] == Retrieval(decision, probability)
     assert bool(parts.retriever.asked) == decision
     assert critic.asked == ([] if "retrieval" in options else [EN.question])
+
+
+async def test_the_threshold_is_the_critics_own() -> None:
+    critic = FakeCritic(share=0.1, bars=Bars(retrieval=0.05))
+    trace = await asked(EN.parts(EN.full, chat=ScriptedChat(), critic=critic))
+
+    assert trace.output["retrieval"] == Retrieval(True, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("said", "reply"),
+    [("Thank you!", "Ask me a question"), ("你好", "请提出问题"), ("谢谢。", "请提出问题")],
+)
+@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
+async def test_thanks_and_greetings_are_not_looked_up(said: str, reply: str, workflow: str) -> None:
+    parts = EN.parts(EN.full, critic=FakeCritic(share=0.0))
+    trace = await traced(parts.services, said, workflow)
+
+    assert reply in trace.answer
+    assert trace.answer == trace.streamed
+    assert trace.output["citations"] == []
+    assert trace.output.get("degraded", []) == []
+    assert (parts.retriever.asked, parts.web.queries) == ([], [])
 
 
 async def test_a_critic_that_cannot_decide_retrieves() -> None:
