@@ -72,7 +72,8 @@ def markdown_blocks(text: str) -> tuple[str, list[Block]]:
         if token.type == "inline" and tokens[at - 1].type == "heading_open":
             outline.enter(int(tokens[at - 1].tag[1]), _plain(token))
         elif token.type == "inline" and tokens[at - 1].type == "paragraph_open":
-            blocks.append(Block(_plain(token), outline.path))
+            if _has_words(token):
+                blocks.append(Block(_plain(token), outline.path))
         elif token.type in {"fence", "code_block"}:
             blocks.append(Block(token.content.rstrip("\n"), outline.path, whole=True))
         elif token.type == "table_open":
@@ -81,6 +82,12 @@ def markdown_blocks(text: str) -> tuple[str, list[Block]]:
             inner = _parsed(token.content).text(separator=" ").strip()
             blocks.append(Block(" ".join(inner.split()), outline.path))
     return outline.title, blocks
+
+
+def _has_words(inline: Token) -> bool:
+    """Whether it says anything: the text of an image that stands alone is its caption at most."""
+    children = inline.children or []
+    return any(it.type in {"text", "code_inline"} and it.content.strip() for it in children)
 
 
 def _plain(inline: Token) -> str:

@@ -82,6 +82,24 @@ def test_chinese_lines_are_joined_without_a_space() -> None:
     assert (page.title, page.blocks[0].text) == ("水泵房", "水泵在三月检修过。")
 
 
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("![The three actions](a.png)\n\nThere are three.", ["There are three."]),
+        ("![三种动作](a.png)\n\n动作有三种。", ["动作有三种。"]),
+        ("[![build](a.svg)](ci) ![docs](b.svg)\n\nIt runs.", ["It runs."]),
+        ("Press ![Start](a.png) twice.", ["Press Start twice."]),
+        ("按两次![启动](a.png)。", ["按两次启动。"]),
+        ("![A pump](a.png)\nThe pump.", ["A pump The pump."]),
+    ],
+)
+def test_the_text_of_an_image_counts_within_a_sentence_alone(
+    content: str, texts: list[str]
+) -> None:
+    page = loaded("page.md", f"# Page\n\n{content}\n".encode())
+    assert [block.text for block in page.blocks] == texts
+
+
 def test_front_matter_gives_the_title() -> None:
     page = loaded("page.md", b"---\ntitle: 'Pumps'\ntags: [a]\n---\n\nText.\n")
     assert (page.title, [block.text for block in page.blocks]) == ("Pumps", ["Text."])
