@@ -83,10 +83,15 @@ MORE_ZH = _words("""
 """A text of these words alone asks for more of the same, or for the same in another form."""
 
 COURTESY = (
-    r"(?:(?:(?:many |no )?(?:thanks|thank you)(?: so much| very much| a lot| again)?"
+    r"(?:(?:(?:many |no )?(?:thanks|thank you|thx)(?: so much| very much| a lot| again)?"
+    r"(?: for (?:(?:your|the|all) ){0,2}(?:help|explanation|answer|reply|information|info|details"
+    r"|clarification|time)| for (?:explaining|helping|clarifying)(?: that| this| it)?)?"
     r"|(?:hello|hi|hey)(?: there)?|good (?:morning|afternoon|evening|night)|ok|okay|great|perfect"
+    r"|cheers|nice|cool|awesome|(?:(?:that|this|it) )?(?:really )?(?:helps|helped|makes sense)"
+    r"|(?:that['’]?s |that is )?(?:very )?(?:helpful|clear now)"
     r"|got it|i see|understood|bye|goodbye)\b"
-    r"|(?:非常)?(?:[谢謝]{2}|多[谢謝]|感[谢謝])(?:[你您]|大家)?|(?:[你您]|大家|早上|晚上)好|[很太]?好[的吧了啊]?"
+    r"|(?:非常)?(?:[谢謝]{2}|多[谢謝]|感[谢謝])(?:[你您]|大家)?"
+    r"(?:的?(?:[帮幫]助|[帮幫]忙|解[释釋]|解答|[说說]明|回答|回[复覆復]))?|(?:[你您]|大家|早上|晚上)好|[很太]?好[的吧了啊]?"
     r"|嗯|哦|再[见見]|拜拜|明白了?|知道了|懂了|收到|了解了?|辛苦了|不客[气氣])"
 )
 """Thanks, greetings, and that something was understood."""

@@ -88,7 +88,13 @@ async def test_the_words_of_what_it_follows_are_added(
             "Continue",
             "Continue Tesla Motors",
         ),
+        (
+            ["What is Tesla Motors?", "A car maker.", "Thanks, that helps!", "Good."],
+            "How old is it?",
+            "How old is Tesla Motors?",
+        ),
         (["什么是评估器？", "一个模型。", "谢谢", "不客气。"], "它多大？", "评估器多大？"),
+        (["什么是评估器？", "一个模型。", "谢谢你的帮助", "不客气。"], "它多大？", "评估器多大？"),
         (["什么是评估器？", "一个模型。", "再详细一点", "它打分。"], "它多大？", "评估器多大？"),
         (["你好", "您好！", "什么是评估器？", "一个模型。"], "继续", "继续 评估器"),
     ],

@@ -110,6 +110,9 @@ def test_it_stands_alone(question: str) -> None:
         *("Hello", "hi there!", "thanks", "Thank you very much!", "ok", "OK, thanks.", "Got it."),
         *("你好", "您好！", "谢谢", "謝謝你", "好的", "好的，谢谢！", "嗯", "哦"),
         *("明白了", "知道了", "再见"),
+        *("Thanks, that helps!", "Thanks for the explanation", "thx", "cheers", "Nice!"),
+        *("Great, thank you very much for your help!", "OK, makes sense", "Thanks for explaining"),
+        *("谢谢你的帮助", "好的，感谢您的解答！", "明白了，谢谢解释"),
     ],
 )
 def test_thanks_and_greetings_lean_on_nothing(said: str) -> None:
@@ -118,7 +121,20 @@ def test_thanks_and_greetings_lean_on_nothing(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["", "?", "Why?", "So much?", "Is it ok?", "好吗？", "Hi-fi", "好处"]
+    "said",
+    [
+        "",
+        "?",
+        "Why?",
+        "So much?",
+        "Is it ok?",
+        "好吗？",
+        "Hi-fi",
+        "好处",
+        "Nice weather",
+        "It helps whom?",
+        "谢谢你的问题怎样回答？",
+    ],
 )
 def test_what_asks_is_no_courtesy(said: str) -> None:
     assert not is_courtesy(said)
