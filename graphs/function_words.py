@@ -69,7 +69,7 @@ MORE_EN = _words("""
     briefly terms words sentence sentences summarise summarize summary sum up simplify continue
     elaborate expand clarify rephrase repeat reword keep going go ahead further tell say explain
     give make need detail details detailed example examples less long longer try not doesn't work
-    working
+    working above differently translate
 """)
 MORE_ZH = _words("""
     请 請 能 可以 能不能 可不可以 吗 嗎 吧 呢 了 啊 再 更 还 還 的 得 给 給 帮 幫 我 你 您 一下 一点
@@ -80,6 +80,10 @@ MORE_ZH = _words("""
     的話 一句话 一句話 的语言 的語言 来 來 举例 舉例 举 舉 例子 几个 幾個 个 個 不行 没用 沒用
     不管用
 """)
+MORE_PHRASE = (
+    r"tl;?dr\b|(?:in|into|to) (?:english|chinese|mandarin)\b"
+    r"|(?:用|翻[译譯](?:一下)?(?:成|[为為])?)(?:[简簡繁][体體])?(?:[中英汉漢][文语語])"
+)
 """A text of these words alone asks for more of the same, or for the same in another form."""
 
 COURTESY = (

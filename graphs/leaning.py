@@ -13,6 +13,7 @@ from graphs.function_words import (
     EMPTY_ZH,
     EMPTY_ZH_ALONE,
     MORE_EN,
+    MORE_PHRASE,
     MORE_ZH,
     RELATIONAL_EN,
 )
@@ -30,7 +31,8 @@ _POINTS = re.compile(
     rf"|(?:\b(?:{_AUXILIARY}|about|of|for|than|like|with|to|by|from|after|before"
     r"|without|why|how|when|mean)\s|^)that\b|\bthat(?=[?.!\s]*$)"
     rf"|\b(?:ones?|both)(?=\s*(?:[?.!]|$)|\s+(?:{_AUXILIARY}|i|we|you|for)\b)"
-    r"|\bthe (?:former|latter|others?|same)\b|\b(?:in|from|to|out|over) there\b|\bthere(?=[?.!]*$)"
+    r"|\bthe (?:former|latter|others?|same|above(?!-))\b|\byou (?:just )?(?:said|mentioned)\b"
+    r"|\b(?:in|from|to|out|over) there\b|\bthere(?=[?.!]*$)"
     r"|\b(?:what|how) about\b|\b(?:too|as well|instead|otherwise|either|else|then)(?=[?.!\s]*$)",
     re.IGNORECASE,
 )
@@ -60,6 +62,8 @@ _POINTS_ZH = re.compile(
     r"(?<![和与與及或跟])(?:它|(?<![其吉])他(?!人)|她)|[这這](?!么多|麼多)|那(?![么麼])|前者|[后後]者|上述|[两兩]者|二者"
     r"|同[样樣]|(?<![尤极極及])其(?![他它中实實次余餘])|(?<![应應本])[该該](?![怎如不用从從])"
     r"|(?<![因如彼从從])此(?![外前后後时時])|^其中"
+    r"|(?:上面|[刚剛]才|之前)你?所?(?:[讲講]|[说說](?![明服])|提(?![示交供前高升醒取出]))"
+    r"|^哪[个個一](?:更|比[较較])(?!.*[还還]是)"
 )
 _LEAD_ZH = re.compile(
     r"^(?:那[么麼]|那|[还還]有|以及|而且|[并並]且|而|但是|但|所以|然[后後])[，,\s]*"
@@ -72,7 +76,7 @@ _DEFINES_ZH = re.compile(
 )
 _SUBJECTLESS_ZH = re.compile(
     r"^(?:[请請][问問])?(?:可以|可不可以|能|需|必[须須]|要|[应應][该該]|支[持援]|有|[会會]|是|如何|怎|[为為]什[么麼]"
-    r"|[为為]何|什[么麼][时時]候|何[时時]|在哪|哪|多久|多少|[几幾]|由?[谁誰]|最多|最少|默[认認]|[预預][设設])"
+    r"|[为為]何|什[么麼][时時]候|何[时時]|在哪|哪|多久|多少|[几幾]|由?[谁誰]|最多|最少|包括|包含|默[认認]|[预預][设設])"
 )
 _EMPTY_ZH = re.compile("|".join([*sorted(EMPTY_ZH, key=len, reverse=True), EMPTY_ZH_ALONE]))
 _ASKED_ZH = re.compile(
@@ -92,7 +96,7 @@ _CORRECTION_ZH = re.compile(
 
 _IS_COURTESY = re.compile(rf"\W*+(?:{COURTESY}\W*+)++", re.IGNORECASE)
 _ASKS_MORE = re.compile(
-    rf"\W*+(?:(?:{COURTESY}|(?:{'|'.join(MORE_EN)})\b"
+    rf"\W*+(?:(?:{COURTESY}|{MORE_PHRASE}|(?:{'|'.join(MORE_EN)})\b"
     rf"|{'|'.join(sorted(MORE_ZH, key=len, reverse=True))})\W*+)*+",
     re.IGNORECASE,
 )
@@ -194,6 +198,6 @@ def _leans_zh(question: str) -> bool:
     if bare != question and (own < 2 or not asks):
         return True
     if _SUBJECTLESS_ZH.match(bare):
-        return own <= (2 if bare[0] in "会會" else 1)
+        return own <= (2 if bare[0] in "会會包" else 1)
     # A single noun, not asked about as such: whose?
     return own <= 1 and asks and not _WORD.search(bare) and not _DEFINES_ZH.search(bare)
