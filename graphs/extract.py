@@ -16,6 +16,8 @@ SHORTEST_SENTENCE_WORDS = 3
 _MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|(?<!\s)\s*+\|\s*+$")
 # Quoted questions too: an example of asking answers nothing.
 _ASKS = re.compile(r"[?？][\"'`”’」』）】》)\]}]*$")
+# Of a line with data in it, such as JSON.
+_DATA = re.compile(r"[\[{]\s*\"|\"\s*[\]}]")
 _ENDED = re.compile(r"[。！？；.!?][\"'”’」』）】》)\]]*$")
 
 
@@ -29,15 +31,33 @@ class Sentence:
 
 
 def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
-    """What may be quoted: no questions, no fragments where there is anything longer."""
+    """What may be quoted: no questions, no fragments where there is anything longer.
+
+    Nor pieces of data that hold sentences.
+    """
     found = [
         Sentence(n, text, strip.score)
         for n, strip in enumerate(knowledge, start=1)
-        for line in sentences(strip.text)
-        if (text := _plain(line)) and not _ASKS.search(text)
+        for line in strip.text.split("\n")
+        for piece in _whole_sentences(line)
+        if (text := _plain(piece)) and not _ASKS.search(text)
     ]
     long = [item for item in found if word_count(item.text) >= SHORTEST_SENTENCE_WORDS]
     return long or found
+
+
+def _whole_sentences(line: str) -> list[str]:
+    """The sentences of a line but what is cut out of data by the end marks within it."""
+    found = sentences(line)
+    if len(found) < 2 or not _DATA.search(line):
+        return found
+    return [piece for piece in found if not _is_cut(piece)]
+
+
+def _is_cut(piece: str) -> bool:
+    """Whether something that opens before it or in it is closed elsewhere."""
+    are_open = any(piece.count(opens) != piece.count(closes) for opens, closes in ("[]", "{}"))
+    return are_open or piece.count('"') % 2 == 1 or piece.startswith((",", "]", "}"))
 
 
 def best_supported(

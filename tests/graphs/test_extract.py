@@ -42,6 +42,40 @@ def test_fragments_serve_where_there_is_nothing_longer() -> None:
     assert candidate_sentences([strip("Why?"), strip("***")]) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        """-d '{"pairs": [["How long is it? [SEP] It is long.", "A strip is short."]]}'""",
+        """-d '{"pairs": [["它有多长？", "一个知识条是同一段落里的几句话。"]]}'""",
+        """-d '{"pairs": [["多长？ [SEP] 一个知识条是几句话。", "知识条是同一段落里的话。"]]}'""",
+        """{"role": "assistant", "content": "知识条是一个段落中的几个句子。", "run_id": "run-1"}""",
+    ],
+)
+@pytest.mark.parametrize("told", ["A longer passage is cut.", "更长的段落被切开。"])
+def test_pieces_of_data_are_not_quoted(line: str, told: str) -> None:
+    found = candidate_sentences([strip(f"curl http://localhost/score \\\n{line}\n{told}")])
+
+    assert [item.text for item in found] == ["curl http://localhost/score \\", told]
+
+
+@pytest.mark.parametrize(
+    ("line", "texts"),
+    [
+        ("The board's width is 6\". It is oak.", ["The board's width is 6\".", "It is oak."]),
+        ('He said "It is tall. It is old."', ['He said "It is tall.', 'It is old."']),
+        ("他说“塔很高大。它已经很老。”", ["他说“塔很高大。", "它已经很老。”"]),
+        ('Send ["a", "b"] to it. It then answers.', ['Send ["a", "b"] to it.', "It then answers."]),
+        ('请发送 ["甲", "乙"] 给它。它会回答你。', ['请发送 ["甲", "乙"] 给它。', "它会回答你。"]),
+        ("It lies in [0, 1). It is a share.", ["It lies in [0, 1).", "It is a share."]),
+        ('{"upper": 0.7, "lower": -0.6}', ['{"upper": 0.7, "lower": -0.6}']),
+    ],
+)
+def test_sentences_with_quotes_and_brackets_are_quoted(line: str, texts: list[str]) -> None:
+    found = candidate_sentences([strip(line)])
+
+    assert [item.text for item in found] == texts
+
+
 def test_footnotes_of_a_source_do_not_become_citations() -> None:
     knowledge = [strip("He was born there in 1912.[3]"), strip("甲乙丙丁戊己。[1]", 1)]
     answer = "".join(compose(candidate_sentences(knowledge)))
