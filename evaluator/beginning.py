@@ -29,6 +29,7 @@ from evaluator.vocabulary import build_tokenizer, embeddings, idf
 from evaluator.weighing import fit_nearness
 
 _FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
+_IDENTITY = "identity.json"
 _MOST_PASSES = 100  # of the coverage measures over the rows
 
 
@@ -43,12 +44,10 @@ def beginning(
 ) -> tuple[EvaluatorModel, Tokenizer]:
     """The network before the T5 is taught, kept in `folder` and read from there a second time.
 
-    DataError when the folder holds the beginning of another run (`identity` differs), and when
-    MiniLM's layers are wanted, but no record is relevant to fit them on.
+    The folder holds no beginning of another run (`refuse_another_run`). DataError when MiniLM's
+    layers are wanted, but no record is relevant to fit them on.
     """
-    if (folder / "identity.json").exists():
-        known = json.loads((folder / "identity.json").read_text(encoding="utf-8"))
-        checkpoints.refuse_another(folder, known, json.loads(json.dumps(identity)))
+    if (folder / _IDENTITY).exists():
         return kept(folder)
     if options.init == "minilm" and not fitted_on(records):
         raise DataError("Training has no relevant passage to fit MiniLM's layers on.")
@@ -66,8 +65,21 @@ def beginning(
     config = json.dumps(asdict(network.config))
     (folder / "config.json").write_text(config, encoding="utf-8")
     save_file(tensors(network), folder / "model.safetensors")
-    (folder / "identity.json").write_text(json.dumps(identity), encoding="utf-8")  # now it is whole
+    (folder / _IDENTITY).write_text(json.dumps(identity), encoding="utf-8")  # now it is whole
     return network, tokenizer
+
+
+def refuse_another_run(begun: Path, checkpoint: Path, identity: dict[str, Any]) -> None:
+    """DataError, naming all that a run of another `identity` has left, before the work begins."""
+    ours, theirs = json.loads(json.dumps(identity)), dict[Path, Any]()
+    if (begun / _IDENTITY).exists():
+        theirs[begun] = json.loads((begun / _IDENTITY).read_text(encoding="utf-8"))
+    if checkpoint.exists():
+        found = checkpoints.read(checkpoint)["identity"]  # the loop adds its own to it
+        theirs[checkpoint] = {name: found[name] for name in found.keys() & ours}
+    others = [path for path, made_of in theirs.items() if made_of != ours]
+    if others:
+        checkpoints.refuse_another(others, theirs[others[0]], ours)
 
 
 def kept(folder: Path) -> tuple[EvaluatorModel, Tokenizer]:

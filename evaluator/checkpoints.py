@@ -2,7 +2,7 @@
 
 import pickle
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +35,17 @@ def read(path: Path) -> dict[str, Any]:
     return state
 
 
-def refuse_another(path: Path, theirs: Any, ours: Any) -> None:
-    """DataError, naming what differs, unless both identities are the same."""
+def refuse_another(paths: Sequence[Path], theirs: Any, ours: Any) -> None:
+    """DataError, naming the paths and what differs, unless both identities are the same."""
     found = list(_differences(theirs, ours, ""))
     if found:
         named = "; ".join(found[:_NAMED_DIFFERENCES])
         more = len(found) - _NAMED_DIFFERENCES
         named += f"; and {more} more" if more > 0 else ""
+        left = " and ".join(map(str, paths))
         raise DataError(
-            f"{path} belongs to another run: {named}. Remove it, or go on with what it was made of."
+            f"Another run has left {left}: {named}. Remove that, name another folder with --work, "
+            "or go on with what it was made of."
         )
 
 

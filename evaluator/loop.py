@@ -270,7 +270,7 @@ class _Run(Generic[RowT]):
 
     def _resume(self) -> None:
         state = checkpoints.read(self._checkpoint)
-        checkpoints.refuse_another(self._checkpoint, state["identity"], self._identity)
+        checkpoints.refuse_another([self._checkpoint], state["identity"], self._identity)
         self._learner.network.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.at = _Progress(**state["progress"])

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from evaluator import loop, teacher
 from evaluator import model as models
-from evaluator.beginning import beginning
+from evaluator.beginning import beginning, refuse_another_run
 from evaluator.constructed import constructed
 from evaluator.dataset import division, pairs_of, split
 from evaluator.errors import DataError
@@ -59,10 +59,14 @@ def taught_by(teacher: Path, options: TrainOptions) -> TrainOptions:
 def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) -> None:
     """Train on `data`, write the weights to `out`, keep checkpoints and caches in `work`.
 
-    The same call after a kill goes on where the last checkpoint stands.
+    The same call after a kill goes on where the last checkpoint stands. DataError, before anything
+    is computed, where `work` holds another run.
     """
     torch.manual_seed(options.seed)
     records = _records(data, options)
+    identity = {"options": asdict(options), "data": digests(data)}
+    begun, checkpoint = work / "beginning", work / "run.ckpt"
+    refuse_another_run(begun, checkpoint, identity)
     key = division(records, options.held_back_percent)
     known, held = _divided(records, key, options, say)
     meaning = Meaning(work) if options.init == "minilm" else None
@@ -72,8 +76,6 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
     if not pairs:
         raise DataError(f"{data} gives no pairs for training.")
 
-    identity = {"options": asdict(options), "data": digests(data)}
-    begun = work / "beginning"
     network, tokenizer = beginning(known, pairs, meaning, begun, identity, options, say)
     network.config.tasks = taught_tasks(judged)
     say(f"tasks with rows of two labels or more: {', '.join(network.config.tasks)}")
@@ -85,7 +87,7 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, say: Say) ->
     examples += of_judgements(drawn, rows)
 
     learner = Learner(network, _sampled(check, _CHECKED), options)
-    story = loop.fit(learner, examples, _schedule(options), work / "run.ckpt", identity, say)
+    story = loop.fit(learner, examples, _schedule(options), checkpoint, identity, say)
     fit_heads(network, of_judgements(judged, rows), learner.check, options.seed, say)
 
     story = {"records": len(known), "rows": len(examples), **story}

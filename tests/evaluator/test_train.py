@@ -2,12 +2,14 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from evaluator import checkpoints
 from evaluator.beginning import fit_coverage
 from evaluator.dataset import Pair, division, split
 from evaluator.errors import DataError
@@ -162,6 +164,24 @@ def test_few_titles_in_two_languages_leave_no_side_without_rows(tmp_path: Path) 
         groups = {row.group for row in made if row.source == "handbooks"}
         assert groups
         assert groups <= {record.passage for record in side}
+
+
+@pytest.mark.parametrize("made", [folder_of, feedback])  # English; Chinese too
+def test_all_that_another_run_has_left_is_named_before_the_work(
+    made: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    data, work, said = made(tmp_path / "data"), tmp_path / "work", list[str]()
+    theirs = {"options": asdict(OPTIONS), "data": {"old.jsonl": "1"}}
+    (work / "beginning").mkdir(parents=True)
+    (work / "beginning" / "identity.json").write_text(json.dumps(theirs), encoding="utf-8")
+    state = {"identity": {**json.loads(json.dumps(theirs)), "schedule": {}, "rows": 3}}
+    checkpoints.write(work / "run.ckpt", state)
+    with pytest.raises(DataError, match=r"beginning and .*run\.ckpt: .*old\.jsonl is 1 there"):
+        train(data, tmp_path / "out", work, OPTIONS, said.append)
+    (work / "beginning" / "identity.json").unlink()
+    with pytest.raises(DataError, match=r"left [^ ]*run\.ckpt: .*old\.jsonl is 1 there"):
+        train(data, tmp_path / "out", work, OPTIONS, said.append)
+    assert said == []
 
 
 @pytest.mark.slow
