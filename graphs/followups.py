@@ -80,7 +80,9 @@ async def _joined(question: str, said: str, answer: str, extractor: KeywordExtra
     else:
         words = await _topic_of(said, extractor)
     told = question.casefold()
-    words += await _names_in(answer, said, extractor, is_person=bool(_PERSON.search(question)))
+    # More of the same is about what was asked, not about a name that the answer happens to tell.
+    if not asks_more(question):
+        words += await _names_in(answer, said, extractor, is_person=bool(_PERSON.search(question)))
     added = [word for word in words if word.casefold() not in told]
     return f"{question} {' '.join(added)[:LONGEST_ADDED]}".strip()
 

@@ -136,6 +136,21 @@ async def test_a_greeting_is_no_topic(hello: str, question: str) -> None:
     assert await standalone(question, dialogue(hello, "Hello!"), FakeKeywords()) is None
 
 
+@pytest.mark.parametrize(
+    ("asked", "question", "made"),
+    [
+        ("Why are strips cut?", "In short please", "In short please strips cut"),
+        ("知识条为什么切分？", "简短一点", "简短一点 知识条 切分"),
+    ],
+)
+async def test_more_of_the_same_is_about_what_was_asked(
+    asked: str, question: str, made: str
+) -> None:
+    turns = dialogue(asked, "`SELFCRAG_CHUNKING`.")
+
+    assert await standalone(question, turns, FakeKeywords()) == made
+
+
 async def test_a_person_is_taken_from_the_answer() -> None:
     turns = dialogue("Which film won in 2010?", "Kathryn Bigelow made it.")
 
