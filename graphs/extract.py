@@ -47,11 +47,9 @@ def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
 
 
 def _whole_sentences(line: str) -> list[str]:
-    """The sentences of a line but what is cut out of data by the end marks within it."""
-    found = sentences(line)
-    if len(found) < 2 or not _DATA.search(line):
-        return found
-    return [piece for piece in found if not _is_cut(piece)]
+    """The sentences of a line but what the end marks within data have cut out of it."""
+    has_data = _DATA.search(line) is not None
+    return [piece for piece in sentences(line) if not (has_data and _is_cut(piece))]
 
 
 def _is_cut(piece: str) -> bool:

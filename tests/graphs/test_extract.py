@@ -48,6 +48,9 @@ def test_fragments_serve_where_there_is_nothing_longer() -> None:
         """-d '{"pairs": [["How long is it? [SEP] It is long.", "A strip is short."]]}'""",
         """-d '{"pairs": [["它有多长？", "一个知识条是同一段落里的几句话。"]]}'""",
         """-d '{"pairs": [["多长？ [SEP] 一个知识条是几句话。", "知识条是同一段落里的话。"]]}'""",
+        # A strip may begin within a line.
+        """[SEP] A strip is a few sentences.", "A strip is short."]]}'""",
+        """, "知识条是同一段落里的话。"]]}'""",
         """{"role": "assistant", "content": "知识条是一个段落中的几个句子。", "run_id": "run-1"}""",
     ],
 )
