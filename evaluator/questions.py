@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 
+from evaluator.errors import DataError
 from evaluator.labelled import LabelledQuestion
 from evaluator.neighbours import WordNeighbours
 from evaluator.records import CHUNK_CHARS, Record, chunked
@@ -18,8 +19,14 @@ def build_questions(records: Sequence[Record], seed: int, most: int) -> list[Lab
 
     Half of the pool is cut to chunks of one to six sentences, as a documentation index holds
     them. Only questions with an answer string are used, so that every passage can be labelled;
-    one whose own passage is not found does not count among the answered.
+    one whose own passage is not found does not count among the answered. DataError where no
+    record has an answer string.
     """
+    if not any(record.relevant and record.answers for record in records):
+        raise DataError(
+            f"None of the {len(records)} held-back records holds an answer string, so no question "
+            "can be built from them: give labelled questions with --questions instead of --data."
+        )
     questions: list[LabelledQuestion] = []
     for language in ("en", "zh"):
         mine = [record for record in records if record.language == language]

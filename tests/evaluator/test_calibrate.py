@@ -230,3 +230,12 @@ def test_built_questions_carry_strips_of_both_kinds() -> None:
         assert question.other_strips
         number = question.question.split("Ab")[1].rstrip("?")
         assert all(f"{number}77 km" not in strip.split() for strip in question.other_strips)
+
+
+@pytest.mark.parametrize(
+    ("question", "passage"), [("How long?", "It is 9 km long."), ("多长？", "长九公里。")]
+)
+def test_labelled_rows_without_answers_are_told_of_questions(question: str, passage: str) -> None:
+    rows = [Record("made", "zh", question, (), n % 2 == 0, "", f"{passage}{n}") for n in range(9)]
+    with pytest.raises(DataError, match="None of the 9 held-back records .* --questions"):
+        build_questions(rows, seed=1, most=60)
