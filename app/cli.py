@@ -18,7 +18,7 @@ from app.run_commands import runs_cli
 from app.runs import Runs
 from app.schemas import AnswerEvent, AskRequest, ErrorEvent
 from app.services import load_settings, open_services
-from app.settings import Settings
+from app.settings import Settings, unknown_settings
 from app.store.engine import open_engine
 from app.store.store import open_store
 from app.stream import payload
@@ -119,9 +119,12 @@ def _options(pairs: list[str]) -> dict[str, Any]:
 
 def _settings() -> Settings:
     try:
-        return load_settings()
+        settings = load_settings()
     except StartFailed as error:
         fail(str(error))
+    for line in unknown_settings():
+        errors.print(f"selfcrag: {line}", style="yellow", highlight=False, soft_wrap=True)
+    return settings
 
 
 def main() -> None:

@@ -35,6 +35,7 @@ from app.search.wikipedia import WikipediaSearch
 from app.settings import Settings, StateSettings
 from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.server import create_app as create_worker
+from evaluator.settings import NOT_UTF_8
 from graphs.decide import PRESETS
 from graphs.errors import PortError
 from graphs.ports import Services, WebSearch
@@ -62,8 +63,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
-    with through_proxies():
-        native = await asyncio.to_thread(_native, settings)
+    native = await asyncio.to_thread(_native, settings)
     if native is not None:
         stack.push_async_callback(native.aclose)
         # At once, for a model without reflection tokens would fail in every answer.
@@ -76,8 +76,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
     keywords = QuestionKeywords(retriever.segmenter)
     await asyncio.to_thread(keywords.load)
-    with through_proxies():
-        chat = await asyncio.to_thread(_chat, settings)
+    chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
     client = await _worker_client(settings, stack)
@@ -146,6 +145,7 @@ def _name_of(chat: EndpointChat | None, native: NativeGenerator | None) -> str:
     return chat.model_name if chat is not None else "extractive"
 
 
+@through_proxies()
 def _chat(settings: Settings) -> EndpointChat | None:
     """The chat endpoint, where any part asks it."""
     if not asks_chat(settings):
@@ -162,6 +162,7 @@ def _chat(settings: Settings) -> EndpointChat | None:
     )
 
 
+@through_proxies()
 def _native(settings: Settings) -> NativeGenerator | None:
     if settings.generator != "native":
         return None
@@ -178,8 +179,7 @@ def _native(settings: Settings) -> NativeGenerator | None:
 
 
 async def _web_search(settings: Settings, stack: AsyncExitStack) -> FetchingWebSearch | None:
-    with through_proxies():
-        engine = await asyncio.to_thread(_engine, settings)
+    engine = await asyncio.to_thread(_engine, settings)
     if engine is None:
         return None
     reader = PageReader(
@@ -202,6 +202,7 @@ def _search_ahead(
     return ahead
 
 
+@through_proxies()
 def _engine(settings: Settings) -> SearchEngine | None:
     timeout_s = settings.search_timeout_s
     match settings.search:
@@ -233,3 +234,5 @@ def load_settings_of(kind: type[S]) -> S:
             for item in error.errors(include_url=False, include_input=False)
         ]
         raise StartFailed("; ".join(wrong)) from None
+    except UnicodeDecodeError:
+        raise StartFailed(NOT_UTF_8) from None

@@ -11,6 +11,7 @@ from app.ingest.incoming import IncomingSettings
 from app.retrieval.embedder_settings import EmbedderSettings
 from app.retrieval.settings import KnowledgeSettings
 from app.store.settings import KeepingSettings
+from evaluator.settings import ENCODING, EvaluatorSettings, ServeSettings, unknown_names
 from graphs.presets import Preset
 
 
@@ -29,6 +30,7 @@ class StateSettings(IncomingSettings, KnowledgeSettings, EmbedderSettings, BaseS
     model_config = SettingsConfigDict(
         env_prefix="SELFCRAG_",
         env_file=".env",
+        env_file_encoding=ENCODING,
         extra="ignore",
         populate_by_name=True,
         env_ignore_empty=True,
@@ -215,3 +217,8 @@ class Settings(KeepingSettings, StateSettings):
         if missing := [reason for reason, holds in wanting.items() if holds]:
             raise ValueError("; ".join(missing))
         return self
+
+
+def unknown_settings() -> list[str]:
+    """A line for each variable of ours that no setting reads, perhaps misspelt."""
+    return unknown_names([Settings, EvaluatorSettings, ServeSettings])

@@ -24,7 +24,7 @@ from evaluator.report import report
 from evaluator.schema import Task
 from evaluator.scoring import Scorer, load_reranker, load_scorer, load_scorers
 from evaluator.server import create_app
-from evaluator.settings import EvaluatorSettings
+from evaluator.settings import EvaluatorSettings, read_settings
 from evaluator.text import is_sound
 
 app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training, calibration.")
@@ -47,7 +47,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
 ) -> None:
     """Serve POST /score, and POST /v1/embeddings if an embedder is named, in the foreground."""
-    settings = EvaluatorSettings()
+    settings = read_settings()
     scorers = load_scorers(settings)  # fails here, in one line, rather than inside the server
     embedder = load_embedder(settings)
     host, port = host or settings.host, port or settings.port
@@ -72,7 +72,7 @@ def score(
     """Score passages for a question, one JSON line each."""
     if not all(map(is_sound, (question, *passages))):
         raise EvaluatorError("The question and the passages must be UTF-8.")
-    settings = EvaluatorSettings()
+    settings = read_settings()
     reranks = task == "rerank" and settings.reranker is not None
     scorer = load_reranker(settings) if reranks else load_scorer(settings)
     if task not in scorer.tasks:
@@ -255,7 +255,7 @@ def bench(
 def _settings(weights: Path | None, **asked: str) -> EvaluatorSettings:
     """The configured settings, but for what the command line names."""
     given: dict[str, Any] = {"weights": weights, **asked}
-    return EvaluatorSettings(**{name: value for name, value in given.items() if value})
+    return read_settings(**{name: value for name, value in given.items() if value})
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from ray import serve
 from ray.serve.config import AutoscalingConfig, BackpressureConfig
 
 from evaluator.server import create_app
-from evaluator.settings import EvaluatorSettings, ServeSettings
+from evaluator.settings import ServeSettings, read_settings
 
 HEALTH_PERIOD_S, HEALTH_TIMEOUT_S = 5.0, 15.0
 STOP_WITHIN_S = 20.0
@@ -21,7 +21,7 @@ def app(options: ServeSettings) -> serve.Application:
 
     A replica takes requests once its lifespan has loaded the weights and warmed them up.
     """
-    settings = EvaluatorSettings()
+    settings = read_settings()
 
     def worker() -> FastAPI:
         return create_app(settings)

@@ -1,6 +1,9 @@
 """The evaluator's settings: the only place of this package that reads the environment."""
 
+import logging
 import re
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -11,14 +14,24 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    SettingsConfigDict,
+)
 
 from evaluator.errors import SettingsError
 
+log = logging.getLogger(__name__)
+
 WEIGHTS = Path(__file__).parent / "weights"
 
-
 PREFIX = "SELFCRAG_EVALUATOR_"
+
+ENCODING = "utf-8-sig"
+"""Of `.env`: Notepad begins UTF-8 with a mark, which is no part of the first name."""
+NOT_UTF_8 = ".env is not UTF-8: save it as UTF-8"
 
 LEAST_LENGTH = 16
 """Tokens; in fewer the two texts and what stands between them have no room."""
@@ -28,7 +41,11 @@ class EvaluatorSettings(BaseSettings):
     """Settings of the worker, each as `SELFCRAG_EVALUATOR_<NAME>`; SettingsError if wrong."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=".env", extra="ignore", env_ignore_empty=True
+        env_prefix=PREFIX,
+        env_file=".env",
+        env_file_encoding=ENCODING,
+        extra="ignore",
+        env_ignore_empty=True,
     )
 
     weights: Path = Field(
@@ -139,7 +156,11 @@ class ServeSettings(BaseSettings):
     """Replicas of the worker on Ray Serve, each as `SELFCRAG_SERVE_<NAME>`."""
 
     model_config = SettingsConfigDict(
-        env_prefix="SELFCRAG_SERVE_", env_file=".env", extra="ignore", env_ignore_empty=True
+        env_prefix="SELFCRAG_SERVE_",
+        env_file=".env",
+        env_file_encoding=ENCODING,
+        extra="ignore",
+        env_ignore_empty=True,
     )
 
     min_replicas: int = Field(default=1, ge=1, description="Fewest replicas of the worker.")
@@ -163,3 +184,41 @@ class ServeSettings(BaseSettings):
         if self.max_replicas < self.min_replicas:
             raise ValueError("max_replicas must be at least min_replicas")
         return self
+
+
+def read_settings(**asked: Any) -> EvaluatorSettings:
+    """The worker's settings, but for what is asked; says which names are none of them.
+
+    Raises SettingsError.
+    """
+    try:
+        settings = EvaluatorSettings(**asked)
+        for kind in (EvaluatorSettings, ServeSettings):
+            for line in unknown_names([kind]):
+                log.warning(line)
+    except UnicodeDecodeError:
+        raise SettingsError(NOT_UTF_8) from None
+    return settings
+
+
+def unknown_names(kinds: Sequence[type[BaseSettings]]) -> list[str]:
+    """A line for each name in the environment or `.env` that begins as those of the first kind
+    do and is no field of any.
+    """
+    first = kinds[0]
+    prefix = first.model_config["env_prefix"]
+    # What all names begin with would make all of them alike.
+    known = [
+        f"{kind.model_config['env_prefix']}{name}".upper().removeprefix(prefix)
+        for kind in kinds
+        for name in kind.model_fields
+    ]
+    given = {*EnvSettingsSource(first).env_vars, *DotEnvSettingsSource(first).env_vars}
+    lines = []
+    for name in sorted(name.upper() for name in given):
+        own = name.removeprefix(prefix)
+        if own != name and own not in known:
+            near = get_close_matches(own, known, 1)
+            hint = f"; did you mean {prefix}{near[0]}?" if near else ""
+            lines.append(f"{name} is no setting and changes nothing{hint}")
+    return lines

@@ -105,6 +105,43 @@ def test_a_command_tells_a_wrong_setting_and_no_password(
     assert done.output.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [("serve",), ("keys", "list"), ("ingest", "一.md")])
+@pytest.mark.parametrize("encoding", ["gbk", "utf-16"])
+def test_an_env_file_that_is_not_utf_8_is_told_in_one_line(
+    bare: Path, words: tuple[str, ...], encoding: str
+) -> None:
+    (bare / ".env").write_text("# 服务的端口\nSELFCRAG_PORT=8123\n", encoding=encoding)
+    done = CliRunner().invoke(cli, words)
+
+    assert done.exit_code == 1
+    assert done.output == "selfcrag: .env is not UTF-8: save it as UTF-8\n"
+
+
+def test_an_env_file_of_notepad_is_read(bare: Path) -> None:
+    (bare / ".env").write_text("SELFCRAG_PORT=8123\n", encoding="utf-8-sig")
+    assert load_settings().port == 8123
+
+
+def test_a_misspelt_setting_is_told_with_the_nearest(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELFCRAG_SERCH=off\nSELFCRAG_EVALUATOR_THREADS=1\nOTHERS=9\nSELFCRAG_HOST=1.2.3.4\n"
+    (bare / ".env").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("SELFCRAG_SERVE_REPLICA", "2")
+    monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("SELFCRAG_QQQQ", SECRET)
+    told = CliRunner().invoke(cli, ["serve"]).stderr.splitlines()
+
+    assert told[:3] == [
+        "selfcrag: SELFCRAG_QQQQ is no setting and changes nothing",
+        "selfcrag: SELFCRAG_SERCH is no setting and changes nothing; did you mean SELFCRAG_SEARCH?",
+        told[2],
+    ]
+    assert told[2].startswith("selfcrag: SELFCRAG_SERVE_REPLICA is no setting")
+    assert told[3].startswith("selfcrag: "), "then it refuses to serve others without keys"
+    assert len(told) == 4
+
+
 @pytest.mark.parametrize("kind", [Settings, StateSettings])
 def test_a_wrong_setting_told_raw_holds_no_password(
     monkeypatch: pytest.MonkeyPatch, kind: type[StateSettings]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from evaluator.errors import SettingsError
-from evaluator.settings import WEIGHTS, EvaluatorSettings
+from evaluator.settings import WEIGHTS, EvaluatorSettings, read_settings
 
 
 def test_an_empty_variable_means_the_default(
@@ -72,3 +72,26 @@ def test_an_unknown_device_is_refused_and_a_known_one_taken() -> None:
     with pytest.raises(SettingsError, match="DEVICE: must be auto, cpu or cuda"):
         EvaluatorSettings(device="gpu")
     assert EvaluatorSettings(device="cuda:1").device == "cuda:1"
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "utf-16"])
+def test_an_env_file_that_is_not_utf_8_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoding: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("# 端口\n", encoding=encoding)
+    with pytest.raises(SettingsError, match=r"^\.env is not UTF-8: save it as UTF-8$"):
+        read_settings()
+
+
+def test_a_misspelt_setting_is_told_and_those_of_the_service_are_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_TREADS", "2")
+    monkeypatch.setenv("SELFCRAG_PORT", "8000")
+    read_settings()
+    assert caplog.messages == [
+        "SELFCRAG_EVALUATOR_TREADS is no setting and changes nothing;"
+        " did you mean SELFCRAG_EVALUATOR_THREADS?"
+    ]
