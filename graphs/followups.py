@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from graphs.function_words import RIVALS
 from graphs.language import language_of
 from graphs.leaning import (
     LONGEST_READ,
@@ -31,6 +32,9 @@ _PRONOUN = re.compile(r"\b(?:it|they|them|this|that|these|those|he|she|him)\b(?!
 _OWNS = re.compile(r"\b(?:its|their|his)\b", re.IGNORECASE)
 _PRONOUN_ZH = re.compile(r"它们|它|他们|(?<!其)他|她们|她")
 _PERSON = re.compile(r"\b(?:he|she|him|her|his|hers)\b|(?<!其)他(?!们)|她(?!们)", re.IGNORECASE)
+_CHOOSES = re.compile(
+    r"\bthe (\w++)(?: ones?)?[?.!\s]*+$|([上下]限)[呢吗嗎]?[？?。！\s]*+$", re.IGNORECASE
+)
 _NAME = re.compile(
     r"`([^`\n]{2,60})`|《([^》]{2,40})》|「([^」]{2,40})」|\b(\w*_\w+|[A-Za-z]+\d\w*|[A-Z]\w*[A-Z]\w*)\b"
 )
@@ -79,6 +83,7 @@ async def _joined(question: str, said: str, answer: str, extractor: KeywordExtra
         words = [topic]
     else:
         words = await _topic_of(said, extractor)
+    words = _without_rivals(words, question)
     told = question.casefold()
     # More of the same is about what was asked, not about a name that the answer happens to tell.
     if not asks_more(question):
@@ -101,6 +106,17 @@ async def _topic_of(said: str, extractor: KeywordExtractor) -> list[str]:
     if len(words) <= MOST_WORDS:
         return words
     return list(await extractor.keywords(said[:LONGEST_READ], MOST_KEYWORDS)) or words[:MOST_WORDS]
+
+
+def _without_rivals(words: list[str], question: str) -> list[str]:
+    """Where "the lower one" is asked about, nothing is upper."""
+    found = _CHOOSES.search(question)
+    chosen = (found[1] or found[2]).lower() if found else ""
+    rivals = next((group - {chosen} for group in RIVALS if chosen in group), None)
+    if not rivals:
+        return words
+    told = re.compile(rf"(?<![a-z])(?:{'|'.join(sorted(rivals))})(?![a-z])", re.IGNORECASE)
+    return [left for word in words if (left := " ".join(told.sub("", word).split()))]
 
 
 async def _names_in(

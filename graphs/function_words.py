@@ -56,6 +56,12 @@ EMPTY_ZH = _words("""
 BOUNDS_ZH = _words("上限 下限")
 """Empty in a question, yet they tell what the next one is about."""
 
+RIVALS = (
+    BOUNDS_ZH,
+    *map(_words, ("upper lower", "minimum maximum", "first second third last")),
+)
+"""Of these one is meant and the others are not: "And the lower one?"."""
+
 EMPTY_ZH_ALONE = (
     "在(?!线)|有(?![用效关])|[会會](?![话話议議员員])|能(?![力量])|要(?![求点素])|用(?![户途量法])|对(?![话象比照齐])"
     "|后(?![端续缀台])|前(?![端缀台])|中(?![文间国止断心])|[时時](?![间間区區长長刻限])|里(?!面)|改(?![写进])|变(?![量化])"

@@ -151,6 +151,39 @@ async def test_more_of_the_same_is_about_what_was_asked(
     assert await standalone(question, turns, FakeKeywords()) == made
 
 
+@pytest.mark.parametrize(
+    ("asked", "question", "made"),
+    [
+        (
+            "What does the upper threshold decide?",
+            "And the lower one?",
+            "And the lower one? threshold decide",
+        ),
+        (
+            "What is the upper threshold?",
+            "What about the lower?",
+            "What about the lower? the threshold",
+        ),
+        (
+            "Who won the first Ashes series?",
+            "And the second one?",
+            "And the second one? won Ashes series",
+        ),
+        (
+            "Why is the upper threshold high?",
+            "Is the lower threshold used by it?",
+            "Is the lower threshold used by it? upper high",
+        ),
+        ("知识条上限是多少？", "那下限呢？", "那下限呢？ 知识条"),
+        ("知识条的下限是多少？", "上限呢？", "上限呢？ 知识条"),
+    ],
+)
+async def test_the_other_one_is_not_the_one_asked_about_before(
+    asked: str, question: str, made: str
+) -> None:
+    assert await standalone(question, dialogue(asked, "0.6."), FakeKeywords()) == made
+
+
 async def test_a_person_is_taken_from_the_answer() -> None:
     turns = dialogue("Which film won in 2010?", "Kathryn Bigelow made it.")
 
