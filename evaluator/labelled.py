@@ -44,9 +44,10 @@ def read_questions(path: Path) -> list[LabelledQuestion]:
     """Labelled questions of a JSON lines file (.gz too), each row of the same one of two forms.
 
     {question, passages[], labels[], strips[]?, other_strips[]?} holds a whole question;
-    {question, passage, label} is one judgement, gathered with its question's others. A label is
-    true or false, 1 or -1 (0 is read as -1), "relevant" or "irrelevant". Raises DataError, naming
-    file and line, for anything else, and for files where no or every question is answered.
+    {question, passage, label, title?} is one judgement, gathered with its question's others, its
+    passage read with the title before it. A label is true or false, 1 or -1 (0 is read as -1),
+    "relevant" or "irrelevant". Raises DataError, naming file and line, for anything else, and for
+    files where no or every question is answered.
     """
     rows = [
         (f"{path}:{number}", _row(line, f"{path}:{number}"))
@@ -129,7 +130,7 @@ def _gathered(rows: Sequence[tuple[str, dict[str, Any]]]) -> list[LabelledQuesti
     judged: dict[str, dict[str, tuple[bool, str]]] = {}
     for where, row in rows:
         question = _text(row["question"], "question", where).strip()
-        passage = _text(row["passage"], "passage", where).strip()
+        passage = _titled(row, where)
         label = _label(row["label"], where)
         known, first = judged.setdefault(question, {}).setdefault(passage, (label, where))
         if known is not label:
@@ -138,6 +139,13 @@ def _gathered(rows: Sequence[tuple[str, dict[str, Any]]]) -> list[LabelledQuesti
         LabelledQuestion(question, list(found), [label for label, _ in found.values()])
         for question, found in judged.items()
     ]
+
+
+def _titled(row: dict[str, Any], where: str) -> str:
+    """`title // passage` where there is a title: what the service grades unless told not to."""
+    passage = _text(row["passage"], "passage", where).strip()
+    title = row.get("title") or ""
+    return f"{_text(title, 'title', where).strip()} // {passage}" if title else passage
 
 
 def _text(value: object, name: str, where: str) -> str:

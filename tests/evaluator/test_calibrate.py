@@ -237,5 +237,5 @@ def test_built_questions_carry_strips_of_both_kinds() -> None:
 )
 def test_labelled_rows_without_answers_are_told_of_questions(question: str, passage: str) -> None:
     rows = [Record("made", "zh", question, (), n % 2 == 0, "", f"{passage}{n}") for n in range(9)]
-    with pytest.raises(DataError, match="None of the 9 held-back records .* --questions"):
+    with pytest.raises(DataError, match=r"None of the 9 held-back records .* --questions"):
         build_questions(rows, seed=1, most=60)

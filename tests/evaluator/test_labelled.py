@@ -48,6 +48,22 @@ def test_feedback_is_gathered_by_question(tmp_path: Path) -> None:
     ]
 
 
+def test_a_title_stands_before_its_passage_as_the_service_grades_it(tmp_path: Path) -> None:
+    path = written(
+        tmp_path / "feedback.jsonl",
+        {**JUDGED, "title": "Bread"},
+        {**JUDGED, "passage": "thus", "title": ""},
+        {**JUDGED_NOT, "title": "面包"},
+    )
+    assert [question.passages for question in read_questions(path)] == [
+        ["Bread // so", "thus"],
+        ["面包 // 不"],
+    ]
+    path = written(tmp_path / "faulty.jsonl", {**JUDGED, "title": 3}, JUDGED_NOT)
+    with pytest.raises(DataError, match=":1: title must be a text"):
+        read_questions(path)
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [
