@@ -1,6 +1,7 @@
 """`/documents`: bring files into the knowledge base, list them, delete them."""
 
 import asyncio
+import errno
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -79,6 +80,8 @@ async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) 
             raise DocumentsProblem(413, str(error)) from None
         except UploadBroken as error:
             raise InvalidRequest("#/files", str(error)) from None
+        except OSError as error:
+            raise _unwritable(error) from None
         except ClientDisconnect:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
         told: asyncio.Queue[Event] = asyncio.Queue()
@@ -172,10 +175,20 @@ def _mapped() -> Iterator[None]:
         raise DocumentsProblem(409, f"{str(error).capitalize()}.") from None
     except (IndexMismatch, EmbedderFailed) as error:
         raise DocumentsProblem(503, str(error)) from None
+    except OSError as error:
+        raise _unwritable(error) from None
     except SharedDocument:
         raise DocumentsProblem(
             403, "A shared document is removed at the service's machine: selfcrag ingest --prune."
         ) from None
+
+
+def _unwritable(error: OSError) -> DocumentsProblem:
+    """The log has the path, which is not the caller's to know."""
+    log.error("the folder of documents cannot be used: %s", error)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DocumentsProblem(503, "There is no room left on the service's disk.")
+    return DocumentsProblem(503, "The service cannot use its folder of documents.")
 
 
 def _reported(brought: Brought) -> IngestReport:

@@ -26,7 +26,8 @@ KNOWN_EVERYWHERE_S = 2 * BATCH_S
 """After it every process knows what happened, unless the database is slow."""
 MOST_WAITING = 100_000
 MOST_AT_ONCE = 5_000
-RETRY_S = 1.0
+RETRY_S, LONGEST_RETRY_S = 1.0, 30.0
+"""The pause after a failure, which grows with each."""
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -115,15 +116,23 @@ class Recorder:
         return len(self._waiting)
 
     async def _write_on(self) -> None:
+        pause_s = RETRY_S
         while True:
             await self._some.wait()
             await asyncio.sleep(BATCH_S)
             self._some.clear()
             try:
                 await self.flush()
-            except Exception:
-                log.exception("%d rows wait for the database", len(self._waiting))
-                await asyncio.sleep(RETRY_S)
+                pause_s = RETRY_S
+            except Exception as error:
+                # Where it fails is told once: a full disk stays full for hours.
+                log.error(
+                    "%d rows wait for the database: %s",
+                    *(len(self._waiting), str(error).partition("\n")[0]),
+                    exc_info=pause_s == RETRY_S,
+                )
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_RETRY_S)
                 self._some.set()
 
     async def aclose(self) -> None:

@@ -12,11 +12,13 @@ import httpx
 import pytest
 from filelock import FileLock
 
+from app.errors import DocumentsProblem
 from app.ingest import uploads
 from app.ingest.receiving import clean_name
 from app.main import create_app
 from app.retrieval.lock import lock_file
 from app.retrieval.retriever import HybridRetriever
+from app.routes.documents import _mapped
 from app.settings import Settings
 from graphs.ports import Services
 from tests.app.ingest.word import paragraph, word
@@ -116,6 +118,27 @@ def test_the_same_name_again_replaces_what_changed(service: Serving, state: Path
     assert refused["refused"] == [{"source": "a.md", "reason": "empty; its earlier version stays"}]
     assert (state / "uploads/shared/a.md").read_bytes() == b"One more.\n"
     assert listed(service)["total"] == 2
+
+
+def test_a_folder_that_cannot_be_written_is_told(service: Serving, state: Path) -> None:
+    folder, aside = state / "uploads", state / "aside"
+    folder.mkdir(exist_ok=True)
+    folder.rename(aside)
+    folder.write_text("no folder", encoding="utf-8")
+    try:
+        refused = upload(service, 灯__md="红灯。".encode())
+    finally:
+        folder.unlink()
+        aside.rename(folder)
+    assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
+    assert refused.json()["detail"] == "The service cannot use its folder of documents."
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_full_disk_is_told() -> None:
+    with pytest.raises(DocumentsProblem, match="no room left") as told, _mapped():
+        Path("/dev/full").write_bytes(b"x")
+    assert told.value.problem.status == 503
 
 
 def test_the_list_is_paged_and_filtered(service: Serving) -> None:

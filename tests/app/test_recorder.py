@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.engine import URL
 
 from app.store.engine import now, reading
 from app.store.recorder import Recorder
@@ -37,6 +38,26 @@ async def test_a_row_that_cannot_be_said_holds_up_nobody(
                 select(PROCESSES.c.id).where(PROCESSES.c.id != store.process)
             )
             assert sorted(known.scalars()) == ["a", "c", "d"]
+
+
+async def test_a_database_that_stays_away_is_told_once_at_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("app.store.recorder.RETRY_S", 0.01)
+    monkeypatch.setattr("app.store.recorder.LONGEST_RETRY_S", 0.04)
+    recorder = Recorder(URL.create("sqlite+aiosqlite", database=str(tmp_path / "无" / "db")))
+    recorder.add(PROCESSES.insert(), {"id": "a", "host": "h", "pid": 1, "seen_at": now()})
+    async with asyncio.timeout(30):
+        while len(caplog.records) < 4:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+    await recorder.aclose()
+
+    first, *others = caplog.records[:4]
+    assert first.exc_info is not None
+    assert not any(record.exc_info for record in others)
+    for record in caplog.records[:4]:
+        assert record.getMessage().startswith("1 rows wait for the database: ")
+        assert "\n" not in record.getMessage()
 
 
 async def written(recorder: Recorder) -> None:
