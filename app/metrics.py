@@ -7,7 +7,7 @@ in PromQL.
 
 import time
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, get_args, runtime_checkable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,6 +22,7 @@ from app.schemas import (
     StepEvent,
     TokenEvent,
 )
+from graphs.types import Component
 
 _RUN_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
 _STEP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -57,6 +58,9 @@ class Metrics:
         )
         self._step_seconds = self._histogram("step_seconds", "Time of a step", _STEP_S, "step")
         self._degraded = self._counter("degraded", "Parts runs went on without", "component")
+        # There from the start: a rate misses the failure that a series begins with.
+        for component in get_args(Component):
+            self._degraded.labels(component)
         self._spent = {
             name: self._counter(name, told)
             for name, told in {

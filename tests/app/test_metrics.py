@@ -1,6 +1,7 @@
 """GET /metrics: what runs and requests come to, without a word of any user."""
 
 from collections.abc import Callable
+from typing import get_args
 
 import httpx
 import pytest
@@ -8,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.metrics import Metrics
 from app.schemas import DoneEvent, ErrorEvent, Problem, RunEvent, StepEvent
-from graphs.types import Degraded
+from graphs.types import Component, Degraded
 from tests import fakes
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowWebSearch
@@ -68,6 +69,13 @@ def test_a_part_that_failed_is_counted_once_a_run(serve: Serve) -> None:
 
     assert {entry["component"] for entry in answer["degraded"]} == {"fetch"}
     assert value(serving, "degraded_total", component="fetch") == 1
+
+
+def test_every_part_has_its_series_before_it_fails() -> None:
+    registry = Metrics().registry
+    for component in get_args(Component):
+        labels = {"component": component}
+        assert registry.get_sample_value("selfcrag_degraded_total", labels) == 0
 
 
 def test_a_run_under_way_shows_and_one_left_is_not_lost(serve: Serve) -> None:
