@@ -188,21 +188,39 @@ def _thresholds(folder: Path) -> str:
         cells = [f"{found.figures.get(f'{language}_{name}', 0):.3g}" for name in names]
         rows.append(f"| {language} | " + " | ".join(cells) + " |")
     table = "\n".join([head, "|---" * (len(names) + 1) + "|", *rows])
-    asked = ("ambiguous_cost", "wrong_correct_cost", "wrong_incorrect_cost",
-             "least_incorrect_precision")  # fmt: skip
-    costs = "".join(
-        f" --{name.replace('_', '-')} {found.figures[name]:g}"
-        for name in asked
-        if found.figures.get(name)
+    aims = "".join(
+        f" {flag} {found.figures[name]:g}" for name, flag in _AIMS.items() if name in found.figures
     )
+    given, what = _GIVEN[found.source]
     return f"""## Thresholds
 
 upper {found.upper:.3f}, lower {found.lower:.3f}, strip floor {found.strip_floor:.3f}, by
-`selfcrag-evaluator calibrate --data DIR --most N{costs}`
-on {found.questions} held-back questions with their ten nearest passages, half of them without any
-passage that answers. Accuracy counts Ambiguous as wrong.
+`selfcrag-evaluator calibrate{given}{aims}`
+on {found.questions} {what}.
+Accuracy counts Ambiguous as wrong.
 
 {table}"""
+
+
+_GIVEN = {
+    "data": (
+        " --data DIR --most N",
+        "held-back questions with their ten nearest passages, half of them without any\n"
+        "passage that answers",
+    ),
+    "questions": (" --questions FILE", "labelled questions of a file"),
+    "": ("", "questions"),  # thresholds of an older version do not tell
+}
+
+_AIMS = {
+    "ambiguous_cost": "--ambiguous-cost",
+    "wrong_correct_cost": "--wrong-correct-cost",
+    "wrong_incorrect_cost": "--wrong-incorrect-cost",
+    "least_correct_precision": "--least-precision",
+    "least_incorrect_precision": "--least-incorrect-precision",
+    "strip_floor_keeps": "--strips-kept",
+}
+"""The figures of thresholds.json that say what they were asked for, by their flags."""
 
 
 def _measured(measured: dict[str, dict[str, float]]) -> str:

@@ -174,7 +174,8 @@ def calibrate(
     labelled = _labelled(data, questions, seed, most)
     settings = _settings(weights)
     found = find_thresholds(labelled, _relevance(load_scorer(settings)), aims)
-    path = store(found.thresholds, settings.weights)
+    source = "data" if data else "questions"
+    path = store(found.thresholds.model_copy(update={"source": source}), settings.weights)
     typer.echo(report(found))
     write_card(settings.weights)
     typer.echo(f"written to {path}")

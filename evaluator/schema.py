@@ -134,6 +134,9 @@ class Thresholds(BaseModel):
     strip_floor: float = Field(description="Strips scored below it are dropped.")
     evaluator: str = Field(description="Digest of the weights these belong to (sha256:...).")
     questions: int = Field(default=0, description="Questions they were found on.")
+    source: Literal["", "data", "questions"] = Field(
+        default="", description="What gave the questions: --data, --questions, or not known."
+    )
     figures: dict[str, float] = Field(
         default_factory=dict, description="What calibrate measured at these thresholds."
     )

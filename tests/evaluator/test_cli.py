@@ -45,6 +45,7 @@ def test_calibrate_writes_thresholds_for_the_weights_named_or_configured(
     found = load_thresholds(weights)
     assert found.lower <= found.upper
     assert found.figures["en_questions"] == 2
+    assert found.source == "questions"
     assert (weights / "thresholds.png").exists()
     assert not (weights / "README.md").read_text(encoding="utf-8").startswith("# The shipped")
 
