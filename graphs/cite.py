@@ -37,7 +37,7 @@ _END_MARKS = "。！？；.!?"
 def with_marker(sentence: str, n: int) -> str:
     """The sentence with `[n]` before its end mark; a block of code is closed by its own line."""
     body = sentence.rstrip(_END_MARKS)
-    blank = "\n" if body.endswith("```") else " " if body[-1:].isascii() else ""
+    blank = "\n" if body.endswith("\n```") else " " if body[-1:].isascii() else ""
     return f"{body}{blank}[{n}]{sentence[len(body) :]}"
 
 
