@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Annotated, TypeVar, cast
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -15,7 +14,7 @@ from app.keys import SCOPES, Key, Scope, add_key, ensure_key, list_keys, revoke_
 from app.services import load_settings_of
 from app.settings import StateSettings
 from app.store.engine import open_engine
-from app.terminal import errors, fail
+from app.terminal import errors, fail, show
 
 T = TypeVar("T")
 
@@ -47,7 +46,10 @@ def list_() -> None:
     table = Table("id", "owner", "name", "scopes", "created", "last used", "revoked", box=None)
     for key in found:
         table.add_row(*_row(key))
-    Console().print(table if found else "no keys")
+    if found:
+        show(table)
+    else:
+        typer.echo("no keys")
 
 
 @keys.command("revoke")

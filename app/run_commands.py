@@ -25,7 +25,7 @@ from app.settings import StateSettings
 from app.store.engine import open_engine
 from app.store.recorder import Recorder
 from app.store.runs import KeptRuns
-from app.terminal import Telling, fail
+from app.terminal import Telling, fail, show
 
 T = TypeVar("T")
 
@@ -42,19 +42,18 @@ def list_command(limit: Annotated[int, _MOST] = 20) -> None:
 
     async def listed(kept: KeptRuns) -> None:
         rows, total = await kept.page(None, limit, 0)
-        table = Table(box=None, pad_edge=False)
+        table = Table(box=None, pad_edge=False, expand=True)
         for name in ("run", "when", "workflow", "status", "stopped by"):
             table.add_column(name, no_wrap=True)
-        table.add_column("question", no_wrap=True, overflow="ellipsis")
+        table.add_column("question", no_wrap=True, overflow="ellipsis", ratio=1)
         for row in rows:
             when = replay.iso(row["created_at"])[:19].replace("T", " ")
             by = row["stopped_by"] or ""
             cells = (row["id"][:SHORT_ID], when, row["workflow"], row["status"], by)
             table.add_row(*cells, Text(" ".join(row["question"].split())))
-        console = Console()
-        console.print(table)
+        show(table)
         if total > len(rows):
-            console.print(f"… and {total - len(rows)} more", style="dim")
+            Console().print(f"… and {total - len(rows)} more", style="dim")
 
     _with_runs(listed)
 

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 
 from app.schemas import AnswerEvent, AskResponse, ErrorEvent, Event, RetractEvent, StepEvent
@@ -15,6 +16,7 @@ REPEATING = {"judge", "prune", "revise", "reflect"}
 MOST_SHOWN = 6
 WIDTH = 76
 
+WIDEST = 1_000_000
 errors = Console(stderr=True)
 
 
@@ -22,6 +24,15 @@ def fail(message: str) -> NoReturn:
     """Ends the command with one line on what went wrong."""
     errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+def show(table: Table) -> None:
+    """On standard output; nothing is cut where it is no terminal but a pipe or a file."""
+    console = Console()
+    if not console.is_terminal:
+        unbounded = console.options.update(max_width=WIDEST)
+        console = Console(width=table.__rich_measure__(console, unbounded).maximum)
+    console.print(table)
 
 
 class Telling:

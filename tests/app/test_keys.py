@@ -244,6 +244,17 @@ def command(
     return lambda *words: CliRunner().invoke(cli, ["keys", *words])
 
 
+def test_a_list_for_a_pipe_is_whole(
+    command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    owner, name = "ann.of.the.long.department@example.org", "安的笔记本电脑 in the office"
+    assert command("add", owner, "--name", name).exit_code == 0
+    _, line = command("list").stdout.splitlines()
+    assert owner in line
+    assert name in line
+
+
 def test_the_command_adds_lists_and_revokes(command: Callable[..., Result], tmp_path: Path) -> None:
     made = command("add", "ann", "--name", "laptop", "--scope", "ask", "--scope", "documents")
     secret = made.stdout.strip()

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from click.testing import Result
+from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from app.cli import cli
@@ -54,6 +55,24 @@ def test_runs_are_listed(serving: Serving, command: Command) -> None:
     assert CHINESE in lines[1]
     assert lines[2].startswith(first[:8])
     assert "… and 1 more" in command("list", "-n", "1").stdout
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_a_long_question_takes_no_other_column_s_place(
+    serving: Serving, command: Command, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    long = " ".join([question] * 20)
+    run_id = serving.ask(long)["run_id"]
+    written(serving)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert long in command("list").stdout.splitlines()[1], "whole in a pipe"
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("NO_COLOR", "1")
+    head, line = command("list").stdout.splitlines()[:2]
+    for told in (run_id[:8], "self_crag", "done", "…"):
+        assert told in line
+    assert all(name in head for name in ("run", "when", "workflow", "status", "stopped by"))
+    assert cell_len(line) <= 80
 
 
 @pytest.mark.parametrize("question", [ENGLISH, CHINESE])
