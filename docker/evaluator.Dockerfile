@@ -35,5 +35,5 @@ USER 10001
 EXPOSE 8001
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=180s \
-    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8001/health/ready', timeout=4)"]
+    CMD ["python", "-c", "import urllib.request as r; r.build_opener(r.ProxyHandler({})).open('http://127.0.0.1:8001/health/ready', timeout=4)"]
 CMD ["selfcrag-evaluator", "serve"]

@@ -2,7 +2,11 @@
 
 import json
 import re
+import subprocess
+import sys
 from fnmatch import fnmatch
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from threading import Thread
 
 import pytest
 
@@ -124,6 +128,19 @@ def test_an_image_serves_and_is_checked_on_its_own_port(name: str, host: str) ->
     check_variables(given(name))
     assert of(final, "EXPOSE") == [str(port)]
     assert f"http://127.0.0.1:{port}/health/ready" in of(final, "HEALTHCHECK")[0]
+
+
+def test_no_check_of_health_goes_through_a_proxy() -> None:
+    checks = [json.loads(of(stages(name)[-1], "HEALTHCHECK")[0].split("CMD")[1]) for name in IMAGES]
+    checks += [services()[name]["healthcheck"]["test"][1:] for name in ("worker", "vllm")]
+    with HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        for *_, code in checks:
+            here = re.sub(r"http://[\w.:]+/[\w/]+", f"http://127.0.0.1:{server.server_port}/", code)
+            command = [sys.executable, "-c", here]
+            asked = subprocess.run(command, env={"http_proxy": "http://127.0.0.1:1"}, check=False)
+            assert (here != code, asked.returncode) == (True, 0), code
+        server.shutdown()
 
 
 def test_the_service_has_a_key_before_it_serves() -> None:
