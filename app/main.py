@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -35,6 +36,7 @@ from app.services import load_settings, open_services
 from app.settings import Settings
 from app.store.engine import open_engine
 from app.store.store import open_store
+from evaluator.logs import timed_log
 from graphs.ports import Services
 from graphs.workflows import WORKFLOWS
 
@@ -142,25 +144,25 @@ async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serves until a signal ends it. Raises StartFailed before anything is announced."""
     await check_address(settings)
     with listen(settings.host, settings.port) as bound:
-        logging.basicConfig(
-            level=settings.log_level.upper(), format="%(levelname)s %(name)s: %(message)s"
-        )
+        log_config = timed_log(settings.log_level)
         logging.getLogger("httpx").setLevel(logging.WARNING)
         async with open_services(settings) as services:
-            await _serve_on(bound, settings, services, announce)
+            await _serve_on(bound, settings, services, announce, log_config)
 
 
 async def _serve_on(
-    bound: socket.socket, settings: Settings, services: Services, announce: Callable[[str], None]
+    bound: socket.socket,
+    settings: Settings,
+    services: Services,
+    announce: Callable[[str], None],
+    log_config: dict[str, Any],
 ) -> None:
     @asynccontextmanager
     async def opened(_: Settings) -> AsyncIterator[Services]:
         yield services
 
     app = create_app(settings, opened)
-    config = uvicorn.Config(
-        app, log_level=settings.log_level, timeout_graceful_shutdown=STOP_WITHIN_S
-    )
+    config = uvicorn.Config(app, log_config=log_config, timeout_graceful_shutdown=STOP_WITHIN_S)
     host, port = bound.getsockname()[:2]
     announce(f"self-crag answers on http://{f'[{host}]' if ':' in host else host}:{port}")
     await Server(config, app).serve(sockets=[bound])

@@ -20,6 +20,7 @@ from evaluator.card import keep_figures, write_card
 from evaluator.embeddings import load_embedder
 from evaluator.errors import EvaluatorError
 from evaluator.labelled import read_questions
+from evaluator.logs import timed_log
 from evaluator.report import report
 from evaluator.schema import Task
 from evaluator.scoring import Scorer, load_reranker, load_scorer, load_scorers
@@ -59,7 +60,7 @@ def serve(
         host=host,
         port=port,
         timeout_graceful_shutdown=10,
-        log_level="warning",
+        log_config=timed_log("warning"),
     )
 
 
@@ -241,8 +242,7 @@ def bench(
         if not file.parent.is_dir():  # told before all is measured
             raise EvaluatorError(f"{file} cannot be written: {file.parent} is no folder.")
     settings = _settings(weights, backend=backend, device=device, precision=precision)
-    sizes = tuple(batch_tokens or ())
-    options = benching.BenchOptions(task, pairs, length, sizes, seconds, seed)
+    options = benching.BenchOptions(task, pairs, length, tuple(batch_tokens or ()), seconds, seed)
     with _needs("train"):
         speed = benching.bench(settings, options, shape)
         drawing = import_module("evaluator.bench_plot") if plot else None

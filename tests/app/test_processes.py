@@ -1,5 +1,6 @@
 """Service and worker as processes: started, asked, signalled."""
 
+import re
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -103,3 +104,5 @@ def test_a_signal_ends_a_service_with_a_client_waiting(start: Start, data_dir: P
     assert "event: error" in rest
     assert rest[-4] == "event: done"
     assert "Traceback" not in process.said
+    for told in ("INFO: +Application startup complete", r"INFO: +127\.0\.0\.1:\d+ - "):
+        assert re.search(rf"^\d{{4}}-\d\d-\d\d [\d:,]+ {told}", process.said, re.MULTILINE), "timed"
