@@ -35,7 +35,6 @@ from app.search.wikipedia import WikipediaSearch
 from app.settings import Settings, StateSettings
 from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.server import create_app as create_worker
-from evaluator.settings import NOT_UTF_8
 from graphs.decide import PRESETS
 from graphs.errors import PortError
 from graphs.ports import Services, WebSearch
@@ -235,4 +234,4 @@ def load_settings_of(kind: type[S]) -> S:
         ]
         raise StartFailed("; ".join(wrong)) from None
     except UnicodeDecodeError:
-        raise StartFailed(NOT_UTF_8) from None
+        raise StartFailed(".env is not UTF-8: save it as UTF-8") from None

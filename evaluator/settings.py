@@ -31,7 +31,6 @@ PREFIX = "SELFCRAG_EVALUATOR_"
 
 ENCODING = "utf-8-sig"
 """Of `.env`: Notepad begins UTF-8 with a mark, which is no part of the first name."""
-NOT_UTF_8 = ".env is not UTF-8: save it as UTF-8"
 
 LEAST_LENGTH = 16
 """Tokens; in fewer the two texts and what stands between them have no room."""
@@ -197,7 +196,7 @@ def read_settings(**asked: Any) -> EvaluatorSettings:
             for line in unknown_names([kind]):
                 log.warning(line)
     except UnicodeDecodeError:
-        raise SettingsError(NOT_UTF_8) from None
+        raise SettingsError(".env is not UTF-8: save it as UTF-8") from None
     return settings
 
 
