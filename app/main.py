@@ -16,6 +16,7 @@ from app.errors import StartFailed, add_error_handlers
 from app.ingest.uploads import uploads_into
 from app.keys import keyring
 from app.limits import limit_bodies
+from app.logs import timed_log
 from app.metrics import CountRequests, Metrics
 from app.openapi import ABOUT, describe
 from app.protocols.openai_errors import speak_openai_below_v1
@@ -36,7 +37,6 @@ from app.services import load_settings, open_services
 from app.settings import Settings
 from app.store.engine import open_engine
 from app.store.store import open_store
-from evaluator.logs import timed_log
 from graphs.ports import Services
 from graphs.workflows import WORKFLOWS
 

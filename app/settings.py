@@ -1,18 +1,27 @@
 """The service's settings: the only place of this package that reads the environment."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, Field, SecretStr, model_validator
 from pydantic.functional_validators import BeforeValidator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    NoDecode,
+    SettingsConfigDict,
+)
 
 from app.ingest.incoming import IncomingSettings
 from app.retrieval.embedder_settings import EmbedderSettings
 from app.retrieval.settings import KnowledgeSettings
 from app.store.settings import KeepingSettings
-from evaluator.settings import ENCODING, EvaluatorSettings, ServeSettings, unknown_names
 from graphs.presets import Preset
+
+WORKERS = ("selfcrag_evaluator_", "selfcrag_serve_")
+"""So begin the settings of the worker, which reads the same `.env`."""
 
 
 def _split(value: object) -> object:
@@ -30,7 +39,7 @@ class StateSettings(IncomingSettings, KnowledgeSettings, EmbedderSettings, BaseS
     model_config = SettingsConfigDict(
         env_prefix="SELFCRAG_",
         env_file=".env",
-        env_file_encoding=ENCODING,
+        env_file_encoding="utf-8-sig",  # Notepad begins UTF-8 with a mark
         extra="ignore",
         populate_by_name=True,
         env_ignore_empty=True,
@@ -220,5 +229,20 @@ class Settings(KeepingSettings, StateSettings):
 
 
 def unknown_settings() -> list[str]:
-    """A line for each variable of ours that no setting reads, perhaps misspelt."""
-    return unknown_names([Settings, EvaluatorSettings, ServeSettings])
+    """A line for each variable of ours that no setting reads, perhaps misspelt.
+
+    Those of the worker are the worker's to tell.
+    """
+    known = [f"selfcrag_{name}" for name in Settings.model_fields]
+    given = {*EnvSettingsSource(Settings).env_vars, *DotEnvSettingsSource(Settings).env_vars}
+    unknown = [
+        name
+        for name in sorted(given - set(known))
+        if name.startswith("selfcrag_") and not name.startswith(WORKERS)
+    ]
+    near = {name: get_close_matches(name, known, 1, cutoff=0.8) for name in unknown}
+    return [
+        f"{name.upper()} is no setting and changes nothing"
+        + "".join(f"; did you mean {other.upper()}?" for other in near[name])
+        for name in unknown
+    ]

@@ -20,7 +20,6 @@ from evaluator.card import keep_figures, write_card
 from evaluator.embeddings import load_embedder
 from evaluator.errors import EvaluatorError
 from evaluator.labelled import read_questions
-from evaluator.logs import timed_log
 from evaluator.report import report
 from evaluator.schema import Task
 from evaluator.scoring import Scorer, load_reranker, load_scorer, load_scorers
@@ -60,7 +59,7 @@ def serve(
         host=host,
         port=port,
         timeout_graceful_shutdown=10,
-        log_config=timed_log("warning"),
+        log_level="warning",
     )
 
 
