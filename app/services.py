@@ -33,8 +33,8 @@ from app.search.tavily import TavilySearch
 from app.search.web import FetchingWebSearch
 from app.search.wikipedia import WikipediaSearch
 from app.settings import Settings, StateSettings
-from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
-from evaluator.server import create_app as create_worker
+from evaluator.client.client import EvaluatorClient, EvaluatorError, WorkerError
+from evaluator.serving.app import create_app as create_worker
 from graphs.decide import PRESETS
 from graphs.errors import PortError
 from graphs.ports import Services, WebSearch

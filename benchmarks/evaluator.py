@@ -28,12 +28,12 @@ from benchmarks.evaluator_relevance import (
     training_records,
 )
 from benchmarks.evaluator_report import report
-from evaluator.batching import in_batches
+from evaluator.calibration.evaluate import Score
+from evaluator.data.hard_negatives import Meaning
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.measure import Score
-from evaluator.neighbours import Meaning
+from evaluator.inference.scorer import Scorer, load_scorer
 from evaluator.schema import load_thresholds
-from evaluator.scoring import Scorer, load_scorer
+from evaluator.serving.batching import in_batches
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 FIGURES = Path(__file__).with_suffix(".json")

@@ -30,13 +30,13 @@ from benchmarks.evaluator_relevance import (
     rows_of,
 )
 from benchmarks.hybrid_weights import Row, chunk_row
-from evaluator.actions import Costs, Graded, action_figures, sweep
-from evaluator.dataset import split
-from evaluator.measure import Score, auc_interval
-from evaluator.questions import build_questions
-from evaluator.records import Record
+from evaluator.calibration.action_costs import Costs, Graded, action_figures, sweep
+from evaluator.calibration.evaluate import Score, auc_interval
+from evaluator.data.calibration_questions import build_questions
+from evaluator.data.relevance_pairs import split
+from evaluator.data.relevance_records import Record
+from evaluator.model.text import contains_answer
 from evaluator.schema import Thresholds
-from evaluator.text import contains_answer
 from graphs.knowledge import as_judged
 from graphs.types import Passage
 

@@ -8,10 +8,10 @@ import torch
 from tokenizers import Tokenizer
 from torch import nn
 
-from evaluator.examples import Example, padded
-from evaluator.model import EvaluatorModel
-from evaluator.transplant import transplant
-from evaluator.vocabulary import embeddings, idf
+from evaluator.model.t5 import EvaluatorModel
+from evaluator.training.examples import Example, padded
+from evaluator.training.minilm_transplant import transplant
+from evaluator.training.vocabulary import embeddings, idf
 
 FITTED_ON = 240
 

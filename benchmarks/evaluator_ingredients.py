@@ -28,18 +28,18 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from benchmarks.evaluator_begun import Begun, anew
-from evaluator.beginning import fit_coverage, kept
-from evaluator.closeness import CLOSENESS
-from evaluator.dataset import Pair, pairs_of
-from evaluator.examples import Example, computed, mixed, of_pairs
-from evaluator.matching import PAIR_FEATURES
-from evaluator.measure import contests
-from evaluator.model import EvaluatorModel
-from evaluator.neighbours import Meaning
-from evaluator.options import TrainOptions
-from evaluator.pairs import PairTokenizer
-from evaluator.records import data_files, read_file
-from evaluator.weighing import KINDS, weighable, weighing
+from evaluator.calibration.evaluate import contests
+from evaluator.data.hard_negatives import Meaning
+from evaluator.data.relevance_pairs import Pair, pairs_of
+from evaluator.data.relevance_records import data_files, read_file
+from evaluator.model.closeness import CLOSENESS
+from evaluator.model.matching import PAIR_FEATURES
+from evaluator.model.regression import KINDS, weighable, weighing
+from evaluator.model.t5 import EvaluatorModel
+from evaluator.model.tokenization import PairTokenizer
+from evaluator.training.examples import Example, computed, mixed, of_pairs
+from evaluator.training.initialization import fit_coverage, kept
+from evaluator.training.options import TrainOptions
 
 Measures = Any  # (pairs, PAIR_FEATURES + CLOSENESS + 1): matching, nearness, the coverage's logit
 Score = Callable[[Measures], Any]

@@ -7,15 +7,15 @@ from typing import cast
 import numpy as np
 
 from benchmarks.evaluator_relevance import HELD_BACK_PERCENT, Bench, Figures
-from evaluator.batching import in_batches
-from evaluator.constructed import constructed
-from evaluator.judgements import Judgement, held_back
-from evaluator.material import natural
-from evaluator.measure import Pairs, Values, auc_interval, pair_cosines
-from evaluator.need import KINDS_HELD, needs
-from evaluator.neighbours import terms
+from evaluator.calibration.evaluate import Pairs, Values, auc_interval, pair_cosines
+from evaluator.data.hard_negatives import terms
+from evaluator.data.judgements import Judgement, held_back
+from evaluator.data.synthetic.build import constructed
+from evaluator.data.synthetic.material import natural
+from evaluator.data.synthetic.retrieval import KINDS_HELD, needs
+from evaluator.inference.scorer import RowScore, Scorer
 from evaluator.schema import ANSWER_MARK, LABELS, Task
-from evaluator.scoring import RowScore, Scorer
+from evaluator.serving.batching import in_batches
 
 HIGH: dict[Task, frozenset[str]] = {
     "support": frozenset({"[Fully supported]"}),

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluator.dataset import split
-from evaluator.errors import DataError
-from evaluator.measure import (
+from evaluator.calibration.evaluate import (
     NEGATIVES,
     Contest,
     Score,
@@ -21,9 +19,11 @@ from evaluator.measure import (
     scored,
     word_scores,
 )
-from evaluator.neighbours import Meaning, WordNeighbours, terms
-from evaluator.records import Record, data_files, read_file
-from evaluator.text import normal_form
+from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
+from evaluator.data.relevance_pairs import split
+from evaluator.data.relevance_records import Record, data_files, read_file
+from evaluator.errors import DataError
+from evaluator.model.text import normal_form
 
 TESTS = {"bench_en_qed": "en", "zh_cmrc2018_dev": "zh"}
 HELD_BACK_PERCENT = 6

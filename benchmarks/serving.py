@@ -24,11 +24,11 @@ from benchmarks.serving_hostile import on_hostile, on_killed
 from benchmarks.serving_load import on_overload, on_throughput, worker
 from benchmarks.serving_model import QUICK, Figures, Plan, on_forms, on_grading, on_repeated
 from benchmarks.serving_report import report
-from evaluator.bench import BenchOptions, bench
+from evaluator.bench.run import BenchOptions, bench
+from evaluator.bench.workload import Asked, Texts
 from evaluator.errors import EvaluatorError
-from evaluator.scoring import Scorer, load_scorer
+from evaluator.inference.scorer import Scorer, load_scorer
 from evaluator.settings import WEIGHTS, EvaluatorSettings
-from evaluator.workload import Asked, Texts
 
 FIGURES = Path(__file__).with_suffix(".json")
 STARTED = time.monotonic()

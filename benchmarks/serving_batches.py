@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.serving_model import Figures, Hollow, Plan, worker_around
-from evaluator.batching import in_batches
-from evaluator.bench import Batch
-from evaluator.client import EvaluatorClient
-from evaluator.scoring import Row, Scorer
+from evaluator.bench.run import Batch
+from evaluator.bench.workload import Asked, Texts
+from evaluator.client.client import EvaluatorClient
+from evaluator.inference.scorer import Row, Scorer
+from evaluator.serving.batching import in_batches
 from evaluator.settings import EvaluatorSettings
-from evaluator.workload import Asked, Texts
 
 
 async def on_padding(settings: EvaluatorSettings, scorer: Scorer, plan: Plan) -> Figures:

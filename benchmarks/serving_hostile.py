@@ -12,10 +12,10 @@ import httpx
 
 from benchmarks.serving_load import Served, http_to, worker
 from benchmarks.serving_model import Figures, Plan
-from evaluator.client import EvaluatorClient
+from evaluator.bench.workload import Asked, Pair, Texts
+from evaluator.client.client import EvaluatorClient
 from evaluator.errors import EvaluatorError
 from evaluator.settings import EvaluatorSettings
-from evaluator.workload import Asked, Pair, Texts
 
 ALIKE = 1e-3  # scores of the same pair in another batch differ in the last places
 BIG = 5_000_000

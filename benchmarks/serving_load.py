@@ -16,8 +16,8 @@ import httpx
 import numpy as np
 
 from benchmarks.serving_model import Figures, Plan
+from evaluator.bench.workload import Asked, Texts
 from evaluator.settings import PREFIX, EvaluatorSettings
-from evaluator.workload import Asked, Texts
 
 OVERLOAD = 5  # times what the worker sustains
 MOST_REQUESTS_PER_S = 50  # more pairs a request beyond, so that the client keeps up

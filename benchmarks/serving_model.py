@@ -11,14 +11,14 @@ from typing import Any
 import httpx
 import numpy as np
 
-from evaluator.bench import Batch, Watched
-from evaluator.client import EvaluatorClient
+from evaluator.bench.run import Batch, Watched
+from evaluator.bench.workload import Asked, Pair, Texts
+from evaluator.client.client import EvaluatorClient
 from evaluator.errors import WeightsError
+from evaluator.inference.scorer import Ids, Row, RowScore, Scorer, check_folder, load_scorer
 from evaluator.schema import LABELS, Task, load_thresholds
-from evaluator.scoring import Ids, Row, RowScore, Scorer, check_folder, load_scorer
-from evaluator.server import create_app
+from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
-from evaluator.workload import Asked, Pair, Texts
 
 Figures = dict[str, Any]
 LONGEST = 512  # what the authors' own code pads every row to

@@ -12,20 +12,20 @@ from typing import Annotated, Any
 import typer
 import uvicorn
 
-from evaluator.actions import Costs
-from evaluator.batching import in_batches
-from evaluator.calibrate import Aims, store
-from evaluator.calibrate import calibrate as find_thresholds
-from evaluator.card import keep_figures, write_card
-from evaluator.embeddings import load_embedder
+from evaluator.calibration.action_costs import Costs
+from evaluator.calibration.model_card import keep_figures, write_card
+from evaluator.calibration.report import report
+from evaluator.calibration.thresholds import Aims, store
+from evaluator.calibration.thresholds import calibrate as find_thresholds
+from evaluator.data.labelled import read_questions
 from evaluator.errors import EvaluatorError
-from evaluator.labelled import read_questions
-from evaluator.report import report
+from evaluator.inference.scorer import Scorer, load_reranker, load_scorer, load_scorers
+from evaluator.model.text import is_sound
 from evaluator.schema import Task
-from evaluator.scoring import Scorer, load_reranker, load_scorer, load_scorers
-from evaluator.server import create_app
+from evaluator.serving.app import create_app
+from evaluator.serving.batching import in_batches
+from evaluator.serving.embeddings_api import load_embedder
 from evaluator.settings import EvaluatorSettings, read_settings
-from evaluator.text import is_sound
 
 app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training, calibration.")
 
@@ -110,7 +110,8 @@ def train(
     """Train an evaluator and export it; goes on from its last checkpoint if there is one."""
     with _needs("train"):
         torch = import_module("torch")
-        training = import_module("evaluator.recipe" if t5 else "evaluator.train")
+        name = "crag_recipe" if t5 else "train"
+        training = import_module(f"evaluator.training.{name}")
     if threads:
         torch.set_num_threads(threads)
     if t5 is not None:
@@ -123,7 +124,7 @@ def train(
     options = training.taught_by(teacher, options) if teacher else options
     training.train(data, out, work, options, _timed())
     write_card(out)
-    typer.echo(f"exported to {import_module('evaluator.export').export(out)}")
+    typer.echo(f"exported to {import_module('evaluator.training.onnx_export').export(out)}")
 
 
 @app.command()
@@ -138,7 +139,7 @@ def teach(
 ) -> None:
     """Fine-tune a MiniLM cross-encoder for `train --teacher`; it is never shipped."""
     with _needs("train"):
-        teaching = import_module("evaluator.teacher")
+        teaching = import_module("evaluator.training.teacher")
     options = teaching.TeacherOptions(seed=seed, minutes=minutes, pairs=rows)
     typer.echo(f"teacher in {teaching.train_teacher(data, work, options, _timed())}")
 
@@ -180,7 +181,8 @@ def calibrate(
     write_card(settings.weights)
     typer.echo(f"written to {path}")
     try:
-        import_module("evaluator.histogram").draw(found, settings.weights / "thresholds.png")
+        histogram = import_module("evaluator.calibration.histogram")
+        histogram.draw(found, settings.weights / "thresholds.png")
     except ModuleNotFoundError as error:
         typer.echo(f"no histogram: {error.name} is not installed")
 
@@ -189,7 +191,7 @@ def calibrate(
 def export(weights: Weights = None) -> None:
     """Write model.onnx beside the tensors."""
     with _needs("train"):
-        exporting = import_module("evaluator.export")
+        exporting = import_module("evaluator.training.onnx_export")
     typer.echo(f"exported to {exporting.export(_settings(weights).weights)}")
 
 
@@ -204,7 +206,7 @@ def measure(
 ) -> None:
     """AUC of gold against BM25-nearest passages, beside BM25 and MiniLM on the same pairs."""
     with _needs("train"):
-        measuring = import_module("evaluator.measure")
+        measuring = import_module("evaluator.calibration.evaluate")
     settings = _settings(weights)
     figures = measuring.measure(file, _relevance(load_scorer(settings)), most, seed, minilm=minilm)
     typer.echo(json.dumps(figures, indent=2))
@@ -236,7 +238,7 @@ def bench(
     plot: Annotated[Path | None, typer.Option(help="Draw the figures, PNG.")] = None,
 ) -> None:
     """Pairs and tokens a second, latency, padding and share of the peak, by batch size."""
-    benching = import_module("evaluator.bench")
+    benching = import_module("evaluator.bench.run")
     for file in filter(None, (json_file, plot)):
         if not file.parent.is_dir():  # told before all is measured
             raise EvaluatorError(f"{file} cannot be written: {file.parent} is no folder.")
@@ -244,7 +246,7 @@ def bench(
     options = benching.BenchOptions(task, pairs, length, tuple(batch_tokens or ()), seconds, seed)
     with _needs("train"):
         speed = benching.bench(settings, options, shape)
-        drawing = import_module("evaluator.bench_plot") if plot else None
+        drawing = import_module("evaluator.bench.plot") if plot else None
     typer.echo(benching.table(speed))
     if json_file is not None:
         json_file.write_text(json.dumps(speed.figures(), indent=1) + "\n", encoding="utf-8")
@@ -284,9 +286,10 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, most: int) -
 
 def _held_back_questions(data: Path, seed: int, most: int) -> Any:
     with _needs("train"):
-        records, dataset = import_module("evaluator.records"), import_module("evaluator.dataset")
-        building = import_module("evaluator.questions")
-        percent = import_module("evaluator.train").TrainOptions.held_back_percent
+        records = import_module("evaluator.data.relevance_records")
+        dataset = import_module("evaluator.data.relevance_pairs")
+        building = import_module("evaluator.data.calibration_questions")
+        percent = import_module("evaluator.training.train").TrainOptions.held_back_percent
     _, held_back = dataset.split(records.read_folder(data), percent)
     return building.build_questions(held_back, seed, most)
 

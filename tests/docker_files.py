@@ -28,11 +28,11 @@ IMAGES = {
 }
 # What settings make a program load by name in an image; the others start with what they import.
 CHOSEN = {
-    "app.Dockerfile": ("evaluator.onnx_backend",),
+    "app.Dockerfile": ("evaluator.inference.onnx_scorer",),
     "evaluator.Dockerfile": (
-        "evaluator.torch_backend",
-        "evaluator.reranker",
-        "evaluator.sentence_embedder",
+        "evaluator.inference.torch_scorer",
+        "evaluator.inference.reranker",
+        "evaluator.inference.embedder",
     ),
 }
 VARIABLES = {

@@ -20,7 +20,7 @@ IO = {
 }
 TORCH = {"torch", "transformers"}
 # The worker serves on ONNX Runtime with these, and what they import.
-TORCHLESS = ["client", "onnx_backend", "schema", "server", "settings"]
+TORCHLESS = ["client/client", "inference/onnx_scorer", "schema", "serving/app", "settings"]
 
 
 @cache
@@ -65,14 +65,14 @@ def test_imports_run_one_way(package: str, allowed: set[str]) -> None:
 
 
 def test_app_knows_the_evaluator_by_its_client_and_schema_alone() -> None:
-    known = ("evaluator.client", "evaluator.schema")
+    known = ("evaluator.client.client", "evaluator.schema")
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in sources("app")
         for name in imports(path)
         if name.split(".")[0] == "evaluator"
         and not name.startswith(known)
-        and (path.name, name) != ("services.py", "evaluator.server.create_app")
+        and (path.name, name) != ("services.py", "evaluator.serving.app.create_app")
     ]
     assert wrong == []
 
@@ -105,8 +105,11 @@ def test_serving_on_a_cpu_needs_no_torch() -> None:
             first, *rest = name.split(".")
             assert first not in TORCH, f"evaluator/{module}.py imports {name}"
             if first == "evaluator":
-                waiting += [part for part in rest if (ROOT / f"evaluator/{part}.py").exists()]
-    assert {"batching", "scoring"} <= seen, "the walk found what the server imports"
+                parts = ["/".join(rest[:n]) for n in range(1, len(rest) + 1)]
+                waiting += [part for part in parts if (ROOT / f"evaluator/{part}.py").exists()]
+    assert {"serving/batching", "inference/scorer"} <= seen, (
+        "the walk found what the server imports"
+    )
 
 
 def test_the_environment_is_read_in_the_settings_alone() -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from app.metrics import Metrics
-from evaluator.metrics import Metrics as WorkerMetrics
+from evaluator.serving.metrics import Metrics as WorkerMetrics
 from tests.docker_files import ROOT, services
 
 EXAMPLE = (ROOT / "docker/.env.example").read_text(encoding="utf-8")

@@ -18,10 +18,10 @@ from app.retrieval.cutting import CHUNK_TOKENS
 from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS
 from app.retrieval.retriever import CANDIDATES
 from app.settings import Settings
-from evaluator.actions import Costs
-from evaluator.calibrate import STRIPS_KEPT
+from evaluator.calibration.action_costs import Costs
+from evaluator.calibration.thresholds import STRIPS_KEPT
 from evaluator.cli import app as evaluator_cli
-from evaluator.server import create_app as create_worker
+from evaluator.serving.app import create_app as create_worker
 from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
 from evaluator.settings import EvaluatorSettings, ServeSettings
 from graphs.decide import PRESETS

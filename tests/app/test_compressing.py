@@ -11,9 +11,9 @@ from app.compressing import WorkerCompressor, compressors_of
 from app.errors import InvalidRequest
 from app.services import open_services
 from app.settings import Settings
-from evaluator.client import EvaluatorClient
+from evaluator.client.client import EvaluatorClient
 from evaluator.schema import Ready
-from evaluator.server import create_app
+from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from graphs.errors import CompressorFailed
 from graphs.state import Context

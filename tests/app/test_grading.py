@@ -12,8 +12,8 @@ import pytest
 
 from app.errors import StartFailed
 from app.grading import WorkerEvaluator
-from evaluator.client import EvaluatorClient, WorkerRefused
-from evaluator.server import create_app
+from evaluator.client.client import EvaluatorClient, WorkerRefused
+from evaluator.serving.app import create_app
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 from graphs.decide import PRESETS
 from graphs.types import Thresholds

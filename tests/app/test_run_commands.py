@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from app.cli import cli
 from app.feedback import training_rows
 from app.settings import Settings
-from evaluator.formats import PAIR, recognised
-from evaluator.records import read_folder
+from evaluator.data.file_formats import PAIR, recognised
+from evaluator.data.relevance_records import read_folder
 from tests import fakes
 from tests.app.serving import Serving
 

@@ -12,9 +12,9 @@ import uvicorn
 from app.errors import StartFailed
 from app.services import open_services
 from app.settings import Settings
-from evaluator.server import create_app
+from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
-from tests.evaluator.test_pool import Lengths
+from tests.evaluator.client.test_worker_pool import Lengths
 from tests.loopback.server import free_port
 
 

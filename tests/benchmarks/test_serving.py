@@ -13,9 +13,9 @@ from benchmarks.serving_batches import CostModel, allowed_s, fitted, on_cost, on
 from benchmarks.serving_hostile import bodies
 from benchmarks.serving_model import QUICK, Figures, Hollow, on_forms, on_grading, padded_to
 from benchmarks.serving_report import report
-from evaluator.scoring import Row, RowScore, load_scorer
+from evaluator.bench.workload import Texts
+from evaluator.inference.scorer import Row, RowScore, load_scorer
 from evaluator.settings import EvaluatorSettings
-from evaluator.workload import Texts
 from tests.evaluator.tiny import tiny_folder
 
 PLAN = replace(

@@ -4,9 +4,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from evaluator.client import EvaluatorClient
-from evaluator.scoring import Scorer
-from evaluator.server import create_app
+from evaluator.client.client import EvaluatorClient
+from evaluator.inference.scorer import Scorer
+from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def shipped() -> Scorer:
     """The shipped weights on ONNX Runtime."""
-    from evaluator.scoring import load_scorer  # noqa: PLC0415 - only where weights are needed
+    from evaluator.inference.scorer import load_scorer  # noqa: PLC0415 - only where weights are needed
 
     return load_scorer(EvaluatorSettings(_env_file=None))  # type: ignore[call-arg]
 

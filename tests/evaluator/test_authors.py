@@ -10,13 +10,13 @@ from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForSequenceClassification
 
-from evaluator.calibrate import store
+from evaluator.calibration.thresholds import store
 from evaluator.errors import WeightsError
-from evaluator.export import export
+from evaluator.inference.scorer import Row, RowScore, Scorer, load_scorer
+from evaluator.inference.torch_scorer import AuthorsScorer
 from evaluator.schema import Thresholds, load_thresholds
-from evaluator.scoring import Row, RowScore, Scorer, load_scorer
 from evaluator.settings import EvaluatorSettings
-from evaluator.torch_backend import AuthorsScorer
+from evaluator.training.onnx_export import export
 
 PAIRS = [
     ("how long is the river?", "the river is long"),

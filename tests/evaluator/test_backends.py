@@ -11,10 +11,10 @@ import onnx
 import pytest
 
 from evaluator.errors import WeightsError
-from evaluator.export import export
+from evaluator.inference.scorer import Row, RowScore, Scorer, load_scorer
 from evaluator.schema import TASKS, Task
-from evaluator.scoring import Row, RowScore, Scorer, load_scorer
 from evaluator.settings import EvaluatorSettings
+from evaluator.training.onnx_export import export
 from tests.evaluator.tiny import tiny_folder, tiny_network
 
 PAIRS = [

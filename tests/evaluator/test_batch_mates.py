@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evaluator.batching import Batcher, Pair, in_batches
-from evaluator.export import export
+from evaluator.inference.scorer import RowScore, Scorer, load_scorer
 from evaluator.schema import TASKS, ScoreResponse, Task
-from evaluator.scoring import RowScore, Scorer, load_scorer
+from evaluator.serving.batching import Batcher, Pair, in_batches
 from evaluator.settings import EvaluatorSettings
+from evaluator.training.onnx_export import export
 from tests.evaluator.tiny import tiny_folder
 
 TEXTS = [

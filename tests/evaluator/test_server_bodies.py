@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from evaluator.scoring import Scorer
-from evaluator.server import create_app
+from evaluator.inference.scorer import Scorer
+from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 
 JSON = {"content-type": "application/json"}

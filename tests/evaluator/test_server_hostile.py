@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 import httpx
 import pytest
 
+from evaluator.inference.scorer import Row, RowScore, Scorer, load_scorer
 from evaluator.schema import Task
-from evaluator.scoring import Row, RowScore, Scorer, load_scorer
-from evaluator.server import create_app
+from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 

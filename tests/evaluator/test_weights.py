@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from evaluator.inference.scorer import Row, RowScore, Scorer, load_scorer
 from evaluator.schema import load_thresholds
-from evaluator.scoring import Row, RowScore, Scorer, load_scorer
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 PAIRS = [

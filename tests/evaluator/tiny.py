@@ -8,9 +8,9 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from evaluator import model as models
-from evaluator.model import EvaluatorModel, ModelConfig
-from evaluator.pairs import SPECIAL_TOKENS
+from evaluator.model import t5 as models
+from evaluator.model.t5 import EvaluatorModel, ModelConfig
+from evaluator.model.tokenization import SPECIAL_TOKENS
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,?!<>/[]:"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from evaluator.server import create_app
+from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from tests.app.conftest import data_dir, service  # noqa: F401 - fixtures
 from tests.app.ingest.test_loaders import pdf

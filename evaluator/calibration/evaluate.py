@@ -1,0 +1,191 @@
+"""Measures a scorer on gold passages against their nearest neighbours, beside BM25 and MiniLM.
+
+A contest is one question with its gold passage and the passages it must be told from; every
+scorer sees the same contests. Intervals come from a bootstrap over questions.
+"""
+
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import roc_auc_score
+
+from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
+from evaluator.data.relevance_records import Record, read_file
+from evaluator.errors import DataError
+from evaluator.model.text import contains_answer
+
+NEGATIVES = 4
+DEPTH = 60
+"""Neighbours looked through for negatives."""
+ROUNDS = 1000
+"""Samples of the bootstrap."""
+
+Values = npt.NDArray[np.float64]
+Pairs = list[tuple[str, str]]
+Score = Callable[[Pairs], list[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """A question and its passages, gold first."""
+
+    question: str
+    passages: tuple[str, ...]
+
+    @property
+    def pairs(self) -> Pairs:
+        return [(self.question, passage) for passage in self.passages]
+
+
+def measure(file: Path, score: Score, most: int, seed: int, *, minilm: bool) -> dict[str, float]:
+    """AUC over all pairs, with the evaluator's interval, and how often gold stands first.
+
+    Each question's passage stands against the four BM25-nearest passages of other records
+    that hold no answer string. Raises DataError where the file has no answerable questions.
+    """
+    records = read_file(file)
+    if not any(record.question and record.relevant for record in records):
+        raise DataError(f"{file} holds no answerable questions with passages.")
+    found = contests(records, most, seed)
+    if not found:
+        raise DataError(f"{file} holds too few passages for {NEGATIVES} negatives a question.")
+    scores = {"evaluator": scored(score, found), "bm25": word_scores(records, found)}
+    if minilm:
+        with TemporaryDirectory() as cache:
+            scores["minilm"] = meaning_scores(Meaning(Path(cache)), found)
+    return compared(found, scores, seed)
+
+
+def contests(records: Sequence[Record], most: int, seed: int) -> list[Contest]:
+    """At most `most` answerable questions, drawn by the seed, against their hard negatives.
+
+    Other passages that answer the same question are never negatives; a question that finds
+    fewer than four negatives is left out.
+    """
+    passages = list(dict.fromkeys(r.passage for r in records if r.relevant))
+    positives: dict[str, set[str]] = defaultdict(set)
+    answerable = {}
+    for record in records:
+        if record.question and record.relevant:
+            positives[record.question].add(record.passage)
+            answerable[record.question, record.passage] = record
+    asked = random.Random(seed).sample(list(answerable.values()), min(most, len(answerable)))
+    near = WordNeighbours(passages).nearest([record.question for record in asked], DEPTH)
+    found = []
+    for record, numbers in zip(asked, near, strict=True):
+        barred, answers = positives[record.question], list(record.answers)
+        others = [
+            passages[i]
+            for i in numbers
+            if passages[i] not in barred and not contains_answer(passages[i], answers)
+        ]
+        if len(others) >= NEGATIVES:
+            found.append(Contest(record.question, (record.passage, *others[:NEGATIVES])))
+    return found
+
+
+def scored(score: Score, found: Sequence[Contest]) -> Values:
+    """The scores of all contests' pairs, in order."""
+    return np.array(score([pair for contest in found for pair in contest.pairs]), dtype=float)
+
+
+def word_scores(records: Sequence[Record], found: Sequence[Contest]) -> Values:
+    """BM25 of each pair (k1 1.2, b 0.75), statistics from the records' own passages."""
+    words = {r.passage: Counter(terms(r.passage)) for r in records}
+    seen = Counter(word for counts in words.values() for word in counts)
+    mean = sum(counts.total() for counts in words.values()) / len(words)
+    values = []
+    for contest in found:
+        asked = set(terms(contest.question))
+        for passage in contest.passages:
+            counts = words.get(passage) or Counter(terms(passage))
+            length = 1.2 * (0.25 + 0.75 * counts.total() / mean)
+            values.append(
+                sum(
+                    math.log(1 + (len(words) - seen[word] + 0.5) / (seen[word] + 0.5))
+                    * (counts[word] * 2.2 / (counts[word] + length))
+                    for word in asked
+                )
+            )
+    return np.array(values)
+
+
+def meaning_scores(meaning: Meaning, found: Sequence[Contest]) -> Values:
+    """MiniLM's cosine of question and passage."""
+    return pair_cosines(meaning, [pair for contest in found for pair in contest.pairs])
+
+
+def pair_cosines(meaning: Meaning, pairs: Pairs) -> Values:
+    """MiniLM's cosine of each pair's texts."""
+    firsts = meaning.vectors([first for first, _ in pairs])
+    seconds = meaning.vectors([second for _, second in pairs])
+    return np.asarray((firsts * seconds).sum(1), dtype=float)
+
+
+def compared(found: Sequence[Contest], scores: dict[str, Values], seed: int) -> dict[str, float]:
+    """AUC with its 95 % interval and the share of gold placed first, of each scorer."""
+    sizes = [len(contest.passages) for contest in found]
+    labels = [place == 0 for size in sizes for place in range(size)]
+    owners = [number for number, size in enumerate(sizes) for _ in range(size)]
+    figures: dict[str, float] = {"questions": len(found), "pairs": len(labels)}
+    for name, values in scores.items():
+        auc, low, high = auc_interval(labels, values, owners, seed)
+        figures |= {f"auc_{name}": auc, f"auc_{name}_low": low, f"auc_{name}_high": high}
+        parts = np.split(values, np.cumsum(sizes)[:-1])
+        figures[f"first_{name}"] = float(np.mean([part[0] > part[1:].max() for part in parts]))
+    return {name: round(value, 4) for name, value in figures.items()}
+
+
+def auc_interval(
+    labels: Sequence[bool], values: Values, groups: Sequence[Hashable], seed: int
+) -> tuple[float, float, float]:
+    """AUC and its 95 % interval when whole groups (questions) are drawn anew with the seed.
+
+    Raises DataError where only one class is there.
+    """
+    truth = np.array(labels, dtype=bool)
+    if truth.all() or not truth.any():
+        raise DataError("An AUC needs both classes.")
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    owner = np.array([numbers[group] for group in groups])
+    positives, negatives = (
+        _by_group(values[truth], owner[truth]),
+        _by_group(values[~truth], owner[~truth]),
+    )
+    wins = _wins(*positives, *negatives)
+    dice = np.random.default_rng(seed)
+    drawn = []
+    for _ in range(ROUNDS):
+        often = np.bincount(dice.integers(len(numbers), size=len(numbers)), minlength=len(numbers))
+        of_positives, of_negatives = often[owner[truth]].sum(), often[owner[~truth]].sum()
+        if of_positives and of_negatives:
+            won = often[np.unique(positives[1])] @ wins @ often[np.unique(negatives[1])]
+            drawn.append(won / (of_positives * of_negatives))
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return float(roc_auc_score(truth, values)), float(low), float(high)
+
+
+def _by_group(values: Values, owner: npt.NDArray[np.int64]) -> tuple[Values, npt.NDArray[np.int64]]:
+    order = np.argsort(owner, kind="stable")
+    return values[order], owner[order]
+
+
+def _wins(
+    positives: Values,
+    positive_owner: npt.NDArray[np.int64],
+    negatives: Values,
+    negative_owner: npt.NDArray[np.int64],
+) -> Values:
+    """How many pairs of a positive and a negative are ordered rightly, group by group."""
+    better = (positives[:, None] > negatives).astype(np.float32)
+    better += 0.5 * (positives[:, None] == negatives)
+    rows = np.unique(positive_owner, return_index=True)[1]
+    columns = np.unique(negative_owner, return_index=True)[1]
+    return np.add.reduceat(np.add.reduceat(better, rows, axis=0), columns, axis=1).astype(float)

@@ -1,0 +1,221 @@
+"""Reads the relevance records of a data folder, recognised by their fields, not by file names."""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from evaluator.data import file_formats as formats
+from evaluator.data.critic_rows import critique_of
+from evaluator.data.file_formats import Format, check_classes, check_contradictions, recognised
+from evaluator.data.rows import HELD_OUT, SUFFIXES, Row, data_files
+from evaluator.errors import DataError
+from evaluator.model.text import contains_answer, is_chinese, sentences
+
+__all__ = ["CHUNK_CHARS", "HELD_OUT", "Key", "Record", "by_article", "by_passage", "chunked",
+           "data_files", "digests", "read_file", "read_folder"]  # fmt: skip
+
+CHUNK_CHARS = {"en": 900, "zh": 350}
+"""Long documents are cut into chunks of whole sentences of about this length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One question with one passage and whether that passage answers it.
+
+    `question` is empty for a passage that is only a distractor.
+    """
+
+    source: str
+    language: str
+    question: str
+    answers: tuple[str, ...]
+    relevant: bool
+    title: str
+    passage: str
+
+
+Key = Callable[[Record], str]
+"""What a split of records may not divide."""
+
+
+def by_article(record: Record) -> str:
+    """The article, or the passage where it has no title."""
+    return record.title or record.passage
+
+
+def by_passage(record: Record) -> str:
+    return record.passage
+
+
+def read_folder(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Record]:
+    """All usable records of the folder's data files, held-out ones left out.
+
+    Raises DataError, naming file and line, for files that are broken, empty, mixed, wrongly
+    labelled, of one class where their format has two, or that contradict themselves; a file of
+    another kind (questions without passages) is passed over.
+    """
+    records: list[Record] = []
+    for path in data_files(folder, held_out):
+        records += read_file(path)
+    if not any(record.question for record in records):
+        looked_for = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+        raise DataError(
+            f"No labelled questions in {folder} (looked for {looked_for}, each or .gz)."
+        )
+    return records
+
+
+def read_file(path: Path) -> list[Record]:
+    """One file's records; DataError as `read_folder` says."""
+    known, rows = recognised(path)
+    source = path.name.split(".")[0]
+    records: list[Record] = []
+    claims: list[tuple[str, Hashable, str]] = []
+    for row in rows:
+        found = _records(row, known, source)
+        records += found
+        claims += _claims(row, found)
+    if known in (formats.PAIR, formats.CRITIC):
+        check_classes(claims)
+    check_contradictions(claims, known.contradictions)
+    return records
+
+
+def _claims(row: Row, found: Iterable[Record]) -> list[tuple[str, Hashable, str]]:
+    return [
+        (row.where, (record.question, record.passage), _label_of(record))
+        for record in found
+        if record.question
+    ]
+
+
+def _label_of(record: Record) -> str:
+    return "relevant" if record.relevant else "irrelevant"
+
+
+def digests(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> dict[str, str]:
+    """SHA-256 of each data file, by name."""
+    files = data_files(folder, held_out)
+    return {path.name: sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _records(row: Row, known: Format, source: str) -> list[Record]:
+    readers = {
+        formats.SNIPPETS: _from_snippets,
+        formats.LABELLED: _from_labels,
+        formats.ANSWERED: _from_answers,
+        formats.SUBJECT: _from_subject,
+        formats.PAIR: _from_pair,
+        formats.CRITIC: _from_critic,
+        formats.DISTRACTOR: _distractors,
+    }
+    return readers[known](row, source) if known in readers else []
+
+
+def _from_answers(row: Row, source: str) -> list[Record]:
+    question, passage = row.text("question"), row.text("passage")
+    answers = row.answers("answers")
+    answerable = row.flag("answerable")
+    if answerable and not any(answers):
+        raise DataError(f"{row.where}: answerable, but without an answer.")
+    language, title = _language(passage), row.title()
+    chunks = chunked(passage, language)
+    if len(chunks) <= 2 or not answerable:
+        return [Record(source, language, question, answers, answerable, title, passage)]
+    holding = [chunk for chunk in chunks if any(answer in chunk for answer in answers)]
+    return [Record(source, language, question, answers, True, title, c) for c in holding[:1]] + [
+        Record(source, language, "", (), False, title, chunk) for chunk in chunks
+    ]
+
+
+def _from_labels(row: Row, source: str) -> list[Record]:
+    """ARES-like; a row that leaves relevance open (null) may still speak of its answer."""
+    passage, question = row.text("passage", "document"), row.text("question")
+    if row.raw["context_relevant"] is None:
+        return []
+    return [_whole(source, question, passage, row.flag("context_relevant"), "")]
+
+
+def _from_snippets(row: Row, source: str) -> list[Record]:
+    question, snippets = row.text("question"), row.raw["snippets"]
+    if not isinstance(snippets, list) or not all(isinstance(one, dict) for one in snippets):
+        raise DataError(f"{row.where}: snippets must be a list of objects.")
+    texts = [Row(row.where, snippet).text("text") for snippet in snippets[:3]]
+    return [_whole(source, question, text, True, "") for text in texts]
+
+
+def _from_subject(row: Row, source: str) -> list[Record]:
+    """PopQA-like: a passage is relevant iff its page is the subject's (CRAG, weak labels)."""
+    question = row.text("question")
+    answers = row.answers("answers" if "answers" in row.raw else "possible_answers")
+    subject = str(row.raw.get("s_wiki_title") or row.raw.get("subj") or "")
+    pages = row.raw.get("ctxs", [row.raw])
+    if not isinstance(pages, list) or not all(isinstance(page, dict) for page in pages):
+        raise DataError(f"{row.where}: ctxs must be a list of objects.")
+    found: list[Record] = []
+    for page in (Row(row.where, raw) for raw in pages):
+        if not page.raw.keys() & {"passage", "document", "text"}:
+            continue  # PopQA itself has questions only
+        passage, title = page.text("passage", "document", "text"), page.title()
+        relevant = not subject or not title or _same_page(title, subject)
+        record = _whole(source, question, passage, relevant, title)
+        found.append(_answered(record, answers))
+    return found
+
+
+def _same_page(title: str, subject: str) -> bool:
+    return title.strip().casefold() == subject.replace("_", " ").strip().casefold()
+
+
+def _from_pair(row: Row, source: str) -> list[Record]:
+    """A labelled pair: CRAG's own files, or users' feedback with the answer they were given."""
+    question, passage = row.text("question"), row.text("passage")
+    score = row.raw.get("score")
+    if score is not None and not (type(score) in (int, float) and -1 <= score <= 1):
+        raise DataError(f"{row.where}: score must be a number from -1 to 1, not {score!r}.")
+    record = _whole(source, question, passage, row.label(), row.title())
+    has_answer = row.raw.get("answer") and (score is None or score > 0)
+    return [_answered(record, (row.text("answer"),)) if has_answer else record]
+
+
+def _from_critic(row: Row, source: str) -> list[Record]:
+    critique = critique_of(row)
+    if critique.task != "relevance":
+        return []
+    relevant = critique.label == "[Relevant]"
+    return [_whole(source, critique.question, critique.evidence, relevant, "")]
+
+
+def _whole(source: str, question: str, passage: str, relevant: bool, title: str) -> Record:
+    return Record(source, _language(passage), question, (), relevant, title, passage)
+
+
+def _answered(record: Record, answers: tuple[str, ...]) -> Record:
+    """The record with its answers, where its passage says one of them."""
+    if record.relevant and contains_answer(record.passage, list(answers)):
+        return replace(record, answers=answers)
+    return record
+
+
+def _distractors(row: Row, source: str) -> list[Record]:
+    passage = row.text("passage")
+    language, title = _language(passage), str(row.raw.get("title") or "")
+    chunks = chunked(passage, language)[:1]  # its opening says what it is about
+    return [Record(source, language, "", (), False, title, chunk) for chunk in chunks]
+
+
+def chunked(passage: str, language: str, chars: int = 0) -> list[str]:
+    """Whole sentences gathered to chunks of about `chars`, CHUNK_CHARS by default."""
+    chunks, current, most = [], "", chars or CHUNK_CHARS[language]
+    joint = "" if language == "zh" else " "
+    for sentence in sentences(passage):
+        if current and len(current) + len(sentence) > most:
+            chunks.append(current)
+            current = ""
+        current = f"{current}{joint}{sentence}".strip()
+    return [*chunks, current] if current else chunks
+
+
+def _language(text: str) -> str:
+    return "zh" if is_chinese(text) else "en"

@@ -1,0 +1,197 @@
+"""Answers put into words, right ones and wrong ones of the same type, in English and Chinese."""
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from evaluator.data.synthetic.material import Material, ended
+from evaluator.model.text import is_chinese, normal_form
+
+FRAMES = {
+    "en": (
+        "It is {}.", "The answer is {}.", "According to the text, it is {}.",
+        "That would be {}.", "{}, as far as the text says.", "The text gives {}.",
+    ),
+    "zh": (
+        "答案是{}。", "是{}。", "根据资料，答案是{}。",
+        "应该是{}。", "文中提到的是{}。", "{}，文中是这样说的。",
+    ),
+}  # fmt: skip
+
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_ASKED = {
+    "en": re.compile(r"\b(how (?:many|much|long|old|far)|who|whom|whose|when|where|why|how|"
+                     r"(?:what|which) (?:year|date|day|month|century)|what|which)\b"),
+    "zh": re.compile(r"(为什么|為什麼|为何|為何|谁|誰|哪位|什么人|什麼人|多少|几|幾|"
+                     r"多[长久大高远長遠]|"
+                     r"什么时候|什麼時候|何时|何時|哪一?年|何年|哪里|哪裡|哪儿|哪兒|何处|何處|什么地方|"
+                     r"什麼地方|哪[个個国國省市]|如何|怎[么麼样樣]|什么|什麼|何|哪)"),
+}  # fmt: skip
+_SAME_ASKED = {
+    "谁": "who", "誰": "who", "哪位": "who", "什么人": "who", "什麼人": "who", "whom": "who",
+    "什么时候": "when", "什麼時候": "when", "何时": "when", "何時": "when", "哪年": "when",
+    "哪一年": "when", "何年": "when", "what year": "when", "which year": "when",
+    "what date": "when", "which date": "when", "多少": "how many", "几": "how many",
+    "幾": "how many", "什麼": "什么",
+}  # fmt: skip
+_SUBJECT_ASKED = re.compile(r"^(?:who|what)\s+(?!(?:did|do|does|were|are)\b)(\w+)\s+(.+)$", re.I)
+_DEFINED = re.compile(r"^(?:who|what) (is|was|are|were) ((?:the|a|an|his|her|its|their) .+)$", re.I)
+_WHO_ZH = re.compile(r"谁|誰|哪位|什么人|什麼人")
+_WHEN_ZH = re.compile(r"(?<=[在于於是])?(什么时候|什麼時候|何时|何時|哪一?年|何年)")
+_WHERE_ZH = re.compile(
+    r"哪里|哪裡|哪儿|哪兒|何处|何處|什么地方|什麼地方|哪一?[个個](?:国家|國家|城市|省份|地区|地區)"
+)
+_MANY_ZH = re.compile(r"(?:多少|几|幾)(?![十百千次]{2})")
+_CLAUSE_ZH = re.compile(r"[也是由被因但把将將让讓为為而从從]|如今|可以")
+_END_ZH = re.compile(r"(?:什么|什麼|何)(?=[？?呢]*$)")
+
+
+def asked_for(question: str, language: str) -> str:
+    """The kind of answer a question asks for: "who", "when", "how many", 什么 ..., or ""."""
+    found = _ASKED[language].search(question.lower())
+    return _SAME_ASKED.get(found.group(), found.group()) if found else ""
+
+
+def shape_of(value: str) -> str:
+    """A value's looks: digits, name or words, with its rough length."""
+    chinese = is_chinese(value)
+    length = len(value) if chinese else 3 * len(value.split())
+    size = "short" if length <= 5 else "middle" if length <= 12 else "long"
+    if _NUMBER.search(value):
+        digits = max(len(number) for number in _NUMBER.findall(value))
+        return f"digits {min(digits, 5)} {size}"
+    words = [word for word in re.findall(r"[^\W\d_]+", value) if len(word) > 3 or word[0].isupper()]
+    return f"name {size}" if words and all(w[0].isupper() for w in words) else f"words {size}"
+
+
+class Values:
+    """The short answers of all material, to be swapped among questions that ask for the same."""
+
+    def __init__(self, materials: Sequence[Material]) -> None:
+        self._alike: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+        self._at: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for material in materials:
+            if material.answers:
+                value = material.answers[0]
+                asked = asked_for(material.question, material.language)
+                self._alike[material.source, asked, shape_of(value)].append(value)
+                self._at[material.passage].append((asked, value))
+
+    def wrong(self, material: Material, like: str, dice: random.Random) -> str | None:
+        """Another answer in the place of `like`: mostly one that the passage itself holds.
+
+        Of the same type where there is one, else what another question found in the passage.
+        """
+        shape, asked = shape_of(like), asked_for(material.question, material.language)
+        here = self._at[material.passage]
+        alike = [
+            value
+            for other, value in here
+            if shape_of(value) == shape and (other == asked or shape.startswith("digits"))
+        ]
+        named: list[str] = _NAME.findall(material.passage) if shape.startswith("name") else []
+        pools = [alike, named, self._alike[material.source, asked, shape]]
+        if not shape.startswith("digits"):
+            pools.insert(2, [v for _, v in here if not shape_of(v).startswith("digits")])
+        if dice.random() < 0.3:
+            pools.reverse()
+        for pool in pools:
+            for value in dice.sample(pool, min(5, len(pool))):
+                if not any(_same(value, answer) for answer in (like, *material.answers)):
+                    return value
+        return renumbered(like, material.passage, dice)
+
+    def for_unanswerable(self, material: Material, dice: random.Random) -> str | None:
+        """An answer that another question found in this passage."""
+        pool = self._at[material.passage]
+        return dice.choice(pool)[1] if pool else None
+
+
+def renumbered(text: str, passage: str, dice: random.Random) -> str | None:
+    """The text with one number changed, to one of the passage's own where one is like it."""
+    numbers = list(_NUMBER.finditer(text))
+    if not numbers:
+        return None
+    chosen = dice.choice(numbers)
+    old, unit = chosen.group(), text[chosen.end() : chosen.end() + 1]
+    mine = set(_NUMBER.findall(text))
+    alike = [n for n in _NUMBER.finditer(passage) if len(n.group()) == len(old)]
+    others = sorted({n.group() for n in alike if passage[n.end() : n.end() + 1] == unit} - mine)
+    new = dice.choice(others) if others else _moved(old, dice)
+    return f"{text[: chosen.start()]}{new}{text[chosen.end() :]}"
+
+
+def _moved(number: str, dice: random.Random) -> str:
+    """Another number of as many digits: its last one or two digits differ."""
+    place = max(i for i, c in enumerate(number) if c.isdigit())
+    place -= dice.random() < 0.5 and place > 1 and number[place - 1].isdigit()
+    other = dice.choice([d for d in "123456789" if d != number[place]])
+    return f"{number[:place]}{other}{number[place + 1 :]}"
+
+
+def _same(value: str, answer: str) -> bool:
+    one, two = normal_form(value), normal_form(answer)
+    return not one or one in two or two in one
+
+
+def joined(one: str, two: str, language: str, dice: random.Random) -> str:
+    """Both values as one, in either order."""
+    values = [one.strip(" .。"), two.strip(" .。")]
+    dice.shuffle(values)
+    return ("和" if language == "zh" else " and ").join(values)
+
+
+def is_brief(value: str) -> bool:
+    """Whether a value is a phrase of a few words and no clause."""
+    if is_chinese(value):
+        return len(value) <= 15 and not _CLAUSE_ZH.match(value)
+    return len(value.split()) <= 8 and len(value) <= 60
+
+
+def framed(value: str, language: str, dice: random.Random) -> str:
+    """The value in a short sentence that says nothing else; a clause as a sentence of its own."""
+    if not is_brief(value):
+        return ended(value[0].upper() + value[1:], language)
+    return dice.choice(FRAMES[language]).format(value.strip(" .。"))
+
+
+def statement(question: str, value: str, language: str) -> str | None:
+    """The question turned into a statement of the value; None where no rule fits its wording."""
+    value = value.strip(" .。")
+    if not is_brief(value):
+        return None
+    return (_stated_zh if language == "zh" else _stated_en)(question.strip(), value)
+
+
+def _stated_en(question: str, value: str) -> str | None:
+    asked = question.rstrip("? ")
+    defined = _DEFINED.match(asked)
+    if defined and not re.search(r" (?:to|of|in|for|by|with)$", asked):
+        subject = defined.group(2)
+        return f"{subject[0].upper()}{subject[1:]} {defined.group(1).lower()} {value}."
+    subject_asked = _SUBJECT_ASKED.match(asked)
+    verb = subject_asked.group(1).lower() if subject_asked else ""
+    if subject_asked and asked.lower().startswith("who ") and verb not in {"is", "was"}:
+        return f"{value[0].upper()}{value[1:]} {subject_asked.group(1)} {subject_asked.group(2)}."
+    return None
+
+
+def _stated_zh(question: str, value: str) -> str | None:
+    for pattern in (_WHO_ZH, _WHEN_ZH, _WHERE_ZH, _END_ZH):
+        found = list(pattern.finditer(question))
+        if len(found) == 1:
+            return _in_place(question, found[0].start(), found[0].end(), value)
+    many = _MANY_ZH.search(question)
+    if not many:
+        return None
+    tail = re.sub(r"^.*\d", "", value)
+    if not value[0].isdigit() or not question.startswith(tail, many.end()):
+        return None
+    return _in_place(question, many.start(), many.end() + len(tail), value)
+
+
+def _in_place(question: str, start: int, end: int, value: str) -> str:
+    text = f"{question[:start]}{value}{question[end:]}"
+    return re.sub(r"[呢吗嗎]?[？?]*$", "", text) + "。"

@@ -1,0 +1,240 @@
+"""What judgements are constructed from: questions with the passage that answers them."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evaluator.data.hard_negatives import terms
+from evaluator.data.judgements import Judgement
+from evaluator.data.relevance_records import (
+    CHUNK_CHARS,
+    Key,
+    Record,
+    by_passage,
+    chunked,
+    data_files,
+    read_file,
+)
+from evaluator.data.rows import read_rows
+from evaluator.errors import DataError
+from evaluator.model.text import contains_answer, is_chinese, sentences
+from evaluator.schema import ANSWER_MARK
+
+Side = Callable[[str], bool]
+"""Whether a group belongs to the side of the split that rows are made for."""
+
+_SENTENCE_CHARS = {"en": (25, 320), "zh": (8, 150)}
+_VERDICTS = {"SUPPORTS", "REFUTES"}
+_OPENING = re.compile(
+    r"^(However|Moreover|Furthermore|In addition|Additionally|Also|Thus|Therefore|For example|"
+    r"For instance|Finally|Meanwhile|"
+    r"此外|另外|然而|但是|因此|所以|同时|同時|其中|后来|後來)[,，]\s*"
+)
+_LEFTOVER = re.compile(r"^[\s)）\]，,、；;:：.]+|[\s；;，,：:]+$")
+_REFUSAL = re.compile(
+    r"(?:document|passage|text|context|article|it) (?:does|did|do) not|no answer|"
+    r"cannot be (?:answered|determined)|"
+    r"not (?:explicitly )?(?:mentioned|stated|specified|provided)",
+    re.I,
+)
+_BRACKETS = re.compile(r"\s?(\([^()]*\)|（[^（）]*）|\[[^\[\]]*\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A question and a passage of about a chunk's length.
+
+    `answers` are short answers, none where the passage does not answer or the data set gives only
+    sentences; `stated` are sentences that answer, of the passage or of an ideal answer; `asides`
+    the passage's other sentences.
+    """
+
+    question: str
+    answers: tuple[str, ...]
+    passage: str
+    stated: tuple[str, ...]
+    asides: tuple[str, ...]
+    answerable: bool
+    language: str
+    source: str
+    group: str
+
+
+def read_material(folder: Path, side: Side, key: Key) -> list[Material]:
+    """The folder's questions of one side, held-out files left out; DataError as read_folder."""
+    found: list[Material] = []
+    for path in data_files(folder):
+        source, fields = path.name.split(".")[0], _fields(path)
+        if "snippets" in fields:
+            made = (_from_snippets(row.raw, source, side) for row in read_rows(path))
+        elif "answer_faithful" in fields:
+            made = (_from_labels(row.raw, source) for row in read_rows(path))
+        elif fields >= {"question", "passage", "answerable"}:
+            made = (_from_record(record, key) for record in read_file(path))
+        else:
+            continue
+        found += filter(None, made)
+    return [material for material in found if side(material.group)]
+
+
+def natural(folder: Path, side: Side) -> list[Judgement]:
+    """Support and utility of rows whose data set labels their answers, and their retrieval.
+
+    Faithful answers are fully supported, others not at all; relevant answers are of grade 5,
+    others of grade 1, as two values say nothing about grades between. Bare verdicts on a claim
+    and cloze texts answer no question: they have no utility. Answers that say that the passage
+    does not tell are left out, as their labels contradict each other.
+    """
+    found: list[Judgement] = []
+    for path in data_files(folder):
+        if "answer_faithful" in _fields(path):
+            source = path.name.split(".")[0]
+            for row in read_rows(path):
+                made = _labelled(row.raw, source, row.where)
+                found += [judgement for judgement in made if side(judgement.group)]
+    return found
+
+
+def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[Judgement]:
+    question, passage = _text(raw, "question"), _text(raw, "passage") or _text(raw, "document")
+    answer = _text(raw, "answer")
+    language = _language(passage)
+    if not question or not passage:
+        raise DataError(f"{where}: question and passage must be texts that are not empty.")
+    values = {}
+    for field in ("context_relevant", "answer_faithful", "answer_relevant"):
+        values[field] = raw.get(field)
+        if values[field] not in (True, False, None):
+            raise DataError(f"{where}: {field} must be true, false or null.")
+    if _REFUSAL.search(answer):
+        answer = ""
+    kind = "natural verdict" if answer in _VERDICTS else "natural"
+    if answer and values["answer_faithful"] is not None:
+        label = "[Fully supported]" if values["answer_faithful"] else "[No support / Contradictory]"
+        first = f"{question}{ANSWER_MARK}{answer}"
+        yield Judgement("support", first, passage, label, language, source, kind, passage)
+    asked = kind == "natural" and "@placeholder" not in question
+    if answer and asked and values["answer_relevant"] is not None:
+        label = "[Utility:5]" if values["answer_relevant"] else "[Utility:1]"
+        yield Judgement("utility", question, answer, label, language, source, kind, passage)
+    if asked and values["context_relevant"] is not None:
+        label = "[Continue to Use Evidence]" if values["context_relevant"] else "[Retrieval]"
+        yield Judgement("retrieval", question, passage, label, language, source, kind, passage)
+
+
+def _from_record(record: Record, key: Key) -> Material | None:
+    if not record.question:
+        return None
+    answers = tuple(answer for answer in record.answers if answer.strip(" .。"))
+    if not record.relevant:
+        passage = chunked(record.passage, record.language)[0]
+        asides = _whole(sentences(passage), record.language)
+        return _material(record, key, (), passage, (), asides)
+    passage = _chunk_with(record.passage, answers, record.language)
+    if not passage:
+        return None
+    present = tuple(answer for answer in answers if contains_answer(passage, [answer]))
+    parts = _whole(sentences(passage), record.language)
+    stated = _nearest(record, [part for part in parts if any(a in part for a in present)])
+    asides = tuple(part for part in parts if not contains_answer(part, list(present)))
+    return _material(record, key, present, passage, stated, asides)
+
+
+def _material(
+    record: Record,
+    key: Key,
+    answers: tuple[str, ...],
+    passage: str,
+    stated: tuple[str, ...],
+    asides: tuple[str, ...],
+) -> Material:
+    return Material(
+        record.question, answers, passage, stated, asides, record.relevant,
+        record.language, record.source, key(record),
+    )  # fmt: skip
+
+
+def _from_labels(raw: dict[str, Any], source: str) -> Material | None:
+    """A labelled row whose answer occurs in its passage; verdicts and cloze texts do not serve."""
+    question, answer = _text(raw, "question"), _text(raw, "answer").strip(" \"'.")
+    passage = _text(raw, "passage") or _text(raw, "document")
+    if not (raw.get("answer_faithful") and raw.get("answer_relevant") and answer):
+        return None
+    if answer in _VERDICTS or "@placeholder" in question or len(answer) > 120:
+        return None
+    record = Record(source, _language(passage), question, (answer,), True, "", passage)
+    found = _from_record(record, by_passage)
+    return found if found and found.stated else None
+
+
+def _from_snippets(raw: dict[str, Any], source: str, side: Side) -> Material | None:
+    """A question with an ideal answer; its snippets of this side together are the passage."""
+    question, ideal = _text(raw, "question"), raw.get("ideal_answer") or []
+    texts = [_text(snippet, "text") for snippet in raw["snippets"][:3]]
+    if not question or not ideal or not texts or not side(texts[0]):
+        return None
+    passage = " ".join(text for text in texts if text and side(text))[:1500]
+    language = _language(passage)
+    stated = [s for s in sentences(str(ideal[0])) if _covered(s, passage)]
+    exact = raw.get("exact_answer") if raw.get("type") == "factoid" else None
+    known = [str(a) for group in exact or [] for a in group]
+    answers = tuple(a for a in known if any(a in sentence for sentence in stated))
+    asides = [
+        s for s in sentences(passage) if s not in stated and not contains_answer(s, list(known))
+    ]
+    if not stated:
+        return None
+    return Material(
+        question, answers, passage, _whole(stated, language), _whole(asides, language), True,
+        language, source, texts[0],
+    )  # fmt: skip
+
+
+def _nearest(record: Record, holding: list[str]) -> tuple[str, ...]:
+    """Of the sentences that hold an answer, those that share most with the question."""
+    asked = set(terms(record.question))
+    shared = [len(asked & set(terms(sentence))) for sentence in holding]
+    return tuple(s for s, n in zip(holding, shared, strict=True) if n == max(shared) and n > 0)
+
+
+def _covered(sentence: str, passage: str) -> bool:
+    """Whether most of the sentence's longer words occur in the passage."""
+    words = [word for word in re.findall(r"\w+", sentence.casefold()) if len(word) > 3]
+    told = passage.casefold()
+    return bool(words) and sum(word in told for word in words) >= 0.6 * len(words)
+
+
+def _whole(parts: list[str], language: str) -> tuple[str, ...]:
+    """Sentences of a usual length, without what ties them to the sentence before."""
+    least, most = _SENTENCE_CHARS[language]
+    trimmed = [_BRACKETS.sub("", _OPENING.sub("", part)).strip() for part in parts]
+    trimmed = [_LEFTOVER.sub("", part) for part in trimmed]
+    capital = [ended(part[:1].upper() + part[1:], language) for part in trimmed]
+    return tuple(part for part in capital if least <= len(part) <= most)
+
+
+def ended(text: str, language: str) -> str:
+    """The text with a full stop, unless it has an end of its own."""
+    return text if text[-1:] in '.!?。！？"”」' else text + ("。" if language == "zh" else ".")
+
+
+def _chunk_with(passage: str, answers: tuple[str, ...], language: str) -> str:
+    if len(passage) <= 1.3 * CHUNK_CHARS[language]:
+        return passage if contains_answer(passage, list(answers)) else ""
+    chunks = chunked(passage, language)
+    return next((chunk for chunk in chunks if contains_answer(chunk, list(answers))), "")
+
+
+def _fields(path: Path) -> set[str]:
+    return next((set(row.raw) for row in read_rows(path)), set())
+
+
+def _language(text: str) -> str:
+    return "zh" if is_chinese(text) else "en"
+
+
+def _text(raw: Any, field: str) -> str:
+    value = raw.get(field) if isinstance(raw, dict) else None
+    return value.strip() if isinstance(value, str) else ""

@@ -1,0 +1,71 @@
+"""Scores on the CPU with ONNX Runtime; the graph's weights are read out of model.safetensors."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime as ort
+
+from evaluator.errors import WeightsError
+from evaluator.inference.scorer import (
+    Row,
+    RowScore,
+    Scorer,
+    check_folder,
+    input_length,
+    judged,
+    known_tasks,
+    name_of,
+    padded,
+)
+from evaluator.model.tokenization import PairTokenizer
+from evaluator.schema import Task, weights_digest
+from evaluator.settings import EvaluatorSettings
+
+_INPUTS = {"ids", "mask", "decode"}
+
+
+class OnnxScorer:
+    """One checkpoint of ours in an ONNX Runtime session; fp32 arithmetic."""
+
+    def __init__(self, settings: EvaluatorSettings) -> None:
+        folder = settings.weights
+        config = check_folder(folder)
+        self.tasks = known_tasks(config)
+        self.digest = weights_digest(folder)
+        self.name = name_of(str(config.get("architecture")), self.digest)
+        length = input_length(settings, int(config["max_length"]))
+        self._rows = PairTokenizer.from_folder(folder, length)
+        self._session = _session(settings)
+        self._relevance_taught = bool(config.get("relevance_taught"))
+
+    def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
+        return self._rows.encode(task, pairs)
+
+    def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
+        ids, mask = padded(rows)
+        decode = np.array(task != "relevance" or self._relevance_taught)
+        (logits,) = self._session.run(None, {"ids": ids, "mask": mask, "decode": decode})
+        return [judged(task, row) for row in logits]
+
+
+def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
+    path = settings.weights / "model.onnx"
+    if not path.is_file():
+        raise WeightsError(
+            f"{path} is missing: run `selfcrag-evaluator export`, or use the torch backend."
+        )
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = settings.threads
+    options.log_severity_level = 3
+    try:
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except (ort.capi.onnxruntime_pybind11_state.OnnxRuntimeException, RuntimeError) as error:
+        raise WeightsError(f"{path} cannot be loaded: {error}") from error
+    if {entry.name for entry in session.get_inputs()} != _INPUTS:
+        raise WeightsError(f"{path} is of another version: run `selfcrag-evaluator export`.")
+    return session
+
+
+def load(settings: EvaluatorSettings) -> Scorer:
+    """The configured folder as a scorer."""
+    return OnnxScorer(settings)

@@ -1,0 +1,193 @@
+"""Orders passages by a question with a pretrained reranker: the task `rerank`, on PyTorch.
+
+Three forms are known by their config: monoT5 (arXiv 2003.06713), cross-encoders with one or two
+labels, and decoders with one label at the last token (RankLLaMA, arXiv 2310.08319).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
+
+from evaluator.errors import WeightsError
+from evaluator.inference.scorer import Row, RowScore, Scorer, check_folder, name_of, padded
+from evaluator.inference.torch_scorer import load_network, load_tokenizer, place
+from evaluator.model.text import neutraliser
+from evaluator.schema import Task, weights_digest
+from evaluator.settings import EvaluatorSettings
+
+MOST_TOKENS = 512  # what rerankers are trained on; the question may take half of it
+_CHARS_PER_TOKEN = 16  # more text than this can only be blanks or one endless word
+_VERDICTS = (("▁false", "▁true"), ("false", "true"))
+_VERDICTS_OF_MT5 = (("▁no", "▁yes"),)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedRow(Row):
+    """`types` tell the two texts apart where the model wants that."""
+
+    types: tuple[int, ...] = ()
+
+
+class Reranker:
+    """What the forms have in common; a form writes the pair and says which number is its score."""
+
+    tasks: tuple[Task, ...] = ("rerank",)
+
+    def __init__(self, folder: Path, network: Any, device: torch.device) -> None:
+        self.digest = weights_digest(folder)
+        self.name = name_of(folder.absolute().name, self.digest)
+        self._network, self._device = network.to(device).eval(), device
+        self._tokenizer = tokenizer = load_tokenizer(folder)
+        self._neutral = neutraliser({*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()})
+        positions = getattr(network.config, "max_position_embeddings", MOST_TOKENS)
+        self._length = min(MOST_TOKENS, tokenizer.model_max_length, positions)
+
+    def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
+        del task  # rerank is the only one
+        known = dict[str, str]()
+        texts = list[tuple[str, str]]()
+        for first, second in pairs:
+            if first not in known:
+                known[first] = self._beginning(first)
+            texts.append((known[first], self._plain(second)))
+        rows = iter(self._rows([text for text in texts if all(text)]))
+        empty = "One of the texts holds nothing to read."
+        return [next(rows) if all(text) else empty for text in texts]
+
+    def _plain(self, text: str) -> str:
+        """Without special tokens, and no longer than can be read."""
+        return self._neutral(text.strip()[: self._length * _CHARS_PER_TOKEN]).strip()
+
+    def _beginning(self, question: str) -> str:
+        """As much of it as leaves half of the room to the passage."""
+        read = self._tokenizer(
+            self._plain(question), add_special_tokens=False, return_offsets_mapping=True,
+            truncation=True, max_length=self._length // 2,
+        )  # fmt: skip
+        ends = read["offset_mapping"]
+        return self._plain(question)[: ends[-1][1]] if ends else ""
+
+    def _rows(self, texts: Sequence[tuple[str, str]]) -> list[Row]:
+        """Question and passage together as the form wants them; the passage is cut to fit."""
+        if not texts:
+            return []
+        read = self._tokenizer(
+            *map(list, zip(*map(self._written, texts), strict=True)),
+            truncation="only_second", max_length=self._length,
+        )  # fmt: skip
+        types = read.get("token_type_ids") or [()] * len(texts)
+        return [TypedRow(tuple(i), tuple(t)) for i, t in zip(read["input_ids"], types, strict=True)]
+
+    def _written(self, texts: tuple[str, str]) -> tuple[str, str]:
+        return texts
+
+    @torch.inference_mode()
+    def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
+        del task
+        pad = self._tokenizer.pad_token_id or 0
+        ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows, pad))
+        scores = self._scores(ids, mask, rows).cpu().tolist()
+        wrong = "The model gave no number for this pair."
+        return [RowScore(score, "", {}) if math.isfinite(score) else wrong for score in scores]
+
+    def _scores(self, ids: Tensor, mask: Tensor, rows: Sequence[Row]) -> Tensor:
+        """Shape (rows,), float32, higher is better."""
+        raise NotImplementedError
+
+
+class MonoT5(Reranker):
+    """log p(true) against false, after `Query: … Document: … Relevant:`."""
+
+    def __init__(self, folder: Path, network: Any, device: torch.device) -> None:
+        super().__init__(folder, network, device)
+        config = network.config
+        known = _VERDICTS_OF_MT5 if config.model_type == "mt5" else _VERDICTS
+        self._verdicts = _token_ids(folder, self._tokenizer, known)
+        start = config.decoder_start_token_id
+        self._start = config.pad_token_id if start is None else start
+
+    def _rows(self, texts: Sequence[tuple[str, str]]) -> list[Row]:
+        if not texts:
+            return []
+        end = self._tokenizer("Relevant:").input_ids
+        read = self._tokenizer(
+            [f"Query: {question} Document: {passage}" for question, passage in texts],
+            add_special_tokens=False, truncation=True, max_length=self._length - len(end),
+        )  # fmt: skip
+        return [Row((*ids, *end)) for ids in read["input_ids"]]
+
+    def _scores(self, ids: Tensor, mask: Tensor, rows: Sequence[Row]) -> Tensor:
+        start = torch.full((len(rows), 1), self._start, device=self._device)
+        logits: Tensor = self._network(
+            input_ids=ids, attention_mask=mask, decoder_input_ids=start, use_cache=False
+        ).logits
+        return logits[:, 0, self._verdicts].float().log_softmax(1)[:, 1]
+
+
+class CrossEncoder(Reranker):
+    """The raw logit of one label, or the share of the last of two."""
+
+    def _scores(self, ids: Tensor, mask: Tensor, rows: Sequence[Row]) -> Tensor:
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if getattr(self._network.config, "type_vocab_size", 0) > 1:
+            types = [Row(row.types) for row in rows if isinstance(row, TypedRow) and row.types]
+            if len(types) == len(rows):
+                inputs["token_type_ids"] = torch.from_numpy(padded(types)[0]).to(self._device)
+        logits: Tensor = self._network(**inputs).logits.float()
+        return logits[:, 0] if logits.shape[1] == 1 else logits.softmax(1)[:, 1]
+
+
+class LastToken(Reranker):
+    """The one label of a decoder, read at each row's last token."""
+
+    def _written(self, texts: tuple[str, str]) -> tuple[str, str]:
+        return f"query: {texts[0]}", f"document: {texts[1]}"
+
+    def _scores(self, ids: Tensor, mask: Tensor, rows: Sequence[Row]) -> Tensor:
+        # Not by the model's own head: that looks for the last token that is no padding, and many
+        # decoders pad with their end token or have no padding token at all.
+        decoder = getattr(self._network, self._network.base_model_prefix)
+        states: Tensor = decoder(ids, attention_mask=mask, use_cache=False).last_hidden_state
+        last = states[torch.arange(len(rows), device=self._device), mask.sum(1) - 1]
+        logits: Tensor = self._network.score(last)
+        return logits[:, 0].float()
+
+
+def _token_ids(folder: Path, tokenizer: Any, known: Sequence[tuple[str, str]]) -> list[int]:
+    """The ids of the first pair of verdicts that the vocabulary holds, the bad one first."""
+    vocabulary = tokenizer.get_vocab()
+    for verdicts in known:
+        if all(verdict in vocabulary for verdict in verdicts):
+            return [vocabulary[verdict] for verdict in verdicts]
+    wanted = " or ".join("/".join(verdicts) for verdicts in known)
+    raise WeightsError(f"The tokenizer of {folder} has no tokens {wanted}: it is no monoT5's.")
+
+
+def load(settings: EvaluatorSettings) -> Scorer:
+    """The folder of the settings in the form its config names. Raises WeightsError."""
+    assert settings.reranker is not None
+    folder = settings.reranker
+    form = str(next(iter(check_folder(folder, "reranker").get("architectures") or []), ""))
+    device, precision = place(settings)
+    if form in ("T5ForConditionalGeneration", "MT5ForConditionalGeneration"):
+        t5 = load_network(AutoModelForSeq2SeqLM, folder, "a monoT5", precision)
+        return MonoT5(folder, t5, device)
+    if not form.endswith("ForSequenceClassification") or "T5" in form:
+        raise WeightsError(
+            f"{folder / 'config.json'} describes no reranker: it names {form or 'no architecture'}"
+            " where T5ForConditionalGeneration (monoT5) or a ForSequenceClassification, as of"
+            " BERT or Llama, is needed."
+        )
+    network = load_network(AutoModelForSequenceClassification, folder, "a reranker", precision)
+    is_decoder = hasattr(network, "score")  # what transformers calls the head of every decoder
+    most = 1 if is_decoder else 2
+    if not 1 <= network.config.num_labels <= most:
+        labels, wanted = network.config.num_labels, "one is" if is_decoder else "one or two are"
+        raise WeightsError(f"{folder} has {labels} labels where {wanted} needed.")
+    return (LastToken if is_decoder else CrossEncoder)(folder, network, device)

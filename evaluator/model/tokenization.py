@@ -1,0 +1,80 @@
+"""From two texts to one row of token ids: `[task] question [SEP] [task] passage </s>`.
+
+Support has three texts, `question [SEP] answer` and a passage: the answer is what the passage must
+cover, so it stands first: `[task] answer [SEP] [task] passage [SEP] [task] question </s>`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from opencc import OpenCC
+from tokenizers import Tokenizer
+
+from evaluator.errors import WeightsError
+from evaluator.inference.scorer import Row
+from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Task
+
+PAD, END, UNKNOWN, SEPARATOR = range(4)
+REFLECTION_TOKENS = tuple(label for task in TASKS for label in LABELS[task])
+SPECIAL_TOKENS = (
+    "<pad>",
+    "</s>",
+    "[UNK]",
+    "[SEP]",
+    *(f"[task:{task}]" for task in TASKS),
+    *REFLECTION_TOKENS,
+)
+"""The vocabulary's first entries, in this order; texts cannot spell them."""
+
+_CHARS_PER_TOKEN = 16  # more text than this can only be blanks or one endless word
+
+
+class PairTokenizer:
+    """Cuts the passage to the room there is; the question may take a quarter of it."""
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
+        self._tokenizer = tokenizer
+        self._max_length = max_length
+        self._converter = OpenCC("t2s")
+
+    @classmethod
+    def from_folder(cls, folder: Path, max_length: int) -> "PairTokenizer":
+        """The folder's tokenizer.json; WeightsError when missing or not made by `train`."""
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            raise WeightsError(f"{path} is missing.")
+        tokenizer = Tokenizer.from_file(str(path))
+        if any(tokenizer.token_to_id(t) != i for i, t in enumerate(SPECIAL_TOKENS)):
+            raise WeightsError(f"{path} is not the tokenizer of an evaluator of this project.")
+        return cls(tokenizer, max_length)
+
+    def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
+        """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
+        limit = self._max_length * _CHARS_PER_TOKEN
+        threes = [_in_order(task, first, second) for first, second in pairs]
+        texts = [self._simplified(text[:limit]) for three in threes for text in three]
+        ids = [e.ids for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        return [self._row(task, *ids[3 * i : 3 * i + 3]) for i in range(len(pairs))]
+
+    def _simplified(self, text: str) -> str:
+        """Traditional characters as Simplified ones: a question may be asked in either."""
+        return self._converter.convert(text) if not text.isascii() else text
+
+    def _row(self, task: Task, first: list[int], second: list[int], third: list[int]) -> Row | str:
+        if not first:
+            return "The first text holds nothing to read."
+        if not second and task != "retrieval":
+            return "The second text holds nothing to read."
+        first, third = first[: self._max_length // 4], third[: self._max_length // 8]
+        task_id = SPECIAL_TOKENS.index(f"[task:{task}]")
+        end = [SEPARATOR, task_id, *third, END] if third else [END]
+        room = self._max_length - len(first) - len(end) - 3
+        return Row((task_id, *first, SEPARATOR, task_id, *second[:room], *end))
+
+
+def _in_order(task: Task, first: str, second: str) -> tuple[str, str, str]:
+    """The texts as the row holds them: what is to be covered, what covers it, and the rest."""
+    if task != "support":
+        return first, second, ""
+    question, found, answer = first.partition(ANSWER_MARK)
+    return (answer, second, question) if found else (first, second, "")

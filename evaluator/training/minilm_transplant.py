@@ -1,0 +1,188 @@
+"""Gives the T5 encoder what a sentence encoder has learnt (build time only).
+
+MiniLM is a BERT: layers that normalise after adding, with biases. T5 normalises before adding and
+has no biases. One layer becomes the other nearly: queries, keys, values and the first half of the
+feed-forward layer are carried over with the normalisation's gain folded in and their bias hung on
+the stream's mean, which is kept at a constant; what each half-layer adds to the stream is then
+fitted by least squares, on real rows, to where MiniLM's stream would be.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import AutoModel
+
+from evaluator.data.hard_negatives import minilm_folder
+from evaluator.model.closeness import places_of, sides_of
+from evaluator.model.quantization import packed, unpacked
+from evaluator.model.t5 import EvaluatorModel, root_normal
+from evaluator.model.tokenization import END, PAD, SEPARATOR, SPECIAL_TOKENS, UNKNOWN
+
+MEAN = 1.0  # of the stream: EvaluatorModel.read adds it, biases hang on it
+_RIDGE = 1e-3
+_STAND_INS = {PAD: "[PAD]", END: "[SEP]", SEPARATOR: "[SEP]", UNKNOWN: "[UNK]"}
+
+
+@dataclass
+class _Stream:
+    """Both models at one depth: the student's stream, the teacher's normalised one, its scale."""
+
+    student: Tensor  # (rows, length, width)
+    normal: Tensor  # the teacher's, mean 0 and variance 1 a token
+    scale: float  # the student's stream is meant to be scale * normal + MEAN
+    gain: Tensor
+    shift: Tensor  # with gain: what the teacher's layer reads is gain * normal + shift
+    mask: Tensor
+    seen: Tensor  # (rows, length, length): a token sees its own text only
+
+    def hidden(self) -> Tensor:
+        return self.gain * self.normal + self.shift
+
+
+def transplant(
+    network: EvaluatorModel, tokenizer: Tokenizer, ids: Tensor, mask: Tensor
+) -> list[float]:
+    """Fill embeddings and encoder in place; `ids` and `mask` (rows, length) are rows to fit on.
+
+    Gives, half-layer by half-layer, the share of the teacher's variance that the student misses.
+    """
+    bert: Any = AutoModel.from_pretrained(minilm_folder()).eval()
+    with torch.no_grad():
+        _embed(network, tokenizer, bert)
+        stream = _opening(network, bert, ids, mask)
+        missed: list[float] = []
+        blocks: Any = network.t5.encoder.block[: network.config.own_layers]
+        for layer, block in zip(bert.encoder.layer, blocks, strict=False):
+            stream = _attention(layer, block.layer[0].SelfAttention, stream, missed)
+            stream = _feed_forward(layer, block.layer[1].DenseReluDense, stream, missed)
+        _told(network.meaning, stream)
+        _copied(network)
+    return missed
+
+
+def _copied(network: EvaluatorModel) -> None:
+    """The joint layers begin as the own layers beside them."""
+    config, blocks = network.config, network.t5.encoder.block
+    for own, joint in enumerate(range(config.own_layers, len(blocks)), config.fork):
+        beside = blocks[min(own, config.own_layers - 1)].state_dict()
+        blocks[joint].load_state_dict(beside, strict=False)  # block 0 has a bias nobody reads
+
+
+def _embed(network: EvaluatorModel, tokenizer: Tokenizer, bert: Any) -> None:
+    """MiniLM's word pieces and positions; Chinese characters in the same cloud of vectors."""
+    words = (minilm_folder() / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    place = {word: i for i, word in enumerate(words)}
+    source = bert.embeddings.word_embeddings.weight
+    table, start = network.t5.shared.weight, network.config.cjk_start
+    for i in range(len(SPECIAL_TOKENS)):
+        table[i] = source[place[_STAND_INS.get(i, "[CLS]")]]
+    for token, i in tokenizer.get_vocab().items():
+        if len(SPECIAL_TOKENS) <= i < start:
+            table[i] = source[place[token]]
+    english = table[len(SPECIAL_TOKENS) : start]
+    if len(table) > start:
+        table[start:] = _coloured(network.words.weight[start:], english)
+    stored = {"t5.shared.weight": table.detach()}
+    table.copy_(unpacked(packed(stored))["t5.shared.weight"])  # fitted to what is shipped
+    positions = bert.embeddings.position_embeddings.weight
+    positions = positions + bert.embeddings.token_type_embeddings.weight[0]
+    network.positions.weight.copy_(positions[: network.config.max_length])
+
+
+def _coloured(vectors: Tensor, like: Tensor) -> Tensor:
+    """The vectors turned and stretched until mean and covariance are those of `like`."""
+    centred = vectors - vectors.mean(0)
+    whitened = torch.linalg.svd(centred, full_matrices=False)[0] * len(vectors) ** 0.5
+    spread = torch.linalg.svd(like - like.mean(0), full_matrices=False)
+    size = min(whitened.shape[1], len(spread.S))
+    stretch = spread.S[:size] / len(like) ** 0.5
+    placed: Tensor = like.mean(0) + (whitened[:, :size] * stretch) @ spread.Vh[:size]
+    return placed
+
+
+def _opening(network: EvaluatorModel, bert: Any, ids: Tensor, mask: Tensor) -> _Stream:
+    sides = sides_of(ids)
+    read = network.t5.shared(ids) + network.positions(places_of(sides))
+    normal = nn.functional.layer_norm(read, read.shape[-1:])
+    norm = bert.embeddings.LayerNorm
+    seen = (sides.unsqueeze(1) == sides.unsqueeze(2)) & mask.bool().unsqueeze(1)
+    return _Stream(normal + MEAN, normal, 1.0, norm.weight, norm.bias, mask, seen)
+
+
+def _attention(layer: Any, mine: Any, stream: _Stream, missed: list[float]) -> _Stream:
+    theirs, after = layer.attention.self, layer.attention.output
+    heads, size = theirs.num_attention_heads, theirs.attention_head_size
+    both = ((mine.q, theirs.query), (mine.k, theirs.key), (mine.v, theirs.value))
+    for weight, linear in both:
+        weight.weight.copy_(_folded(linear, stream))
+    mine.q.weight.mul_(size**-0.5)  # T5 does not scale its scores
+    read, hidden = root_normal(stream.student), stream.hidden()
+    found = _context([linear(read) for linear, _ in both], stream.seen, heads, 1.0)
+    taught = _context([linear(hidden) for _, linear in both], stream.seen, heads, size**-0.5)
+    return _added(mine.o, found, after.dense(taught), after.LayerNorm, stream, missed)
+
+
+def _context(parts: list[Tensor], seen: Tensor, heads: int, scale: float) -> Tensor:
+    """What attention reads, from queries, keys and values: (rows, length, width)."""
+    q, k, v = (part.reshape(*part.shape[:2], heads, -1).transpose(1, 2) for part in parts)
+    mask = seen.unsqueeze(1)
+    read = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    return read.transpose(1, 2).flatten(2)
+
+
+def _feed_forward(layer: Any, mine: Any, stream: _Stream, missed: list[float]) -> _Stream:
+    mine.wi.weight.copy_(_folded(layer.intermediate.dense, stream))
+    gelu = nn.functional.gelu
+    found = gelu(mine.wi(root_normal(stream.student)))
+    taught = layer.output.dense(gelu(layer.intermediate.dense(stream.hidden())))
+    return _added(mine.wo, found, taught, layer.output.LayerNorm, stream, missed)
+
+
+def _folded(linear: Any, stream: _Stream) -> Tensor:
+    """The linear map of `gain * normal + shift`, with its bias, as a map of the T5's reading.
+
+    T5 reads (scale * normal + MEAN) / root, whose mean over a token is MEAN / root always.
+    """
+    root = (stream.scale**2 + MEAN**2) ** 0.5
+    weight: Tensor = linear.weight * stream.gain * (root / stream.scale)
+    weight = weight - weight.mean(1, keepdim=True)  # blind to the mean, which then says 1
+    constant = linear.weight @ stream.shift + linear.bias
+    told: Tensor = weight + constant.unsqueeze(1) * root / MEAN / weight.shape[1]
+    return told
+
+
+def _told(meaning: nn.Linear, stream: _Stream) -> None:
+    """The last reading in the teacher's own terms, by which its texts are compared."""
+    kept = stream.mask.bool()
+    states, wanted = root_normal(stream.student)[kept].double(), stream.hidden()[kept].double()
+    features = torch.cat([states, torch.ones(len(states), 1, dtype=torch.double)], dim=1)
+    solved = _least_squares(features, wanted)
+    meaning.weight.copy_(solved[:-1].T.float())
+    meaning.bias.copy_(solved[-1].float())
+
+
+def _least_squares(features: Tensor, wanted: Tensor) -> Tensor:
+    gram = features.T @ features
+    gram.diagonal().add_(_RIDGE * gram.diagonal().mean())
+    solved: Tensor = torch.linalg.solve(gram, features.T @ wanted)
+    return solved
+
+
+def _added(
+    out: Any, found: Tensor, taught: Tensor, norm: Any, stream: _Stream, missed: list[float]
+) -> _Stream:
+    """Fit what the half-layer adds, so that the student's stream follows the teacher's."""
+    width = taught.shape[-1]
+    normal = nn.functional.layer_norm(stream.hidden() + taught, (width,))
+    kept = stream.mask.bool()
+    before, after = stream.normal[kept], normal[kept]
+    scale = stream.scale / float((before * after).mean())  # so that little need be taken back
+    wanted = scale * after + MEAN
+    rest = (wanted - stream.student[kept]).double()
+    out.weight.copy_(_least_squares(found[kept].double(), rest).T.float())
+    student = stream.student + out(found)
+    missed.append(float((student[kept] - wanted).square().mean()) / scale**2)
+    return _Stream(student, normal, scale, norm.weight, norm.bias, stream.mask, stream.seen)

@@ -1,0 +1,227 @@
+"""Exports a checkpoint to ONNX whose weights stay in model.safetensors.
+
+The graph's initialisers point into the safetensors file by offset and are turned into float32
+where the session loads them, so that weights are stored once.
+"""
+
+import json
+import struct
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from evaluator.errors import WeightsError
+from evaluator.inference.scorer import check_folder, known_tasks
+from evaluator.model import t5 as models
+from evaluator.model.quantization import NIBBLES, SCALE, unpacked
+from evaluator.model.t5 import EvaluatorModel
+from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
+
+_SMALL = 256  # constants of fewer elements stay inside the graph
+
+
+def export(folder: Path) -> Path:
+    """Write `model.onnx` beside the folder's tensors and return its path."""
+    config = check_folder(folder)
+    known_tasks(config)
+    network = models.load(folder, config)
+    path = folder / "model.onnx"
+    model = _traced(network)
+    _let_rest(model.graph)
+    _point_into(model, folder / "model.safetensors")
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+class _TwoAnswers(nn.Module):
+    """Logits, and what they are by the measures alone."""
+
+    def __init__(self, network: EvaluatorModel) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        return self.network.judged(ids, mask)
+
+
+def _traced(network: EvaluatorModel) -> onnx.ModelProto:
+    network.t5.set_attn_implementation("eager")  # the fused form fixes the length
+    ids = torch.full((2, 90), len(SPECIAL_TOKENS) + 1)
+    ids[:, 9] = SEPARATOR
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
+    free = {0: batch, 1: length}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own, about its own parts
+        program = torch.onnx.export(
+            _TwoAnswers(network),
+            (ids, torch.ones_like(ids)),
+            dynamo=True,
+            dynamic_shapes={"ids": free, "mask": free},
+            input_names=["ids", "mask"],
+            output_names=["logits", "measured"],
+            optimize=True,
+            verbose=False,
+        )
+    if program is None:
+        raise WeightsError("The exporter gave no graph.")
+    proto: onnx.ModelProto = program.model_proto
+    for node in proto.graph.node:  # where each came from in Python would be most of the file
+        node.doc_string = ""
+        del node.metadata_props[:]
+    del proto.graph.value_info[:]
+    return proto
+
+
+def _let_rest(graph: onnx.GraphProto) -> None:
+    """Make of the two outputs one, `judged`: the logits where the input `decode` is true.
+
+    Else what only they need, the joint layers and the decoder, is not computed. Sessions compute
+    all outputs whichever are fetched, also under `only_execute_path_to_fetches` (1.31).
+    """
+    logits, measured = graph.output
+    always = needed(graph.node, measured.name)
+    known = {name for node in always for name in node.output}
+    more = [node for node in needed(graph.node, logits.name) if node.output[0] not in known]
+    rested = onnx.ValueInfoProto()
+    rested.CopyFrom(measured)
+    rested.name = "rested"
+    resting = [helper.make_node("Identity", [measured.name], [rested.name])]
+    choice = helper.make_node(
+        "If", ["decode"], ["judged"],
+        then_branch=helper.make_graph(more, "decoding", [], [logits]),
+        else_branch=helper.make_graph(resting, "resting", [], [rested]),
+    )  # fmt: skip
+    judged = onnx.ValueInfoProto()
+    judged.CopyFrom(logits)
+    judged.name = "judged"
+    del graph.node[:], graph.output[:]
+    graph.node.extend([*always, choice])
+    graph.output.append(judged)
+    graph.input.append(helper.make_tensor_value_info("decode", TensorProto.BOOL, []))
+
+
+def needed(nodes: Sequence[onnx.NodeProto], output: str) -> list[onnx.NodeProto]:
+    """The nodes that an output depends on, in order."""
+    wanted, kept = {output}, []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            kept.append(node)
+            wanted.update(node.input)
+    return kept[::-1]
+
+
+def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
+    """Replace large initialisers by what makes them of the safetensors file's entries."""
+    stored = load_file(tensors)
+    values = {name: value.numpy() for name, value in unpacked(stored).items()}
+    offsets = _offsets(tensors)
+    kept, nodes, used = [], [], set()
+    for initial in model.graph.initializer:
+        value = numpy_helper.to_array(initial)
+        if value.size < _SMALL:
+            kept.append(initial)
+            continue
+        name, turned = _found(value, values, initial.name)
+        entries = [entry for entry in stored if entry.partition("|")[0] == name]
+        nodes += _made_of(name, entries, initial.name, turned)
+        used.update(entries)
+    kept += [_external(entry, stored[entry], offsets[entry], tensors.name) for entry in used]
+    kept += _numbers()
+    operations = [*nodes, *model.graph.node]
+    del model.graph.initializer[:], model.graph.node[:]
+    model.graph.initializer.extend(kept)
+    model.graph.node.extend(operations)
+
+
+def _found(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bool]:
+    for name, tensor in stored.items():
+        if tensor.shape == value.shape and np.array_equal(tensor, value):
+            return name, False
+        if tensor.ndim == 2 and tensor.T.shape == value.shape and np.array_equal(tensor.T, value):
+            return name, True
+    raise WeightsError(
+        f"The graph's constant {wanted} {value.shape} is not among the stored tensors."
+    )
+
+
+def _made_of(name: str, entries: list[str], wanted: str, turned: bool) -> list[onnx.NodeProto]:
+    """The operations of `storage.unpacked`, for one tensor."""
+    node, result = helper.make_node, f"{wanted}.untransposed" if turned else wanted
+    forms = {entry.partition("|")[2] for entry in entries}
+    if forms == {""}:
+        nodes = [node("Cast", [f"stored.{name}"], [result], to=TensorProto.FLOAT)]
+    else:
+        (form,) = forms - {SCALE}
+        whole, scale = f"{wanted}.whole", f"{wanted}.scale"
+        nodes = [
+            node("Cast", [f"stored.{name}|{SCALE}"], [scale], to=TensorProto.FLOAT),
+            node("Cast", [f"stored.{name}|{form}"], [whole], to=TensorProto.FLOAT),
+        ]
+        if form == NIBBLES:
+            nodes += _halved(wanted, whole)
+            whole = f"{wanted}.halves"
+        nodes.append(node("Mul", [whole, scale], [result]))
+    if turned:
+        nodes.append(node("Transpose", [result], [wanted], perm=[1, 0]))
+    return nodes
+
+
+def _halved(wanted: str, both: str) -> list[onnx.NodeProto]:
+    node, made = helper.make_node, f"{wanted}.{{}}".format
+    return [
+        node("Div", [both, "number.16"], [made("sixteenths")]),
+        node("Floor", [made("sixteenths")], [made("right")]),
+        node("Mul", [made("right"), "number.16"], [made("high")]),
+        node("Sub", [both, made("high")], [made("left")]),
+        node("Concat", [made("left"), made("right")], [made("joined")], axis=1),
+        node("Sub", [made("joined"), "number.8"], [made("halves")]),
+    ]
+
+
+def _numbers() -> list[onnx.TensorProto]:
+    return [
+        numpy_helper.from_array(np.array(number, dtype=np.float32), f"number.{number}")
+        for number in (8, 16)
+    ]
+
+
+_TYPES = {
+    torch.float16: TensorProto.FLOAT16, torch.int8: TensorProto.INT8,
+    torch.uint8: TensorProto.UINT8,
+}  # fmt: skip
+
+
+def _external(
+    entry: str, value: torch.Tensor, place: tuple[int, int], file: str
+) -> onnx.TensorProto:
+    tensor = onnx.TensorProto(
+        name=f"stored.{entry}", dims=value.shape, data_type=_TYPES[value.dtype],
+        data_location=TensorProto.EXTERNAL,
+    )  # fmt: skip
+    for key, told in (("location", file), ("offset", place[0]), ("length", place[1])):
+        tensor.external_data.add(key=key, value=str(told))
+    return tensor
+
+
+def _offsets(tensors: Path) -> dict[str, tuple[int, int]]:
+    """Where each tensor's bytes lie in the file: (offset, length)."""
+    with tensors.open("rb") as file:
+        (header_bytes,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(header_bytes))
+    start = 8 + header_bytes
+    return {
+        name: (
+            start + entry["data_offsets"][0],
+            entry["data_offsets"][1] - entry["data_offsets"][0],
+        )
+        for name, entry in header.items()
+        if name != "__metadata__"
+    }

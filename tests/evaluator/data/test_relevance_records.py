@@ -1,0 +1,144 @@
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluator.data.relevance_pairs import division, pairs_of, split
+from evaluator.data.relevance_records import Record, by_article, by_passage, read_folder
+from evaluator.errors import DataError
+from evaluator.model.text import contains_answer
+
+SQUAD = {
+    "id": "1", "question": "How long is the river?", "answers": ["212 km"], "answerable": True,
+    "title": "River", "passage": "The river is 212 km long. It flows north.",
+}  # fmt: skip
+
+
+def write(path: Path, *rows: object) -> None:
+    lines = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
+    text = "\n".join(lines) + "\n" if lines else ""
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text, encoding="utf-8")
+
+
+def test_kinds_are_known_by_their_fields(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl.gz", SQUAD)
+    labels = {"question": "Is it so?", "passage": "It is so.", "context_relevant": False}
+    write(tmp_path / "b.jsonl", {**labels, "answer_faithful": None})
+    write(
+        tmp_path / "c.jsonl", {"question": "Why?", "snippets": [{"text": "So."}, {"text": "Yes."}]}
+    )
+    write(tmp_path / "d.jsonl", {"title": "Mill", "passage": "磨坊建于一八零四年。"})
+    write(tmp_path / "e.jsonl", {"question": "No passage?", "answers": ["x"]})
+    records = read_folder(tmp_path)
+    assert [(r.source, r.relevant, r.language) for r in records] == [
+        ("a", True, "en"), ("b", False, "en"), ("c", True, "en"), ("c", True, "en"),
+        ("d", False, "zh"),
+    ]  # fmt: skip
+
+
+def test_benchmarks_stay_out(tmp_path: Path) -> None:
+    write(tmp_path / "bench_x.jsonl", "broken")
+    write(tmp_path / "zh_cmrc2018_dev.jsonl.gz", "broken")
+    write(tmp_path / "train.jsonl", SQUAD)
+    assert [record.source for record in read_folder(tmp_path)] == ["train"]
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("{broken", r"x\.jsonl:2 is no JSON"),
+        ({**SQUAD, "answerable": "yes"}, r"x\.jsonl:2: answerable must be true or false"),
+        ({**SQUAD, "answers": []}, r"x\.jsonl:2: answerable, but without"),
+        ({**SQUAD, "passage": " "}, r"x\.jsonl:2: passage must be"),
+        ("[1]", r"x\.jsonl:2 holds no object"),
+    ],
+)
+def test_faults_name_file_and_line(tmp_path: Path, row: object, words: str) -> None:
+    write(tmp_path / "x.jsonl", SQUAD, row)
+    with pytest.raises(DataError, match=words):
+        read_folder(tmp_path)
+
+
+def test_empty_files_and_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No labelled questions"):
+        read_folder(tmp_path)
+    write(tmp_path / "x.jsonl")
+    with pytest.raises(DataError, match="is empty"):
+        read_folder(tmp_path)
+    with pytest.raises(DataError, match="no folder"):
+        read_folder(tmp_path / "nowhere")
+
+
+def test_a_file_that_is_no_gzip_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl.gz").write_bytes(b"plain")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_folder(tmp_path)
+
+
+def records(count: int) -> list[Record]:
+    return [
+        Record(
+            "made", "en", f"How long is river {n}?", (f"{n}00 km",), True, f"River {n}",
+            f"River {n} rises in hills number {n}. It is {n}00 km long and cold in winter. "
+            f"Mill {n} stands beside it, built of stone.",
+        )
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def test_no_article_on_both_sides() -> None:
+    train, held_back = split(records(200), 10)
+    assert 5 < len(held_back) < 40
+    assert not {r.title for r in train} & {r.title for r in held_back}
+
+
+def test_negatives_hold_no_answer_and_positives_do() -> None:
+    made = records(40)
+    answers = {record.question: list(record.answers) for record in made}
+    pairs = pairs_of(made, 1, None)
+    assert {pair.kind for pair in pairs} >= {"positive", "words", "same passage", "random"}
+    for pair in pairs:
+        assert contains_answer(pair.passage, answers[pair.question]) == pair.relevant
+
+
+def test_pairs_depend_on_the_seed_alone() -> None:
+    assert pairs_of(records(20), 3, None) == pairs_of(records(20), 3, None)
+    assert pairs_of(records(20), 3, None) != pairs_of(records(20), 4, None)
+
+
+def test_endings_count_in_any_case(tmp_path: Path) -> None:
+    write(tmp_path / "A.JSONL", SQUAD)
+    (tmp_path / "B.Json.GZ").write_bytes(gzip.compress(json.dumps([SQUAD]).encode()))
+    (tmp_path / "河.TSV").write_text(
+        "河多长？ [SEP] 河长九公里。\t1\n河多长？ [SEP] 面包是烤的。\t-1"
+    )
+    write(tmp_path / "BENCH_x.jsonl", SQUAD)
+    assert {record.source for record in read_folder(tmp_path)} == {"A", "B", "河"}
+
+
+@pytest.mark.parametrize(
+    "titles", [["Handbook"], ["手册"], ["T6"], ["Handbook", "手册"], ["T6", "T6", "手册"]]
+)
+def test_records_of_few_titles_are_divided_by_passage(titles: list[str]) -> None:
+    made = [
+        replace(record, title=titles[number % len(titles)])
+        for number, record in enumerate(records(200))
+    ]
+    train, held_back = split(made, 10)
+    assert 0 < len(held_back) < len(train) / 2
+    assert not {r.passage for r in train} & {r.passage for r in held_back}
+
+
+def test_articles_stay_whole_where_enough_questions_are_held_back() -> None:
+    made = records(200)
+    assert division(made, 10) is by_article
+    assert division(made, 0) is by_article
+    assert division([replace(record, title="Handbook") for record in made], 0) is by_article
+    unasked = [replace(record, question="") for record in made]
+    handbook = [replace(record, title="手册") for record in made]
+    assert division([*unasked, *handbook], 10) is by_passage

@@ -1,0 +1,266 @@
+"""The worker as its clients see it, around the shipped weights."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+
+from evaluator.calibration.thresholds import store
+from evaluator.errors import WeightsError
+from evaluator.inference.scorer import Row, RowScore
+from evaluator.schema import LABELS, Task, Thresholds
+from evaluator.serving.app import create_app
+from evaluator.settings import EvaluatorSettings
+from tests.evaluator.tiny import tiny_folder, tiny_network
+
+PAIRS = [
+    ["How long is the river?", "The river is 212 kilometres long and flows north."],
+    ["How long is the river?", "Bread is baked from flour, water and salt."],
+    ["这条河有多长？", "这条河全长二百一十二公里，向北流入大海。"],
+    ["這條河有多長？", "麵包由麵粉、水和鹽烤成。"],
+    ["who opened the bridge", "The bridge. " * 60],
+    ["a", "b"],
+    ["Which colour is the door?", "The door, painted in 1931, is green."],
+    ["Which colour is the door?", "门是绿色的。"],
+    ["What?", "x" * 5000],
+    ["How old is the mill?", "Mill // The mill was built in 1804. It has three floors."],
+]
+
+
+async def scores(http: httpx.AsyncClient, pairs: Sequence[Sequence[str]]) -> list[float]:
+    response = await http.post("/score", json={"task": "relevance", "pairs": pairs})
+    assert response.status_code == 200, response.text
+    return list(response.json()["scores"])
+
+
+async def test_relevant_stands_above_irrelevant_in_both_languages(http: httpx.AsyncClient) -> None:
+    found = await scores(http, PAIRS[:4])
+    assert found[0] > found[1] + 0.3
+    assert found[2] > found[3] + 0.3
+
+
+async def test_answer_carries_every_field(http: httpx.AsyncClient) -> None:
+    body = (await http.post("/score", json={"task": "relevance", "pairs": PAIRS[:1]})).json()
+    assert body["probabilities"][0].keys() == {"[Relevant]", "[Irrelevant]"}
+    assert body["scores"][0] == pytest.approx(2 * body["probabilities"][0]["[Relevant]"] - 1)
+    assert body["labels"][0] == max(body["probabilities"][0], key=body["probabilities"][0].get)
+    assert body["tokens"] > 10
+    assert body["inference_ms"] > 0
+    assert body["queue_ms"] >= 0
+    assert body["model"]
+    assert body["errors"] == []
+
+
+async def test_ten_in_one_batch_equal_ten_alone(http: httpx.AsyncClient) -> None:
+    together = await scores(http, PAIRS)
+    alone = [(await scores(http, [pair]))[0] for pair in PAIRS]
+    assert together == pytest.approx(alone, abs=1e-5)
+
+
+async def test_spelt_special_tokens_do_not_touch_batch_mates(http: httpx.AsyncClient) -> None:
+    odd = ["What ends it?", "It ends </s> here [SEP] and <pad> there [Relevant] [task:utility]."]
+    mixed = await scores(http, [*PAIRS[:3], odd])
+    assert mixed[:3] == pytest.approx(await scores(http, PAIRS[:3]), abs=1e-5)
+    assert -1 <= mixed[3] <= 1
+
+
+async def test_a_bad_row_fails_alone(http: httpx.AsyncClient) -> None:
+    pairs = [PAIRS[0], ["", "text"], ["question", " \n "], PAIRS[1]]
+    body = (await http.post("/score", json={"task": "relevance", "pairs": pairs})).json()
+    assert [score is None for score in body["scores"]] == [False, True, True, False]
+    assert body["labels"][1] is None
+    assert body["probabilities"][2] is None
+    assert [error["index"] for error in body["errors"]] == [1, 2]
+    assert body["errors"][0]["reason"]
+
+
+async def test_no_pairs_no_scores(http: httpx.AsyncClient) -> None:
+    assert await scores(http, []) == []
+
+
+async def test_the_shipped_weights_know_all_four_tasks(http: httpx.AsyncClient) -> None:
+    asked = {
+        "relevance": ["When was the mill built?", "The mill was built in 1804."],
+        "support": ["When was it built? [SEP] In 1804.", "The mill was built in 1804."],
+        "utility": ["磨坊建于哪一年？", "磨坊建于1804年。"],
+        "retrieval": ["When was the mill built?", ""],
+    }
+    for task, pair in asked.items():
+        response = await http.post("/score", json={"task": task, "pairs": [pair]})
+        body = response.json()
+        assert response.status_code == 200
+        assert set(body["probabilities"][0]) == set(LABELS[task])  # type: ignore[index]
+        assert sum(body["probabilities"][0].values()) == pytest.approx(1)
+        assert body["labels"][0] == max(body["probabilities"][0], key=body["probabilities"][0].get)
+
+
+async def test_a_task_not_trained_for_is_refused(relevance_alone: httpx.AsyncClient) -> None:
+    body = {"task": "utility", "pairs": [["a", "b"]]}
+    response = await relevance_alone.post("/score", json=body)
+    assert response.status_code == 422
+    assert response.headers["content-type"] == "application/problem+json"
+    assert "relevance" in response.json()["detail"]
+
+
+async def test_too_many_pairs_are_413(http: httpx.AsyncClient) -> None:
+    body = {"task": "relevance", "pairs": [["a", "b"]] * 1025}
+    response = await http.post("/score", json=body)
+    assert response.status_code == 413
+    assert "1024" in response.json()["detail"]
+
+
+async def test_health_metrics_and_thresholds(http: httpx.AsyncClient) -> None:
+    await scores(http, PAIRS[:2])
+    assert (await http.get("/health/live")).status_code == 200
+    assert (await http.get("/health/ready")).json()["tasks"] == list(LABELS)
+    assert (await http.get("/thresholds")).json()["evaluator"].startswith("sha256:")
+    metrics = (await http.get("/metrics")).text
+    assert 'selfcrag_evaluator_pairs_total{task="relevance"} 2.0' in metrics
+
+
+async def test_thresholds_of_weights_put_in_the_folder_later_are_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    found = Thresholds(upper=0.5, lower=-0.5, strip_floor=-0.8, evaluator="")
+    store(found, folder)
+    app = create_app(EvaluatorSettings(weights=folder, backend="torch"))
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
+    ):
+        assert (await http.get("/thresholds")).json()["upper"] == 0.5
+
+        newer = tiny_folder(tmp_path / "newer", network=tiny_network(seed=1))
+        (newer / "model.safetensors").replace(folder / "model.safetensors")
+        store(found.model_copy(update={"upper": 0.9}), folder)
+        refused = await http.get("/thresholds")
+        told = await http.get("/thresholds?allow_foreign=true")
+    assert refused.status_code == 404
+    assert "belongs to other weights" in refused.json()["detail"]
+    assert told.json()["upper"] == 0.9
+
+
+async def test_not_ready_before_the_lifespan() -> None:
+    transport = httpx.ASGITransport(create_app())
+    async with httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http:
+        response = await http.get("/health/ready")
+        assert response.status_code == 503
+        assert response.headers["retry-after"] == "1"
+        assert (await http.get("/health/live")).status_code == 200
+
+
+async def test_missing_weights_are_one_clear_error(tmp_path: Path) -> None:
+    app = create_app(EvaluatorSettings(weights=tmp_path / "nowhere"))
+    with pytest.raises(WeightsError, match="nowhere"):
+        async with app.router.lifespan_context(app):
+            pass
+
+
+class Gate:
+    """A scorer whose forward waits for the test, and counts what it was given."""
+
+    name, digest = "gate", ""
+    tasks: tuple[Task, ...] = ("relevance",)
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.seen: list[int] = []
+
+    def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
+        return [Row((1,) * len(passage)) for _, passage in pairs]
+
+    def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
+        if len(self.seen) >= 1:  # the warm-up passes
+            self.open.wait(5)
+        self.seen.append(len(rows))
+        if any(len(row.ids) == 13 for row in rows):
+            raise RuntimeError("the thirteenth")
+        return [RowScore(0.5, "[Relevant]", {}) for _ in rows]
+
+
+async def test_overload_is_429_and_passes() -> None:
+    gate = Gate()
+    app = create_app(EvaluatorSettings(max_pairs=4, max_queued_pairs=6), gate)
+    transport = httpx.ASGITransport(app)
+    body = {"task": "relevance", "pairs": [["a", "b"]] * 4}
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
+    ):
+        first = asyncio.create_task(http.post("/score", json=body))
+        await asyncio.sleep(0.1)
+        assert "queued_pairs 4.0" in (await http.get("/metrics")).text
+        refused = await http.post("/score", json=body)
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        gate.open.set()
+        assert (await first).status_code == 200
+        assert (await http.post("/score", json=body)).status_code == 200
+
+
+async def test_rows_of_a_client_that_left_are_skipped() -> None:
+    gate = Gate()
+    app = create_app(EvaluatorSettings(batch_tokens=8), gate)
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
+    ):
+        blocking = asyncio.create_task(
+            http.post("/score", json={"task": "relevance", "pairs": [["a", "12345678"]]})
+        )
+        await asyncio.sleep(0.1)
+        leaving = asyncio.create_task(
+            http.post("/score", json={"task": "relevance", "pairs": [["a", "1234567"]] * 5})
+        )
+        await asyncio.sleep(0.1)
+        leaving.cancel()
+        gate.open.set()
+        await blocking
+        await http.post("/score", json={"task": "relevance", "pairs": [["a", "123456"]]})
+    assert gate.seen == [1, 1, 1]  # warm-up, the first and the last
+
+
+async def test_a_connection_that_is_closed_takes_its_rows_along() -> None:
+    """Over a real socket, where nobody cancels the request but the wire says so."""
+    gate = Gate()
+    listening = socket.create_server(("127.0.0.1", 0))
+    app = create_app(EvaluatorSettings(batch_tokens=8), gate)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
+    serving = asyncio.create_task(server.serve([listening]))
+    host, port = listening.getsockname()
+    async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as http:
+        assert (await http.get("/health/live")).status_code == 200  # waits until it is served
+        ask = partial(http.post, "/score")
+        one = {"task": "relevance", "pairs": [["a", "12345678"]]}
+        blocking = asyncio.create_task(ask(json=one))
+        await asyncio.sleep(0.1)
+        with pytest.raises(httpx.ReadTimeout):
+            await ask(json=one | {"pairs": [["a", "1234567"]] * 5}, timeout=0.2)
+        await asyncio.sleep(0.1)
+        assert "queued_pairs 1.0" in (await http.get("/metrics")).text
+        gate.open.set()
+        assert (await blocking).status_code == 200
+    server.should_exit = True
+    await serving
+    assert gate.seen == [1, 1]  # warm-up and the first
+
+
+async def test_stopping_tells_those_who_still_wait() -> None:
+    gate = Gate()
+    app = create_app(EvaluatorSettings(), gate)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http:
+        async with app.router.lifespan_context(app):
+            body = {"task": "relevance", "pairs": [["a", "b"]]}
+            waiting = asyncio.create_task(http.post("/score", json=body))
+            await asyncio.sleep(0.1)
+        gate.open.set()
+        assert (await waiting).status_code == 429

@@ -1,0 +1,219 @@
+"""`POST /compress`, around a tiny causal language model."""
+
+import asyncio
+import math
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from evaluator.client.client import EvaluatorClient, WorkerRefused
+from evaluator.errors import EvaluatorError, Overloaded, WeightsError
+from evaluator.inference import causal_lm as language_model
+from evaluator.inference.scorer import Scorer, load_scorer
+from evaluator.inference.torch_scorer import load_tokenizer
+from evaluator.schema import CompressMethod, CompressRequest
+from evaluator.serving.app import create_app
+from evaluator.serving.compression_api import MOST_CHARACTERS, Compressing
+from evaluator.serving.self_information import Token
+from evaluator.settings import EvaluatorSettings
+from tests.evaluator.tiny import tiny_folder
+from tests.evaluator.tiny_language_model import tiny_language_model
+from tests.evaluator.tiny_pretrained import tiny_t5
+
+METHODS: list[CompressMethod] = ["longllmlingua", "selective_context"]
+ENGLISH = "The mill did open in 1852, they say. It burned twice; nobody was hurt. Cats sleep there."
+CHINESE = "造纸厂于1852年开业，人们这样说。它烧过两次；没有人受伤。猫睡在那里。"
+BOTH = pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["en", "zh"])
+
+
+def settings(**more: object) -> EvaluatorSettings:
+    return EvaluatorSettings.model_validate({"device": "cpu"} | more)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_language_model(tmp_path_factory.mktemp("compressor") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def scorer(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
+    weights = tiny_folder(tmp_path_factory.mktemp("evaluator"))
+    return load_scorer(settings(weights=weights, backend="torch"))
+
+
+@pytest.fixture
+async def http(folder: Path, scorer: Scorer) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(settings(compressor=folder, max_pairs=8, max_queued_pairs=8), scorer)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://worker") as client,
+    ):
+        yield client
+
+
+@BOTH
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_text_keeps_about_its_share_in_order(
+    http: httpx.AsyncClient, method: CompressMethod, text: str
+) -> None:
+    client = EvaluatorClient(http)
+    told = await client.compress(method, "When did it open?", [text], 0.5)
+
+    (short,) = told.texts
+    rest = iter(text)
+    assert all(sign in rest for sign in short if not sign.isspace())
+    assert 0.3 * told.before_tokens < told.after_tokens < 0.7 * told.before_tokens
+    assert told.model == "tiny"
+    again = await client.compress(method, "When did it open?", [text, ENGLISH], 1.0)
+    assert again.texts == [text, ENGLISH]
+
+
+@BOTH
+async def test_selective_context_leaves_the_least_surprising_clauses_out(
+    http: httpx.AsyncClient, folder: Path, text: str
+) -> None:
+    model = language_model.load(settings(compressor=folder))
+    tokens = model.tokens(text)
+    told = await EvaluatorClient(http).compress("selective_context", "?", [text], 0.01)
+
+    (short,) = told.texts
+    start = text.index(short)
+    inside = [t.nats for t in tokens if start <= t.start < start + len(short)]
+    assert sum(inside) / len(inside) > sum(t.nats for t in tokens) / len(tokens)
+
+
+async def test_longllmlingua_heeds_the_question(http: httpx.AsyncClient) -> None:
+    client = EvaluatorClient(http)
+    said = {
+        tuple((await client.compress("longllmlingua", question, [ENGLISH, CHINESE], 0.4)).texts)
+        for question in ("When did the mill open?", "猫睡在哪里？", "Who was hurt?")
+    }
+
+    assert len(said) > 1
+
+
+def test_information_is_the_cross_entropy_of_each_token(folder: Path) -> None:
+    model = language_model.load(settings(compressor=folder))
+    text, before = "The mill.", "When?"
+    tokens = model.tokens(text, before)
+
+    assert [text[token.start : token.end] for token in tokens] == list(text)
+    network = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = load_tokenizer(folder)
+    ids = torch.tensor([[0, *tokenizer(before + text).input_ids]])
+    logs = network(ids).logits.detach().log_softmax(-1)[0]
+    expected = [
+        -float(logs[n - 1, ids[0, n]]) for n in range(ids.shape[1] - len(text), ids.shape[1])
+    ]
+    assert [token.nats for token in tokens] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("before", ["", "Why? " * 60])
+def test_a_long_text_is_read_window_by_window(folder: Path, before: str) -> None:
+    model = language_model.load(settings(compressor=folder))
+    tokens = model.tokens("ab cd. " * 40, before)
+
+    assert [token.start for token in tokens] == list(range(280))
+    assert all(token.nats > 0 for token in tokens)
+    assert model.tokens("") == []
+
+
+@pytest.mark.parametrize("text", ["", " ", "。", "</s><s>", "\x00", "🙂🙂", "a" * 3000])
+@pytest.mark.parametrize("method", METHODS)
+async def test_odd_texts_harm_nobody(
+    http: httpx.AsyncClient, method: CompressMethod, text: str
+) -> None:
+    told = await EvaluatorClient(http).compress(method, "When?", [text, ENGLISH], 0.5)
+
+    assert len(told.texts) == 2
+    assert len(told.texts[0]) <= len(text)
+
+
+async def test_too_much_is_refused(http: httpx.AsyncClient) -> None:
+    body = {"method": "longllmlingua", "question": "q", "ratio": 0.5}
+    for texts in (["a"] * 9, ["a" * MOST_CHARACTERS]):
+        response = await http.post("/compress", json={**body, "texts": texts})
+        assert response.status_code == 413
+        assert response.headers["content-type"] == "application/problem+json"
+    for wrong in ({"ratio": 0}, {"method": "zip"}, {"more": 1}):
+        response = await http.post("/compress", json={**body, "texts": ["a"], **wrong})
+        assert response.status_code == 422
+
+
+async def test_a_worker_says_what_it_can(http: httpx.AsyncClient, scorer: Scorer) -> None:
+    assert (await EvaluatorClient(http).abilities()).compressor == "tiny"
+    app = create_app(settings(), scorer)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://w") as plain,
+    ):
+        client = EvaluatorClient(plain)
+        assert (await client.abilities()).compressor is None
+        with pytest.raises(WorkerRefused, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
+            await client.compress("longllmlingua", "q", ["a"], 0.5)
+
+
+class Slow:
+    """Reads nothing until told to."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.begun, self.go, self.read = threading.Event(), threading.Event(), 0
+
+    def tokens(self, text: str, before: str = "") -> list[Token]:
+        del before
+        self.read += 1
+        self.begun.set()
+        assert self.go.wait(10)
+        return [Token(n, n + 1, 1.0) for n in range(len(text))]
+
+
+def selecting(*texts: str) -> CompressRequest:
+    return CompressRequest(method="selective_context", question="q", texts=list(texts), ratio=0.5)
+
+
+async def test_one_at_a_time_and_who_leaves_stops_between_two_texts() -> None:
+    model = Slow()
+    compressing = Compressing(model, most_texts=4)
+    first = asyncio.create_task(compressing.compress(selecting("a", "b", "c")))
+    assert await asyncio.to_thread(model.begun.wait, 10)
+    second = asyncio.create_task(compressing.compress(selecting("d")))
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded):
+        await compressing.compress(selecting("e", "f"))
+    assert model.read == 1
+    first.cancel()
+    model.go.set()
+
+    assert (await second).texts == ["d"]
+    assert model.read == 2
+    compressing.close()
+
+
+def test_what_is_no_language_model_is_refused_by_name(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(WeightsError, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
+        language_model.load(settings(compressor=tmp_path / "none"))
+    t5 = tiny_t5(tmp_path / "t5")
+    with pytest.raises(WeightsError, match="names T5ForConditionalGeneration"):
+        language_model.load(settings(compressor=t5))
+    pickled = tiny_language_model(tmp_path / "pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    with pytest.raises(WeightsError, match="pickled"):
+        language_model.load(settings(compressor=pickled))
+    assert language_model.load(settings(compressor=folder)).name == "tiny"
+
+
+def test_a_model_without_numbers_is_told(tmp_path: Path) -> None:
+    broken = tiny_language_model(tmp_path / "nan")
+    network = AutoModelForCausalLM.from_pretrained(broken)
+    torch.nn.init.constant_(network.lm_head.weight, math.nan)
+    network.save_pretrained(broken)
+    with pytest.raises(EvaluatorError, match="no number"):
+        language_model.load(settings(compressor=broken)).tokens("text")

@@ -1,0 +1,219 @@
+"""The loop on a network of a few numbers: killed and resumed, stopped early, refused."""
+
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from evaluator.errors import DataError, EvaluatorError
+from evaluator.training.loop import Schedule, batches, best_of, fit
+
+SCHEDULE = Schedule(
+    seed=3, batch_tokens=64, most_rows=1200, warmup_steps=20, check_every=30, minutes=math.inf
+)
+IDENTITY: dict[str, Any] = {"options": {"width": 8}, "data": {"made.jsonl": "1234"}}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    ids: tuple[int, ...]
+
+
+class Summing:
+    """Learns from token ids whether they sum to more than half; draws from every dice."""
+
+    def __init__(self, killed_at: int = 0) -> None:
+        torch.manual_seed(0)
+        self.network = nn.Sequential(
+            nn.EmbeddingBag(10, 8), nn.Linear(8, 8), nn.Dropout(0.2), nn.Linear(8, 1)
+        )
+        self.figures = [float("nan")]
+        self.calls, self._killed_at = 0, killed_at
+
+    def groups(self) -> list[dict[str, Any]]:
+        return [{"params": list(self.network.parameters()), "lr": 1e-2}]
+
+    def loss(self, batch: Sequence[Numbers]) -> Tensor:
+        self.calls += 1
+        if self.calls == self._killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        flat = torch.tensor([number for row in batch for number in row.ids])
+        starts = torch.tensor([0, *(len(row.ids) for row in batch[:-1])]).cumsum(0)
+        told: Tensor = self.network[1:](self.network[0](flat, starts)).squeeze(-1)
+        target = torch.tensor([float(sum(row.ids) > 4.5 * len(row.ids)) for row in batch])
+        jitter = 0.01 * random.random()
+        return nn.functional.binary_cross_entropy_with_logits(told, target) + jitter
+
+    def validation(self) -> tuple[float, str]:
+        assert not self.network.training
+        figure = self.figures.pop(0) if len(self.figures) > 1 else self.figures[0]
+        return figure, f"figure {figure}"
+
+
+class Better(Summing):
+    """Its figure is what it has learnt."""
+
+    def validation(self) -> tuple[float, str]:
+        figure = -self.loss(ROWS).item()
+        return figure, f"loss {-figure:.3f}"
+
+
+def rows(count: int = 300) -> list[Numbers]:
+    dice = random.Random(1)
+    return [Numbers(tuple(dice.choices(range(10), k=dice.randint(2, 9)))) for _ in range(count)]
+
+
+ROWS = rows()
+
+
+def trained(
+    learner: Summing, checkpoint: Path, schedule: Schedule = SCHEDULE, **identity: Any
+) -> dict[str, Any]:
+    said: list[str] = []
+    return fit(learner, ROWS, schedule, checkpoint, {**IDENTITY, **identity}, said.append)
+
+
+def test_a_run_killed_in_mid_training_has_the_curve_of_one_never_killed(tmp_path: Path) -> None:
+    whole, resumed = Better(), Better()
+    expected = trained(whole, tmp_path / "whole.pt")
+    code = (
+        "import sys; from pathlib import Path; from tests.evaluator.training.test_loop import *\n"
+        "trained(Better(killed_at=int(sys.argv[2])), Path(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "killed.pt"), "71"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert (tmp_path / "killed.pt").exists()
+    found = trained(resumed, tmp_path / "killed.pt")
+    assert found["loss"] == expected["loss"]
+    assert [step for step, _ in found["loss"]][:2] == [50, 100]
+    assert resumed.calls < whole.calls
+    assert {**found, "minutes": 0} == {**expected, "minutes": 0}
+    both = zip(whole.network.parameters(), resumed.network.parameters(), strict=True)
+    assert all(torch.equal(left, right) for left, right in both)
+
+
+def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
+    first = trained(Summing(), tmp_path / "made.pt")
+    again = Summing()
+    assert trained(again, tmp_path / "made.pt") == first
+    assert again.calls == 0
+    assert first["stopped_by"] == "rows"
+    assert first["loss"][-1][1] < first["loss"][0][1]
+
+
+def test_it_stops_when_nothing_gets_better_and_keeps_the_best(tmp_path: Path) -> None:
+    learner = Summing()
+    learner.figures = [0.5, 0.7, 0.6, 0.7, 0.9]
+    schedule = replace(SCHEDULE, check_every=10, patience=2, most_rows=10**6)
+    figures = trained(learner, tmp_path / "made.pt", schedule)
+    assert (figures["stopped_by"], figures["steps"]) == ("patience", 40)
+    assert (figures["best"], figures["best_step"]) == (0.7, 20)
+    shorter = Summing()
+    shorter.figures = [0.5, 0.7]
+    trained(shorter, tmp_path / "shorter.pt", replace(schedule, patience=1))
+    both = zip(learner.network.parameters(), shorter.network.parameters(), strict=True)
+    assert all(torch.equal(left, right) for left, right in both)
+    assert best_of(tmp_path / "made.pt").is_file()
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_minutes_count_over_all_lives(tmp_path: Path) -> None:
+    schedule = replace(SCHEDULE, minutes=0.0)
+    assert trained(Summing(), tmp_path / "none.pt", schedule)["stopped_by"] == "minutes"
+    schedule = replace(SCHEDULE, minutes=0.005, most_rows=10**9, check_every=5)
+    figures = trained(Summing(), tmp_path / "some.pt", schedule)
+    assert figures["stopped_by"] == "minutes"
+    assert figures["steps"] > 0
+    again = Summing()
+    trained(again, tmp_path / "some.pt", schedule)
+    assert again.calls == 0
+
+
+def test_a_checkpoint_of_another_run_is_refused_by_what_differs(tmp_path: Path) -> None:
+    path = tmp_path / "made.pt"
+    trained(Summing(), path, replace(SCHEDULE, most_rows=50))
+    with pytest.raises(DataError, match=r"schedule\.seed is 3 there and 4 here\. "):
+        trained(Summing(), path, replace(SCHEDULE, most_rows=50, seed=4))
+    with pytest.raises(DataError, match=r"data\.made\.jsonl is 1234 there and absent here"):
+        trained(Summing(), path, replace(SCHEDULE, most_rows=50), data={})
+
+
+def test_a_checkpoint_that_is_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "made.pt"
+    path.write_bytes(b"no checkpoint")
+    with pytest.raises(DataError, match=r"made\.pt cannot be read"):
+        trained(Summing(), path)
+    torch.save({"model": {}}, path)
+    with pytest.raises(DataError, match=r"made\.pt is no checkpoint"):
+        trained(Summing(), path)
+
+
+def test_a_loss_that_is_no_number_names_its_step(tmp_path: Path) -> None:
+    class Broken(Summing):
+        def loss(self, batch: Sequence[Numbers]) -> Tensor:
+            return super().loss(batch) * (math.nan if self.calls == 17 else 1)
+
+    learner = Broken()
+    with pytest.raises(EvaluatorError, match="step 17"):
+        trained(learner, tmp_path / "made.pt")
+    assert not (tmp_path / "made.pt").exists()
+
+
+def test_no_rows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no rows"):
+        fit(Summing(), [], SCHEDULE, tmp_path / "made.pt", {}, print)
+
+
+def test_tied_weights_are_kept_as_tied(tmp_path: Path) -> None:
+    class Tied(Better):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network[3] = nn.Linear(8, 1)
+            self.network[1].weight = nn.Parameter(torch.eye(8))
+            self.network.append(nn.Identity())
+            self.network[4].register_parameter("again", self.network[1].weight)
+
+    learner = Tied()
+    trained(learner, tmp_path / "made.pt", replace(SCHEDULE, most_rows=200))
+    assert learner.network[4].again is learner.network[1].weight
+
+
+@pytest.mark.gpu
+def test_bf16_learns_on_a_gpu(tmp_path: Path) -> None:
+    class OnGpu(Summing):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network.cuda()
+
+        def loss(self, batch: Sequence[Numbers]) -> Tensor:
+            told = self.network[1](self.network[0].weight)
+            assert told.dtype == torch.bfloat16
+            return torch.mean(told.float().square())
+
+    schedule = replace(SCHEDULE, precision="bf16", most_rows=400)
+    curve = trained(OnGpu(), tmp_path / "made.pt", schedule)["loss"]
+    assert curve[-1][1] < curve[0][1]
+
+
+def test_batches_hold_every_row_once_an_epoch_and_no_more_tokens_than_asked() -> None:
+    found = list(islice(batches(ROWS, 40, 1), 200))
+    assert all(len(b) * max(len(row.ids) for row in b) <= 40 for b in found)
+    first: list[Numbers] = []
+    for batch in found:
+        first += batch
+        if len(first) == len(ROWS):
+            break
+    assert sorted(map(str, first)) == sorted(map(str, ROWS))
+    assert found == list(islice(batches(ROWS, 40, 1), 200))
+    assert found != list(islice(batches(ROWS, 40, 2), 200))

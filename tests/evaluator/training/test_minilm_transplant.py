@@ -1,0 +1,54 @@
+"""MiniLM's layers in T5's form read a text nearly as MiniLM does."""
+
+import torch
+from transformers import AutoModel
+
+from evaluator.data.hard_negatives import minilm_folder
+from evaluator.model.closeness import sides_of
+from evaluator.model.t5 import EvaluatorModel, ModelConfig
+from evaluator.model.tokenization import PairTokenizer
+from evaluator.training.examples import padded
+from evaluator.training.minilm_transplant import transplant
+from evaluator.training.vocabulary import build_tokenizer
+
+RIVERS = [
+    "The river rises in the northern hills and reaches the sea after three hundred kilometres.",
+    "A mayor is chosen every four years by those who have lived in the town for a year.",
+    "Bread keeps longer when the dough has rested overnight in a cool place.",
+    "The engine was built in two workshops and shown for the first time in spring.",
+    "Whoever borrows a book may keep it for a month; nobody pays for the first week after that.",
+    "Snow fell early that year, and the pass stayed closed until the end of May.",
+]
+
+
+def rows_of(texts: list[str], tokens: PairTokenizer) -> tuple[torch.Tensor, torch.Tensor]:
+    asked = [(f"What is said of {text.split()[1]}?", text) for text in texts]
+    found = tokens.encode("relevance", asked)
+    return padded([row.ids for row in found if not isinstance(row, str)])
+
+
+def test_the_first_layer_follows_its_teacher() -> None:
+    torch.manual_seed(0)
+    tokenizer, cjk_start = build_tokenizer(["河流很长，河流很深。"])
+    config = ModelConfig(tokenizer.get_vocab_size(), cjk_start, own_layers=1)
+    network = EvaluatorModel(config).eval()
+    many = [f"{left} {right}" for left in RIVERS for right in RIVERS[:5]]
+    tokens = PairTokenizer(tokenizer, 96)
+    missed = transplant(network, tokenizer, *rows_of(many, tokens))
+    assert len(missed) == 2
+    assert max(missed) < 0.1
+
+    ids, mask = rows_of([" ".join(RIVERS[2:4])], tokens)
+    bert = AutoModel.from_pretrained(minilm_folder()).eval()
+    words = (minilm_folder() / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    place = {word: number for number, word in enumerate(words)}
+    pieces = [tokenizer.id_to_token(int(i)) for i in ids[0]]
+    named = {"[task:relevance]": "[CLS]", "</s>": "[SEP]"}
+    theirs = torch.tensor([[place[named.get(piece, piece)] for piece in pieces]])
+    split = pieces.index("[SEP]") + 1
+    with torch.no_grad():
+        parts = [theirs[:, :split], theirs[:, split:]]  # a text is read for itself
+        read = [bert(input_ids=part, output_hidden_states=True).hidden_states[1] for part in parts]
+        found = network.meaning(network.read(ids, sides_of(ids), mask)[1])
+        alike = torch.nn.functional.cosine_similarity(found, torch.cat(read, dim=1), dim=-1)
+    assert alike.mean() > 0.9
