@@ -24,7 +24,7 @@ from app.store.store import open_store
 from app.stream import payload
 from app.terminal import Telling, errors, fail
 from graphs.state import Question
-from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS
+from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
 
 cli = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Answers questions and corrects itself."

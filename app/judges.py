@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from app.settings import Settings
+from graphs.critics.evaluator import EvaluatorCritic
 from graphs.critics.llm import LlmCritic
-from graphs.critics.llm_evaluator import LlmEvaluator, Mode
-from graphs.critics.native import NativeCritic
-from graphs.critics.t5 import EvaluatorCritic
+from graphs.critics.llm_grader import LlmEvaluator, Mode
+from graphs.critics.self_rag import NativeCritic
 from graphs.ports import Critic, Evaluator
 from graphs.types import Scores, Task
 

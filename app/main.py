@@ -38,7 +38,7 @@ from app.settings import Settings
 from app.store.engine import open_engine
 from app.store.store import open_store
 from graphs.ports import Services
-from graphs.workflows import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS
 
 RUNS_END_WITHIN_S = 3
 STOP_WITHIN_S = 8

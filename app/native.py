@@ -10,11 +10,9 @@ import openai
 from openai.types import Completion
 
 from app.endpoint import FAILURES, NO_KEY, Endpoint
-from graphs.characters import whole
-from graphs.cite import without_markers
 from graphs.ports import Reflected
-from graphs.reflection import RELEVANT, RETRIEVE
-from graphs.tokens import (
+from graphs.reflection.scores import RELEVANT, RETRIEVE
+from graphs.reflection.tokens import (
     PARAGRAPH,
     Token,
     holds_reflection,
@@ -24,6 +22,8 @@ from graphs.tokens import (
     retrieval_at,
     without_tokens,
 )
+from graphs.text.characters import whole
+from graphs.text.citations import without_markers
 from graphs.types import Judgement, Strip, Usage
 
 LOGPROBS = 20

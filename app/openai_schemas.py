@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.protocols.dialogue import Turn
 from app.schemas import ThreadId
-from graphs.context import Context
+from graphs.options import Context
 
 
 class ContentPart(BaseModel):

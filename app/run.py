@@ -23,12 +23,12 @@ from app.schemas import (
     StepEvent,
     TokenEvent,
 )
-from graphs.nodes.choose import chosen_from
 from graphs.nodes.generate import conclude_early
+from graphs.nodes.select_candidate import chosen_from
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question
 from graphs.types import Degraded, Draft, Usage
-from graphs.workflows import Graph
+from graphs.workflows.registry import Graph
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from app.schemas import AskResponse, Event
 from app.store.store import Store
 from graphs.ports import Services
 from graphs.state import Context, Question
-from graphs.workflows import Graph
+from graphs.workflows.registry import Graph
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints
 
-from graphs.context import Context
+from graphs.options import Context
 from graphs.types import Action, Component, Origin, StoppedBy
 
 LONGEST_QUESTION = 8000

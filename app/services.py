@@ -35,8 +35,8 @@ from app.search.wikipedia import WikipediaSearch
 from app.settings import Settings, StateSettings
 from evaluator.client.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.serving.app import create_app as create_worker
-from graphs.decide import PRESETS
 from graphs.errors import PortError
+from graphs.grading.actions import PRESETS
 from graphs.ports import Services, WebSearch
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from langgraph.graph.state import CompiledStateGraph
 from app.main import create_app
 from app.services import load_settings
 from app.shared import shared_services
-from graphs.messages import Chat, ChatState, build_messages
 from graphs.ports import Services
-from graphs.reflect import build_reflecting
 from graphs.state import Context
-from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS, Graph
+from graphs.workflows.chat import Chat, ChatState, build_messages
+from graphs.workflows.reflect import build_reflecting
+from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS, Graph
 
 _settings = load_settings()
 

@@ -4,7 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.protocols.dialogue import Turn
 from app.schemas import ThreadId
-from graphs.context import Context
+from graphs.options import Context
 
 ANSWERED = {"text", "reasoning", "source-url", "source-document", "step-start"}
 

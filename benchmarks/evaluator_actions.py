@@ -37,7 +37,7 @@ from evaluator.data.relevance_pairs import split
 from evaluator.data.relevance_records import Record
 from evaluator.model.text import contains_answer
 from evaluator.schema import Thresholds
-from graphs.knowledge import as_judged
+from graphs.grading.strips import as_judged
 from graphs.types import Passage
 
 RETRIEVED = 10

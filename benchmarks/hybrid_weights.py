@@ -28,7 +28,7 @@ from app.retrieval.opening import open_index
 from app.retrieval.retriever import CANDIDATES, HybridRetriever
 from app.retrieval.segment import Segmenter, english_query
 from benchmarks.retrieval_table import records
-from graphs.language import language_of
+from graphs.text.language import language_of
 from graphs.types import Language
 
 SEED = 0

@@ -25,7 +25,7 @@ from app.store.store import Store
 from benchmarks.overhead_parts import PORT, QUESTION, Pace, paced_services
 from graphs.ports import Services
 from graphs.state import Context, Question
-from graphs.workflows import DEFAULT_WORKFLOW, Graph
+from graphs.workflows.registry import DEFAULT_WORKFLOW, Graph
 
 Way = Literal["ainvoke", "astream", "run", "kept run"]
 SETTLED_S = 0.2

@@ -22,7 +22,7 @@ from benchmarks.reflection_questions import LANGUAGES, questions, rows_of, summa
 from benchmarks.reflection_report import report
 from benchmarks.reflection_runs import RunFailed, asker, read_handbook
 from evaluator.settings import PREFIX
-from graphs.workflows import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS
 
 COMMAND = "python -m benchmarks.reflection"
 FIGURES = Path(__file__).with_suffix(".json")

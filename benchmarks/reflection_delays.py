@@ -14,7 +14,7 @@ from graphs.critics.llm import LlmCritic
 from graphs.ports import Evaluator, Retriever, Services
 from graphs.search import Search
 from graphs.types import Degraded, Passage, Scores, Task, Thresholds, WebPage
-from graphs.workflows import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS
 
 ALLOWED = 1.15
 DRAFTS = 5

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from app.schemas import AskResponse, Critique
 from benchmarks.reflection_runs import Asker, Told
-from graphs.cite import without_markers
-from graphs.reflection import grade_of
+from graphs.reflection.scores import grade_of
+from graphs.text.citations import without_markers
 
 FOLDER = Path(__file__).parent
 LANGUAGES = ("en", "zh")

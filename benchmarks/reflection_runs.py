@@ -17,7 +17,7 @@ from app.services import open_services
 from app.settings import Settings
 from graphs.ports import Services
 from graphs.state import Context, Question
-from graphs.workflows import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS
 
 PATIENT_MS = 600_000
 """A run that ended at its deadline would tell of a busy machine, not of the workflow."""

@@ -21,8 +21,8 @@ from benchmarks.retrieval_sets import Material
 from benchmarks.retrieval_table import encoder_folder
 from evaluator.client.client import EvaluatorClient
 from evaluator.serving.app import create_app as create_worker
-from graphs.knowledge import as_judged
-from graphs.relevance import relevance_of
+from graphs.grading.relevance import relevance_of
+from graphs.grading.strips import as_judged
 from graphs.search import Search
 from graphs.types import Passage
 

@@ -28,7 +28,7 @@ from benchmarks.evaluator_report import table
 from benchmarks.retrieval_sets import REPORTED, material
 from benchmarks.retrieval_table import records
 from graphs.search import Search
-from graphs.text import sentences, token_count
+from graphs.text.sentences import sentences, token_count
 
 HERE = Path(__file__).parent
 SETS = {

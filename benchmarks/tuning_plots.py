@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.tuning import FOUND
-from graphs.decide import action_of
+from graphs.grading.actions import action_of
 
 IMAGES = Path(__file__).parents[1] / "docs" / ".images"
 COLOURS = {"correct": "#009e73", "ambiguous": "#e69f00", "incorrect": "#d55e00"}

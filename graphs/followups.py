@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 
 from graphs.function_words import RIVALS
-from graphs.language import language_of
 from graphs.leaning import (
     LONGEST_READ,
     asks_more,
@@ -14,7 +13,8 @@ from graphs.leaning import (
     without_correction,
 )
 from graphs.ports import KeywordExtractor
-from graphs.text import sentences
+from graphs.text.language import language_of
+from graphs.text.sentences import sentences
 from graphs.types import Message
 
 LATEST_QUESTIONS = 6

@@ -17,8 +17,8 @@ from graphs.function_words import (
     MORE_ZH,
     RELATIONAL_EN,
 )
-from graphs.language import language_of
-from graphs.text import HAN, word_count
+from graphs.text.language import language_of
+from graphs.text.sentences import HAN, word_count
 
 LONGEST_READ = 500
 

@@ -8,8 +8,8 @@ from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from graphs.beam import Extension, Path
-from graphs.context import Context as Context
+from graphs.options import Context as Context
+from graphs.reflection.beam import Extension, Path
 from graphs.types import (
     Action,
     Citation,

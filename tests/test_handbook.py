@@ -24,12 +24,12 @@ from evaluator.cli import app as evaluator_cli
 from evaluator.serving.app import create_app as create_worker
 from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
 from evaluator.settings import EvaluatorSettings, ServeSettings
-from graphs.decide import PRESETS
-from graphs.extract import MOST_SENTENCES, WITHIN
-from graphs.language import language_of
+from graphs.generation.extractive import MOST_SENTENCES, WITHIN
+from graphs.grading.actions import PRESETS
 from graphs.state import Context
-from graphs.text import STRIP_WORDS, sentences
-from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS
+from graphs.text.language import language_of
+from graphs.text.sentences import STRIP_WORDS, sentences
+from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
 
 ROOT = Path(__file__).parents[1]
 LANGUAGES = ("en", "zh")

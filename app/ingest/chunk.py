@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from app.retrieval.cutting import Cutting
-from graphs.text import HAN, sentence_spans, token_count
+from graphs.text.sentences import HAN, sentence_spans, token_count
 
 # A sentence, table or listing longer than this is cut all the same: no model would read it whole.
 HARD_TOKENS = 400

@@ -11,7 +11,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from app.ingest.chunk import Block
 from app.retrieval.segment import word_set
 from app.search.paragraphs import is_cheap_to_parse
-from graphs.text import HAN
+from graphs.text.sentences import HAN
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 FRONT_MATTER = re.compile(r"\A---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)

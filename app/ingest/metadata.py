@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from app.retrieval.embed import TABLE
 from app.retrieval.segment import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter
-from graphs.text import HAN
+from graphs.text.sentences import HAN
 from graphs.types import Language
 
 KEYWORDS = 8

@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from app.ingest.rows import Row, with_words
 from app.retrieval.segment import Segmenter
 from graphs.errors import GeneratorFailed
-from graphs.hypothetical import asking_for_questions, questions_in
+from graphs.generation.hypothetical import asking_for_questions, questions_in
 
 # After so many failures the endpoint is taken for down, and the rest goes in without questions.
 MOST_FAILURES = 3

@@ -16,7 +16,7 @@ from app.retrieval.cutting import Cutting
 from app.retrieval.embed import Embedder, StaticEmbedder
 from app.retrieval.segment import Segmenter
 from app.retrieval.terms import MIXING, TermTables, packed, term_weights
-from graphs.language import script_of
+from graphs.text.language import script_of
 from graphs.types import Language
 
 SECTION = " › "

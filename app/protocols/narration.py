@@ -5,8 +5,8 @@ from typing import Any
 
 from app.run import ANOTHER_WAS_BETTER
 from app.schemas import Event, RetractEvent, StepEvent
-from graphs.drafting import WERE_THOUGHTS
-from graphs.language import language_of
+from graphs.generation.answer import WERE_THOUGHTS
+from graphs.text.language import language_of
 from graphs.types import Language
 
 LONGEST = 300

@@ -22,10 +22,10 @@ from app.schemas import (
     ThreadId,
     TokenEvent,
 )
-from graphs.cite import renumbered
-from graphs.language import language_of, script_of
 from graphs.ports import KeywordExtractor
-from graphs.text import sentences
+from graphs.text.citations import renumbered
+from graphs.text.language import language_of, script_of
+from graphs.text.sentences import sentences
 
 HEADER = "x-openwebui-"
 MOST_TAGS = 3

@@ -22,7 +22,7 @@ from app.protocols.openai_errors import error_of
 from app.run import Run
 from app.schemas import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, RunEvent
 from app.wire import as_json
-from graphs.text import sentence_spans
+from graphs.text.sentences import sentence_spans
 
 KIND = {"object": "chat.completion.chunk"}
 DONE = "data: [DONE]\n\n"

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from app.retrieval.hybrid import TABLE_WEIGHTS, Weights
 from app.retrieval.segment import Segmenter
 from graphs.errors import RetrieverFailed
-from graphs.language import script_of
+from graphs.text.language import script_of
 from graphs.types import Language
 
 TABLE = Path(__file__).parent / "table"

@@ -12,7 +12,7 @@ from app.retrieval.segment import Segmenter
 from app.retrieval.terms import TermTables, joined, lexical_scores, query_terms
 from app.retrieval.windows import chunk_ids
 from graphs.errors import RetrieverFailed
-from graphs.language import script_of
+from graphs.text.language import script_of
 from graphs.types import Passage
 
 

@@ -19,8 +19,8 @@ from app.retrieval.opening import open_index
 from app.retrieval.segment import Segmenter, english_query
 from app.retrieval.windows import passages, windows
 from graphs.errors import RetrieverFailed
-from graphs.language import script_of
 from graphs.search import Fusion, Search
+from graphs.text.language import script_of
 from graphs.types import Language, Passage
 
 # How deep each of the two searches goes at least; what both miss cannot be found.

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from app.retrieval.embed import StaticEmbedder, Vectors, unit
 from app.retrieval.segment import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter
-from graphs.characters import whole
+from graphs.text.characters import whole
 from graphs.types import Language
 
 MOST_TERMS = 150

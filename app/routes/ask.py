@@ -9,7 +9,7 @@ from app.schemas import AnswerEvent, AskRequest, AskResponse, ErrorEvent
 from app.stream import EVENT_STREAM, ClientLeft, EventStream, while_client_stays
 from app.wire import data_of
 from graphs.state import Question
-from graphs.workflows import DEFAULT_WORKFLOW
+from graphs.workflows.registry import DEFAULT_WORKFLOW
 
 router = APIRouter(tags=["ask"])
 # Nobody reads it; the log does.

@@ -15,7 +15,7 @@ from app.runs import Runs
 from app.store.store import Store
 from graphs.ports import Services
 from graphs.state import Context
-from graphs.workflows import Graph
+from graphs.workflows.registry import Graph
 
 
 async def _services(request: Request) -> Services:

@@ -18,8 +18,8 @@ from app.run import Run
 from app.schemas import AnswerEvent, ErrorEvent, ThreadId
 from app.stream import EVENT_STREAM, HEADERS, ClientLeft, EventStream, while_client_stays
 from app.wire import as_json
-from graphs.context import Context
-from graphs.workflows import WORKFLOWS
+from graphs.options import Context
+from graphs.workflows.registry import WORKFLOWS
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)

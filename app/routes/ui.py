@@ -8,7 +8,7 @@ from app.protocols.ui_stream import HEADERS, UIParts
 from app.routes.deps import Choose, CurrentCaller, LiveGraphs, LiveRuns
 from app.stream import EVENT_STREAM, EventStream
 from app.ui_schemas import UIRequest
-from graphs.workflows import DEFAULT_WORKFLOW
+from graphs.workflows.registry import DEFAULT_WORKFLOW
 
 router = APIRouter(tags=["AI SDK"])
 STREAM = {

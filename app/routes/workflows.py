@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from app.routes.deps import LiveGraphs
 from app.schemas import WorkflowInfo, Workflows
 from graphs.state import Context
-from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS, Graph
+from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS, Graph
 
 router = APIRouter(tags=["ask"])
 

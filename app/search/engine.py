@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from graphs.characters import whole
 from graphs.errors import SearchFailed
+from graphs.text.characters import whole
 
 USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")

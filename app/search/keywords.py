@@ -13,8 +13,8 @@ from tokenizers import Tokenizer
 
 from app.retrieval.embed import TABLE
 from app.retrieval.segment import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter, word_set
-from graphs.language import language_of
-from graphs.text import HAN
+from graphs.text.language import language_of
+from graphs.text.sentences import HAN
 
 QUOTED = re.compile(r"《([^》]+)》|「([^」]+)」|『([^』]+)』|“([^”]+)”|\"([^\"]+)\"|`([^`]+)`")
 WORD = re.compile(r"\d[\d,.]*\d(?:\s?[%°])?|\w+(?:[-'’.+#/]\w+)*[+#]*")

@@ -10,13 +10,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from graphs.cite import without_markers
 from graphs.critics.each import each_judged
-from graphs.critics.structured import PLAIN, Asked, StructuredChat, quoted, weighed
-from graphs.dialogue import text_of, usage_of
+from graphs.critics.structured_output import PLAIN, Asked, StructuredChat, quoted, weighed
 from graphs.errors import CriticFailed, GeneratorFailed
-from graphs.language import language_of
-from graphs.reflection import (
+from graphs.generation.prompts import text_of, usage_of
+from graphs.reflection.scores import (
     RELEVANT,
     RETRIEVE,
     SUPPORT,
@@ -26,7 +24,9 @@ from graphs.reflection import (
     support,
     utility,
 )
-from graphs.text import sentences
+from graphs.text.citations import without_markers
+from graphs.text.language import language_of
+from graphs.text.sentences import sentences
 from graphs.types import Bars, Draft, Judgement, Usage
 from prompts import prompt
 

@@ -2,8 +2,8 @@
 
 from langgraph.runtime import Runtime
 
-from graphs.decide import searches_again
 from graphs.errors import SearchFailed
+from graphs.grading.actions import searches_again
 from graphs.ports import Services
 from graphs.state import Answer, Context, State, tunables
 from graphs.types import Degraded, Usage

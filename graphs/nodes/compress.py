@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
-from graphs.budget import calls_left, is_spent
-from graphs.compression import (
+from graphs.errors import CompressorFailed, PortError
+from graphs.generation.compression import (
     best_sentences,
     by_document,
     compression_of,
@@ -15,13 +15,13 @@ from graphs.compression import (
     judged_sentences,
     merged,
 )
-from graphs.errors import CompressorFailed, PortError
+from graphs.generation.repack import repacked
+from graphs.generation.summary import summary_of
+from graphs.grading.relevance import relevance_of
 from graphs.nodes.generate import knowledge_of
 from graphs.ports import Services
-from graphs.relevance import relevance_of
-from graphs.repack import repacked
+from graphs.reflection.budget import calls_left, is_spent
 from graphs.state import Context, Reflecting, State, asked, tunables
-from graphs.summary import summary_of
 from graphs.types import Degraded, Draft, Strip, Usage
 
 MOST_SUMMARIES_AT_ONCE = 8

@@ -7,17 +7,17 @@ from itertools import pairwise
 from langchain_core.language_models import BaseChatModel
 from langgraph.runtime import Runtime
 
-from graphs.budget import within_budget
-from graphs.dialogue import LATEST_TURNS, contextualising_messages, text_of, usage_of
 from graphs.errors import GeneratorFailed
 from graphs.followups import standalone
-from graphs.language import language_of, spoken_in
+from graphs.generation.prompts import LATEST_TURNS, contextualising_messages, text_of, usage_of
+from graphs.generation.query_expansion import without_fence
 from graphs.leaning import content_of
-from graphs.parts import is_question
 from graphs.ports import Services
-from graphs.queries import without_fence
+from graphs.reflection.budget import within_budget
 from graphs.state import Context, Reflecting, State, tunables
-from graphs.text import HAN
+from graphs.text.language import language_of, spoken_in
+from graphs.text.sentences import HAN
+from graphs.text.subquestions import is_question
 from graphs.types import Degraded, Message, Usage
 
 LONGEST_QUESTION = 600

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from graphs.critics import critic_of
+from graphs.critics.factory import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
 from graphs.state import Reflecting, State, asked

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import is_spent
-from graphs.cite import citations_in
-from graphs.critics import critic_of
-from graphs.critics.t5 import criticism_of
+from graphs.critics.evaluator import criticism_of
+from graphs.critics.factory import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
-from graphs.reflection import accepted, plain, score_of
+from graphs.reflection.budget import is_spent
+from graphs.reflection.scores import accepted, plain, score_of
 from graphs.state import Context, Reflecting, State, asked, tunables
+from graphs.text.citations import citations_in
 from graphs.types import Bars, Critique, Degraded, Draft, Judgement, StoppedBy, Usage
 
 

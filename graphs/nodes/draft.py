@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import within_budget
-from graphs.decide import action_of
-from graphs.drafting import NOBODY, draft_from
+from graphs.generation.answer import NOBODY, draft_from
+from graphs.grading.actions import action_of
 from graphs.nodes.generate import asked_of, streamed
 from graphs.ports import Services
+from graphs.reflection.budget import within_budget
 from graphs.state import Context, Reflecting, State, tunables
 
 

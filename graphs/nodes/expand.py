@@ -7,19 +7,19 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
-from graphs.budget import calls_left, within_budget
-from graphs.dialogue import (
+from graphs.errors import GeneratorFailed
+from graphs.generation.prompts import (
     clarifying_messages,
     decomposing_messages,
     inventing_messages,
     text_of,
     usage_of,
 )
-from graphs.errors import GeneratorFailed
-from graphs.parts import parts_of
+from graphs.generation.query_expansion import as_parts, as_passage, as_query, queries_of
 from graphs.ports import Services
-from graphs.queries import as_parts, as_passage, as_query, queries_of
+from graphs.reflection.budget import calls_left, within_budget
 from graphs.state import Context, Reflecting, State, asked, tunables
+from graphs.text.subquestions import parts_of
 from graphs.types import Degraded, Usage
 
 NEEDS_MODEL = Degraded(

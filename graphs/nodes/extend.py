@@ -6,12 +6,12 @@ from dataclasses import replace
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
-from graphs.beam import Extension, Path
-from graphs.budget import calls_left, within_budget, writes_by_model
-from graphs.drafting import EXTRACTIVE
+from graphs.generation.answer import EXTRACTIVE
 from graphs.nodes.generate import asked_of
 from graphs.ports import Services
-from graphs.segments import segment_from
+from graphs.reflection.beam import Extension, Path
+from graphs.reflection.budget import calls_left, within_budget, writes_by_model
+from graphs.reflection.segments import segment_from
 from graphs.state import Context, Reflecting, State, tunables
 from graphs.types import Strip, Usage
 

@@ -5,17 +5,17 @@ from typing import Literal
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import within_budget
-from graphs.cite import citations_in
-from graphs.decide import uses_documents
-from graphs.drafting import EXTRACTIVE, Asked, Listener, answer_directly, draft_from
-from graphs.extract import candidate_sentences, compose, first_sentences
-from graphs.knowledge import join, strips_of
-from graphs.language import answer_language
+from graphs.generation.answer import EXTRACTIVE, Asked, Listener, answer_directly, draft_from
+from graphs.generation.extractive import candidate_sentences, compose, first_sentences
+from graphs.generation.repack import repacked
+from graphs.grading.actions import uses_documents
+from graphs.grading.strips import join, strips_of
 from graphs.leaning import is_courtesy
 from graphs.ports import Services
-from graphs.repack import repacked
+from graphs.reflection.budget import within_budget
 from graphs.state import Answer, Context, Question, Reflecting, State, asked, tunables
+from graphs.text.citations import citations_in
+from graphs.text.language import answer_language
 from graphs.types import Draft, Language, StoppedBy, Strip, Usage
 from prompts import prompt
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.decide import choose_action, searches_web, speculates
 from graphs.errors import EvaluatorFailed
-from graphs.knowledge import as_judged
+from graphs.grading.actions import choose_action, searches_web, speculates
+from graphs.grading.relevance import relevance_of
+from graphs.grading.strips import as_judged
 from graphs.nodes.search_web import query_of
 from graphs.ports import Services
-from graphs.relevance import relevance_of
 from graphs.state import Context, Graded, State, asked, tunables
 from graphs.types import Degraded, Passage, Usage
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.critics import critic_of
+from graphs.critics.factory import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
-from graphs.reflection import score_of
+from graphs.reflection.scores import score_of
 from graphs.state import Context, Reflecting, State, asked, tunables
 from graphs.types import Degraded, Judgement, Usage
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.beam import Extension, drafts_of, extended
-from graphs.budget import is_spent
-from graphs.critics import critic_of
+from graphs.critics.factory import critic_of
 from graphs.errors import CriticFailed
 from graphs.ports import Services
-from graphs.reflection import score_of
+from graphs.reflection.beam import Extension, drafts_of, extended
+from graphs.reflection.budget import is_spent
+from graphs.reflection.scores import score_of
 from graphs.state import Context, Reflecting, State, asked, tunables
 from graphs.types import Degraded, Draft, Usage
 

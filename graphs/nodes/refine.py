@@ -5,9 +5,9 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
-from graphs.knowledge import as_judged, select, strips_of, with_scores
+from graphs.grading.relevance import relevance_of
+from graphs.grading.strips import as_judged, select, strips_of, with_scores
 from graphs.ports import Services
-from graphs.relevance import relevance_of
 from graphs.state import Answer, Context, State, asked, tunables
 from graphs.types import Degraded
 

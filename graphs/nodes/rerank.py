@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.context import RerankBy
 from graphs.errors import EvaluatorFailed, PortError, RetrieverFailed
-from graphs.knowledge import as_judged
+from graphs.grading.relevance import relevance_of
+from graphs.grading.strips import as_judged
+from graphs.options import RerankBy
 from graphs.ports import Services
-from graphs.relevance import relevance_of
 from graphs.state import Context, Reflecting, State, asked, tunables
 from graphs.types import Degraded, Passage, Usage
 

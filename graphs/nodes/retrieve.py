@@ -6,7 +6,7 @@ from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
 from graphs.errors import RetrieverFailed
-from graphs.fusion import by_reciprocal_ranks
+from graphs.generation.fusion import by_reciprocal_ranks
 from graphs.ports import Services
 from graphs.state import Context, Reflecting, State, asked, tunables
 from graphs.types import Degraded, Passage

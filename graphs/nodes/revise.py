@@ -5,16 +5,16 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.budget import is_spent, writes_by_model
-from graphs.cite import without_markers
-from graphs.drafting import EXTRACTIVE, NOBODY, Asked, Listener, Written, revise_from
+from graphs.critics.extractive_revision import requoted, strips_for, unused
 from graphs.errors import EvaluatorFailed, RetrieverFailed
-from graphs.knowledge import strips_of
+from graphs.generation.answer import EXTRACTIVE, NOBODY, Asked, Listener, Written, revise_from
+from graphs.grading.strips import strips_of
 from graphs.nodes.generate import asked_of, streamed
 from graphs.ports import Services
-from graphs.reflection import plain
-from graphs.requote import requoted, strips_for, unused
+from graphs.reflection.budget import is_spent, writes_by_model
+from graphs.reflection.scores import plain
 from graphs.state import Context, Reflecting, State, tunables
+from graphs.text.citations import without_markers
 from graphs.types import Degraded, Draft, Judgement, Passage, Strip, Usage
 
 

@@ -13,8 +13,8 @@ from app.runs import Runs
 from app.settings import Settings
 from app.store.store import Store
 from app.store.tables import RUNS, THREADS
-from graphs.crag import build_crag
 from graphs.state import Context, Question
+from graphs.workflows.crag import build_crag
 from tests import fakes
 from tests.app.serving import Serving, events_of
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting

@@ -15,7 +15,7 @@ from app.grading import WorkerEvaluator
 from evaluator.client.client import EvaluatorClient, WorkerRefused
 from evaluator.serving.app import create_app
 from evaluator.settings import WEIGHTS, EvaluatorSettings
-from graphs.decide import PRESETS
+from graphs.grading.actions import PRESETS
 from graphs.types import Thresholds
 from tests.evaluator.tiny import tiny_folder
 from tests.fakes import FakeChat

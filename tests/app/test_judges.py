@@ -12,7 +12,7 @@ from app.services import open_services
 from app.settings import Settings
 from graphs.ports import Services
 from graphs.state import Answer, Context
-from graphs.workflows import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS
 from tests.app.knowledge import PAGES
 from tests.fakes import FakeEvaluator
 from tests.loopback.critic import CriticServer

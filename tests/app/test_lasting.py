@@ -20,9 +20,9 @@ from app.store.engine import database_url, now, open_engine, reading
 from app.store.recorder import Recorder
 from app.store.store import Store, open_store
 from app.store.tables import EVENTS, PROCESSES, RUNS, THREADS
-from graphs.crag import build_crag
 from graphs.ports import Services
 from graphs.state import Context, Question
+from graphs.workflows.crag import build_crag
 from tests import fakes
 from tests.app.serving import Serving
 from tests.app.slow import SlowEvaluator, Waiting

@@ -8,8 +8,8 @@ import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from app.llm import EndpointChat, chat_model
-from graphs.drafting import NOBODY, Asked, draft_from
 from graphs.errors import GeneratorFailed
+from graphs.generation.answer import NOBODY, Asked, draft_from
 from graphs.types import Strip
 from tests import fakes
 from tests.loopback.openai import MODEL, OPENAI_KEY, Failure, OpenAIServer

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from app.native import NativeGenerator, _prompt, native_generator
-from graphs.critics.native import NativeCritic
-from graphs.drafting import NOBODY, Asked, draft_from
+from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
+from graphs.generation.answer import NOBODY, Asked, draft_from
 from graphs.ports import Critic, ReflectiveGenerator
 from graphs.types import Draft, Judgement, Strip
 from tests import fakes

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from graphs.workflows import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
 from tests.app.serving import Serving
 from tests.app.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting

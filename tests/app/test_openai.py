@@ -10,7 +10,7 @@ from openai.types.chat import ChatCompletionChunk
 
 from graphs.ports import Services
 from graphs.types import WebPage
-from graphs.workflows import WORKFLOWS
+from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
 from tests.app.serving import Serving
 from tests.app.slow import SlowChat, Waiting

@@ -9,8 +9,8 @@ import pytest
 
 from app.protocols.narration import REASONS
 from app.routes.page import FOLDER, PATH
-from graphs.context import Context
-from graphs.workflows import WORKFLOWS
+from graphs.options import Context
+from graphs.workflows.registry import WORKFLOWS
 from tests.app.serving import Serving
 
 FILES = sorted(path.name for path in FOLDER.iterdir())

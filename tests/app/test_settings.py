@@ -13,7 +13,7 @@ from app.cli import cli
 from app.errors import StartFailed
 from app.services import load_settings, open_services
 from app.settings import Settings, StateSettings
-from graphs.decide import PRESETS
+from graphs.grading.actions import PRESETS
 
 SECRET = "sk-very-secret-4711"
 

@@ -11,9 +11,9 @@ import pytest
 from app.runs import Runs
 from app.schemas import TokenEvent
 from app.stream import encoded, followed, sse
-from graphs.crag import build_crag
 from graphs.state import Context, Question
 from graphs.types import WebPage
+from graphs.workflows.crag import build_crag
 from tests import fakes
 from tests.app.serving import Sent, Serving
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting

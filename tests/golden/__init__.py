@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from graphs.messages import build_messages
-from graphs.reflect import build_reflecting
-from graphs.workflows import DEFAULT_WORKFLOW, WORKFLOWS
+from graphs.workflows.chat import build_messages
+from graphs.workflows.reflect import build_reflecting
+from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
 from tests.fakes import services
 
 FOLDER = Path(__file__).parent

@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from graphs.cite import without_unknown_markers
-from graphs.critics.structured import quoted
-from graphs.drafting import cited
-from graphs.extract import candidate_sentences
-from graphs.hypothetical import questions_in
-from graphs.language import language_of
+from graphs.critics.structured_output import quoted
+from graphs.generation.answer import cited
+from graphs.generation.extractive import candidate_sentences
+from graphs.generation.hypothetical import questions_in
+from graphs.generation.query_expansion import as_parts
+from graphs.generation.summary import as_summary
 from graphs.leaning import content_of, leans
 from graphs.nodes.contextualise import as_question
-from graphs.nodes.rewrite import as_query
-from graphs.parts import parts_of
-from graphs.queries import as_parts
-from graphs.summary import as_summary
-from graphs.text import sentences, split_strips
-from graphs.tokens import clean
+from graphs.nodes.rewrite_query import as_query
+from graphs.reflection.tokens import clean
+from graphs.text.citations import without_unknown_markers
+from graphs.text.language import language_of
+from graphs.text.sentences import sentences, split_strips
+from graphs.text.subquestions import parts_of
 from graphs.types import Strip
 
 LENGTH = 2_500

@@ -9,15 +9,15 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from app.search.ahead import SearchesAhead
-from graphs.crag import build_crag
 from graphs.ports import Services
 from graphs.state import Context
 from graphs.types import Degraded, Scores, Task, Usage, WebPage
+from graphs.workflows.crag import build_crag
 from tests.app.slow import SlowEvaluator, SlowWebSearch, Waiting
 from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch
 from tests.graphs.languages import EN, Parts, World, both_languages
-from tests.graphs.test_crag import LOCAL, WEB
 from tests.graphs.traced import Trace, traced
+from tests.graphs.workflows.test_crag import LOCAL, WEB
 
 AHEAD = ["retrieve", "grade", "collect", "select", "generate"]
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.ports import Services
-from graphs.reflect import build_reflecting
 from graphs.state import Context
 from graphs.types import Message
-from graphs.workflows import WORKFLOWS
+from graphs.workflows.reflect import build_reflecting
+from graphs.workflows.registry import WORKFLOWS
 
 
 @dataclass

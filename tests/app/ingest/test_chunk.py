@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from app.ingest.chunk import HARD_TOKENS, Block, chunk
 from app.retrieval.cutting import CHUNK_TOKENS
-from graphs.text import sentences, token_count
+from graphs.text.sentences import sentences, token_count
 
 ENGLISH = st.sampled_from(
     [

@@ -11,7 +11,7 @@ from app.retrieval.cutting import Chunking, Cutting
 from app.retrieval.index import Hit
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.windows import chunk_ids, windows
-from graphs.text import sentences, token_count
+from graphs.text.sentences import sentences, token_count
 
 
 def hit(position: int, first: int, last: int, document: str = "d") -> Hit:

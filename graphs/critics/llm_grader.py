@@ -1,0 +1,100 @@
+"""A chat model as CRAG's evaluator: relevance by a yes or no, asked in one of three ways (table 4).
+
+One call a pair. Other tasks need a model that grades them: the T5 evaluator.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.runnables.utils import gather_with_concurrency
+
+from graphs.critics.structured_output import LOG_PROBABILITIES, PLAIN, Asked, quoted, weighed
+from graphs.errors import EvaluatorFailed, GeneratorFailed
+from graphs.generation.prompts import text_of
+from graphs.text.language import language_of
+from graphs.types import Scores, Task, Thresholds
+from prompts import prompt
+
+Mode = Literal["direct", "chain_of_thought", "few_shot"]
+
+THRESHOLDS = Thresholds(upper=0.5, lower=-0.5, strip_floor=-0.5)
+"""Nothing calibrates a model that anyone may name: an action asks for odds of three to one, p(yes)
+of 3/4 or 1/4, and strips are dropped on the same odds. Without log-probabilities, where scores are
+1 and -1 alone, any bounds between decide alike and nothing is Ambiguous."""
+
+_PROMPTS: dict[Mode, Literal["relevance_direct", "relevance_cot", "relevance_few_shot"]] = {
+    "direct": "relevance_direct",
+    "chain_of_thought": "relevance_cot",
+    "few_shot": "relevance_few_shot",
+}
+_YES, _NO = ("yes", "是"), ("no", "否", "不")
+_WORD = r"(\byes\b|\bno\b|是(?!否)|否|不)"
+_LABELLED = re.compile(rf"(?:answer|回答)\W*{_WORD}", re.IGNORECASE)
+_FIRST = re.compile(rf"\A\W*{_WORD}", re.IGNORECASE)
+
+
+class LlmEvaluator:
+    """Scores are 2·p(yes) - 1, or 1 and -1 where the endpoint tells no log-probabilities."""
+
+    def __init__(self, chat: BaseChatModel, name: str, mode: Mode) -> None:
+        self._asked = Asked(chat, LOG_PROBABILITIES, PLAIN)
+        self._mode = mode
+        self.name = f"{name} ({mode.replace('_', ' ')})"
+        self.thresholds = THRESHOLDS
+
+    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
+        """None for a pair whose call failed or whose reply says neither.
+
+        Raises EvaluatorFailed where no pair was scored, and for other tasks than relevance.
+        """
+        if task != "relevance":
+            raise EvaluatorFailed(
+                f"A language model as grader judges relevance alone, not {task};"
+                " choose the grader evaluator for it."
+            )
+        found = await gather_with_concurrency(None, *(self._scored(*pair) for pair in pairs))
+        values = tuple(value for value, _ in found)
+        if pairs and all(value is None for value in values):
+            raise EvaluatorFailed(next(why for _, why in found if why))
+        return Scores(values)
+
+    async def ready(self) -> bool:
+        """Endpoints have no question for it: the first call shows."""
+        return True
+
+    async def _scored(self, question: str, passage: str) -> tuple[float | None, str]:
+        """The score, or None and why."""
+        language = language_of(question)
+        asked = prompt(_PROMPTS[self._mode], language).render(
+            question=quoted(question), passage=quoted(passage)
+        )
+        told = SystemMessage(prompt("relevance_system", language).render())
+        try:
+            reply = await self._asked.reply([told, HumanMessage(asked)])
+        except GeneratorFailed as error:
+            return None, str(error)
+        value = _score_of(reply)
+        return value, "" if value is not None else f"{self.name} said neither yes nor no."
+
+
+def _score_of(reply: AIMessage) -> float | None:
+    """By the last labelled word, else by the first word."""
+    text = text_of(reply)
+    labelled = list(_LABELLED.finditer(text))
+    found = labelled[-1] if labelled else _FIRST.search(text)
+    if found is None:
+        return None
+    weights = weighed(reply, _spoken(found))
+    yes, no = (sum(weights.get(word, 0.0) for word in words) for words in (_YES, _NO))
+    if yes + no > 0:
+        return 2 * yes / (yes + no) - 1
+    return 1.0 if found[1].casefold() in _YES else -1.0
+
+
+def _spoken(found: re.Match[str]) -> re.Pattern[bytes]:
+    """Where the decisive word stands among the tokens, thoughts among them."""
+    before = found[0][: found.start(1) - found.start()]
+    return re.compile(re.escape(before.encode()) + b"(" + re.escape(found[1].encode()) + b")")

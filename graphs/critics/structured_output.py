@@ -1,0 +1,143 @@
+"""Asking a chat model for a judgement: JSON of a schema, and how sure the model was of it.
+
+`response_format: json_schema` is the form that OpenAI, vLLM, Ollama and llama.cpp all take; tool
+calls need switches of the server or are not forced. Where an endpoint refuses it, or refuses
+log-probabilities, it is asked without: the prompts spell the JSON out.
+"""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from pydantic import BaseModel, ValidationError
+
+from graphs.errors import CriticFailed, RequestRefused
+from graphs.generation.prompts import text_of, usage_of
+from graphs.types import Language, Usage
+from prompts import prompt
+
+Verdict = TypeVar("Verdict", bound=BaseModel)
+Form = Mapping[str, Any]
+
+LOG_PROBABILITIES: Form = {"logprobs": True, "top_logprobs": 20, "temperature": 0}
+PLAIN: Form = {}
+_TAG = re.compile(r"<(?=\s*+/?\s*+(?:question|knowledge|answer|passage|findings)\b)", re.IGNORECASE)
+
+
+class Asked:
+    """A chat model asked in the first of these forms that its endpoint takes."""
+
+    def __init__(self, chat: BaseChatModel, *forms: Form) -> None:
+        self._chat, self._forms, self._taken = chat, forms, 0
+
+    async def reply(self, messages: Sequence[BaseMessage]) -> AIMessage:
+        """Raises GeneratorFailed."""
+        last = len(self._forms) - 1
+        for place in range(self._taken, last + 1):
+            try:
+                reply = await self._chat.ainvoke(list(messages), stream=False, **self._forms[place])
+            except RequestRefused:
+                if place == last:
+                    raise
+            else:
+                self._taken = max(self._taken, place)
+                return reply
+        raise AssertionError("the last form is taken or raises")
+
+
+class StructuredChat(Generic[Verdict]):
+    """A chat model that answers with one JSON object of the schema."""
+
+    def __init__(self, chat: BaseChatModel, schema: type[Verdict]) -> None:
+        told = {"name": schema.__name__.lower(), "strict": True, "schema": _strict(schema)}
+        wanted = {"response_format": {"type": "json_schema", "json_schema": told}}
+        self._asked = Asked(chat, {**wanted, **LOG_PROBABILITIES}, LOG_PROBABILITIES, PLAIN)
+        self._schema = schema
+
+    async def ask(
+        self, messages: Sequence[BaseMessage], language: Language
+    ) -> tuple[Verdict, AIMessage, Usage]:
+        """The verdict and the reply it stands in; a reply that is none may be mended once.
+
+        Raises GeneratorFailed, and CriticFailed where the reply stays unreadable.
+        """
+        reply = await self._asked.reply(messages)
+        usage = usage_of(reply)
+        try:
+            return self._read(reply), reply, usage
+        except ValidationError as error:
+            wrong = HumanMessage(prompt("repair", language).render(error=_first(error)))
+        mended = await self._asked.reply([*messages, AIMessage(text_of(reply)), wrong])
+        try:
+            return self._read(mended), mended, usage + usage_of(mended)
+        except ValidationError as error:
+            raise CriticFailed(
+                f"The language model's judgement could not be read ({_first(error)});"
+                " try a model that follows instructions about JSON."
+            ) from None
+
+    def _read(self, reply: AIMessage) -> Verdict:
+        text = text_of(reply)
+        start, end = text.find("{"), text.rfind("}")
+        return self._schema.model_validate_json(text[start : end + 1] if start >= 0 else "")
+
+
+def quoted(text: str) -> str:
+    """The text fit to stand between the tags of a prompt: it cannot close them."""
+    return _TAG.sub("‹", text)
+
+
+def weighed(reply: AIMessage, pattern: re.Pattern[bytes]) -> dict[str, float]:
+    """What else the model might have said where the last match's group 1 begins, with its p.
+
+    Tokens come in lower case without blanks and marks. Empty where the endpoint tells none.
+    """
+    told = reply.response_metadata.get("logprobs")
+    tokens = _mappings(told.get("content")) if isinstance(told, Mapping) else []
+    # In bytes, for a token may be a part of a character.
+    said = [_bytes(token) for token in tokens]
+    found = list(pattern.finditer(b"".join(said)))
+    if not found:
+        return {}
+    place, left = 0, found[-1].start(1)
+    while left >= len(said[place]):
+        left -= len(said[place])
+        place += 1
+    p: dict[str, float] = defaultdict(float)
+    for other in _mappings(tokens[place].get("top_logprobs")) or [tokens[place]]:
+        value = other.get("logprob")
+        if isinstance(value, int | float) and not math.isnan(value):
+            p[_bare(str(other.get("token")))] += math.exp(min(value, 0.0))
+    return dict(p)
+
+
+def _bare(token: str) -> str:
+    return token.strip(" \t\n\"':：,.。{}[]*").casefold()
+
+
+def _mappings(told: object) -> list[Mapping[str, Any]]:
+    """What an endpoint tells one by one; what is of another form tells nothing."""
+    found = told if isinstance(told, list) else []
+    return [each for each in found if isinstance(each, Mapping)]
+
+
+def _bytes(token: Mapping[str, Any]) -> bytes:
+    told = token.get("bytes")
+    if isinstance(told, list) and all(isinstance(n, int) and 0 <= n < 256 for n in told):
+        return bytes(told)
+    return str(token.get("token")).encode(errors="replace")
+
+
+def _strict(schema: type[BaseModel]) -> dict[str, Any]:
+    """As strict modes want it: every key required, no other allowed."""
+    told = schema.model_json_schema()
+    return {**told, "required": list(told["properties"]), "additionalProperties": False}
+
+
+def _first(error: ValidationError) -> str:
+    found = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join([*map(str, found["loc"][:1]), found["msg"]])

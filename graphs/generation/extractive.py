@@ -1,0 +1,126 @@
+"""An answer without a language model: the best supported sentences, each cited."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphs.text.citations import with_closed_code, with_marker, without_markers
+from graphs.text.sentences import sentences, word_count
+from graphs.types import Strip
+
+MOST_SENTENCES = 3
+# Sentences this far below the best one say something else.
+WITHIN = 0.5
+SHORTEST_SENTENCE_WORDS = 3
+
+_MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|(?<!\s)\s*+\|\s*+$")
+# Quoted questions too: an example of asking answers nothing.
+_ASKS = re.compile(r"[?？][\"'`”’」』）】》)\]}]*$")
+# Of a line with data in it, such as JSON.
+_DATA = re.compile(r"[\[{]\s*\"|\"\s*[\]}]")
+_ENDED = re.compile(r"[。！？；.!?][\"'”’」』）】》)\]]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of the `n`-th strip (from 1); `score` is its support, with its strip's."""
+
+    n: int
+    text: str
+    score: float = 0.0
+
+
+def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
+    """What may be quoted: no questions, no fragments where there is anything longer.
+
+    Nor pieces of data that hold sentences.
+    """
+    found = [
+        Sentence(n, text, strip.score)
+        for n, strip in enumerate(knowledge, start=1)
+        for line in strip.text.split("\n")
+        for piece in _whole_sentences(line)
+        if (text := _plain(piece)) and not _ASKS.search(text)
+    ]
+    long = [item for item in found if word_count(item.text) >= SHORTEST_SENTENCE_WORDS]
+    return long or found
+
+
+def _whole_sentences(line: str) -> list[str]:
+    """The sentences of a line but what the end marks within data have cut out of it."""
+    has_data = _DATA.search(line) is not None
+    return [piece for piece in sentences(line) if not (has_data and _is_cut(piece))]
+
+
+def _is_cut(piece: str) -> bool:
+    """Whether something that opens before it or in it is closed elsewhere."""
+    are_open = any(piece.count(opens) != piece.count(closes) for opens, closes in ("[]", "{}"))
+    return are_open or piece.count('"') % 2 == 1 or piece.startswith((",", "]", "}"))
+
+
+def best_supported(
+    candidates: Sequence[Sentence],
+    scores: Sequence[float | None],
+    floor: float,
+    *,
+    graded: bool,
+    keep_best: bool,
+) -> list[Sentence]:
+    """At most three sentences, the best strip's first; none where none is supported.
+
+    Sentences of one strip keep their order.
+
+    A sentence's support is the mean of its own score and its strip's: alone it may lack its
+    subject, and a good strip may hold sentences beside the point. Where strips were not graded
+    their scores are a retriever's, on another scale, and only the sentence's own counts.
+    """
+    judged = [
+        replace(item, score=(item.score + score) / 2 if graded else score)
+        for item, score in zip(candidates, scores, strict=True)
+        if score is not None
+    ]
+    best_first = _unique(sorted(judged, key=lambda item: -item.score))
+    if not best_first:
+        return []
+    bar = max(floor, best_first[0].score - WITHIN)
+    chosen = [item for item in best_first if item.score >= bar][:MOST_SENTENCES]
+    if not chosen and keep_best:
+        chosen = best_first[:1]
+    lead = list(dict.fromkeys(item.n for item in chosen))
+    in_order = [item for item in dict.fromkeys(judged) if item in chosen]
+    return sorted(in_order, key=lambda item: lead.index(item.n))
+
+
+def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:
+    """Where nothing can be scored: the opening of the best strips."""
+    opening = {item.n: item for item in reversed(candidates)}
+    best = _unique(sorted(opening.values(), key=lambda item: -item.score))[:MOST_SENTENCES]
+    return sorted(best, key=lambda item: item.n)
+
+
+def compose(chosen: Sequence[Sentence]) -> list[str]:
+    """The pieces of the answer; joined they are its text."""
+    gaps = ["", *(_gap_after(item.text) for item in chosen)]
+    return [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
+
+
+def _gap_after(sentence: str) -> str:
+    """What parts it from the next one; a line without an end mark keeps its line."""
+    end = _ENDED.search(sentence)
+    if end is None:
+        return "\n"
+    return " " if end[0][0].isascii() else ""
+
+
+def _unique(found: Sequence[Sentence]) -> list[Sentence]:
+    """The first of every wording: strips that overlap hold the same sentence."""
+    first: dict[str, Sentence] = {}
+    for item in found:
+        first.setdefault(item.text.casefold(), item)
+    return list(first.values())
+
+
+def _plain(line: str) -> str:
+    """The line without list, quote and table marks and footnotes; empty where no word is left."""
+    text = without_markers(with_closed_code(_MARKUP.sub("", line.strip()))).strip()
+    return text if any(character.isalnum() for character in text) else ""

@@ -1,0 +1,110 @@
+"""Knowledge strips: made from passages, selected by score, joined for the generator."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from graphs.text.sentences import StripMode, sentence_spans, split_strips, token_count
+from graphs.types import Passage, Strip, WebPage
+
+
+def as_judged(text: Passage | Strip, with_title: bool) -> str:
+    """`title // text`, the paper's input for all sets but PopQA, which has no titles."""
+    return f"{text.title} // {text.text}" if with_title and text.title else text.text
+
+
+def strips_of(passages: Sequence[Passage], mode: StripMode) -> list[Strip]:
+    """The strips of all passages, unscored, in document order."""
+    return [
+        Strip(
+            id=f"{passage.id}#{place}",
+            document_id=passage.id,
+            text=text,
+            title=passage.title,
+            source=passage.source,
+            origin=passage.origin,
+            position=(rank, place),
+            score=passage.score,
+        )
+        for rank, passage in enumerate(passages)
+        for place, text in enumerate(split_strips(passage.text, mode))
+    ]
+
+
+def paragraphs_of(pages: Sequence[WebPage]) -> list[Strip]:
+    """A web page comes in paragraphs, each of which is a strip (CRAG, appendix B.3)."""
+    return [
+        Strip(
+            id=f"web{rank}#{place}",
+            document_id=page.url,
+            text=text,
+            title=page.title,
+            source=page.url,
+            origin="web",
+            position=(rank, place),
+            fetched_at=page.fetched_at,
+        )
+        for rank, page in enumerate(pages)
+        for place, text in enumerate(page.paragraphs)
+    ]
+
+
+def with_scores(strips: Sequence[Strip], scores: Sequence[float | None]) -> list[Strip]:
+    """Strips with their scores; one that could not be scored is left out."""
+    return [
+        replace(strip, score=score)
+        for strip, score in zip(strips, scores, strict=True)
+        if score is not None
+    ]
+
+
+def select(
+    strips: Sequence[Strip], floor: float, most: int, *, keep_best: bool = False
+) -> list[Strip]:
+    """All strips in document order, the best `most` at or above `floor` marked as kept.
+
+    Of equal texts the best alone can be kept. `keep_best` keeps the best strip even where all
+    fall below the floor.
+    """
+    unique = _unique(sorted(strips, key=lambda strip: (-strip.score, strip.position)))
+    kept = [strip.id for strip in unique if strip.score >= floor][:most]
+    if not kept and keep_best:
+        kept = [strip.id for strip in unique[:1]]
+    in_order = sorted(strips, key=lambda strip: strip.position)
+    return [replace(strip, kept=strip.id in kept) for strip in in_order]
+
+
+def join(internal: Iterable[Strip], external: Iterable[Strip], budget_tokens: int) -> list[Strip]:
+    """The kept strips, internal before external, without repeats, within the token budget.
+
+    The best-scored strips get the budget; their order stays. The first of them always fits, cut
+    to the budget if it must be.
+    """
+    unique = _unique(strip for strip in [*internal, *external] if strip.kept)
+    chosen: dict[str, Strip] = {}
+    left = budget_tokens
+    for strip in sorted(unique, key=lambda strip: -strip.score):
+        size = token_count(strip.text)
+        if size <= left:
+            chosen[strip.id] = strip
+            left -= size
+        elif not chosen:
+            chosen[strip.id] = replace(strip, text=_cut(strip.text, budget_tokens))
+            left = 0
+    return [chosen[strip.id] for strip in unique if strip.id in chosen]
+
+
+def _unique(strips: Iterable[Strip]) -> list[Strip]:
+    """The first strip of every text, case and blanks aside."""
+    first: dict[str, Strip] = {}
+    for strip in strips:
+        first.setdefault(" ".join(strip.text.casefold().split()), strip)
+    return list(first.values())
+
+
+def _cut(text: str, budget_tokens: int) -> str:
+    """The text's first sentences within the budget; of a longer first sentence its beginning."""
+    fits = range(1, len(text) + 1)
+    longest = bisect_right(fits, budget_tokens, key=lambda end: token_count(text[:end]))
+    ends = [end for _, end in sentence_spans(text) if end <= longest]
+    return text[: ends[-1] if ends else longest]

@@ -1,0 +1,189 @@
+"""Citations: the `[n]` in an answer and the sentences they stand behind.
+
+Models also write `【1】`, `[1, 2]` or `[1-3]`, which become `[1]`, `[1][2]` and `[1][2][3]`.
+In code between backticks a number in brackets is a subscript and stays as it is.
+"""
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from graphs.text.sentences import sentence_spans
+from graphs.types import Citation, Strip
+
+# What runs from three or more backticks to as many, or to the end, and short code within a line.
+LONGEST_INLINE_CODE = 300
+_CODE = (
+    r"(?P<fence>`{3,})[\s\S]*?(?:(?P<closed>(?P=fence)`*)|\Z)"
+    rf"|(?<!`)(?P<ticks>`{{1,2}})(?!`)[^\n]{{1,{LONGEST_INLINE_CODE}}}?(?<!`)(?P=ticks)(?!`)"
+)
+_NUMBER = r"[1-9１-９]\d{0,2}"  # `items[0]` cites nothing
+_ITEM = rf"{_NUMBER}(?: ?[-–—~～] ?{_NUMBER})?"
+_COMMA = "[,，、;；]"
+_GROUP = rf"(?P<blank>\s?)[\[［【](?P<items>{_ITEM}(?: ?{_COMMA} ?{_ITEM}){{0,9}})[\]］】]"
+# What may still become code or a group when more text arrives; a group has at most 117 characters.
+_UNSETTLED = (
+    rf"(?P<unsettled>(?<!`)`{{1,2}}(?!`)[^\n]{{0,{LONGEST_INLINE_CODE}}}\Z"
+    r"|\s?[\[［【](?:\d[-–—~～,，、;；\d ]{0,117})?\Z|\s\Z)"
+)
+_MARKER = re.compile(r"\[([1-9]\d{0,2})\]")
+_LEADING_MARKERS = re.compile(r"(?:\s*\[[1-9]\d{0,2}\])+")
+_CODE_ALONE = re.compile(_CODE)
+_CODE_OR_BACKTICKS = re.compile(rf"{_CODE}|`+")
+_CODE_OR_GROUP = re.compile(f"{_CODE}|{_GROUP}")
+_PIECE = re.compile(f"{_CODE}|{_GROUP}|{_UNSETTLED}")
+_END_MARKS = "。！？；.!?"
+
+
+def with_marker(sentence: str, n: int) -> str:
+    """The sentence with `[n]` before its end mark; a block of code is closed by its own line."""
+    body = sentence.rstrip(_END_MARKS)
+    blank = "\n" if body.endswith("\n```") else " " if body[-1:].isascii() else ""
+    return f"{body}{blank}[{n}]{sentence[len(body) :]}"
+
+
+def cited_numbers(text: str) -> list[int]:
+    """The n of every `[n]`, each once, in order."""
+    return list(dict.fromkeys(int(marker[1]) for marker in _MARKER.finditer(_without_code(text))))
+
+
+def renumbered(text: str, numbers: Mapping[int, int]) -> str:
+    """The text with every `[n]` that has another number under that one."""
+    pieces, at = list[str](), 0
+    for marker in _MARKER.finditer(_without_code(text)):
+        n = int(marker[1])
+        pieces += [text[at : marker.start()], f"[{numbers.get(n, n)}]"]
+        at = marker.end()
+    return "".join([*pieces, text[at:]])
+
+
+def without_markers(text: str) -> str:
+    """The text without `[n]`: a source's own footnotes would pass for citations of ours."""
+    return _known_alone(text, known=0)
+
+
+def with_closed_code(text: str) -> str:
+    """The text without backticks that open no code: what is put behind it would pass for code."""
+    return _CODE_OR_BACKTICKS.sub(
+        lambda code: code[0] if code["closed"] or code["ticks"] else code[0].replace("`", ""), text
+    )
+
+
+async def without_unknown_markers(chunks: AsyncIterator[str], known: int) -> AsyncIterator[str]:
+    """The streamed text without markers above `known`; one cut in two by the stream is held."""
+    held = fence = ""
+    backticks: list[str] = []
+    async for chunk in chunks:
+        if not chunk.strip("`"):  # settles nothing; a long row of them is read but once
+            backticks.append(chunk)
+            continue
+        ready, held, fence = _settled(fence, "".join([held, *backticks, chunk]), known)
+        backticks.clear()
+        if ready:
+            yield ready
+    if text := _known_alone("".join([fence, held, *backticks]), known)[len(fence) :]:
+        yield text
+
+
+def _settled(fence: str, text: str, known: int) -> tuple[str, str, str]:
+    """What no later text can change, what is held, and the line that opened the code it is in.
+
+    `fence` is that line where the text begins within code, else empty. Backticks at the end are
+    held: there may come more of them.
+    """
+    whole = fence + text
+    body = fence + text.rstrip("`")
+    last = next(reversed(list(_PIECE.finditer(body))), None)
+    cut = last.start() if last and last["unsettled"] else len(body)
+    is_open = last is not None and last["fence"] and not last["closed"]
+    ready = _known_alone(body[:cut], known)[len(fence) :]
+    return ready, whole[cut:], f"{last['fence']}\n" if last and is_open else ""
+
+
+def _known_alone(text: str, known: int) -> str:
+    return _CODE_OR_GROUP.sub(lambda piece: _as_markers(piece, known), text)
+
+
+def _as_markers(piece: re.Match[str], known: int) -> str:
+    """`[n]` for each number where all are known; code and what cites nothing stay as they are.
+
+    `[1, 2, 9]` is a list with a mistake where at least two of three or more are known: the others
+    are left out, as `[9]` alone is. Otherwise `[18-65]` and `[10, 20]` are figures.
+    """
+    if piece["items"] is None:
+        return piece[0]
+    items = [[int(n) for n in re.findall(r"\d+", it)] for it in re.split(_COMMA, piece["items"])]
+    numbers = dict.fromkeys(n for ends in items for n in range(ends[0], ends[-1] + 1))
+    found = [n for n in numbers if n <= known]
+    are_single = all(len(ends) == 1 for ends in items)
+    has_mistake = are_single and len(numbers) >= 3 and len(found) >= 2
+    if found and (has_mistake or len(found) == len(numbers)):
+        return piece["blank"] + "".join(f"[{n}]" for n in found)
+    return "" if are_single and len(items) == 1 else piece[0]
+
+
+def _without_code(text: str) -> str:
+    """The text, as long as before, with its code crossed out."""
+    return _CODE_ALONE.sub(lambda code: "x" * len(code[0]), text)
+
+
+def prose_of(text: str) -> str:
+    """The text, as long as before, with line ends for blocks of code and x for code in a line.
+
+    A line with backticks that open no code stays: nobody knows which of them belong together.
+    """
+    without_blocks = _CODE_ALONE.sub(
+        lambda code: "\n" * len(code[0]) if _is_block(code) else code[0], text
+    )
+    return "\n".join(
+        _without_code(line) if with_closed_code(line) == line else line
+        for line in without_blocks.split("\n")
+    )
+
+
+def _is_block(code: re.Match[str]) -> bool:
+    """Whether it is more than part of a line; a block that is left open begins its line."""
+    if code["ticks"] or code["closed"]:
+        return "\n" in code[0]
+    line = code.string.rfind("\n", 0, code.start()) + 1
+    return not any(map(str.isalpha, code.string[line : code.start()]))
+
+
+def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
+    """One citation for every strip the answer names, by number, with the sentences it names it in.
+
+    `[n]` is the n-th strip of `knowledge`, counted from 1; other numbers cite nothing.
+    """
+    spans: dict[int, list[tuple[int, int]]] = {}
+    prose = prose_of(answer)
+    for start, end in _cited_sentences(answer, prose):
+        for n in cited_numbers(prose[start:end]):
+            spans.setdefault(n, []).append((start, end))
+    return [
+        _citation(n, knowledge[n - 1], spans[n]) for n in sorted(spans) if 1 <= n <= len(knowledge)
+    ]
+
+
+def _cited_sentences(answer: str, prose: str) -> list[tuple[int, int]]:
+    """Sentences of the answer; markers that follow an end mark belong to the sentence before."""
+    spans: list[tuple[int, int]] = []
+    for start, end in sentence_spans(prose):
+        leading = _LEADING_MARKERS.match(prose, start, end)
+        if leading and spans:
+            spans[-1] = (spans[-1][0], leading.end())
+            start = end - len(answer[leading.end() : end].lstrip())
+        if start < end and answer[start:end].strip(_END_MARKS):
+            spans.append((start, end))
+    return spans
+
+
+def _citation(n: int, strip: Strip, spans: Sequence[tuple[int, int]]) -> Citation:
+    return Citation(
+        n=n,
+        strip_id=strip.id,
+        origin=strip.origin,
+        title=strip.title,
+        source=strip.source,
+        text=strip.whole or strip.text,
+        score=strip.score,
+        spans=tuple(spans),
+    )

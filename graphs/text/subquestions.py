@@ -1,0 +1,83 @@
+"""The parts of a question that asks for more than one thing."""
+
+import re
+
+from graphs.text.language import language_of
+from graphs.text.sentences import sentences, word_count
+
+_AUXILIARY = "is|are|was|were|do|does|did|can|could|should|would|will|has|have|must|may"
+_ASKING = rf"(?:what|who|whom|whose|where|when|why|how|which|{_AUXILIARY})\b"
+_OPENING = rf"(?:(?:to|in|at|for|by|from|with|on) )?{_ASKING}"
+# Of lines whose blanks are single: a run of blanks would be tried from each of them.
+_ENGLISH = re.compile(
+    rf" ?[,;] ?(?:and|but|or|then|also)? ?(?={_OPENING})| and (?=(?:also )?{_ASKING})",
+    re.IGNORECASE,
+)
+_OPENS = re.compile(_OPENING, re.IGNORECASE)
+_ASKS = re.compile(rf"^{_OPENING}|\b(?:what|who|whose|where|why|how|which)\b", re.IGNORECASE)
+# "When it stops, …" sets the scene; "When does it stop" asks.
+_SETS_SCENE = re.compile(rf"^(?:if|while|once|when(?! (?:{_AUXILIARY})\b))\b", re.IGNORECASE)
+_JOINS = r"以及|[还還]有|[并並]且|而且|另外|同[时時]"
+_CHINESE = re.compile(rf"[，,；;]|(?:{_JOINS})")
+_CHINESE_ASKS = re.compile(
+    r"[什甚][么麼]|怎|如何|[为為]何|哪|[谁誰]|多少|多久|多大|多[长長]|多[远遠]|多高|[几幾]|何[时時]|何[处處]"
+    r"|何[种種]|是否|能否|可否|有[没沒]有|能不能|是不是|可不可以|[吗嗎]"
+)
+_LEADS = re.compile(
+    rf"^(?:and|also|then|but|besides|additionally|{_JOINS}|又|那[么麼]|那|再者|此外)[，,\s]*",
+    re.IGNORECASE,
+)
+SHORTEST_PART_WORDS = 2
+# A pasted text has no end of sentences; each part is graded, and looked up, on its own.
+MOST_PARTS = 6
+
+
+def parts_of(question: str) -> list[str]:
+    """What is asked, one by one, in order, without the words that join it.
+
+    The question as it is where it has no parts, or more than MOST_PARTS.
+    """
+    lines = [" ".join(line.split()) for line in sentences(question)]
+    asks = [line for line in lines if line[-1:] in "?？"] or lines
+    found = [
+        part
+        for line in asks
+        for part in (_chinese if language_of(line) == "zh" else _english)(line)
+    ]
+    named = [_LEADS.sub("", part).strip(" ,;，；") for part in found]
+    long = [part for part in named if word_count(part) >= SHORTEST_PART_WORDS]
+    apart = list(dict.fromkeys(long))
+    return apart if len(long) > 1 and len(apart) <= MOST_PARTS else [question.strip()]
+
+
+def is_question(line: str) -> bool:
+    """Whether it is a question by its end mark, or without one by its words."""
+    line = line.strip()
+    if line.endswith(("?", "？", ".", "。", "!", "！")):
+        return line[-1] in "?？"
+    return bool(_OPENS.match(line) or _CHINESE_ASKS.search(line))
+
+
+def _english(line: str) -> list[str]:
+    """Cut before a word that asks; a clause before it that asks nothing stays with what follows."""
+    pieces = _ENGLISH.split(line)
+    asks = [bool(_ASKS.search(piece)) and not _SETS_SCENE.match(piece) for piece in pieces]
+    return _joined(pieces, asks, ", ")
+
+
+def _chinese(line: str) -> list[str]:
+    pieces = [piece for piece in _CHINESE.split(line) if piece.strip()]
+    return _joined(pieces, [bool(_CHINESE_ASKS.search(piece)) for piece in pieces], "，")
+
+
+def _joined(pieces: list[str], asks: list[bool], glue: str) -> list[str]:
+    parts: list[str] = []
+    waiting: list[str] = []
+    for piece, does in zip(pieces, asks, strict=True):
+        waiting.append(piece)
+        if does:
+            parts.append(glue.join(waiting))
+            waiting = []
+    if waiting and parts:
+        parts[-1] = glue.join([parts[-1], *waiting])
+    return parts or [glue.join(waiting)]

@@ -1,0 +1,68 @@
+"""Drafts of one passage: every sentence is cited, and code stays as it was written."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphs.generation.answer import cited
+from graphs.text.citations import citations_in
+from graphs.types import Strip
+
+PASSAGE = Strip("p#0", "p", "text", "T", "a.md", "internal", (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("```sh\nls\n```\nDone.", "```sh\nls\n```\nDone [1]."),
+        ("```sh\nls。\n```\n完成。", "```sh\nls。\n```\n完成[1]。"),
+        ("So:\n\n```\na. b\n\nc\n```\n\nEnd.", "So: [1]\n\n```\na. b\n\nc\n```\n\nEnd [1]."),
+        ("运行：\n```\nls -l\n```\n然后。看。", "运行：[1]\n```\nls -l\n```\n然后[1]。看[1]。"),
+        ("````\n```\na.\n```\n````\nSo.", "````\n```\na.\n```\n````\nSo [1]."),
+        ("1. ```sh\nls\n```\n2) Stop.", "1. ```sh\nls\n```\n2) Stop [1]."),
+        ("> ```\n> ls\n> ```\n> 完成。", "> ```\n> ls\n> ```\n> 完成[1]。"),
+        ("Left open:\n```py\na.\n\nb.", "Left open: [1]\n```py\na.\n\nb."),
+        ("没有结束：\n```\n一。\n二。", "没有结束：[1]\n```\n一。\n二。"),
+        ("```\nls\n```", "```\nls\n```"),
+        ("Run `a. b` or ```c. d``` now. So.", "Run `a. b` or ```c. d``` now [1]. So [1]."),
+        ("运行 `甲。乙` 即可。好。", "运行 `甲。乙` 即可[1]。好[1]。"),
+        ("`ls -l`", "`ls -l` [1]"),
+        ("So.\n\n---\n\n。\nYes.", "So [1].\n\n---\n\n。\nYes [1]."),
+        (" 12.\n", "12 [1]."),
+    ],
+)
+def test_sentences_are_cited_and_code_stays(said: str, told: str) -> None:
+    assert cited(said) == told
+
+
+PIECES = [
+    "Run it. ",
+    "好。",
+    "a ",
+    "\n",
+    "`x. y`",
+    "```\nls. b\n```\n",
+    "\n```sh\n",
+    "`",
+    "```",
+    "1. ",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12))
+def test_no_marker_stands_alone_and_none_is_hidden_in_code(pieces: list[str]) -> None:
+    answer = cited("".join(pieces))
+    marked = [line.split("[1]") for line in answer.splitlines() if "[1]" in line]
+
+    assert all(any(map(str.isalnum, line[0])) for line in marked)
+    assert bool(citations_in(answer, [PASSAGE])) == bool(marked)
+
+
+@pytest.mark.parametrize("unit", ["`", " ", "` ", "`a` ", "```\n", "1. ```\n", "a `\n", "好。`"])
+def test_a_long_row_of_anything_is_cited_in_a_moment(unit: str) -> None:
+    started = time.process_time()
+    cited("So. " + unit * (100_000 // len(unit)))
+
+    assert time.process_time() - started < 2

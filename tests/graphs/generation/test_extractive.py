@@ -1,0 +1,190 @@
+"""The answer without a language model."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphs.generation.extractive import (
+    MOST_SENTENCES,
+    Sentence,
+    best_supported,
+    candidate_sentences,
+    compose,
+    first_sentences,
+)
+from graphs.text.citations import citations_in
+from graphs.types import Strip
+
+
+def strip(text: str, number: int = 0, score: float = 0.5) -> Strip:
+    return Strip(f"p#{number}", "p", text, "T", "a.md", "internal", (0, number), score, kept=True)
+
+
+def best(candidates: list[Sentence], scores: list[float | None], **changed: object) -> list[str]:
+    options = {"floor": -0.5, "graded": True, "keep_best": False} | changed
+    return [item.text for item in best_supported(candidates, scores, **options)]  # type: ignore[arg-type]
+
+
+def test_questions_marks_and_fragments_are_not_quoted() -> None:
+    lines = ("## How is it done?", 'ask "How is it done?"', "- The worker is started first.")
+    text = "\n".join((*lines, "> It then warms up.", "| --- | --- |"))
+    found = candidate_sentences([strip(text), strip("它如何工作？先检索，再评分。", 1)])
+
+    assert [(item.n, item.text) for item in found] == [
+        (1, "The worker is started first."),
+        (1, "It then warms up."),
+        (2, "先检索，再评分。"),
+    ]
+
+
+def test_fragments_serve_where_there_is_nothing_longer() -> None:
+    assert [item.text for item in candidate_sentences([strip("1852.")])] == ["1852."]
+    assert candidate_sentences([strip("Why?"), strip("***")]) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        """-d '{"pairs": [["How long is it? [SEP] It is long.", "A strip is short."]]}'""",
+        """-d '{"pairs": [["它有多长？", "一个知识条是同一段落里的几句话。"]]}'""",
+        """-d '{"pairs": [["多长？ [SEP] 一个知识条是几句话。", "知识条是同一段落里的话。"]]}'""",
+        # A strip may begin within a line.
+        """[SEP] A strip is a few sentences.", "A strip is short."]]}'""",
+        """, "知识条是同一段落里的话。"]]}'""",
+        """{"role": "assistant", "content": "知识条是一个段落中的几个句子。", "run_id": "run-1"}""",
+    ],
+)
+@pytest.mark.parametrize("told", ["A longer passage is cut.", "更长的段落被切开。"])
+def test_pieces_of_data_are_not_quoted(line: str, told: str) -> None:
+    found = candidate_sentences([strip(f"curl http://localhost/score \\\n{line}\n{told}")])
+
+    assert [item.text for item in found] == ["curl http://localhost/score \\", told]
+
+
+@pytest.mark.parametrize(
+    ("line", "texts"),
+    [
+        ("The board's width is 6\". It is oak.", ["The board's width is 6\".", "It is oak."]),
+        ('He said "It is tall. It is old."', ['He said "It is tall.', 'It is old."']),
+        ("他说“塔很高大。它已经很老。”", ["他说“塔很高大。", "它已经很老。”"]),
+        ('Send ["a", "b"] to it. It then answers.', ['Send ["a", "b"] to it.', "It then answers."]),
+        ('请发送 ["甲", "乙"] 给它。它会回答你。', ['请发送 ["甲", "乙"] 给它。', "它会回答你。"]),
+        ("It lies in [0, 1). It is a share.", ["It lies in [0, 1).", "It is a share."]),
+        ('{"upper": 0.7, "lower": -0.6}', ['{"upper": 0.7, "lower": -0.6}']),
+    ],
+)
+def test_sentences_with_quotes_and_brackets_are_quoted(line: str, texts: list[str]) -> None:
+    found = candidate_sentences([strip(line)])
+
+    assert [item.text for item in found] == texts
+
+
+def test_footnotes_of_a_source_do_not_become_citations() -> None:
+    knowledge = [strip("He was born there in 1912.[3]"), strip("甲乙丙丁戊己。[1]", 1)]
+    answer = "".join(compose(candidate_sentences(knowledge)))
+
+    assert answer == "He was born there in 1912 [1]. 甲乙丙丁戊己[2]。"
+    assert [citation.n for citation in citations_in(answer, knowledge)] == [1, 2]
+
+
+def test_support_is_the_mean_with_the_strips_grade() -> None:
+    candidates = [Sentence(1, "a", 0.9), Sentence(2, "b", -0.9)]
+
+    assert best(candidates, [0.0, 0.9]) == ["a", "b"]
+    assert best(candidates, [0.1, 0.1]) == ["a"]
+
+
+def test_a_retrievers_score_is_no_support() -> None:
+    candidates = [Sentence(1, "a", 5.0)]
+
+    assert best(candidates, [-0.6], graded=False) == []
+    assert best(candidates, [-0.5], graded=False) == ["a"]
+
+
+def test_below_the_floor_only_the_best_is_kept_when_asked() -> None:
+    candidates = [Sentence(1, "a", -0.9), Sentence(1, "b", -0.9)]
+
+    assert best(candidates, [-0.9, -0.8]) == []
+    assert best(candidates, [-0.9, -0.8], keep_best=True) == ["b"]
+    assert best(candidates, [None, None], keep_best=True) == []
+
+
+def test_a_sentence_of_two_strips_is_quoted_once() -> None:
+    candidates = [Sentence(1, "Same words.", 0.2), Sentence(2, "same words.", 0.6)]
+    twice = [Sentence(1, "Same words.", 0.2)] * 2
+
+    assert best(candidates, [0.5, 0.5]) == ["same words."]
+    assert best(twice, [0.5, 0.5]) == ["Same words."]
+    assert [item.n for item in first_sentences(candidates)] == [2]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.floats(-1, 1), st.none() | st.floats(-1, 1)), max_size=12
+    ),
+    st.floats(-1, 1),
+    st.booleans(),
+)
+def test_chosen_sentences_are_few_and_supported_the_best_strips_first(
+    given_: list[tuple[int, float, float | None]], floor: float, graded: bool
+) -> None:
+    candidates = [Sentence(n, f"s{i}", score) for i, (n, score, _) in enumerate(given_)]
+    scores = [own for _, _, own in given_]
+    chosen = best_supported(candidates, scores, floor, graded=graded, keep_best=False)
+
+    assert len(chosen) <= MOST_SENTENCES
+    assert all(item.score >= floor for item in chosen)
+    best = {n: max(item.score for item in chosen if item.n == n) for n in {i.n for i in chosen}}
+    assert [best[item.n] for item in chosen] == sorted((best[i.n] for i in chosen), reverse=True)
+    for n in best:
+        places = [int(item.text[1:]) for item in chosen if item.n == n]
+        assert places == sorted(places)
+
+
+def test_unscored_openings_come_from_the_best_strips_in_order() -> None:
+    candidates = [
+        Sentence(n, f"{n}{part}", score)
+        for n, score in enumerate([0.1, 0.9, 0.5, 0.7], start=1)
+        for part in "ab"
+    ]
+
+    assert [item.text for item in first_sentences(candidates)] == ["2a", "3a", "4a"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "answer"),
+    [
+        ([], ""),
+        (["One.", "Two."], "One [1]. Two [2]."),
+        (["一。", "二。"], "一[1]。二[2]。"),
+        (["One.", "二。", "Three."], "One [1]. 二[2]。Three [3]."),
+        (["Port: 8000", "It is open."], "Port: 8000 [1]\nIt is open [2]."),
+        (["他说“好。”", "走了。"], "他说“好。”[1]走了[2]。"),
+    ],
+)
+def test_pieces_join_so_that_each_sentence_can_be_found_again(
+    texts: list[str], answer: str
+) -> None:
+    pieces = compose([Sentence(n, text) for n, text in enumerate(texts, start=1)])
+
+    assert "".join(pieces) == answer
+    knowledge = [strip(text, n) for n, text in enumerate(texts)]
+    spans = [citation.spans for citation in citations_in(answer, knowledge)]
+    assert [len(own) for own in spans] == [1] * len(texts)
+    assert len({own[0] for own in spans}) == len(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The first argument is `argv[1]`.[1]", "The first argument is `argv[1]` [1]."),
+        ("第一个参数是 `argv[1]`。[1]", "第一个参数是 `argv[1]` [1]。"),
+        ("It runs `x is done. Then b` there.", "It runs x is done [1]. Then b there [1]."),
+    ],
+)
+def test_code_is_quoted_whole(text: str, answer: str) -> None:
+    knowledge = [strip(text)]
+    said = "".join(compose(candidate_sentences(knowledge)))
+
+    assert said == answer
+    assert [citation.n for citation in citations_in(said, knowledge)] == [1]

@@ -1,0 +1,170 @@
+"""What a language model is told: the dialogue, the question, the numbered knowledge."""
+
+from typing import Any
+
+import pytest
+
+from graphs.generation.prompts import LATEST_TURNS, answering_messages
+from graphs.nodes.rewrite_query import as_query
+from graphs.nodes.search_web import LONGEST_QUERY, query_of
+from graphs.text.language import script_of
+from graphs.types import Message
+from tests.fakes import FakeChat, FakeCritic
+from tests.graphs.languages import EN, ZH, World, both_languages
+from tests.graphs.traced import traced
+
+TURNS: list[Message] = [
+    {"role": "user", "content": "Tell me of\nHardanger."},
+    {"role": "assistant", "content": "它在挪威。"},
+]
+
+
+@both_languages
+async def test_the_dialogue_reaches_both_prompts(world: World) -> None:
+    chat = FakeChat(chunks=["a [1]"], keywords="mill")
+    await traced(
+        world.parts(world.off, chat=chat).services,
+        world.question,
+        history=TURNS,
+        follow_ups=False,
+    )
+
+    rewriting, answering = chat.prompt(0), chat.prompt(1)
+    for said in (rewriting, answering):
+        assert "user: Tell me of Hardanger.\nassistant: 它在挪威。" in said
+        assert said.index("Hardanger.") < said.rindex(world.question)
+    assert rewriting.endswith("Keywords:" if world.language == "en" else "关键词：")
+    assert f"[1] (Mills — {world.url}) {world.web}" in answering
+
+
+@both_languages
+async def test_without_dialogue_none_is_mentioned(world: World) -> None:
+    chat = FakeChat(chunks=["a [1]"])
+    await traced(world.parts(world.full, chat=chat).services, world.question)
+
+    assert ("Dialogue" if world.language == "en" else "对话：") not in chat.prompt()
+
+
+def test_only_the_latest_turns_are_told() -> None:
+    history: list[Message] = [{"role": "user", "content": f"turn-{n}."} for n in range(20)]
+    said = str(answering_messages("why?", history, [])[-1].text)
+
+    assert said.count("turn-") == LATEST_TURNS
+    assert "turn-19." in said
+
+
+@pytest.mark.parametrize(
+    ("reply", "query"),
+    [
+        ("Bergen, paper mill, opening", "Bergen, paper mill, opening"),
+        ("Keywords: Bergen, mill", "Bergen, mill"),
+        ("关键词：卑尔根，造纸厂、开业；年份", "卑尔根, 造纸厂, 开业"),
+        ("1. Bergen\n2. mill\n3. year\n4. more", "Bergen, mill, year"),
+        ("- “Bergen”\n- 2024", "Bergen, 2024"),
+        ("```\nBergen, paper mill, opening\n```", "Bergen, paper mill, opening"),
+        ("```text\nBergen\nmill```", "Bergen, mill"),
+        ("**Keywords:** Bergen, `mill`", "Bergen, mill"),
+        ("**Search keywords**: Bergen", "Bergen"),
+        ("關鍵詞：卑爾根，造紙廠", "卑爾根, 造紙廠"),
+        ("**搜索关键词**：卑尔根", "卑尔根"),
+        ("3.5 mm jack, C++", "3.5 mm jack, C++"),
+        ("1、法国\n2、首都\n3、巴黎", "法国, 首都, 巴黎"),
+        ("关键词：\n1、澜沧江铁索桥\n2、主持修建", "澜沧江铁索桥, 主持修建"),
+        ("关键词：1、法国，2、首都", "法国, 首都"),
+        ("1）法国\n2）首都", "法国, 首都"),
+        ("1.法国\n2．首都", "法国, 首都"),
+        ("1)France, 2)capital", "France, capital"),
+        ("3.5 T5\n2024年 奥运会", "3.5 T5, 2024年 奥运会"),
+        ("3.5 T5\n2024 Olympics", "3.5 T5, 2024 Olympics"),
+        ("Sure! Here are three keywords:\n\nFrance, capital, city", "France, capital, city"),
+        ("好的，以下是关键词：\n\n法国、首都、城市", "法国, 首都, 城市"),
+        ("Keywords:", ""),
+        ("关键词：", ""),
+        ("", ""),
+        (" , ,", ""),
+        ("x" * 81, ""),
+    ],
+)
+def test_at_most_three_keywords_are_read_from_a_reply(reply: str, query: str) -> None:
+    assert as_query(reply) == query
+
+
+def test_the_query_is_plain_and_bounded() -> None:
+    assert query_of({"question": "why?", "rewritten_query": "a, b"}) == "a, b"
+    assert query_of({"question": "why\n so?", "rewritten_query": None}) == "why so?"
+    assert len(query_of({"question": "word " * 1000})) <= LONGEST_QUERY
+
+
+async def test_unknown_markers_never_reach_the_reader() -> None:
+    chat = FakeChat(chunks=["It did [", "1] and", " [9", "] so [2]."])
+    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question)
+
+    assert trace.answer == trace.streamed == "It did [1] and so."
+    assert [citation.n for citation in trace.output["citations"]] == [1]
+
+
+FOLLOW_UPS = [
+    ("什么是中文全文检索与向量检索的混合排序？", "Is it fast?", EN),
+    ("What is the asynchronous LangGraph checkpointer of Postgres clusters?", "快吗？", ZH),
+]
+
+
+@pytest.mark.parametrize(("before", "question", "world"), FOLLOW_UPS, ids=["en", "zh"])
+@pytest.mark.parametrize("workflow", ["crag", "self_crag"])
+async def test_a_topic_of_another_language_does_not_change_the_abstentions(
+    before: str, question: str, world: World, workflow: str
+) -> None:
+    history: list[Message] = [{"role": "user", "content": before}]
+    trace = await traced(world.parts(offline=True).services, question, workflow, history)
+
+    assert script_of(trace.output["standalone_question"]) != world.language
+    assert trace.answer == world.unknown
+
+
+@pytest.mark.parametrize(("before", "question", "world"), FOLLOW_UPS, ids=["en", "zh"])
+@pytest.mark.parametrize(
+    ("workflow", "options"),
+    [
+        ("crag", {}),
+        ("crag", {"choices": ["a", "b"]}),
+        ("self_rag", {"retrieval": "never"}),
+        ("self_rag", {"beam_depth": 2}),
+    ],
+)
+async def test_a_topic_of_another_language_does_not_change_the_models(
+    before: str, question: str, world: World, workflow: str, options: dict[str, Any]
+) -> None:
+    # The model's own standalone form is no line, so it is made by rule.
+    chat = FakeChat(chunks=["a [1]"], keywords="a\nb")
+    parts = world.parts(f"{before} {question}", chat=chat, critic=FakeCritic())
+    history: list[Message] = [{"role": "user", "content": before}]
+    trace = await traced(parts.services, question, workflow, history, **options)
+
+    assert script_of(trace.output["standalone_question"]) != world.language
+    assert ("Answer in English" in chat.prompt()) == (world is EN)
+    assert ("用中文" in chat.prompt()) == (world is ZH)
+    assert ("Question:" in chat.prompt()) == (world is EN)
+    assert ("只能从下列答案" in chat.prompt()) == (world is ZH and "choices" in options)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("It is `argv[1]`, then `argv[2]`【1】.", "It is `argv[1]`, then `argv[2]`[1]."),
+        ("先是 `argv[1]`，再是 `m[3][7]`【1】【9】。", "先是 `argv[1]`，再是 `m[3][7]`[1]。"),
+    ],
+)
+async def test_subscripts_reach_the_reader_and_markers_of_any_form(said: str, told: str) -> None:
+    chat = FakeChat(chunks=list(said))
+    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question)
+
+    assert trace.answer == trace.streamed == told
+    assert [citation.n for citation in trace.output["citations"]] == [1]
+
+
+@pytest.mark.parametrize("said", ["`argv[1]` is it [1].", "就是 `argv[1]`【1】。"])
+async def test_a_direct_answer_keeps_its_subscripts(said: str) -> None:
+    parts = EN.parts(EN.full, chat=FakeChat(chunks=list(said)), critic=FakeCritic())
+    trace = await traced(parts.services, EN.question, "self_rag", retrieval="never")
+
+    assert trace.answer == trace.streamed == said.replace(" [1].", ".").replace("【1】", "")

@@ -1,0 +1,73 @@
+"""What a language model replies, read as queries."""
+
+import pytest
+
+from graphs.generation.query_expansion import (
+    LONGEST_PASSAGE,
+    MOST_QUERIES,
+    as_parts,
+    as_passage,
+    as_query,
+    queries_of,
+)
+from graphs.text.subquestions import MOST_PARTS, parts_of
+
+
+@pytest.mark.parametrize(
+    ("reply", "query"),
+    [
+        ("When did it open?", "When did it open?"),
+        (" “何时开业？” \n", "何时开业？"),
+        ("One\ntwo", ""),
+        ("x" * 401, ""),
+        ("```text\nWhen did it open?\n```", "When did it open?"),
+        ("", ""),
+    ],
+)
+def test_a_query_is_one_bounded_line(reply: str, query: str) -> None:
+    assert as_query(reply) == query
+
+
+def test_parts_lose_their_marks_and_are_three_at_most() -> None:
+    assert as_parts("1. When?\n\n- Who?\n3、为什么？\nWhere?") == ["When?", "Who?", "为什么？"]
+    assert as_parts("1）谁？\n2．为什么？\n3)How?") == ["谁？", "为什么？", "How?"]
+    assert as_parts("") == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "parts"),
+    [
+        (
+            "3.5 mm 接口和 USB-C 有什么区别？\n3.11 版的 Python 有什么变化？",
+            ["3.5 mm 接口和 USB-C 有什么区别？", "3.11 版的 Python 有什么变化？"],
+        ),
+        ("1. 3.5 mm or USB-C?\n2)5 mm?\n-5 °C?", ["3.5 mm or USB-C?", "5 mm?", "-5 °C?"]),
+        ("```\nWhen?\nWho?\n```", ["When?", "Who?"]),
+        ("```text\nWhen?\n为什么？\n```", ["When?", "为什么？"]),
+    ],
+)
+def test_a_number_that_opens_a_question_is_no_mark(reply: str, parts: list[str]) -> None:
+    assert as_parts(reply) == parts
+
+
+def test_a_passage_is_joined_with_its_question() -> None:
+    assert as_passage(" It opened\n in 1852. ", "When?") == "When?\nIt opened in 1852."
+    assert as_passage("```text\n它于1852年开业。\n```", "何时？") == "何时？\n它于1852年开业。"
+    assert as_passage(" ", "When?") == ""
+    assert as_passage("```\n```", "When?") == ""
+    assert len(as_passage("x" * 9999, "")) == LONGEST_PASSAGE + 1
+
+
+def test_the_question_stays_first_and_nothing_is_asked_twice() -> None:
+    assert queries_of("When?", ["", "WHEN?", "who?", "Who?"]) == ["When?", "who?"]
+    assert len(queries_of("q", [str(n) for n in range(19)])) == MOST_QUERIES
+
+
+@pytest.mark.parametrize("form", ["is tower {} red?", "第{}座塔有多高？"])
+def test_every_part_is_searched_beside_all_other_queries(form: str) -> None:
+    question = " ".join(form.format(n) for n in range(MOST_PARTS))
+    parts = parts_of(question)
+    made = ["A passage", "A clearer wording", *parts]
+
+    assert len(parts) == MOST_PARTS
+    assert queries_of(question, made) == [question, *made]

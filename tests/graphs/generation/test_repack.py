@@ -1,0 +1,87 @@
+"""The order of the knowledge: golden check of sides, and what must hold of any order."""
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphs.generation.repack import Repack, repacked
+from graphs.text.citations import without_markers
+from graphs.types import Origin, Strip
+from tests.fakes import FakeChat
+from tests.graphs.languages import World, both_languages
+from tests.graphs.traced import traced
+
+ORDERS = get_args(Repack)
+
+
+def strip(number: int, score: float, origin: Origin = "internal") -> Strip:
+    return Strip(f"{origin}{number}", "p", f"{number}", "T", "a.md", origin, (0, number), score)
+
+
+SIX = [strip(number, 1 - number / 10) for number in (4, 1, 6, 2, 5, 3)]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("document", "416253"),
+        ("forward", "123456"),
+        ("reverse", "654321"),
+        ("sides", "135642"),
+    ],
+)
+def test_six_strips_by_their_ranks(order: Repack, expected: str) -> None:
+    assert "".join(item.text for item in repacked(SIX, order)) == expected
+
+
+def test_of_equal_scores_local_and_earlier_ones_are_better() -> None:
+    tied = [strip(1, 0.5, "web"), strip(2, 0.5), strip(1, 0.5)]
+
+    assert [item.id for item in repacked(tied, "forward")] == ["internal1", "internal2", "web1"]
+    assert [item.id for item in repacked(tied, "reverse")] == ["web1", "internal2", "internal1"]
+
+
+@given(st.lists(st.floats(-1, 1), max_size=12), st.sampled_from(ORDERS))
+def test_an_order_is_a_permutation_and_doing_it_twice_changes_nothing(
+    scores: list[float], order: Repack
+) -> None:
+    strips = [strip(number, score) for number, score in enumerate(scores)]
+    once = repacked(strips, order)
+
+    assert sorted(item.id for item in once) == sorted(item.id for item in strips)
+    assert repacked(once, order) == once
+    if scores and order in ("forward", "sides"):
+        assert once[0].score == max(scores)
+    if scores and order == "reverse":
+        assert once[-1].score == max(scores)
+
+
+@both_languages
+@pytest.mark.parametrize("workflow", ["rag", "crag", "self_crag"])
+async def test_numbers_follow_the_order_shown(world: World, workflow: str) -> None:
+    chat = FakeChat(chunks=["x [2]"])
+    parts = world.parts(world.full, world.half, chat=chat)
+    options: dict[str, Any] = {
+        "web": "never",
+        "only_action": "correct",
+        "retrieval": "always",
+        "rerank": "evaluator",
+    }
+    trace = await traced(parts.services, world.question, workflow, **options, repack="reverse")
+
+    said = next(text for n in range(len(chat.asked)) if "[2]" in (text := chat.prompt(n)))
+    assert said.index(f"{world.half}") < said.index(f"{world.full}")
+    assert [(c.n, c.text) for c in trace.output["citations"]] == [(2, world.full)]
+
+
+@both_languages
+async def test_the_order_does_not_change_what_is_quoted(world: World) -> None:
+    said = set()
+    for order in ORDERS:
+        parts = world.parts(world.half, world.full, offline=True)
+        trace = await traced(parts.services, world.question, repack=order)
+        assert [c.text for c in trace.output["citations"]][:1]
+        said.add(without_markers(trace.answer))
+    assert said == {world.full}

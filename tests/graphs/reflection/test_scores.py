@@ -1,0 +1,172 @@
+"""Reflection tokens as numbers: the papers' figures, the bounds, the choice among drafts."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphs.reflection import scores as reflection
+from graphs.reflection.scores import (
+    RELEVANT,
+    RETRIEVE,
+    SUPPORT,
+    UTILITY,
+    accepted,
+    choose,
+    needs_retrieval,
+    plain,
+    retrieval_share,
+    score_of,
+)
+from graphs.reflection.tokens import Token, retrieval_at
+from graphs.state import Context
+from graphs.types import Bars, Draft, Judgement, Strip
+
+TOKENS = (*RETRIEVE, *RELEVANT, *SUPPORT, *UTILITY)
+SHARE = st.floats(0, 1)
+probabilities = st.dictionaries(st.sampled_from(TOKENS), SHARE)
+judgements = st.builds(
+    Judgement,
+    relevance=SHARE | st.none(),
+    support=SHARE | st.none(),
+    utility=st.floats(-1, 1) | st.none(),
+    likelihood=SHARE | st.none(),
+)
+
+
+def of(group: Sequence[str], *values: float) -> dict[str, float]:
+    return dict(zip(group, values, strict=True))
+
+
+def drafted(answer: str, score: float = 0.0, n: int = 1) -> Draft:
+    strip = Strip(f"p{n}#0", f"p{n}", "text", "Title", "a.md", "internal", (n, 0))
+    return Draft(answer, (strip,), n, score=score)
+
+
+@pytest.mark.parametrize(("p", "decision"), [(0.9, True), (0.1, False), (0.2, False)])
+def test_it_retrieves_above_the_threshold(p: float, decision: bool) -> None:
+    share = retrieval_share(of(RETRIEVE, p, 1 - p))
+
+    assert share == pytest.approx(p)
+    assert needs_retrieval(share, 0.2) is decision
+
+
+def test_log_probabilities_are_not_weighed_as_they_are() -> None:
+    told = {"[Retrieval]": math.log(0.9), "[No Retrieval]": math.log(0.1)}
+
+    assert retrieval_at(Token("[Retrieval]", math.log(0.9), told)) == pytest.approx(0.9)
+
+
+def test_the_golden_figures() -> None:
+    assert reflection.support(of(SUPPORT, 0.6, 0.3, 0.1)) == pytest.approx(0.75)
+    assert reflection.relevance(of(RELEVANT, 0.3, 0.1)) == pytest.approx(0.75)
+    assert reflection.utility(of(UTILITY, 0, 0, 0, 0, 1)) == 1
+    assert reflection.utility(of(UTILITY, 1, 0, 0, 0, 0)) == -1
+    assert reflection.utility(of(UTILITY, *[0.2] * 5)) == pytest.approx(0, abs=1e-12)
+    assert [reflection.grade_of(use) for use in (-1, 0, 1)] == [1, 3, 5]
+    judged = Judgement(relevance=0.8, support=0.75, utility=0.5, likelihood=0.4)
+    assert score_of(judged, Context()) == pytest.approx(0.8 + 0.75 + 0.25)
+    assert score_of(judged, Context(sequence_score=True)) == pytest.approx(2.2)
+
+
+@pytest.mark.parametrize("p", [{}, {"[Retrieval]": 0.0}, dict.fromkeys(TOKENS, 0.0)])
+def test_a_missing_group_is_zero(p: Mapping[str, float]) -> None:
+    assert retrieval_share(p) == 0
+    assert reflection.relevance(p) == reflection.support(p) == reflection.utility(p) == 0
+
+
+@given(probabilities)
+def test_every_component_keeps_its_bounds(p: dict[str, float]) -> None:
+    for share in (retrieval_share(p), reflection.relevance(p), reflection.support(p)):
+        assert 0 <= share <= 1
+    assert -1 <= reflection.utility(p) <= 1
+
+
+@given(probabilities, st.floats(0.01, 100))
+def test_the_mass_of_a_group_does_not_matter(p: dict[str, float], factor: float) -> None:
+    scaled = {token: value * factor for token, value in p.items() if value > 1e-6}
+    whole = {token: value for token, value in p.items() if value > 1e-6}
+
+    assert reflection.support(scaled) == pytest.approx(reflection.support(whole), abs=1e-9)
+    assert reflection.utility(scaled) == pytest.approx(reflection.utility(whole), abs=1e-9)
+
+
+@given(judgements)
+def test_the_score_is_a_number_within_its_weights(judgement: Judgement) -> None:
+    assert -0.5 <= score_of(judgement, Context()) <= 2.5
+    weightless = Context(relevance_weight=0, support_weight=0, utility_weight=0)
+    assert score_of(judgement, weightless) == 0
+
+
+def test_acceptance_wants_both_bars_and_nothing_to_mend() -> None:
+    bars = Bars(support=0.7, utility=4)
+
+    assert accepted(Judgement(1, 0.7, 0.5), bars)
+    assert not accepted(Judgement(1, 0.69, 1), bars)
+    assert not accepted(Judgement(1, 1, 0.49), bars)
+    assert not accepted(Judgement(1, 1, 1, weak=("So it is.",)), bars)
+    assert not accepted(Judgement(1, 1, 1, uncovered=("why",)), bars)
+    assert not accepted(Judgement(1, None, 1), bars), "what was not judged is not accepted"
+    assert not accepted(Judgement(1, 1, None), bars)
+
+
+def test_a_run_may_set_the_bars_that_are_else_the_critics() -> None:
+    own = Bars(support=0.6, utility=2.5)
+
+    assert Context().bars(own) == own
+    assert Context(min_support=0.0).bars(own) == Bars(support=0.0, utility=2.5)
+    assert Context(min_utility=1.0).bars(own) == Bars(support=0.6, utility=1.0)
+
+
+ANSWERS = st.sampled_from(["yes", "Yes.", "Yes [1].", "no", "是", "是。"])
+drafts_of_answers = st.lists(st.tuples(ANSWERS, st.floats(-1, 3)), min_size=1, max_size=7).map(
+    lambda pairs: [drafted(*pair, n) for n, pair in enumerate(pairs, start=1)]
+)
+
+
+@given(drafts_of_answers.flatmap(lambda d: st.tuples(st.just(d), st.permutations(d))))
+@pytest.mark.parametrize("closed", [True, False])
+def test_the_order_of_the_drafts_decides_nothing(
+    closed: bool, both: tuple[list[Draft], list[Draft]]
+) -> None:
+    drafts, shuffled = both
+
+    assert choose(drafts, closed) == choose(shuffled, closed)
+
+
+@given(drafts_of_answers)
+def test_an_open_question_takes_the_best_score(drafts: list[Draft]) -> None:
+    assert choose(drafts, closed=False).score == max(draft.score for draft in drafts)
+
+
+def test_a_closed_question_sums_the_votes_of_equal_answers() -> None:
+    drafts = [drafted("True [1].", 0.6, 1), drafted("false", 1.0, 2), drafted("true [2]", 0.7, 3)]
+
+    assert choose(drafts, closed=False).n == 2
+    assert choose(drafts, closed=True).n == 3, "1.3 for true, by its best draft"
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize(("yes", "no"), [("yes", "no"), ("是", "否")])
+def test_a_draft_that_nobody_judged_stands_behind_one_judged_badly(
+    closed: bool, yes: str, no: str
+) -> None:
+    judged = replace(drafted(no, -0.5, 2), judgement=Judgement(0.0, 0.0, -1.0))
+
+    assert choose([drafted(yes, 0.0, 1), judged, drafted(yes, 0.0, 3)], closed) == judged
+    assert choose([drafted(yes, 0.0, 1), drafted(no, 0.0, 2)], closed).answer in (yes, no)
+
+
+def test_one_alone_is_chosen_even_with_a_negative_score() -> None:
+    assert choose([drafted("yes", -1)], closed=True).answer == "yes"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("It is  so.", "it is so"), ("“是。”", "是"), ("\nYes!", "yes")],
+)
+def test_case_blanks_and_outer_marks_do_not_make_two_answers(one: str, other: str) -> None:
+    assert plain(one) == plain(other)

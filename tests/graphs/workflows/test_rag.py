@@ -1,0 +1,83 @@
+"""The baseline: retrieve, generate, no evaluator between them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from graphs.ports import Services
+from graphs.workflows.rag import build_rag
+from graphs.workflows.reflect import build_reflecting
+from tests.fakes import FakeChat, FakeEvaluator, passage
+from tests.graphs.languages import EN, World, both_languages
+from tests.graphs.traced import traced
+
+
+@both_languages
+async def test_it_retrieves_and_quotes(world: World) -> None:
+    parts = world.parts(world.full, world.off)
+    trace = await traced(parts.services, world.question, "rag")
+
+    assert trace.nodes == ["retrieve", "generate"]
+    assert trace.output.get("action") is None
+    assert trace.answer.replace(" [1]", "").replace("[1]", "") == world.full
+    assert [document.score for document in trace.output["documents"]] == [0.1, 0.1]
+    assert parts.web.queries == []
+
+
+async def test_the_model_gets_the_passages_as_they_came() -> None:
+    chat = FakeChat(chunks=["a [2]"])
+    parts = EN.parts(EN.off, EN.full, chat=chat)
+    trace = await traced(parts.services, EN.question, "rag")
+
+    assert parts.evaluator.calls == []
+    assert chat.prompt().index(EN.off) < chat.prompt().index(EN.full)
+    assert [citation.text for citation in trace.output["citations"]] == [EN.full]
+
+
+async def test_a_retrievers_high_score_does_not_make_a_sentence_supported() -> None:
+    parts = EN.parts()
+    parts.retriever.passages = [replace(passage(EN.off), score=1.3)]
+    trace = await traced(parts.services, EN.question, "rag")
+
+    assert trace.output["stopped_by"] == "no_evidence"
+
+
+@both_languages
+async def test_without_the_evaluator_nothing_is_quoted(world: World) -> None:
+    parts = world.parts(world.full, evaluator=FakeEvaluator(fails_from_call=1))
+    trace = await traced(parts.services, world.question, "rag")
+
+    assert trace.failed == ["evaluator"]
+    assert (trace.output["stopped_by"], trace.output["citations"]) == ("no_evidence", [])
+
+
+async def test_without_the_index_it_admits_not_knowing() -> None:
+    parts = EN.parts()
+    parts.retriever.fails = True
+    trace = await traced(parts.services, EN.question, "rag")
+
+    assert (trace.failed, trace.answer) == (["retriever"], EN.unknown)
+
+
+async def test_it_runs_without_a_context() -> None:
+    state = await build_rag(EN.parts(EN.full).services).ainvoke({"question": EN.question})
+
+    assert state["stopped_by"] == "answered"
+
+
+@both_languages
+@pytest.mark.parametrize("build", [build_rag, build_reflecting], ids=["rag", "reflect"])
+async def test_a_second_question_on_the_thread_has_its_strips(
+    world: World, build: Callable[[Services], Any]
+) -> None:
+    graph = build(world.parts(world.full, world.off).services)
+    graph.checkpointer = InMemorySaver()
+    thread = {"configurable": {"thread_id": "one"}}
+    before = await graph.ainvoke({"question": world.question}, thread)
+    after = await graph.ainvoke({"question": world.question}, thread)
+
+    assert [strip.text for strip in before["internal_strips"]] == [world.full, world.off]
+    assert after["internal_strips"] == before["internal_strips"]
