@@ -29,7 +29,7 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from app.schemas import FieldError, Problem
+from app.schemas.ask import FieldError, Problem
 
 log = logging.getLogger(__name__)
 

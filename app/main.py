@@ -11,16 +11,10 @@ import uvicorn
 from fastapi import FastAPI
 
 from app import event_loop
-from app.door import add_door, check_address
-from app.errors import StartFailed, add_error_handlers
-from app.ingest.uploads import uploads_into
-from app.keys import keyring
-from app.limits import limit_bodies
-from app.logs import timed_log
-from app.metrics import CountRequests, Metrics
-from app.openapi import ABOUT, describe
-from app.protocols.openai_errors import speak_openai_below_v1
-from app.routes import (
+from app.api.middleware.auth import add_door, check_address
+from app.api.middleware.body_limit import limit_bodies
+from app.api.openapi import ABOUT, describe
+from app.api.routes import (
     ask,
     documents,
     health,
@@ -32,11 +26,17 @@ from app.routes import (
     ui,
     workflows,
 )
-from app.runs import Runs
-from app.services import load_settings, open_services
+from app.composition.services import load_settings, open_services
+from app.errors import StartFailed, add_error_handlers
+from app.ingest.uploads import uploads_into
+from app.observability.logging import timed_log
+from app.observability.metrics import CountRequests, Metrics
+from app.protocols.openai_errors import speak_openai_below_v1
+from app.runs.manager import Runs
 from app.settings import Settings
-from app.store.engine import open_engine
-from app.store.store import open_store
+from app.storage.api_keys import keyring
+from app.storage.database import open_engine
+from app.storage.lifecycle import open_store
 from graphs.ports import Services
 from graphs.workflows.registry import WORKFLOWS
 

@@ -14,10 +14,10 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from app.ingest.incoming import IncomingSettings
+from app.ingest.upload_settings import IncomingSettings
 from app.retrieval.embedder_settings import EmbedderSettings
 from app.retrieval.settings import KnowledgeSettings
-from app.store.settings import KeepingSettings
+from app.storage.settings import KeepingSettings
 from graphs.presets import Preset
 
 WORKERS = ("selfcrag_evaluator_", "selfcrag_serve_")

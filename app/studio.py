@@ -5,9 +5,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from langgraph.graph.state import CompiledStateGraph
 
+from app.composition.service_cache import shared_services
+from app.composition.services import load_settings
 from app.main import create_app
-from app.services import load_settings
-from app.shared import shared_services
 from graphs.ports import Services
 from graphs.state import Context
 from graphs.workflows.chat import Chat, ChatState, build_messages

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from app.ingest.ingest import COMMIT_ROWS
+from app.ingest.pipeline import COMMIT_ROWS
 from app.ingest.rows import document_id, encoded
-from app.retrieval.embed import StaticEmbedder
+from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.index import Index
-from app.retrieval.opening import open_index
+from app.retrieval.index_factory import open_index
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.segment import Segmenter
+from app.retrieval.tokenizer import Segmenter
 from benchmarks.evaluator_relevance import (
     HELD_BACK_PERCENT,
     TESTS,

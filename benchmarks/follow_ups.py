@@ -16,9 +16,9 @@ import tempfile
 from pathlib import Path
 from typing import TypedDict
 
-from app.ingest.ingest import ingest
+from app.ingest.pipeline import ingest
 from app.retrieval.retriever import HybridRetriever
-from app.search.keywords import QuestionKeywords
+from app.websearch.query_keywords import QuestionKeywords
 from graphs.followups import standalone
 from graphs.types import Message
 

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from app.ingest.ingest import COMMIT_ROWS
+from app.ingest.pipeline import COMMIT_ROWS
 from app.ingest.rows import document_id, encoded
-from app.retrieval.embed import StaticEmbedder
+from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.hybrid import Weights, fuse
 from app.retrieval.index import Index
-from app.retrieval.opening import open_index
+from app.retrieval.index_factory import open_index
 from app.retrieval.retriever import CANDIDATES, HybridRetriever
-from app.retrieval.segment import Segmenter, english_query
+from app.retrieval.tokenizer import Segmenter, english_query
 from benchmarks.retrieval_table import records
 from graphs.text.language import language_of
 from graphs.types import Language

@@ -19,9 +19,9 @@ from fastapi import APIRouter, FastAPI
 from pydantic import BaseModel
 
 from app.main import Server, create_app, listen
-from app.runs import Runs
+from app.runs.manager import Runs
 from app.settings import Settings
-from app.store.store import Store
+from app.storage.lifecycle import Store
 from benchmarks.overhead_parts import PORT, QUESTION, Pace, paced_services
 from graphs.ports import Services
 from graphs.state import Context, Question

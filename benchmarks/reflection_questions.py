@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from app.schemas import AskResponse, Critique
+from app.schemas.ask import AskResponse, Critique
 from benchmarks.reflection_runs import Asker, Told
 from graphs.reflection.scores import grade_of
 from graphs.text.citations import without_markers

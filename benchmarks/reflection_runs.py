@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.ingest.ingest import ingest
-from app.retrieval.embed import StaticEmbedder
-from app.retrieval.opening import open_index
-from app.retrieval.segment import Segmenter
-from app.runs import Runs
-from app.schemas import AnswerEvent, AskResponse, ErrorEvent, RetractEvent, TokenEvent
-from app.services import open_services
+from app.composition.services import open_services
+from app.ingest.pipeline import ingest
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.index_factory import open_index
+from app.retrieval.tokenizer import Segmenter
+from app.runs.manager import Runs
+from app.schemas.ask import AnswerEvent, AskResponse, ErrorEvent, RetractEvent, TokenEvent
 from app.settings import Settings
 from graphs.ports import Services
 from graphs.state import Context, Question

@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from app.retrieval.cutting import Cutting
-from app.retrieval.embed import StaticEmbedder
-from app.retrieval.segment import Segmenter
+from app.retrieval.chunking import Cutting
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.tokenizer import Segmenter
 from benchmarks.retrieval_base import by_search, knowledge_base, told
 from benchmarks.retrieval_parts import beside_plain, other_embedder, reranked
 from benchmarks.retrieval_report import report

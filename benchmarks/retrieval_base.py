@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from app.ingest.ingest import COMMIT_ROWS
-from app.ingest.loaders import Document
-from app.ingest.markup import text_blocks
+from app.ingest.loaders.by_suffix import Document
+from app.ingest.loaders.markup import text_blocks
+from app.ingest.pipeline import COMMIT_ROWS
 from app.ingest.rows import document_rows, encoded
-from app.retrieval.cutting import Cutting
-from app.retrieval.embed import Embedder
-from app.retrieval.opening import open_index
+from app.retrieval.chunking import Cutting
+from app.retrieval.embedders.static import Embedder
+from app.retrieval.index_factory import open_index
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.segment import Segmenter
+from app.retrieval.tokenizer import Segmenter
 from benchmarks.retrieval_sets import DEPTH, Material, documents, gains, measured
 from graphs.search import Search
 from graphs.types import Passage

@@ -9,12 +9,12 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from sentence_transformers import SentenceTransformer
 
-from app.grading import WorkerEvaluator
-from app.retrieval.embed import StaticEmbedder
-from app.retrieval.endpoint import Address, EndpointEmbedder
+from app.composition.grading import WorkerEvaluator
+from app.retrieval.embedders.openai import Address, EndpointEmbedder
+from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.segment import Segmenter
+from app.retrieval.tokenizer import Segmenter
 from benchmarks import retrieval_plain as plain
 from benchmarks.retrieval_base import by_search, knowledge_base, summary, told
 from benchmarks.retrieval_sets import Material

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sklearn.utils.extmath import randomized_svd
 
-from app.retrieval.embed import TABLE, unit
-from app.retrieval.segment import Segmenter
+from app.retrieval.embedders.static import TABLE, unit
+from app.retrieval.tokenizer import Segmenter
 
 DIMENSIONS = 128
 SEED = 0

@@ -17,16 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from app.ingest.rows import document_id
-from app.retrieval.embed import StaticEmbedder
+from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.hybrid import TABLE_WEIGHTS, fuse
-from app.retrieval.segment import Segmenter
-from app.retrieval.terms import (
-    TermTables,
-    lexical_scores,
-    packed,
-    query_terms,
-    term_weights,
-)
+from app.retrieval.term_rerank import TermTables, lexical_scores, packed, query_terms, term_weights
+from app.retrieval.tokenizer import Segmenter
 from benchmarks.hybrid_weights import SEED, TUNING, Task, say, searched
 from benchmarks.retrieval_table import records
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from app.ingest.ingest import ingest
+from app.ingest.pipeline import ingest
 from app.main import create_app
 from app.retrieval.retriever import HybridRetriever
 from app.settings import Settings

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from app.metrics import Metrics
+from app.observability.metrics import Metrics
 from evaluator.serving.metrics import Metrics as WorkerMetrics
 from tests.docker_files import ROOT, services
 

@@ -9,12 +9,12 @@ import pytest
 import typer
 from pydantic import BaseModel
 
-from app.cli import cli
-from app.ingest.chunk import HARD_TOKENS
-from app.ingest.incoming import MAX_BYTES
-from app.ingest.loaders import READERS
+from app.cli.main import cli
+from app.ingest.chunker import HARD_TOKENS
+from app.ingest.loaders.by_suffix import READERS
+from app.ingest.upload_settings import MAX_BYTES
 from app.main import create_app
-from app.retrieval.cutting import CHUNK_TOKENS
+from app.retrieval.chunking import CHUNK_TOKENS
 from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS
 from app.retrieval.retriever import CANDIDATES
 from app.settings import Settings

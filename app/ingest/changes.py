@@ -1,8 +1,8 @@
 """Which documents have to be read: those that are new, changed, or cut another way now."""
 
-from app.ingest.listing import Listed, is_gone
-from app.ingest.loaders import READERS, digest, load, read
-from app.ingest.refusal import DocumentRefused
+from app.ingest.errors import DocumentRefused
+from app.ingest.files import Listed, is_gone
+from app.ingest.loaders.by_suffix import READERS, digest, load, read
 
 
 def changed_bytes(item: Listed, chunking: str) -> int | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.ingest.refusal import DocumentRefused
+from app.ingest.errors import DocumentRefused
 from app.ingest.rows import (
     BATCH_ROWS,
     RememberingSegmenter,
@@ -27,8 +27,8 @@ from app.ingest.rows import (
     with_vectors,
     with_words,
 )
-from app.retrieval.cutting import Cutting
-from app.retrieval.embed import StaticEmbedder
+from app.retrieval.chunking import Cutting
+from app.retrieval.embedders.static import StaticEmbedder
 
 MEMORY_BYTES = 2_000_000_000
 COMPUTING_S = 120

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from app.ingest.child import COMPUTING_S, TOO_MUCH_MEMORY, Task
-from app.ingest.refusal import DocumentRefused
+from app.ingest.errors import DocumentRefused
 from app.ingest.rows import Row
 
 FRAME_WITHIN_S = 900.0

@@ -8,14 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from app.ingest.chunk import chunk
-from app.ingest.loaders import Document, load, read
-from app.ingest.metadata import keywords
-from app.ingest.refusal import DocumentRefused
-from app.retrieval.cutting import Cutting
-from app.retrieval.embed import Embedder, StaticEmbedder
-from app.retrieval.segment import Segmenter
-from app.retrieval.terms import MIXING, TermTables, packed, term_weights
+from app.ingest.chunker import chunk
+from app.ingest.errors import DocumentRefused
+from app.ingest.keywords import keywords
+from app.ingest.loaders.by_suffix import Document, load, read
+from app.retrieval.chunking import Cutting
+from app.retrieval.embedders.static import Embedder, StaticEmbedder
+from app.retrieval.term_rerank import MIXING, TermTables, packed, term_weights
+from app.retrieval.tokenizer import Segmenter
 from graphs.text.language import script_of
 from graphs.types import Language
 

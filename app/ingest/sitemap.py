@@ -6,8 +6,8 @@ from urllib.parse import urljoin, urlsplit
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import ParseError, fromstring
 
-from app.ingest.refusal import DocumentRefused
-from app.search.page import Download
+from app.ingest.errors import DocumentRefused
+from app.websearch.page import Download
 
 
 def parsed(sitemap: Download, most_bytes: int) -> tuple[str, list[str]]:

@@ -16,16 +16,16 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeVar
 
-from app.ingest.incoming import IncomingSettings
-from app.ingest.ingest import Ingest, Progress, Report
-from app.ingest.listing import SHARED_FOLDER, Listed
+from app.ingest.files import SHARED_FOLDER, Listed
+from app.ingest.pipeline import Ingest, Progress, Report
 from app.ingest.receiving import Received, receive
-from app.retrieval.cutting import Cutting
+from app.ingest.upload_settings import IncomingSettings
+from app.retrieval.chunking import Cutting
 from app.retrieval.index import Index, IndexUnusable, StoredDocument
-from app.retrieval.lock import IngestBusy, writing
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.segment import Segmenter
-from app.retrieval.visibility import visible_to
+from app.retrieval.tenancy import visible_to
+from app.retrieval.tokenizer import Segmenter
+from app.retrieval.write_lock import IngestBusy, writing
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.protocols.openai_form import Chunks, data
-from app.schemas import (
+from app.protocols.openai import Chunks, data
+from app.schemas.ask import (
     LONGEST_QUESTION,
     AskResponse,
     Citation,

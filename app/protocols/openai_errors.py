@@ -9,8 +9,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import ServiceError, internal_problem
-from app.openai_schemas import OpenAIError, OpenAIErrorBody
-from app.schemas import Problem
+from app.schemas.ask import Problem
+from app.schemas.openai import OpenAIError, OpenAIErrorBody
 
 PREFIX = "/v1"
 PROBLEM = b"application/problem+json"

@@ -6,7 +6,7 @@ from uuid import uuid4
 import numpy as np
 from pymilvus import DataType, Function, FunctionType, MilvusClient
 
-from app.retrieval.embed import Embedder
+from app.retrieval.embedders.static import Embedder
 from app.retrieval.index import FORMAT, LISTS, NUMBERS, STRINGS, Row, completed
 from graphs.types import Language
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 
-from app.retrieval.visibility import owners
+from app.retrieval.tenancy import owners
 from graphs.search import Filters
 from graphs.types import Language
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.retrieval.embed import Embedder, Vectors
+from app.retrieval.embedders.static import Embedder, Vectors
 from graphs.search import Filters
 from graphs.types import Language
 

@@ -11,7 +11,7 @@ import lancedb
 import pyarrow as pa
 from lancedb.index import FTS, Bitmap, BTree, IvfFlat, LabelList
 
-from app.retrieval.embed import Embedder
+from app.retrieval.embedders.static import Embedder
 from app.retrieval.index import FORMAT, LISTS, NUMBERS, STRINGS, TEXT_COLUMNS
 
 TABLE = "chunks"

@@ -15,7 +15,7 @@ from pathlib import Path
 from pymilvus import MilvusClient, MilvusException
 
 from app.retrieval.collection import ALIAS, WORDS, as_read, created, stored
-from app.retrieval.embed import Embedder, Vectors
+from app.retrieval.embedders.static import Embedder, Vectors
 from app.retrieval.filters import listed, milvus_condition, milvus_literal
 from app.retrieval.index import (
     ANYTHING,

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from app.retrieval.embed import StaticEmbedder
+from app.retrieval.context_windows import chunk_ids
+from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.index import STORAGE_ERRORS, Index, IndexUnusable
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.segment import Segmenter
-from app.retrieval.terms import TermTables, joined, lexical_scores, query_terms
-from app.retrieval.windows import chunk_ids
+from app.retrieval.term_rerank import TermTables, joined, lexical_scores, query_terms
+from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
 from graphs.text.language import script_of
 from graphs.types import Passage

@@ -5,7 +5,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.retrieval.embed import Embedder, EmbedderFailed, StaticEmbedder
+from app.retrieval.context_windows import passages, windows
+from app.retrieval.embedders.static import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.hybrid import Weights, by_ranks, fuse, weights_of
 from app.retrieval.index import (
     STORAGE_ERRORS,
@@ -14,10 +15,9 @@ from app.retrieval.index import (
     IndexMismatch,
     make_folder,
 )
-from app.retrieval.lance import LanceIndex
-from app.retrieval.opening import open_index
-from app.retrieval.segment import Segmenter, english_query
-from app.retrieval.windows import passages, windows
+from app.retrieval.index_factory import open_index
+from app.retrieval.lancedb import LanceIndex
+from app.retrieval.tokenizer import Segmenter, english_query
 from graphs.errors import RetrieverFailed
 from graphs.search import Fusion, Search
 from graphs.text.language import script_of

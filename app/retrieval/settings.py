@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
-from app.retrieval.cutting import (
+from app.retrieval.chunking import (
     CHUNK_OVERLAP,
     CHUNK_TOKENS,
     CHUNK_WINDOW,

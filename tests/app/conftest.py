@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.main import create_app
-from app.retrieval.embed import StaticEmbedder
-from app.retrieval.opening import open_index
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.index_factory import open_index
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.segment import Segmenter
+from app.retrieval.tokenizer import Segmenter
 from app.settings import Settings
 from graphs.ports import Services
 from tests.app.knowledge import fill

@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from app.ingest.ingest import ingest
-from app.retrieval.embed import StaticEmbedder
-from app.retrieval.opening import open_index
-from app.retrieval.segment import Segmenter
+from app.ingest.pipeline import ingest
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.index_factory import open_index
+from app.retrieval.tokenizer import Segmenter
 
 PAGES = {
     "en/tower.md": """# The red tower

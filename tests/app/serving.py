@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from app.main import Server, Source, create_app
-from app.runs import Runs
+from app.runs.manager import Runs
 from app.settings import Settings
 from graphs.ports import Services
 

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
-from app.run import Run
-from app.runs import Runs
+from app.runs.manager import Runs
+from app.runs.run import Run
 from app.settings import Settings
-from app.store.store import Store
-from app.store.tables import RUNS, THREADS
+from app.storage.lifecycle import Store
+from app.storage.tables import RUNS, THREADS
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes

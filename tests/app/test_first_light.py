@@ -10,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from app.ingest.ingest import ingest
+from app.ingest.pipeline import ingest
 from app.main import create_app
 from app.retrieval.retriever import HybridRetriever
 from app.settings import Settings

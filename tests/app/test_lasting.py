@@ -14,12 +14,12 @@ from sqlalchemy import insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound, StartFailed
-from app.runs import Runs
+from app.runs.manager import Runs
 from app.settings import Settings
-from app.store.engine import database_url, now, open_engine, reading
-from app.store.recorder import Recorder
-from app.store.store import Store, open_store
-from app.store.tables import EVENTS, PROCESSES, RUNS, THREADS
+from app.storage.batch_writer import Recorder
+from app.storage.database import database_url, now, open_engine, reading
+from app.storage.lifecycle import Store, open_store
+from app.storage.tables import EVENTS, PROCESSES, RUNS, THREADS
 from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
@@ -218,7 +218,7 @@ async def test_a_row_that_the_database_refuses_does_not_hold_up_the_rest(tmp_pat
 async def test_a_long_outage_does_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.recorder.MOST_WAITING", 10)
+    monkeypatch.setattr("app.storage.batch_writer.MOST_WAITING", 10)
     async with opened(tmp_path) as (_, engine):
         recorder = Recorder(engine.url)
         insertion = PROCESSES.insert()

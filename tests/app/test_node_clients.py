@@ -11,8 +11,8 @@ import pytest
 
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
+from tests.app.api.routes.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 from tests.app.serving import Serving
-from tests.app.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 pytestmark = pytest.mark.node
 

@@ -10,12 +10,20 @@ from typing import Any
 import pytest
 
 from app.protocols.open_webui import WebUIChunks, done_task, task_of, thread_of
-from app.protocols.openai_form import Chunks
-from app.schemas import AnswerEvent, AskResponse, Citation
+from app.protocols.openai import Chunks
+from app.schemas.ask import AnswerEvent, AskResponse, Citation
 from tests import fakes
+from tests.app.api.routes.test_openai import (
+    CHINESE,
+    ENGLISH,
+    FIRST,
+    SECOND,
+    TOWER,
+    asked,
+    rejecting,
+)
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-from tests.app.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, asked, rejecting
 from tests.app.test_openai_errors import request_bytes
 
 Serve = Callable[..., Serving]

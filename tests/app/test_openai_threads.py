@@ -8,12 +8,12 @@ from typing import Any
 import openai
 import pytest
 
-from app.keys import add_key
+from app.storage.api_keys import add_key
 from tests import fakes
+from tests.app.api.routes.test_openai import ENGLISH, TOWER, asked, client_of
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-from tests.app.test_keys import settings_of, within
-from tests.app.test_openai import ENGLISH, TOWER, asked, client_of
+from tests.app.storage.test_api_keys import settings_of, within
 from tests.app.test_openai_errors import body_of, request_bytes
 
 Serve = Callable[..., Serving]

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from app.keys import add_key
 from app.main import create_app
 from app.settings import Settings
-from app.store.engine import open_engine
+from app.storage.api_keys import add_key
+from app.storage.database import open_engine
 from tests.app.serving import Serving
 
 MINE = "# Lamps\n\nThe lamp of Arbor burns whale oil.\n"

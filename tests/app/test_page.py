@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.protocols.narration import REASONS
-from app.routes.page import FOLDER, PATH
+from app.api.routes.page import FOLDER, PATH
+from app.protocols.progress_text import REASONS
 from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 from tests.app.serving import Serving

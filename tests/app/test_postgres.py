@@ -11,15 +11,15 @@ from sqlalchemy import text
 
 from app.errors import StartFailed
 from app.settings import Settings
-from app.store.engine import open_engine
-from app.store.store import open_store
-from app.store.tables import RUNS
+from app.storage.database import open_engine
+from app.storage.lifecycle import open_store
+from app.storage.tables import RUNS
 from tests import fakes
 from tests.app.postgres import postgres
 from tests.app.serving import Serving, events_of, wait_until
 from tests.app.slow import SlowChat, Waiting
+from tests.app.storage.test_retention import assert_idle_conversations_go
 from tests.app.test_lasting import asked, assert_forgotten_process_comes_back, opened
-from tests.app.test_retention import assert_idle_conversations_go
 
 Serve = Callable[..., Serving]
 pytestmark = pytest.mark.postgres
@@ -63,7 +63,7 @@ async def test_a_clock_that_differs_from_the_database_is_refused(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, ahead_s: float, told: str
 ) -> None:
     with monkeypatch.context() as wrong:
-        wrong.setattr("app.store.engine.now", lambda: time.time() + ahead_s)
+        wrong.setattr("app.storage.database.now", lambda: time.time() + ahead_s)
         with pytest.raises(StartFailed, match=f"is {told} from that of the database"):
             async with open_engine(settings):
                 pass
@@ -150,5 +150,5 @@ async def test_a_forgotten_process_comes_back_and_its_run_ends(
 async def test_idle_conversations_go(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.threads.FORGOTTEN_AT_ONCE", 1)
+    monkeypatch.setattr("app.storage.threads.FORGOTTEN_AT_ONCE", 1)
     await assert_idle_conversations_go(tmp_path, settings.database_url.get_secret_value())

@@ -13,9 +13,9 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
+from tests.app.api.test_sse import CHINESE, ENGLISH, PER_RUN
 from tests.app.processes import BIN, Process, environment
 from tests.app.serving import Serving
-from tests.app.test_stream import CHINESE, ENGLISH, PER_RUN
 from tests.loopback.server import free_port
 
 Start = Callable[..., Process]

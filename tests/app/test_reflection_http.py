@@ -12,9 +12,9 @@ from langchain_core.outputs import ChatGenerationChunk
 from graphs.ports import Services
 from graphs.types import Judgement, Passage
 from tests import fakes
+from tests.app.api.routes.test_ask import ANSWER, CITATION, ENGLISH, NUMBER, assert_typed
+from tests.app.api.test_sse import CHINESE, TOWER, names
 from tests.app.serving import Sent, Serving
-from tests.app.test_ask import ANSWER, CITATION, ENGLISH, NUMBER, assert_typed
-from tests.app.test_stream import CHINESE, TOWER, names
 
 Serve = Callable[..., Serving]
 SELF = pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])

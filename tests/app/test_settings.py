@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from app.cli import cli
+from app.cli.main import cli
+from app.composition.services import load_settings, open_services
 from app.errors import StartFailed
-from app.services import load_settings, open_services
 from app.settings import Settings, StateSettings
 from graphs.grading.actions import PRESETS
 

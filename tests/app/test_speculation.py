@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.search.ahead import SearchesAhead
+from app.websearch.speculative import SearchesAhead
 from graphs.ports import Services
 from tests import fakes
 from tests.app.serving import Serving, wait_until

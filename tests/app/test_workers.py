@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 
+from app.composition.services import open_services
 from app.errors import StartFailed
-from app.services import open_services
 from app.settings import Settings
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings

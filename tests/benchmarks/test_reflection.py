@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.ingest.chunk import chunk
-from app.ingest.loaders import load
-from app.schemas import AskResponse, Critique
+from app.ingest.chunker import chunk
+from app.ingest.loaders.by_suffix import load
+from app.schemas.ask import AskResponse, Critique
 from benchmarks.reflection_delays import Plan, cases, on_delays, row_of_runs
 from benchmarks.reflection_llm import least, union_s
 from benchmarks.reflection_questions import (

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests import fakes
+from tests.app.api.routes.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 from tests.app.serving import Serving
 from tests.app.slow import SlowChat, Waiting
-from tests.app.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 from tests.browser.page import Page
 
 pytestmark = pytest.mark.browser

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from app.keys import Scope, add_key
 from app.settings import Settings
-from app.store.engine import open_engine
+from app.storage.api_keys import Scope, add_key
+from app.storage.database import open_engine
 from graphs.ports import Services
 from tests import fakes
+from tests.app.api.routes.test_openai import CHINESE, ENGLISH, TOWER
 from tests.app.serving import Serving
 from tests.app.slow import SlowChat, Waiting
-from tests.app.test_openai import CHINESE, ENGLISH, TOWER
 from tests.browser.page import Page
 
 pytestmark = pytest.mark.browser

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.keys import add_key
 from app.settings import Settings
-from app.store.engine import open_engine
+from app.storage.api_keys import add_key
+from app.storage.database import open_engine
 from tests import fakes
+from tests.app.api.routes.test_openai import CHINESE, ENGLISH, TOWER
 from tests.app.serving import Serving
-from tests.app.test_openai import CHINESE, ENGLISH, TOWER
 from tests.browser.page import Page
 
 pytestmark = pytest.mark.browser

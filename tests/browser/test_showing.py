@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests import fakes
+from tests.app.api.routes.test_openai import ENGLISH, TOWER
 from tests.app.serving import Serving
-from tests.app.test_openai import ENGLISH, TOWER
 from tests.browser.page import Page
 
 pytestmark = pytest.mark.browser

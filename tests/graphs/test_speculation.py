@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from app.search.ahead import SearchesAhead
+from app.websearch.speculative import SearchesAhead
 from graphs.ports import Services
 from graphs.state import Context
 from graphs.types import Degraded, Scores, Task, Usage, WebPage

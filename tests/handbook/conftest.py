@@ -10,7 +10,7 @@ import uvicorn
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from tests.app.conftest import data_dir, service  # noqa: F401 - fixtures
-from tests.app.ingest.test_loaders import pdf
+from tests.app.ingest.loaders.test_by_suffix import pdf
 from tests.app.ingest.word import paragraph, word
 from tests.app.serving import Serving, wait_until
 

@@ -15,11 +15,11 @@ import pytest
 
 from app.ingest.child import Task
 from app.ingest.children import Children
-from app.ingest.refusal import DocumentRefused
+from app.ingest.errors import DocumentRefused
 from app.ingest.rows import encoded, file_rows
-from app.retrieval.cutting import Cutting
-from app.retrieval.embed import StaticEmbedder
-from app.retrieval.segment import Segmenter
+from app.retrieval.chunking import Cutting
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.tokenizer import Segmenter
 
 
 @pytest.fixture

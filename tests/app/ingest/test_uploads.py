@@ -15,8 +15,8 @@ from app.ingest.receiving import Received
 from app.ingest.uploads import Uploads, listed_in
 from app.retrieval import lance_table
 from app.retrieval.index import IndexUnusable, StoredDocument
-from app.retrieval.lock import writing
 from app.retrieval.retriever import HybridRetriever
+from app.retrieval.write_lock import writing
 
 
 @pytest.fixture

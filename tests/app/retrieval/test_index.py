@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.ingest.chunk import Block
-from app.ingest.loaders import Document
+from app.ingest.chunker import Block
+from app.ingest.loaders.by_suffix import Document
 from app.ingest.rows import Row, document_id, document_rows, encoded
-from app.retrieval.embed import StaticEmbedder
+from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.index import Hit, Index, IndexMismatch, StoredDocument
-from app.retrieval.opening import open_index, renew_index
-from app.retrieval.segment import Segmenter
-from app.retrieval.visibility import visible_to
+from app.retrieval.index_factory import open_index, renew_index
+from app.retrieval.tenancy import visible_to
+from app.retrieval.tokenizer import Segmenter
 from graphs.search import Filters
 
 HOSTILE = ["' OR '1'='1", '" or "1" == "1', "100%", "_", "\\", "a'; drop table --", "%", "\n"]

@@ -6,14 +6,14 @@ import lancedb
 import numpy as np
 import pytest
 
-from app.ingest.ingest import ingest
-from app.ingest.renew import reindex
-from app.retrieval.embed import StaticEmbedder, Vectors
+from app.ingest.pipeline import ingest
+from app.ingest.reindex import reindex
+from app.retrieval.embedders.static import StaticEmbedder, Vectors
 from app.retrieval.hybrid import ENCODER_WEIGHTS
 from app.retrieval.index import IndexMismatch, IndexUnusable
-from app.retrieval.opening import open_index
+from app.retrieval.index_factory import open_index
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.segment import Segmenter
+from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
 
 PAGES = {

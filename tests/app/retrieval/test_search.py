@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.ingest.ingest import ingest
-from app.ingest.metadata import KEYWORDS, keywords
-from app.retrieval.embed import EmbedderFailed, StaticEmbedder, Vectors
+from app.ingest.keywords import KEYWORDS, keywords
+from app.ingest.pipeline import ingest
+from app.retrieval.embedders.static import EmbedderFailed, StaticEmbedder, Vectors
 from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS, Weights, by_ranks, fuse, weights_of
 from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.segment import Segmenter
+from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
 from graphs.search import Filters, Search
 from graphs.types import Passage

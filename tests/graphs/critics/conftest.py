@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from app.llm import EndpointChat, chat_model
+from app.llm.chat import EndpointChat, chat_model
 from tests.loopback.critic import CriticServer
 from tests.loopback.openai import MODEL, OPENAI_KEY
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.llm import EndpointChat, chat_model
+from app.llm.chat import EndpointChat, chat_model
 from graphs.critics.each import each_judged
 from graphs.critics.llm import LONGEST_UNCOVERED, MOST_UNCOVERED, LlmCritic
 from graphs.errors import CriticFailed

@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from app.llm import EndpointChat
+from app.llm.chat import EndpointChat
 from graphs.critics.llm_grader import THRESHOLDS, LlmEvaluator, Mode
 from graphs.errors import EvaluatorFailed
 from graphs.grading.actions import action_of

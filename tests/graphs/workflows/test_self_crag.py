@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from app.search.ahead import SearchesAhead
+from app.websearch.speculative import SearchesAhead
 from graphs.types import Judgement, Retrieval, Usage, WebPage
 from graphs.workflows.self_crag import build_self_crag
 from tests.fakes import GOOD, POOR, FakeCritic, FakeEvaluator, FakeWebSearch, ScriptedChat, passage

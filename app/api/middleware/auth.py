@@ -1,0 +1,151 @@
+"""Who is let in: by key where there are keys, else from this machine alone.
+
+A service without keys believes that whoever reaches it may ask. Pages in a browser reach it, too:
+by a name that resolves to loopback (DNS rebinding) or by a request across origins. Both are
+refused here, before a body is read.
+"""
+
+from collections.abc import Collection
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from app.errors import (
+    HostRefused,
+    OriginRefused,
+    ScopeMissing,
+    ServiceError,
+    StartFailed,
+    response_to,
+)
+from app.retrieval.tenancy import visible_to
+from app.settings import Settings
+from app.storage.api_keys import Caller, KeyRing
+from app.storage.database import open_engine
+
+_OPEN = {"/", "/favicon.ico"}
+_OPEN_BELOW = ("/health/", "/page/")
+_SCOPE_OF = {"documents": "documents", "metrics": "metrics"}
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address leads to this machine alone."""
+    if host.rstrip(".").lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def check_address(settings: Settings) -> None:
+    """Others may reach the service only where keys or a proxy's are asked. Raises StartFailed."""
+    if settings.allow_anonymous or is_loopback(settings.host):
+        return
+    async with open_engine(settings) as engine:
+        if not await KeyRing(engine).are_kept():
+            raise StartFailed(
+                f"there is no key, and {settings.host} can be reached by other machines: make one"
+                " with `selfcrag keys add OWNER`, or set SELFCRAG_ALLOW_ANONYMOUS=true where a"
+                " proxy asks who they are."
+            )
+
+
+class Door:
+    """Finds out who asks, leaves it in `request.state.caller`, and refuses everyone else.
+
+    Retrieval learns it by `visible_to`, which the tasks of a request inherit.
+    """
+
+    def __init__(
+        self, app: ASGIApp, hosts: Collection[str], origins: Collection[str], anonymous: bool
+    ) -> None:
+        self._app, self._origins, self._anonymous = app, set(origins), anonymous
+        self._hosts = {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            caller = await self._caller(scope)
+        except ServiceError as error:
+            response = await response_to(Request(scope), error)
+            await response(scope, receive, send)
+            return
+        scope.setdefault("state", {})["caller"] = caller
+        seen = visible_to.set(caller.owner)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            visible_to.reset(seen)
+
+    async def _caller(self, scope: Scope) -> Caller:
+        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path in _OPEN or path.startswith(_OPEN_BELOW):
+            return Caller()
+        keys: KeyRing = scope["app"].state.keys
+        headers = Headers(scope=scope)
+        if not await keys.are_kept():
+            self._check_browser(scope["method"], headers)
+            return Caller()
+        caller = await keys.holder(_secret(headers))
+        needed = _SCOPE_OF.get(path.split("/")[1], "ask")
+        if needed not in caller.scopes:
+            raise ScopeMissing(needed)
+        return caller
+
+    def _check_browser(self, method: str, headers: Headers) -> None:
+        host = headers.get("host", "")
+        name = _name_of(host)
+        known = is_loopback(name) or name in self._hosts or host.lower() in self._hosts
+        if not known and not (self._anonymous and not self._hosts):
+            raise HostRefused
+        origin = headers.get("origin", "")
+        if method in _SAFE or {origin, "*"} & self._origins:
+            return
+        site = headers.get("sec-fetch-site")
+        if site is None:  # no browser, or one that cannot tell where a request comes from
+            is_ours = not origin or urlsplit(origin).netloc.lower() == host.lower()
+        else:
+            is_ours = site in {"same-origin", "none"}
+        if not is_ours:
+            raise OriginRefused
+
+
+def _name_of(host: str) -> str:
+    """A Host header without its port and brackets; empty where it is none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _secret(headers: Headers) -> str:
+    kind, _, secret = headers.get("authorization", "").partition(" ")
+    if kind.lower() == "bearer":
+        return secret.strip()
+    return headers.get("x-api-key", "").strip()
+
+
+def add_door(app: FastAPI, settings: Settings) -> None:
+    """The door, and before it what browsers of the listed origins may ask."""
+    app.add_middleware(
+        Door,
+        hosts=settings.allowed_hosts,
+        origins=settings.cors_origins,
+        anonymous=settings.allow_anonymous,
+    )
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],  # clients send their own, as x-stainless-os; the origin decides
+            expose_headers=["retry-after"],
+        )

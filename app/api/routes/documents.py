@@ -1,0 +1,218 @@
+"""`/documents`: bring files into the knowledge base, list them, delete them."""
+
+import asyncio
+import errno
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
+
+from app.api.dependencies import CurrentCaller, LiveUploads
+from app.api.routes.ask import CLIENT_CLOSED_REQUEST, accepts_events
+from app.api.sse import EVENT_STREAM, HEADERS, HEARTBEAT_S
+from app.errors import (
+    DocumentsProblem,
+    InvalidRequest,
+    NotFound,
+    internal_problem,
+    problems,
+)
+from app.ingest.receiving import Received, UploadBroken, UploadTooLarge
+from app.ingest.uploads import Brought, SharedDocument, Uploads
+from app.retrieval.embedders.static import EmbedderFailed
+from app.retrieval.index import IndexMismatch, StoredDocument
+from app.retrieval.write_lock import IngestBusy
+from app.schemas.ask import DoneEvent, ErrorEvent, Event
+from app.schemas.documents import (
+    DocumentInfo,
+    Documents,
+    IngestReport,
+    Phase,
+    ProgressEvent,
+    RefusedDocument,
+    ReportEvent,
+    Uploaded,
+)
+from app.schemas.event_json import encoded
+
+router = APIRouter(tags=["documents"])
+log = logging.getLogger(__name__)
+PATH = "/documents"
+FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "properties": {
+                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}}
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post(
+    PATH,
+    response_model=Uploaded,
+    openapi_extra=FORM,
+    responses=problems(409, 413, 422, 500, 503),
+)
+async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) -> Response:
+    """Bring files in: new ones are added, changed ones replaced, unchanged ones skipped.
+
+    The form's field `files` holds one file or several. What cannot be read is refused by name in
+    the report, the rest goes in. `Accept: text/event-stream` tells the progress.
+    """
+    async with AsyncExitStack() as stack:
+        kind = request.headers.get("content-type", "")
+        try:
+            files = await stack.enter_async_context(uploads.received(request.stream(), kind))
+        except UploadTooLarge as error:
+            raise DocumentsProblem(413, str(error)) from None
+        except UploadBroken as error:
+            raise InvalidRequest("#/files", str(error)) from None
+        except OSError as error:
+            raise _unwritable(error) from None
+        except ClientDisconnect:
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        told: asyncio.Queue[Event] = asyncio.Queue()
+        # From here on it goes on to its end, whether or not its client stays.
+        work = uploads.go_on(_work(uploads, stack.pop_all(), files, caller.owner, told.put_nowait))
+    if accepts_events(request.headers.get("accept", "")):
+        return StreamingResponse(_events(work, told), media_type=EVENT_STREAM, headers=HEADERS)
+    uploaded = Uploaded(report=await asyncio.shield(work))
+    return Response(uploaded.model_dump_json(), media_type="application/json")
+
+
+@router.get(PATH, responses=problems(422, 500, 503))
+async def documents(
+    uploads: LiveUploads,
+    caller: CurrentCaller,
+    q: Annotated[str, Query(max_length=200, description="Part of a source or title.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0)] = 0,
+) -> Documents:
+    """The caller's documents and the shared ones, ordered by source."""
+    with _mapped():
+        found, total = await uploads.documents(caller.owner, q, limit, offset)
+    return Documents(documents=[_info(document) for document in found], total=total)
+
+
+@router.delete(
+    PATH + "/{document_id}", status_code=204, responses=problems(403, 404, 409, 500, 503)
+)
+async def delete(document_id: str, uploads: LiveUploads, caller: CurrentCaller) -> None:
+    """Remove a document of the caller's, and the file it was uploaded as."""
+    with _mapped():
+        if not await uploads.delete(document_id, caller.owner):
+            raise NotFound(f"There is no document {document_id}.")
+
+
+async def _work(
+    uploads: Uploads,
+    stack: AsyncExitStack,
+    files: list[Received],
+    owner: str,
+    tell: Callable[[Event], None],
+) -> IngestReport:
+    def progress(done: int, total: int, source: str) -> None:
+        phase: Phase = "reading" if source else "indexing"
+        tell(ProgressEvent(done=done, total=total, source=source, phase=phase))
+
+    async with stack:
+        with _mapped():
+            return _reported(await uploads.bring_in(files, owner, progress))
+
+
+async def _events(
+    work: asyncio.Task[IngestReport], told: asyncio.Queue[Event]
+) -> AsyncIterator[str]:
+    number = 0
+    upcoming = asyncio.ensure_future(told.get())
+    try:
+        while True:
+            await asyncio.wait(
+                {work, upcoming}, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED
+            )
+            if upcoming.done():
+                yield encoded(number, upcoming.result())
+                number += 1
+                upcoming = asyncio.ensure_future(told.get())
+            elif work.done():
+                break
+            else:
+                yield ": \n\n"
+    finally:
+        upcoming.cancel()
+    yield encoded(number, _outcome(work))
+    yield encoded(number + 1, DoneEvent())
+
+
+def _outcome(work: asyncio.Task[IngestReport]) -> Event:
+    error = work.exception()
+    if error is None:
+        return ReportEvent(report=work.result())
+    if isinstance(error, DocumentsProblem):
+        return ErrorEvent(problem=error.problem)
+    log.error("an upload failed", exc_info=error)
+    return ErrorEvent(problem=internal_problem())
+
+
+@contextmanager
+def _mapped() -> Iterator[None]:
+    try:
+        yield
+    except IngestBusy as error:
+        raise DocumentsProblem(409, f"{str(error).capitalize()}.") from None
+    except (IndexMismatch, EmbedderFailed) as error:
+        raise DocumentsProblem(503, str(error)) from None
+    except OSError as error:
+        raise _unwritable(error) from None
+    except SharedDocument:
+        raise DocumentsProblem(
+            403, "A shared document is removed at the service's machine: selfcrag ingest --prune."
+        ) from None
+
+
+def _unwritable(error: OSError) -> DocumentsProblem:
+    """The log has the path, which is not the caller's to know."""
+    log.error("the folder of documents cannot be used: %s", error)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DocumentsProblem(503, "There is no room left on the service's disk.")
+    return DocumentsProblem(503, "The service cannot use its folder of documents.")
+
+
+def _reported(brought: Brought) -> IngestReport:
+    report = brought.report
+    return IngestReport(
+        added=report.added,
+        updated=report.updated,
+        skipped=report.skipped,
+        refused=[RefusedDocument(source=it.source, reason=it.reason) for it in report.refused],
+        removed=report.removed,
+        chunks=report.chunks,
+        took_s=round(report.took_s, 3),
+        documents=[_info(document) for document in brought.documents],
+    )
+
+
+def _info(document: StoredDocument) -> DocumentInfo:
+    return DocumentInfo(
+        id=document.id,
+        source=document.source,
+        title=document.title,
+        chunks=document.chunks,
+        bytes=document.bytes,
+        language=document.language or None,
+        added_at=document.added_at,
+        shared=not document.owner,
+    )

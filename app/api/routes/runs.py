@@ -1,0 +1,109 @@
+"""`/runs`: what was asked and how it was answered, looked at, followed, cancelled and judged."""
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi.responses import StreamingResponse
+
+from app.api.dependencies import CurrentCaller, LiveRuns, LiveStore
+from app.api.sse import EVENT_STREAM, HEADERS, followed, never_silent
+from app.errors import problems
+from app.runs import replay
+from app.schemas.ask import ThreadId
+from app.schemas.event_json import as_json
+from app.schemas.runs import Feedback, FeedbackRequest, RunList, RunState, StoredRun
+from app.storage.run_diff import RunDiff, difference
+
+router = APIRouter(prefix="/runs", tags=["runs"])
+
+RunId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The run's id.")]
+PAGE = 50
+
+
+@router.get("", responses=problems(422, 503))
+async def list_runs(
+    caller: CurrentCaller,
+    store: LiveStore,
+    limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
+    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    thread_id: ThreadId | None = None,
+) -> RunList:
+    """The caller's runs, newest first, those under way among them."""
+    await store.recorder.flush()
+    rows, total = await store.runs.page(caller.owner, limit, offset, thread_id)
+    answers = await store.runs.answers([row["id"] for row in rows])
+    runs = await asyncio.to_thread(replay.summaries, rows, answers)
+    return RunList(runs=runs, total=total, limit=limit, offset=offset)
+
+
+@router.get("/{run_id}", response_model=StoredRun, responses=problems(404, 422, 503))
+async def get_run(run_id: RunId, caller: CurrentCaller, store: LiveStore) -> Response:
+    """The whole trace: request, thresholds, every event with its time, answer and feedback."""
+    row = await store.run_of(run_id, caller.owner)
+    events = await store.runs.events(run_id)
+    told = replay.trace(row, events, await store.runs.judgements(run_id))
+    return Response(as_json(told), media_type="application/json")
+
+
+@router.get(
+    "/{run_id}/events",
+    response_class=Response,
+    responses={200: {"content": {EVENT_STREAM: {}}}, **problems(404, 422, 503)},
+)
+async def follow_run(
+    run_id: RunId,
+    caller: CurrentCaller,
+    store: LiveStore,
+    runs: LiveRuns,
+    last_event_id: Annotated[int | None, Header(ge=-1, le=1_000_000_000)] = None,
+    after: Annotated[int, Query(ge=-1, le=1_000_000_000)] = -1,
+) -> Response:
+    """The events after `Last-Event-ID` (or `after`) as they were sent, then those to come.
+
+    204 where a run has ended and nothing follows: browsers stop asking then.
+    """
+    row = await store.run_of(run_id, caller.owner)
+    start = (after if last_event_id is None else last_event_id) + 1
+    if run := runs.live(run_id):
+        texts = followed(run, start)
+    elif row["status"] != "running" and not await store.runs.events(run_id, start):
+        return Response(status_code=204)
+    else:
+        texts = replay.replayed(store.runs, run_id, start)
+    return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
+
+
+@router.post("/{run_id}/cancel", status_code=202, responses=problems(404, 422, 503))
+async def cancel_run(
+    run_id: RunId, caller: CurrentCaller, store: LiveStore, runs: LiveRuns
+) -> RunState:
+    """Stop a run wherever it is under way; whoever follows it hears the best answer so far."""
+    row = await store.run_of(run_id, caller.owner)
+    if run := runs.live(run_id):
+        runs.ask_to_stop(run)
+    elif row["status"] == "running":
+        await store.runs.ask_to_cancel(run_id)
+    return RunState(run_id=run_id, status=row["status"])
+
+
+@router.post("/{run_id}/feedback", status_code=201, responses=problems(404, 422, 503))
+async def judge_run(
+    run_id: RunId, body: FeedbackRequest, caller: CurrentCaller, store: LiveStore
+) -> Feedback:
+    """Say how good an answer was; `selfcrag runs export` makes training rows of it."""
+    await store.run_of(run_id, caller.owner)
+    row = await store.runs.judge(run_id, body.score, body.comment, body.corrected_answer)
+    return replay.feedback(row)
+
+
+@router.get("/{run_id}/diff/{other_id}", responses=problems(404, 422, 503))
+async def compare_runs(
+    run_id: RunId, other_id: RunId, caller: CurrentCaller, store: LiveStore
+) -> RunDiff:
+    """What changed from one run to another: request, grades, branch, strips, drafts, answer."""
+    traces = []
+    for one in (run_id, other_id):
+        row = await store.run_of(one, caller.owner)
+        traces.append(replay.trace(row, await store.runs.events(one), ()))
+    return await asyncio.to_thread(difference, *traces)

@@ -1,0 +1,108 @@
+"""Server-sent events, and the watch over the client that reads them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
+from typing import TypeVar
+
+from fastapi import Request
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from app.runs.manager import Run, Runs
+from app.schemas.ask import Event
+from app.schemas.event_json import as_json as as_json
+from app.schemas.event_json import encoded as encoded
+from app.schemas.event_json import payload as payload
+
+T = TypeVar("T")
+Encode = Callable[[int, Event], str]
+"""A numbered event as it goes over the wire; empty where a protocol has no words for it."""
+
+HEARTBEAT_S = 15.0
+EVENT_STREAM = "text/event-stream"
+HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class ClientLeft(Exception):
+    """The client closed its connection; nobody waits for an answer."""
+
+
+async def never_silent(
+    texts: AsyncGenerator[str], heartbeat_s: float = HEARTBEAT_S
+) -> AsyncIterator[str]:
+    """The texts as they come, a comment whenever nothing was said for a while."""
+    upcoming = asyncio.ensure_future(anext(texts, None))
+    try:
+        while True:
+            done, _ = await asyncio.wait({upcoming}, timeout=heartbeat_s)
+            if not done:
+                yield ": \n\n"
+                continue
+            if (text := upcoming.result()) is None:
+                return
+            if text:
+                yield text
+            upcoming = asyncio.ensure_future(anext(texts, None))
+    finally:
+        upcoming.cancel()
+        with suppress(asyncio.CancelledError):
+            await upcoming
+        await texts.aclose()
+
+
+async def followed(run: Run, start: int = 0, encode: Encode = encoded) -> AsyncGenerator[str]:
+    """The run's events from `start` on, as they go over the wire: what is there goes together."""
+    async with aclosing(run.follow_together(start)) as batches:
+        async for batch in batches:
+            yield "".join(encode(number, event) for number, event in batch)
+
+
+def sse(run: Run, heartbeat_s: float = HEARTBEAT_S, encode: Encode = encoded) -> AsyncIterator[str]:
+    """All of the run on the wire, with its heartbeat."""
+    return never_silent(followed(run, encode=encode), heartbeat_s)
+
+
+async def while_client_stays(request: Request, answer: Awaitable[T]) -> T:
+    """The answer, unless the client leaves first: then ClientLeft, and the wait is cancelled."""
+    waiting = asyncio.ensure_future(answer)
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            raise ClientLeft
+        return waiting.result()
+    finally:
+        for task in (waiting, leaving):
+            task.cancel()
+            with suppress(asyncio.CancelledError, ClientLeft):
+                await task
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStream(StreamingResponse):
+    """The run's events as a response; the run ends with it, even before its first event."""
+
+    def __init__(
+        self,
+        run: Run,
+        runs: Runs,
+        detach: bool,
+        encode: Encode = encoded,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(
+            sse(run, encode=encode), media_type=EVENT_STREAM, headers={**HEADERS, **(headers or {})}
+        )
+        self._run, self._runs, self._detach = run, runs, detach
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if not self._detach:
+                await asyncio.shield(self._runs.cancel(self._run))

@@ -1,0 +1,160 @@
+"""`selfcrag ingest`: fills the knowledge base and tells what became of every file."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from app.composition.embedder import chosen_embedder
+from app.composition.services import load_settings, load_settings_of
+from app.errors import StartFailed
+from app.ingest.hypothetical_questions import Questioner
+from app.ingest.pipeline import Report, ingest
+from app.ingest.ray import ClusterFailed
+from app.ingest.reindex import reindex
+from app.ingest.web_pages import Site, is_url
+from app.retrieval.embedders.static import EmbedderFailed
+from app.retrieval.index import IndexMismatch
+from app.retrieval.index_factory import open_index
+from app.retrieval.tokenizer import Segmenter
+from app.retrieval.write_lock import IngestBusy
+from app.settings import StateSettings
+
+console = Console(stderr=True)
+
+
+def ingest_command(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, folders, patterns such as 'docs/**/*.md', URLs and sitemaps."),
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option(help="Remove documents of these paths whose file is gone or refused.")
+    ] = False,
+    renew: Annotated[
+        bool, typer.Option("--reindex", help="First renew words and vectors of what is stored.")
+    ] = False,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Read on the machines of a Ray cluster.")
+    ] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Instead of SELFCRAG_DATA_DIR.")] = None,
+) -> None:
+    """Bring documents into the knowledge base; unchanged ones are skipped."""
+    if not paths and not renew:
+        raise typer.BadParameter("name a file, a folder or a URL to read, or --reindex")
+    try:
+        settings = load_settings_of(StateSettings)
+        settings = settings.model_copy(update={"data_dir": data_dir or settings.data_dir})
+        if renew:
+            chunks = asyncio.run(_reindex(settings))
+            console.print(f"renewed {chunks} chunks")
+        if not paths:
+            return
+        report = asyncio.run(_ingest(paths, settings, prune, ray))
+    except (StartFailed, IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed) as error:
+        console.print(
+            f"selfcrag: {error}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
+        raise typer.Exit(1) from None
+    summarise(report)
+    if report.nothing_read:
+        raise typer.Exit(1)
+
+
+def summarise(report: Report) -> None:
+    parts = {
+        "added": len(report.added),
+        "updated": len(report.updated),
+        "unchanged": len(report.skipped),
+        "removed": len(report.removed),
+        "refused": len(report.refused),
+    }
+    told = [f"{count} {what}" for what, count in parts.items() if count]
+    console.print(
+        f"{', '.join(told) or 'no files found'} · {report.chunks} chunks in {report.took_s:.1f} s"
+    )
+    for refusal in report.refused:
+        console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)
+
+
+async def _ingest(
+    names: list[str], settings: StateSettings, prune: bool, on_cluster: bool
+) -> Report:
+    # Dictionary and table load with the first file that is new: often there is none.
+    segmenter = Segmenter(settings.data_dir / "cache")
+    embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
+    token = settings.index_token.get_secret_value()
+    index = await open_index(settings.data_dir / "index", embedder, settings.index_url, token)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    async with AsyncExitStack() as stack:
+        site = await stack.enter_async_context(aclosing(_site(settings)))
+        bar = stack.enter_context(
+            Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        )
+        task = bar.add_task("reading", total=None)
+
+        def progress(done: int, everything: int, source: str) -> None:
+            bar.update(task, completed=done, total=everything, description=source[-40:])
+
+        questioner = await stack.enter_async_context(_questioner(settings, segmenter))
+        report = await ingest(
+            [Path(name) for name in names if not is_url(name)],
+            index,
+            segmenter,
+            urls=[name for name in names if is_url(name)],
+            site=site,
+            prune=prune,
+            progress=progress,
+            cutting=settings.cutting,
+            questioner=questioner,
+            on_cluster=on_cluster,
+        )
+    if questioner is not None and questioner.note:
+        console.print(questioner.note, style="yellow", markup=False, highlight=False)
+    return report
+
+
+@asynccontextmanager
+async def _questioner(
+    settings: StateSettings, segmenter: Segmenter
+) -> AsyncIterator[Questioner | None]:
+    """Where questions are asked for: the chat endpoint's settings are read only then."""
+    if not settings.hypothetical_questions:
+        yield None
+        return
+    from app.llm.chat import chat_model  # noqa: PLC0415 -- two seconds to load
+
+    service = load_settings()
+    chat = chat_model(
+        service.openai_base_url,
+        service.openai_api_key.get_secret_value(),
+        service.openai_model,
+        timeout_s=service.openai_timeout_s,
+        max_concurrent=service.openai_max_concurrent,
+    )
+    try:
+        yield Questioner(chat, settings.hypothetical_questions, segmenter)
+    finally:
+        await chat.aclose()
+
+
+def _site(settings: StateSettings) -> Site:
+    return Site(
+        settings.data_dir / "cache" / "pages.json",
+        max_pages=settings.ingest_max_pages,
+        allowed_private_hosts=settings.fetch_allowed_hosts,
+        timeout_s=settings.ingest_page_timeout_s,
+    )
+
+
+async def _reindex(settings: StateSettings) -> int:
+    segmenter = Segmenter(settings.data_dir / "cache")
+    embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
+    token = settings.index_token.get_secret_value()
+    folder = settings.data_dir / "index"
+    return await reindex(folder, embedder, segmenter, settings.index_url, token)

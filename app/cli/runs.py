@@ -1,0 +1,209 @@
+"""`selfcrag runs`: what was asked of the service, looked at without it; no model is called."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.cli.terminal import Telling, fail, show
+from app.composition.services import load_settings_of
+from app.errors import ServiceError, wrong_fields
+from app.runs import replay
+from app.schemas.ask import event_of
+from app.schemas.runs import FeedbackRequest
+from app.settings import StateSettings
+from app.storage.batch_writer import Recorder
+from app.storage.database import open_engine
+from app.storage.feedback_export import training_rows
+from app.storage.run_diff import RunDiff, Words, difference
+from app.storage.runs import KeptRuns
+
+T = TypeVar("T")
+
+runs_cli = typer.Typer(no_args_is_help=True, help="Look at runs that are kept.")
+SHORT_ID = 8
+RunId = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
+_STYLES = {"same": "", "removed": "red strike", "added": "green"}
+_MOST = typer.Option("--limit", "-n", min=1, max=1000, help="Most runs to list.")
+
+
+@runs_cli.command("list")
+def list_command(limit: Annotated[int, _MOST] = 20) -> None:
+    """The latest runs of everyone, newest first."""
+
+    async def listed(kept: KeptRuns) -> None:
+        rows, total = await kept.page(None, limit, 0)
+        table = Table(box=None, pad_edge=False, expand=True)
+        for name in ("run", "when", "workflow", "status", "stopped by"):
+            table.add_column(name, no_wrap=True)
+        table.add_column("question", no_wrap=True, overflow="ellipsis", ratio=1)
+        for row in rows:
+            when = replay.iso(row["created_at"])[:19].replace("T", " ")
+            by = row["stopped_by"] or ""
+            cells = (row["id"][:SHORT_ID], when, row["workflow"], row["status"], by)
+            table.add_row(*cells, Text(" ".join(row["question"].split())))
+        show(table)
+        if total > len(rows):
+            Console().print(f"… and {total - len(rows)} more", style="dim")
+
+    _with_runs(listed)
+
+
+@runs_cli.command("show")
+def show_command(
+    run: RunId,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")] = False,
+) -> None:
+    """Tell a run again, step by step, as it was told when it happened."""
+
+    async def shown(kept: KeptRuns) -> None:
+        run_id = await kept.find(run)
+        row, events = await kept.get(run_id, None), await kept.events(run_id)
+        if as_json:
+            told = replay.trace(row, events, await kept.judgements(run_id))
+            typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
+            return
+        console = Console()
+        console.print(Text(row["question"], style="bold"))
+        console.print(Text(f"run {run_id} · {row['status']} · {replay.iso(row['created_at'])}"))
+        telling = Telling(console)
+        for stored in events:
+            if event := event_of(stored.name, stored.data):
+                telling.tell(event)
+        for entry in await kept.judgements(run_id):
+            said = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
+            console.print(Text(f"feedback {entry['score']:+g}  {said}", style="magenta"))
+
+    _with_runs(shown)
+
+
+@runs_cli.command("diff")
+def diff_command(
+    first: RunId,
+    second: RunId,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what differs as JSON.")] = False,
+) -> None:
+    """What changed from one run to another."""
+
+    async def compared(kept: KeptRuns) -> None:
+        traces = []
+        for name in (first, second):
+            run_id = await kept.find(name)
+            row, events = await kept.get(run_id, None), await kept.events(run_id)
+            traces.append(replay.trace(row, events, ()))
+        found = difference(*traces)
+        if as_json:
+            typer.echo(found.model_dump_json(indent=2))
+        else:
+            _tell_difference(Console(), found)
+
+    _with_runs(compared)
+
+
+@runs_cli.command("feedback")
+def feedback_command(
+    run: RunId,
+    score: Annotated[float, typer.Argument(help="-1, useless or wrong, to 1, right and useful.")],
+    comment: Annotated[str | None, typer.Option(help="Why, in words.")] = None,
+    corrected_answer: Annotated[
+        str | None, typer.Option(help="What should have been answered.")
+    ] = None,
+) -> None:
+    """Say how good a run's answer was. A score below 0 is written behind `--`."""
+    try:
+        body = FeedbackRequest(score=score, comment=comment, corrected_answer=corrected_answer)
+    except ValidationError as error:
+        fail(wrong_fields(error))
+
+    async def judged(kept: KeptRuns) -> None:
+        run_id = await kept.find(run)
+        await kept.judge(run_id, body.score, body.comment, body.corrected_answer)
+        Console().print(f"kept for run {run_id}")
+
+    _with_runs(judged)
+
+
+@runs_cli.command("export")
+def export_command(
+    file: Annotated[Path, typer.Argument(help="A new file of JSON lines.", dir_okay=False)],
+) -> None:
+    """Write all feedback as rows that `selfcrag-evaluator train` and `calibrate` read."""
+    if file.exists():
+        fail(f"{file} is there already")
+
+    async def exported(kept: KeptRuns) -> None:
+        judged = [entry async for entry in kept.judged(None)]
+        rows = training_rows((entry, json.loads(answer)) for entry, answer in judged)
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        await asyncio.to_thread(file.write_text, text, encoding="utf-8")
+        Console().print(f"{len(rows)} rows of {len(judged)} judged answers in {file}")
+
+    _with_runs(exported)
+
+
+def _tell_difference(console: Console, found: RunDiff) -> None:
+    console.print(Text(f"{found.runs[0]} → {found.runs[1]}", style="bold"))
+    for title, changes in {
+        "request": found.request,
+        "decided": found.decided,
+        "critique": found.critique,
+        "usage": found.usage,
+        "ms": found.took_ms,
+    }.items():
+        for change in changes:
+            _line(console, title, f"{change.name}: {change.before} → {change.after}")
+    for grade in found.grades:
+        _line(console, "grade", f"{grade.title}: {_grade(grade.before)} → {_grade(grade.after)}")
+    for strip in found.strips:
+        text = " ".join(strip.text.split())
+        _line(console, "strip", f"{strip.before or 'none'} → {strip.after or 'none'}: {text}")
+    for title, pieces in {
+        "path": found.path,
+        **{draft.name: draft.words for draft in found.drafts},
+        "answer": found.answer,
+    }.items():
+        if pieces:
+            console.print(Text.assemble((f"{title:<10}", "cyan"), *_words(pieces)))
+
+
+def _line(console: Console, title: str, text: str) -> None:
+    line = Text.assemble((f"{title:<10}", "cyan"), text)
+    console.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def _grade(score: float | None) -> str:
+    return "none" if score is None else f"{score:+.2f}"
+
+
+def _words(pieces: list[Words]) -> list[tuple[str, str]]:
+    return [(piece.text, _STYLES[piece.kind]) for piece in pieces]
+
+
+@asynccontextmanager
+async def _kept() -> AsyncIterator[KeptRuns]:
+    async with open_engine(load_settings_of(StateSettings)) as engine:
+        recorder = Recorder(engine.url)
+        try:
+            yield KeptRuns(engine, recorder, process="")
+        finally:
+            await recorder.aclose()
+
+
+def _with_runs(use: Callable[[KeptRuns], Awaitable[T]]) -> T:
+    async def used() -> T:
+        async with _kept() as kept:
+            return await use(kept)
+
+    try:
+        return asyncio.run(used())
+    except (ServiceError, SQLAlchemyError, OSError) as error:
+        fail(str(error))

@@ -1,0 +1,89 @@
+"""The embedder that the settings choose, for the service and for `selfcrag ingest` alike."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import httpx
+
+from app.retrieval.embedders.static import Embedder, EmbedderFailed, StaticEmbedder
+from app.retrieval.tokenizer import Segmenter
+from app.settings import StateSettings
+
+if TYPE_CHECKING:
+    from app.retrieval.embedders.openai import EndpointEmbedder
+
+PROBE_S = 5.0
+
+
+def chosen_embedder(settings: StateSettings, segmenter: Segmenter) -> Embedder:
+    """The static table, unread as yet, or what `endpoint_embedder` makes. Raises EmbedderFailed."""
+    return endpoint_embedder(settings) or StaticEmbedder(segmenter)
+
+
+def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
+    """None where the settings choose the static table.
+
+    Blocks: the endpoint is asked for its dimensions and, where it is a worker, for its model.
+    Close it. Raises EmbedderFailed.
+    """
+    if settings.embedder == "static":
+        return None
+    # Its client takes two seconds to load, and most have the table.
+    from app.retrieval.embedders.openai import EndpointEmbedder, openai_address  # noqa: PLC0415
+
+    is_worker = settings.embedder == "worker"
+    urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url] if is_worker else []
+    urls = urls or [settings.embedder_base_url]
+    model = settings.embedder_model
+    if is_worker:
+        model = model or _worker_model(urls)
+    addresses = [
+        openai_address(
+            url,
+            model,
+            settings.embedder_key.get_secret_value(),
+            dimensions=settings.embedder_dimensions,
+            timeout_s=settings.embedder_timeout_s,
+            tells_input_type=is_worker,
+        )
+        for url in urls
+    ]
+    return EndpointEmbedder(
+        addresses,
+        _name(settings, model),
+        settings.embedder_dimensions,
+        prefixes=(settings.embedder_query_prefix, settings.embedder_passage_prefix),
+        batch=settings.embedder_batch,
+        max_concurrent=settings.embedder_max_concurrent,
+    )
+
+
+def _name(settings: StateSettings, model: str) -> str:
+    """All that decides a passage's vector; an index serves no other."""
+    name = f"{settings.embedder}:{model}"
+    if settings.embedder_dimensions:
+        name += f"/{settings.embedder_dimensions}"
+    if prefix := settings.embedder_passage_prefix:
+        name += f"+{hashlib.sha256(prefix.encode()).hexdigest()[:8]}"
+    return name
+
+
+def _worker_model(urls: list[str]) -> str:
+    """The embedder of the first worker that answers."""
+    for url in urls:
+        try:
+            answer = httpx.get(f"{url}/models", timeout=PROBE_S, trust_env=False)
+            models = answer.raise_for_status().json()["data"]
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+            continue
+        if not models:
+            raise EmbedderFailed(
+                f"The worker at {url.removesuffix('/v1')} has no embedder: name its folder there"
+                " by SELFCRAG_EVALUATOR_EMBEDDER."
+            )
+        return str(models[0]["id"])
+    raise EmbedderFailed(
+        f"No worker answered at {', '.join(urls)} to say which embedder it has. Is it running?"
+    )

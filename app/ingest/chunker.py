@@ -1,0 +1,170 @@
+"""Documents to chunks of whole sentences (arXiv 2407.01219, chunking techniques)."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from app.retrieval.chunking import Cutting
+from graphs.text.sentences import HAN, sentence_spans, token_count
+
+# A sentence, table or listing longer than this is cut all the same: no model would read it whole.
+HARD_TOKENS = 400
+
+# Where an overlong sentence may be cut: after a clause, else at a space.
+CLAUSE = re.compile(r"(?<=[，、：,;:])\s*|\s+")
+UNIT = re.compile(rf"{HAN.pattern}|[^\s\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, list item, table or listing, and the headings it stands under.
+
+    `whole` blocks (tables, listings) are cut at line ends only, and only where they are too long.
+    `page` counts from 1, where the document has pages.
+    """
+
+    text: str
+    headings: tuple[str, ...] = ()
+    whole: bool = False
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What is searched. No text stands in two chunks: what is returned is put together of them.
+
+    `first` and `last` are the positions, counted over the document, of the chunks returned where
+    this one is found; they follow each other with `lead` before each. `before` is the end of the
+    chunk before, by which this one is found as well.
+    """
+
+    text: str
+    headings: tuple[str, ...]
+    first: int
+    last: int
+    page: int | None = None
+    lead: str = ""
+    before: str = ""
+
+
+class Piece(NamedTuple):
+    """Text that must not be cut further, and what separates it from the piece before."""
+
+    lead: str
+    text: str
+    page: int | None = None
+
+
+def chunk(blocks: Sequence[Block], cutting: Cutting | None = None) -> list[Chunk]:
+    """Chunks in reading order; none mixes two sections and none cuts a sentence.
+
+    A chunk stays within `cutting.tokens` unless a single sentence or table is longer; from
+    HARD_TOKENS on that is cut at clauses, spaces or line ends.
+    """
+    cutting = cutting or Cutting()
+    chunks: list[Chunk] = []
+    for headings, section in groupby(blocks, key=lambda block: block.headings):
+        pieces = [piece for block in section for piece in _pieces(block)]
+        chunks += _section(pieces, headings, cutting, len(chunks))
+    return chunks
+
+
+def size(text: str) -> int:
+    """Tokens; encoded data, which has no words, counts by its length."""
+    return max(token_count(text), len(text) // 8)
+
+
+def _section(
+    pieces: Sequence[Piece], headings: tuple[str, ...], cutting: Cutting, start: int
+) -> Iterator[Chunk]:
+    """Chunks of one section, whose first has the position `start`."""
+    whole = cutting.chunking == "small_to_big"
+    found: list[tuple[Piece, int, int]] = []
+    for parent in _packed(pieces, cutting.parent_tokens) if whole else [pieces]:
+        joined = [_joined(group) for group in _packed(parent, cutting.tokens)]
+        family = [piece for piece in joined if piece.text]
+        found += [(piece, len(found), len(found) + len(family) - 1) for piece in family]
+    for at, (piece, first, last) in enumerate(found):
+        if not whole:
+            reach = cutting.window if cutting.chunking == "sliding_window" else 0
+            first, last = max(0, at - reach), min(len(found) - 1, at + reach)
+        overlaps = at > 0 and cutting.chunking != "sentence"
+        before = _tail(found[at - 1][0].text, cutting.overlap) if overlaps else ""
+        yield Chunk(
+            piece.text, headings, start + first, start + last, piece.page, piece.lead, before
+        )
+
+
+def _pieces(block: Block) -> list[Piece]:
+    if block.whole:
+        lines = _within(block.text.rstrip().splitlines(), "\n")
+        return [Piece("\n", part, block.page) for part in lines if part.strip()]
+    pieces: list[Piece] = []
+    for line in block.text.splitlines():
+        lead = "\n"
+        for start, end in sentence_spans(line):
+            for part in _within_sentence(line[start:end]):
+                pieces.append(Piece(lead, part, block.page))
+                lead = ""
+            lead = re.match(r"\s*", line[end:])[0]  # type: ignore[index]
+    return pieces
+
+
+def _within_sentence(sentence: str) -> list[str]:
+    if size(sentence) <= HARD_TOKENS:
+        return [sentence]
+    cuts = [match.end() for match in CLAUSE.finditer(sentence)]
+    parts = [sentence[a:b] for a, b in zip([0, *cuts], [*cuts, len(sentence)], strict=True)]
+    return _within([piece for part in parts for piece in _slices(part)], "")
+
+
+def _slices(text: str) -> list[str]:
+    """`text`, or pieces of it where it has no place to be cut at, such as encoded data."""
+    if size(text) <= HARD_TOKENS:
+        return [text]
+    return [text[at : at + HARD_TOKENS] for at in range(0, len(text), HARD_TOKENS)]
+
+
+def _within(parts: Sequence[str], lead: str) -> list[str]:
+    """Parts joined as long as they stay within HARD_TOKENS."""
+    pieces = [Piece(lead, piece) for part in parts for piece in _slices(part) if piece]
+    return [_text(group) for group in _packed(pieces, HARD_TOKENS)]
+
+
+def _packed(pieces: Sequence[Piece], limit: int) -> Iterator[list[Piece]]:
+    """Neighbouring pieces as long as they stay within `limit` tokens."""
+    group: list[Piece] = []
+    tokens = 0
+    for piece in pieces:
+        more = size(piece.text)
+        if group and tokens + more > limit:
+            yield group
+            group, tokens = [], 0
+        group.append(piece)
+        tokens += more
+    if group:
+        yield group
+
+
+def _text(group: Sequence[Piece]) -> str:
+    return group[0].text + "".join(piece.lead + piece.text for piece in group[1:])
+
+
+def _joined(group: Sequence[Piece]) -> Piece:
+    """The group as one piece of stripped text; blanks at its beginning belong to the lead."""
+    text = _text(group)
+    blanks = text[: len(text) - len(text.lstrip())]
+    return Piece(group[0].lead + blanks, text.strip(), group[0].page)
+
+
+def _tail(text: str, tokens: int) -> str:
+    """The last words of the text within so many tokens."""
+    start, left = len(text), float(tokens)
+    for unit in reversed(list(UNIT.finditer(text))):
+        left -= 2 / 3 if HAN.match(unit[0]) else max(4 / 3, len(unit[0]) / 8)
+        if left < 0:
+            break
+        start = unit.start()
+    return text[start:]

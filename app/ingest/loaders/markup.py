@@ -1,0 +1,278 @@
+"""Markdown, HTML and plain text to a title and blocks that know their headings."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from app.ingest.chunker import Block
+from app.retrieval.tokenizer import word_set
+from app.websearch.html_text import is_cheap_to_parse
+from graphs.text.sentences import HAN
+
+MARKDOWN = MarkdownIt("commonmark").enable("table")
+FRONT_MATTER = re.compile(r"\A---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
+FRONT_TITLE = re.compile(r"^title:\s*[\"']?(.+?)[\"']?\s*$", re.MULTILINE)
+# What a page carries beside its own text.
+CHROME = "script, style, noscript, template, nav, footer, aside, form, svg, button, iframe"
+# Comparisons in scripts would count as tags; unclosed ones take the rest along.
+UNREAD = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
+)
+HEADINGS = {f"h{level}": level for level in range(1, 7)}
+HOLDING = ", ".join([*HEADINGS, "p", "li", "pre", "table", "div", "dt", "dd", "br"])
+LEAVES = word_set("p li dt dd td th figcaption caption summary div blockquote section")
+LIST_ITEM = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s*\S")
+SENTENCE_END = re.compile(r"[.!?。！？；;:：…][\"'”’」』）)\]]*$")
+WIDE = re.compile(HAN.pattern + r"|[\u3000-\u303f\uff00-\uffef]")
+# Shorter lines are taken as written on purpose, longer ones as wrapped by an editor.
+WRAPPED_FROM = 40
+
+
+class TooNested(Exception):
+    """Reading the markup would take a parser time and memory without bound."""
+
+
+class Outline:
+    """The headings above the place that is being read."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self._path: list[tuple[int, str]] = []
+
+    def enter(self, level: int, heading: str) -> None:
+        """The first heading of the highest level is the title and heads no section."""
+        if not self.title and not self._path and level == 1:
+            self.title = heading
+            return
+        self._path = [above for above in self._path if above[0] < level] + [(level, heading)]
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        return tuple(heading for _, heading in self._path)
+
+
+def markdown_blocks(text: str) -> tuple[str, list[Block]]:
+    """Title and blocks in plain words: links become their text, emphasis goes.
+
+    Raises TooNested.
+    """
+    text = text.replace("\r\n", "\n")
+    outline, blocks = Outline(), []
+    front = FRONT_MATTER.match(text)
+    if front:
+        named = FRONT_TITLE.search(front[1])
+        outline.title = named[1] if named else ""
+        text = text[front.end() :]
+    tokens = MARKDOWN.parse(text)
+    for at, token in enumerate(tokens):
+        if token.type == "inline" and tokens[at - 1].type == "heading_open":
+            outline.enter(int(tokens[at - 1].tag[1]), _plain(token))
+        elif token.type == "inline" and tokens[at - 1].type == "paragraph_open":
+            if _has_words(token):
+                blocks.append(Block(_plain(token), outline.path))
+        elif token.type in {"fence", "code_block"}:
+            blocks.append(Block(token.content.rstrip("\n"), outline.path, whole=True))
+        elif token.type == "table_open":
+            blocks.append(Block(_table(tokens, at), outline.path, whole=True))
+        elif token.type == "html_block":
+            inner = _parsed(token.content).text(separator=" ").strip()
+            blocks.append(Block(" ".join(inner.split()), outline.path))
+    return outline.title, blocks
+
+
+def _has_words(inline: Token) -> bool:
+    """Whether it says anything: the text of an image that stands alone is its caption at most."""
+    children = inline.children or []
+    return any(it.type in {"text", "code_inline"} and it.content.strip() for it in children)
+
+
+def _plain(inline: Token) -> str:
+    parts = []
+    for child in inline.children or []:
+        if child.type in {"text", "code_inline", "image"}:
+            parts.append(child.content)
+        elif child.type == "softbreak":
+            parts.append("\n")
+        elif child.type == "hardbreak":
+            parts.append("\0")
+    lines = "".join(parts).split("\0")
+    return "\n".join(joined(line.split("\n")) for line in lines)
+
+
+def _table(tokens: Sequence[Token], at: int) -> str:
+    rows: list[list[str]] = []
+    for token in islice(tokens, at, None):
+        if token.type == "table_close":
+            break
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline":
+            rows[-1].append(_plain(token))
+    return "\n".join(" | ".join(row) for row in rows)
+
+
+def html_blocks(text: str) -> tuple[str, list[Block]]:
+    """Title and blocks of a page without its menus and forms. Raises TooNested."""
+    page = _parsed(text)
+    named = page.css_first("title")
+    root = page.css_first("main") or page.css_first("article") or page.body
+    outline = Outline()
+    blocks = list(_Page(page).walk(root, outline)) if root is not None else []
+    return outline.title or (named.text(strip=True) if named is not None else ""), blocks
+
+
+def _parsed(html: str) -> LexborHTMLParser:
+    html = UNREAD.sub(" ", html)
+    if not is_cheap_to_parse(html):
+        raise TooNested
+    return LexborHTMLParser(html)
+
+
+class _Page:
+    """What must be known of all elements before the page is walked, each found in one pass."""
+
+    def __init__(self, page: LexborHTMLParser) -> None:
+        self._holders = _above(page.css(HOLDING))
+        # Tables around tables are there for the layout: their cells are read one by one.
+        self._layout = _above(page.css("table"))
+        titled = _above(page.css("h1"))
+        self._hidden = {node.mem_id for node in page.css(CHROME)}
+        self._hidden |= {node.mem_id for node in page.css("header")} - titled
+
+    def walk(self, root: LexborNode, outline: Outline) -> Iterator[Block]:
+        """Blocks in reading order; text between block elements counts as a paragraph."""
+        loose: list[str] = []
+        ahead = [root.iter(include_text=True)]
+        while ahead:
+            child = next(ahead[-1], None)
+            if child is None:
+                ahead.pop()
+                yield from _paragraph(loose, outline)
+            elif child.mem_id in self._hidden:
+                continue
+            elif not self._stands_alone(child):
+                loose.append(self._text(child))
+            else:
+                yield from _paragraph(loose, outline)
+                if self._is_inner(child):
+                    ahead.append(child.iter(include_text=True))
+                else:
+                    yield from self._block(child, outline)
+
+    def _stands_alone(self, node: LexborNode) -> bool:
+        tag = node.tag or ""
+        return (
+            tag in HEADINGS
+            or tag in LEAVES
+            or tag in {"pre", "table", "br"}
+            or node.mem_id in self._holders
+        )
+
+    def _is_inner(self, node: LexborNode) -> bool:
+        """Whether there are further blocks in it."""
+        tag = node.tag or ""
+        if tag == "table":
+            return node.mem_id in self._layout
+        return tag not in HEADINGS and tag != "pre" and node.mem_id in self._holders
+
+    def _block(self, node: LexborNode, outline: Outline) -> Iterator[Block]:
+        tag = node.tag or ""
+        if tag in HEADINGS:
+            outline.enter(HEADINGS[tag], " ".join(self._text(node).split()))
+        elif tag == "pre":
+            yield Block(self._text(node).strip("\n"), outline.path, whole=True)
+        elif tag == "table":
+            yield Block(self._rows(node), outline.path, whole=True)
+        else:
+            yield from _paragraph([self._text(node)], outline)
+
+    def _rows(self, table: LexborNode) -> str:
+        rows = (row.css("td, th") for row in table.css("tr"))
+        lines = (
+            " | ".join(" ".join(self._text(cell, " ").split()) for cell in row) for row in rows
+        )
+        return "\n".join(line for line in lines if line.strip(" |"))
+
+    def _text(self, node: LexborNode, between: str = "") -> str:
+        """The text in it, with `between` in front of each block element."""
+        if node.tag == "-text":
+            return node.text()
+        pieces: list[str] = []
+        ahead = [node.first_child]
+        while ahead:
+            here = ahead.pop()
+            if here is None:
+                continue
+            ahead.append(here.next)
+            if here.tag == "-text":
+                pieces.append(here.text())
+            elif here.mem_id not in self._hidden:
+                if between and here.tag in LEAVES:
+                    pieces.append(between)
+                ahead.append(here.first_child)
+        return "".join(pieces)
+
+
+def _paragraph(loose: list[str], outline: Outline) -> Iterator[Block]:
+    text = " ".join("".join(loose).split())
+    loose.clear()
+    if text:
+        yield Block(text, outline.path)
+
+
+def _above(nodes: Sequence[LexborNode]) -> set[int]:
+    """The elements that have one of `nodes` in them."""
+    found: set[int] = set()
+    for node in nodes:
+        above = node.parent
+        while above is not None and above.mem_id not in found:
+            found.add(above.mem_id)
+            above = above.parent
+    return found
+
+
+def text_blocks(text: str) -> list[Block]:
+    """Paragraphs: what blank lines separate, with lines joined that an editor has wrapped."""
+    paragraphs = re.split(r"\n[ \t\u3000]*\n", text.replace("\r\n", "\n").replace("\r", "\n"))
+    joined = (unwrapped(paragraph.split("\n")) for paragraph in paragraphs)
+    return [Block(paragraph) for paragraph in joined if paragraph]
+
+
+def unwrapped(lines: Sequence[str]) -> str:
+    """One line a paragraph, list item or short line; wrapped lines become one again."""
+    text = ""
+    previous = ""
+    for line in (" ".join(line.split()) for line in lines):
+        if not line:
+            continue
+        if not text:
+            text = line
+        elif LIST_ITEM.match(line) or SENTENCE_END.search(previous) or _is_short(previous):
+            text += "\n" + line
+        else:
+            text = joined([text, line])
+        previous = line
+    return text
+
+
+def joined(lines: Sequence[str]) -> str:
+    """Wrapped lines as one: no space between ideographs, a word broken by a hyphen made whole."""
+    text = ""
+    for line in (" ".join(line.split()) for line in lines):
+        if not text or not line:
+            text += line
+        elif re.search(r"[a-z]-$", text) and line[0].islower():
+            text = text[:-1] + line
+        else:
+            wide = WIDE.match(text[-1]) and WIDE.match(line[0])
+            text += ("" if wide else " ") + line
+    return text
+
+
+def _is_short(line: str) -> bool:
+    width = sum(2 if HAN.match(character) else 1 for character in line)
+    return width < WRAPPED_FROM

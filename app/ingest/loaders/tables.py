@@ -1,0 +1,225 @@
+"""Tables and records: one row, one passage, which never mixes with the next.
+
+A row stands under a heading of its own, `#` and its number, for chunks end where headings change.
+"""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from app.ingest.chunker import Block
+from app.ingest.errors import DocumentRefused
+from app.ingest.loaders.markup import text_blocks
+
+T = TypeVar("T")
+
+MOST_ROWS = 200_000
+# A cell may be as long as a file: the chunker cuts it. Only the library's own bound is in the way.
+csv.field_size_limit(1 << 30)
+TEXT_FIELDS = ("text", "content", "passage", "body", "正文", "内容", "內容", "文本", "段落")
+TITLE_FIELDS = ("title", "name", "标题", "標題", "题目", "題目", "名称", "名稱")
+DELIMITERS = ",;\t|"
+QUOTED = re.compile(r'"[^"]*"')
+LONGEST_LINE = 65_536
+LINE_END = re.compile(r"\r\n?|\n")
+# How a file tells spreadsheet programs what stands between its cells; they show no such line.
+SEPARATOR = re.compile(r'\s*"?sep=([^\w\s"]|\t)"?[ \t]*(?:\r\n?|\n)', re.IGNORECASE)
+
+
+def table_blocks(text: str, delimiter: str | None = None) -> list[Block]:
+    """`column: value; …` a row. The first row names the columns if it can: full, distinct, no
+    numbers. Raises DocumentRefused."""
+    if told := SEPARATOR.match(text):
+        delimiter, text = told[1], text[told.end() :]
+    by = delimiter or _delimiter(text)
+    if by == "\t":
+        return _row_blocks(_tab_rows(LINE_END.split(text)))
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=by)
+    try:
+        return _row_blocks(rows)
+    except csv.Error as error:
+        raise DocumentRefused(f"row {rows.line_num} cannot be read: {error}") from error
+
+
+def _tab_rows(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Quotes that balance in a row enclose cells; any other is a character like the rest.
+
+    A cell goes on in the next lines where they have no tab before the quote that closes it.
+    """
+    at = 0
+    while at < len(lines):
+        row, end = lines[at], at + 1
+        cells: list[str] = []
+        if last := _closing(lines, at):
+            before, tab, opened = row.rpartition("\t")
+            row, end = "\n".join([opened, *lines[at + 1 : last + 1]]), last + 1
+            cells = _cells(before) if tab else []
+        yield cells + _cells(row)
+        at = end
+
+
+def _cells(row: str) -> list[str]:
+    if row.count('"') % 2:
+        return row.split("\t")
+    return next(csv.reader(io.StringIO(row, newline=""), delimiter="\t"), [])
+
+
+def _closing(lines: Sequence[str], at: int) -> int:
+    """The line that ends the last cell of line `at`; 0 where none does."""
+    cell = lines[at].rpartition("\t")[2]
+    if not cell.startswith('"') or cell.count('"') % 2 == 0:
+        return 0
+    for number in range(at + 1, len(lines)):
+        before, quote, after = lines[number].replace('""', "").partition('"')
+        if "\t" in before:
+            return 0
+        if quote:
+            closes = after == "" or after.startswith("\t")
+            return number if closes and not after.count('"') % 2 else 0
+        if "\t" in lines[number]:
+            return 0
+    return 0
+
+
+def _delimiter(text: str) -> str:
+    """The likeliest one by the first line; csv.Sniffer takes minutes over some files."""
+    line = QUOTED.sub("", text[:LONGEST_LINE].lstrip().partition("\n")[0])
+    return max(DELIMITERS, key=line.count)
+
+
+def _row_blocks(rows: Iterator[list[str]]) -> list[Block]:
+    filled = ((number, row) for number, row in enumerate(rows, start=1) if _width(row))
+    # One beyond those that may be, for the first may name the columns.
+    table = list(islice(filled, MOST_ROWS + 2))
+    names = _names([row for _, row in table])
+    blocks = []
+    for number, row in _bounded(iter(table[1:] if names else table)):
+        told = [_told(names, at, cell) for at, cell in enumerate(row) if cell.strip()]
+        blocks.append(Block("; ".join(told), (f"#{number}",)))
+    return blocks
+
+
+def _width(row: Sequence[str]) -> int:
+    """How many cells there are up to the last that is filled."""
+    return next((at for at in range(len(row), 0, -1) if row[at - 1].strip()), 0)
+
+
+def _names(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The first row where it can name the columns that any row fills, else nothing."""
+    first = rows[0][: max(map(_width, rows))] if rows else []
+    names = [" ".join(cell.split()) for cell in first]
+    distinct = len({name.casefold() for name in names}) == len(names)
+    can_name = distinct and all(name and not _is_number(name) for name in names)
+    return names if can_name else []
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "").rstrip("%"))
+    except ValueError:
+        return False
+    return True
+
+
+def _told(names: Sequence[str], at: int, cell: str) -> str:
+    value = " ".join(cell.split())
+    return f"{names[at]}: {value}" if at < len(names) else value
+
+
+def record_lines(text: str) -> list[Block]:
+    """JSON Lines. Raises DocumentRefused naming the first line that is no JSON."""
+    lines = ((at, line) for at, line in enumerate(text.split("\n"), start=1) if line.strip())
+    return record_blocks((at, _parsed(line, f"line {at} ")) for at, line in _bounded(lines))
+
+
+def record_file(text: str) -> list[Block]:
+    """One JSON value: a list of records, an object with one such list, or a single record.
+
+    What such an object has beside its list is a passage of its own.
+    """
+    value, beside = _parsed(text, ""), []
+    if isinstance(value, dict) and (key := _key_of_records(value)) is not None:
+        entries = value.pop(key)
+        value, beside = entries, [Block("; ".join(_flat("", value)))]
+    if not isinstance(value, list):
+        return record_blocks([(1, value)])
+    return beside + record_blocks(enumerate(_bounded(iter(value)), start=1))
+
+
+def _key_of_records(value: Mapping[str, object]) -> str | None:
+    """Where its only list of objects is, or all it has; None where it has a text of its own."""
+    if _first(_folded(value), TEXT_FIELDS):
+        return None
+    lists = {key: inner for key, inner in value.items() if isinstance(inner, list)}
+    if len(value) > 1:
+        lists = {key: inner for key, inner in lists.items() if _are_objects(inner)}
+    return next(iter(lists)) if len(lists) == 1 else None
+
+
+def _are_objects(values: Sequence[object]) -> bool:
+    return bool(values) and all(isinstance(value, Mapping) for value in values)
+
+
+def record_blocks(records: Iterable[tuple[int, object]]) -> list[Block]:
+    return [block for number, record in records for block in _record(number, record)]
+
+
+def _record(number: int, record: object) -> list[Block]:
+    """Its text field in paragraphs, or all its fields as `key: value; …`."""
+    if not isinstance(record, Mapping):
+        return [Block("; ".join(_flat("", record)), (f"#{number}",))]
+    fields = _folded(record)
+    title = " ".join(_first(fields, TITLE_FIELDS).split())
+    headings = (title, f"#{number}") if title else (f"#{number}",)
+    if text := _first(fields, TEXT_FIELDS):
+        return [Block(block.text, headings) for block in text_blocks(text)]
+    return [Block("; ".join(_flat("", record)), headings)]
+
+
+def _folded(record: Mapping[str, object]) -> dict[str, object]:
+    return {str(key).casefold(): value for key, value in record.items()}
+
+
+def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str:
+    values = (fields.get(name) for name in names)
+    return next((value for value in values if isinstance(value, str) and value.strip()), "")
+
+
+def _flat(key: str, value: object) -> Iterator[str]:
+    """`a.b: value` for every value that is not empty; a list of plain values is one of them."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _flat(f"{key}.{name}" if key else str(name), inner)
+    elif isinstance(value, list):
+        plain = [_word(item) for item in value if not isinstance(item, (Mapping, list))]
+        if told := ", ".join(filter(None, plain)):
+            yield f"{key}: {told}" if key else told
+        for item in value:
+            if isinstance(item, (Mapping, list)):
+                yield from _flat(key, item)
+    elif told := _word(value):
+        yield f"{key}: {told}" if key else told
+
+
+def _word(value: object) -> str:
+    if value is None:
+        return ""
+    return " ".join(value.split()) if isinstance(value, str) else json.dumps(value)
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise DocumentRefused(f"{where}is not JSON: {str(error)[:80]}".strip()) from error
+
+
+def _bounded(rows: Iterator[T]) -> Iterator[T]:
+    for count, row in enumerate(rows):
+        if count >= MOST_ROWS:
+            raise DocumentRefused(f"more than {MOST_ROWS:,} rows; split it")
+        yield row

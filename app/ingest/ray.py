@@ -1,0 +1,105 @@
+"""Documents read on many machines by Ray Data; one writer takes what comes back.
+
+Needs the extra `ingest-ray` on every machine, and the files under the same paths. Where Ray finds
+no cluster it makes one of this machine alone.
+"""
+
+import asyncio
+import atexit
+import logging
+import pickle
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from app.ingest.child import Task
+from app.ingest.children import Children
+from app.ingest.errors import DocumentRefused
+from app.ingest.rows import Row
+
+DOCUMENTS_A_BATCH = 8
+MOST_REASON = 200
+Outcome = list[Row] | DocumentRefused
+
+
+class ClusterFailed(Exception):
+    """Ray is not installed, or its cluster is away; what was stored before stays."""
+
+
+async def cluster_outcomes(tasks: Sequence[Task]) -> AsyncIterator[tuple[int, Outcome]]:
+    """Each task's place with its rows, or why it has none, as they become ready.
+
+    Raises ClusterFailed.
+    """
+    outcomes = _outcomes(tasks)
+    while (found := await asyncio.to_thread(next, outcomes, None)) is not None:
+        yield found
+
+
+def _outcomes(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
+    try:
+        import ray  # noqa: PLC0415
+        from ray import data  # noqa: PLC0415
+    except ImportError as error:
+        raise ClusterFailed(
+            "--ray needs Ray: install it with pip install 'self-crag[ingest-ray]'"
+        ) from error
+    try:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:  # it raises no narrower one
+        raise ClusterFailed(f"Ray did not start: {_last_line(error)}") from error
+    try:
+        cores = int(ray.cluster_resources().get("CPU", 1))
+        for row in _read(data, cores, tasks).iter_rows():
+            yield row["number"], pickle.loads(row["outcome"])
+    except ray.exceptions.RayError as error:
+        raise ClusterFailed(
+            f"the Ray cluster failed ({_last_line(error)}); what was stored before stays,"
+            " run the same command again to go on"
+        ) from error
+    finally:
+        ray.shutdown()
+
+
+def _last_line(error: Exception) -> str:
+    """Ray's messages hold whole stack traces."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:MOST_REASON]
+
+
+def _read(data: Any, cores: int, tasks: Sequence[Task]) -> Any:
+    """The set of outcomes, pickled; nothing is read before its rows are asked for."""
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    data.DataContext.get_current().enable_progress_bars = False
+    items = [{"number": at, "task": pickle.dumps(task)} for at, task in enumerate(tasks)]
+    # One core is left to the writer.
+    readers = data.ActorPoolStrategy(min_size=1, max_size=max(1, cores - 1))
+    return data.from_items(items).map_batches(
+        Reading, batch_size=DOCUMENTS_A_BATCH, compute=readers
+    )
+
+
+class Reading:
+    """Reads batches of documents on a machine of the cluster, in a bounded process of its own."""
+
+    def __init__(self) -> None:
+        self._cache = TemporaryDirectory(prefix="selfcrag-")
+        self._loop = asyncio.Runner()
+        self._children = Children(Path(self._cache.name), most=1)
+        atexit.register(self.close)  # Ray ends its processes without a word
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        outcomes = [self._loop.run(self._outcome(pickle.loads(task))) for task in batch["task"]]
+        return {"number": batch["number"], "outcome": [pickle.dumps(one) for one in outcomes]}
+
+    def close(self) -> None:
+        atexit.unregister(self.close)
+        self._loop.run(self._children.aclose())
+        self._loop.close()
+        self._cache.cleanup()
+
+    async def _outcome(self, task: Task) -> Outcome:
+        try:
+            return await self._children.rows(task)
+        except DocumentRefused as refusal:
+            return refusal

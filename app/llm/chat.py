@@ -1,0 +1,128 @@
+"""Any OpenAI-compatible chat endpoint as a LangChain chat model that fails in plain words."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, cast
+
+import openai
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_openai import ChatOpenAI
+from pydantic import PrivateAttr, SecretStr
+
+from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
+
+
+class EndpointChat(ChatOpenAI):
+    """Raises GeneratorFailed for whatever the endpoint does wrong; `ainvoke` and `astream` only.
+
+    At most `max_concurrent` calls of all runs are under way; a call's time, waiting for its turn
+    included, is bounded.
+    """
+
+    call_timeout_s: float
+    max_concurrent: int
+
+    _endpoint: Endpoint = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        super().model_post_init(context)
+        self._endpoint = Endpoint(
+            self.openai_api_base or "",
+            self.model_name,
+            timeout_s=self.call_timeout_s,
+            max_concurrent=self.max_concurrent,
+            kind="chat",
+        )
+
+    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        deadline = self._endpoint.deadline()
+        has_text = has_ended = False
+        answer = cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))
+        async with self._endpoint.turn(deadline), aclosing(answer) as chunks:
+            while (chunk := await self._next(chunks, deadline)) is not None:
+                has_text = has_text or bool(chunk.text.strip())
+                has_ended = has_ended or _is_last(chunk)
+                yield chunk
+        if not has_ended:
+            raise self._endpoint.failed("broke its answer off; try again")
+        if not has_text:
+            raise self._endpoint.failed("gave an empty answer")
+
+    async def _next(
+        self, chunks: AsyncIterator[ChatGenerationChunk], deadline: float
+    ) -> ChatGenerationChunk | None:
+        try:
+            # Around the one step, not the loop: the reader's own time between must not be hit.
+            async with asyncio.timeout_at(deadline):
+                return await anext(chunks, None)
+        except FAILURES as error:
+            raise self._endpoint.failure(error) from None
+
+    async def _agenerate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: AsyncCallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        deadline = self._endpoint.deadline()
+        async with self._endpoint.turn(deadline):
+            try:
+                async with asyncio.timeout_at(deadline):
+                    result = await super()._agenerate(messages, stop, run_manager, **kwargs)
+            except FAILURES as error:
+                raise self._endpoint.failure(error) from None
+        if not result.generations or not result.generations[0].text.strip():
+            raise self._endpoint.failed("gave an empty answer")
+        return result
+
+    async def aclose(self) -> None:
+        """Release the connections."""
+        await self.root_async_client.close()
+
+
+def chat_model(
+    base_url: str,
+    api_key: str,
+    model: str,
+    *,
+    temperature: float = 0.0,
+    max_output_tokens: int | None = None,
+    timeout_s: float = 60.0,
+    connect_timeout_s: float = 5.0,
+    max_retries: int = 0,
+    max_concurrent: int = 8,
+) -> EndpointChat:
+    """A streaming chat model; `timeout_s` bounds a whole call, waiting for its turn included.
+
+    `max_retries` are the client's, before the first token only; leave it 0 where the graph
+    retries. An empty `api_key` is for servers without keys.
+    """
+    timeout = openai.Timeout(timeout_s, connect=min(connect_timeout_s, timeout_s))
+    return EndpointChat(
+        base_url=base_url,
+        api_key=SecretStr(api_key.strip() or NO_KEY),
+        model=model,
+        temperature=temperature,
+        max_completion_tokens=max_output_tokens,
+        timeout=timeout,
+        max_retries=max_retries,
+        streaming=True,
+        stream_usage=True,
+        use_responses_api=False,
+        # The client's own bound reads the environment; the deadline of the call stands for it.
+        stream_chunk_timeout=None,
+        # A shared one would outlive the event loop it was made in.
+        http_async_client=openai.DefaultAsyncHttpxClient(timeout=timeout),
+        call_timeout_s=timeout_s,
+        max_concurrent=max_concurrent,
+    )
+
+
+def _is_last(chunk: ChatGenerationChunk) -> bool:
+    """The end is marked by a finish reason; the usage comes after the text, too."""
+    told = chunk.generation_info or {}
+    return bool(told.get("finish_reason") or getattr(chunk.message, "usage_metadata", None))

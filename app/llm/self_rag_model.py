@@ -1,0 +1,208 @@
+"""A Self-RAG model behind `/v1/completions` of an OpenAI-compatible server, such as vLLM."""
+
+import asyncio
+import re
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any
+
+import openai
+from openai.types import Completion
+
+from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
+from graphs.ports import Reflected
+from graphs.reflection.scores import RELEVANT, RETRIEVE
+from graphs.reflection.tokens import (
+    PARAGRAPH,
+    Token,
+    holds_reflection,
+    judged_after,
+    read,
+    relevance_at,
+    retrieval_at,
+    without_tokens,
+)
+from graphs.text.characters import whole
+from graphs.text.citations import without_markers
+from graphs.types import Judgement, Strip, Usage
+
+LOGPROBS = 20
+"""Serving engines refuse more; the groups have at most five tokens."""
+GRADE_TOKENS = 4
+"""Enough for the IsSup and the IsUse token after a given answer."""
+MOST_BEGUN = 64
+"""Answers that came with the word on retrieval and wait to be asked for."""
+SPECIAL_TOKENS_ARE_KEPT = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
+_RETRIEVAL, _NO_RETRIEVAL = RETRIEVE
+# A question must not close the instruction and begin the response by itself.
+_HEADING = re.compile(r"^[^\S\n]*#+\s*(?=(?:instruction|response)\b)", re.IGNORECASE | re.MULTILINE)
+
+
+class NativeGenerator:
+    """`ports.ReflectiveGenerator`, and what `critics.native` asks of it.
+
+    Special tokens in questions and passages are left out: they would be read as the model's own.
+    """
+
+    def __init__(
+        self, client: openai.AsyncOpenAI, endpoint: Endpoint, model: str, max_output_tokens: int
+    ) -> None:
+        self._client, self._endpoint, self.name = client, endpoint, model
+        self._max_output_tokens = max_output_tokens
+        self._begun: OrderedDict[str, _Reply] = OrderedDict()
+
+    async def write(
+        self, question: str, passage: Strip | None = None, preceding: str | None = None
+    ) -> Reflected:
+        """The whole answer, or after `preceding` the next segment alone. Raises GeneratorFailed.
+
+        Without a passage the model may ask for one: it is then made to go on without, in a second
+        call, and `retrieval` tells how much it wanted one.
+        """
+        prompt = _prompt(question) + without_tokens(preceding or "")
+        one_segment = preceding is not None
+        if passage is not None:
+            reply = await self._complete(prompt + _quoted(passage), self._max_output_tokens)
+            return reply.reflected(grounded=True, one_segment=one_segment)
+        begun = None if preceding else self._begun.pop(question, None)
+        free = begun or await self._complete(prompt, self._max_output_tokens)
+        used = Usage() if begun else free.usage
+        reflected = replace(free.reflected(grounded=False, one_segment=one_segment), usage=used)
+        if reflected.text:
+            return reflected
+        forced = await self._complete(prompt + _NO_RETRIEVAL, self._max_output_tokens)
+        made = forced.reflected(grounded=False, one_segment=one_segment)
+        return replace(made, usage=used + made.usage, retrieval=reflected.retrieval)
+
+    async def wants_retrieval(self, question: str) -> tuple[float, Usage]:
+        """p(Retrieval) normalised. Raises GeneratorFailed.
+
+        Where the model goes on to answer, the answer is kept for a `write` of the same question:
+        what needs no retrieval costs one call in all. Where it wants a passage it stops there.
+        """
+        reply = await self._complete(_prompt(question), self._max_output_tokens)
+        self._begun[question] = reply
+        if len(self._begun) > MOST_BEGUN:
+            self._begun.popitem(last=False)
+        return (retrieval_at(reply.tokens[0]) if reply.tokens else 0.0), reply.usage
+
+    async def judge(
+        self, question: str, answer: str, passage: Strip | None
+    ) -> tuple[Judgement, Usage]:
+        """What the model says of an answer it did not write. Raises GeneratorFailed.
+
+        IsRel is read after the passage, IsSup and IsUse after the answer: two calls side by side.
+        """
+        prompt, said = _prompt(question), without_tokens(without_markers(answer))
+        if passage is None:
+            graded = await self._complete(f"{prompt}{_NO_RETRIEVAL}{said}", GRADE_TOKENS)
+            return Judgement(utility=judged_after(graded.tokens)[1]), graded.usage
+        prompt += _quoted(passage)
+        related, graded = await asyncio.gather(
+            self._complete(prompt, 1), self._complete(f"{prompt}{RELEVANT[0]}{said}", GRADE_TOKENS)
+        )
+        support, utility = judged_after(graded.tokens)
+        relevance = relevance_at(related.tokens[0]) if related.tokens else 0.0
+        return Judgement(relevance, support, utility), related.usage + graded.usage
+
+    async def check(self) -> None:
+        """Raises GeneratorFailed, naming the model, where it does not speak reflection tokens."""
+        reply = await self._complete(_prompt("What is the capital of France?"), GRADE_TOKENS)
+        if not holds_reflection(reply.tokens):
+            raise self._endpoint.failed(
+                f"serves the model {self.name!r}, which writes no reflection tokens: serve a"
+                " Self-RAG model, such as selfrag/selfrag_llama2_7b, or choose another generator"
+            )
+
+    async def aclose(self) -> None:
+        """Release the connections."""
+        await self._client.close()
+
+    async def _complete(self, prompt: str, most: int) -> "_Reply":
+        deadline = self._endpoint.deadline()
+        async with self._endpoint.turn(deadline):
+            try:
+                async with asyncio.timeout_at(deadline):
+                    completion = await self._client.completions.create(
+                        model=self.name,
+                        prompt=prompt,
+                        max_tokens=most,
+                        temperature=0,
+                        logprobs=LOGPROBS,
+                        # What comes after would be a passage that nobody retrieved.
+                        stop=[PARAGRAPH[0]],
+                        extra_body=SPECIAL_TOKENS_ARE_KEPT,
+                    )
+                    return _Reply(completion)
+            except FAILURES as error:
+                raise self._endpoint.failure(error) from None
+
+
+class _Reply:
+    """A completion as it is read. Raises what FAILURES names where it is none."""
+
+    def __init__(self, completion: Completion) -> None:
+        choice = completion.choices[0]
+        told = choice.logprobs
+        if told is None or told.tokens is None or told.token_logprobs is None:
+            raise ValueError("no log-probabilities")
+        tops: list[Any] = list(told.top_logprobs or [{}] * len(told.tokens))
+        self.text = whole(str(choice.text))
+        self.finish_reason = str(choice.finish_reason)
+        self.tokens = [
+            Token(str(text), float(value), {str(name): float(p) for name, p in (top or {}).items()})
+            for text, value, top in zip(told.tokens, told.token_logprobs, tops, strict=True)
+        ]
+        counted = completion.usage
+        self.usage = Usage(
+            llm_calls=1,
+            input_tokens=counted.prompt_tokens if counted else 0,
+            output_tokens=counted.completion_tokens if counted else len(self.tokens),
+        )
+
+    def reflected(self, *, grounded: bool, one_segment: bool) -> Reflected:
+        reading = read(self.tokens, self.text, grounded=grounded, one_segment=one_segment)
+        return Reflected(
+            reading.text,
+            reading.judgement,
+            self.usage,
+            reading.retrieval,
+            reading.continues,
+            self.finish_reason,
+        )
+
+
+def native_generator(
+    base_url: str,
+    api_key: str,
+    model: str,
+    *,
+    timeout_s: float = 60.0,
+    connect_timeout_s: float = 5.0,
+    max_concurrent: int = 8,
+    max_output_tokens: int = 300,
+) -> NativeGenerator:
+    """An empty `api_key` is for servers without keys; the times are those of `chat_model`."""
+    timeout = openai.Timeout(timeout_s, connect=min(connect_timeout_s, timeout_s))
+    client = openai.AsyncOpenAI(
+        base_url=base_url,
+        api_key=api_key.strip() or NO_KEY,
+        timeout=timeout,
+        max_retries=0,
+        http_client=openai.DefaultAsyncHttpxClient(timeout=timeout),
+    )
+    endpoint = Endpoint(
+        base_url, model, timeout_s=timeout_s, max_concurrent=max_concurrent, kind="native"
+    )
+    return NativeGenerator(client, endpoint, model, max_output_tokens)
+
+
+def _prompt(question: str) -> str:
+    instruction = _HEADING.sub("", without_tokens(question))
+    return f"### Instruction:\n{instruction}\n\n### Response:\n"
+
+
+def _quoted(passage: Strip) -> str:
+    """After which the model says whether it is relevant."""
+    title, text = without_tokens(passage.title), without_tokens(passage.text)
+    return f"{_RETRIEVAL}{PARAGRAPH[0]}{title}\n{text}{PARAGRAPH[1]}"

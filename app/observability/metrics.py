@@ -1,0 +1,166 @@
+"""What Prometheus learns of the service: its runs, told by their events, and its requests.
+
+Series carry no user, no question and no id: workflows, steps, components and routes are few. The
+registry belongs to one app in one process; where several serve, each is scraped and sums are made
+in PromQL.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Protocol, get_args, runtime_checkable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.schemas.ask import (
+    AnswerEvent,
+    AskResponse,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    RunEvent,
+    StepEvent,
+    TokenEvent,
+)
+from graphs.types import Component
+
+_RUN_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+_STEP_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+_UNMATCHED = "unmatched"
+_SERVICE_UNAVAILABLE = 503
+
+
+@dataclass
+class _UnderWay:
+    workflow: str
+    began_s: float
+    has_spoken: bool = False
+
+
+class Metrics:
+    """Series in a registry of their own, so that several apps in one process do not collide."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._documents = self._gauge("documents", "Documents in the knowledge base")
+        self._chunks = self._gauge("chunks", "Chunks in the knowledge base")
+        self.requests = self._counter("http_requests", "Requests", "method", "route", "status")
+        self.request_seconds = self._histogram(
+            "http_request_seconds", "Time until a response began", _STEP_S, "route"
+        )
+        self._under_way: dict[str, _UnderWay] = {}
+        self._in_progress = self._gauge("runs_in_progress", "Runs under way")
+        self._runs = self._counter("runs", "Runs that ended", "workflow", "action", "stopped_by")
+        self._run_seconds = self._histogram("run_seconds", "Time of a run", _RUN_S, "workflow")
+        self._first_token_seconds = self._histogram(
+            "first_token_seconds", "Time until a run's first words", _RUN_S, "workflow"
+        )
+        self._step_seconds = self._histogram("step_seconds", "Time of a step", _STEP_S, "step")
+        self._degraded = self._counter("degraded", "Parts runs went on without", "component")
+        # There from the start: a rate misses the failure that a series begins with.
+        for component in get_args(Component):
+            self._degraded.labels(component)
+        self._spent = {
+            name: self._counter(name, told)
+            for name, told in {
+                "llm_calls": "Calls of a language model",
+                "input_tokens": "Tokens sent to language models",
+                "output_tokens": "Tokens written by language models",
+                "scored_pairs": "Pairs scored by the evaluator",
+                "web_searches": "Web searches",
+                "discarded_searches": "Web searches begun early and not needed",
+            }.items()
+        }
+
+    def observe(self, run_id: str, event: Event) -> None:
+        """Takes in what happened in a run; to be called with every event, in order, as it comes."""
+        if isinstance(event, RunEvent):
+            self._under_way[run_id] = _UnderWay(event.workflow, time.perf_counter())
+            self._in_progress.set(len(self._under_way))
+        elif (run := self._under_way.get(run_id)) is None:
+            return
+        elif isinstance(event, TokenEvent) and not run.has_spoken:
+            run.has_spoken = True
+            took_s = time.perf_counter() - run.began_s
+            self._first_token_seconds.labels(run.workflow).observe(took_s)
+        elif isinstance(event, StepEvent) and event.took_ms is not None:
+            self._step_seconds.labels(event.step).observe(event.took_ms / 1000)
+        elif isinstance(event, AnswerEvent):
+            self._answered(event.response)
+        elif isinstance(event, ErrorEvent):
+            # A run that was stopped says 503; all else is a fault of ours.
+            stopped = event.problem.status == _SERVICE_UNAVAILABLE
+            self._runs.labels(run.workflow, "none", "cancelled" if stopped else "failed").inc()
+        elif isinstance(event, DoneEvent):
+            del self._under_way[run_id]
+            self._in_progress.set(len(self._under_way))
+            took_s = time.perf_counter() - run.began_s
+            self._run_seconds.labels(run.workflow).observe(took_s)
+
+    async def measure(self, retriever: object) -> None:
+        """Takes in how large the knowledge base is, where it can tell."""
+        if isinstance(retriever, Sized) and (size := await retriever.size()):
+            self._documents.set(size[0])
+            self._chunks.set(size[1])
+
+    def _answered(self, response: AskResponse) -> None:
+        action = response.action or "none"
+        self._runs.labels(response.workflow, action, response.stopped_by).inc()
+        for component in {entry.component for entry in response.degraded}:
+            self._degraded.labels(component).inc()
+        for name, counter in self._spent.items():
+            counter.inc(getattr(response.usage, name))
+
+    def _gauge(self, name: str, told: str) -> Gauge:
+        return Gauge(f"selfcrag_{name}", told, registry=self.registry)
+
+    def _counter(self, name: str, told: str, *labels: str) -> Counter:
+        return Counter(f"selfcrag_{name}", told, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, told: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(f"selfcrag_{name}", told, labels, buckets=buckets, registry=self.registry)
+
+
+@runtime_checkable
+class Sized(Protocol):
+    """A knowledge base that knows how large it is."""
+
+    async def size(self) -> tuple[int, int] | None:
+        """Documents and chunks, or None where that is not known now."""
+        ...
+
+
+class CountRequests:
+    """Counts requests by the route's template, never by the path: a path holds ids."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began_s = time.perf_counter()
+        status = 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                took_s = time.perf_counter() - began_s
+                self._metrics.request_seconds.labels(_route_of(scope)).observe(took_s)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.requests.labels(method, _route_of(scope), status).inc()
+
+
+def _route_of(scope: Scope) -> str:
+    """The template the router found; known once the request has reached it."""
+    return getattr(scope.get("route"), "path", _UNMATCHED)

@@ -1,0 +1,141 @@
+"""A run as the AI SDK's UI message stream: the parts of one message of the assistant.
+
+The message is one step. A rejected draft is taken back by `reset-step`, which clears the whole
+step: what was told of the run's way is then told again, in one piece.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from app.protocols.openai import DONE, data, finish_reason
+from app.protocols.progress_text import Narrator
+from app.runs.run import Run
+from app.schemas.ask import (
+    AnswerEvent,
+    Citation,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    RetractEvent,
+    RunEvent,
+    StepEvent,
+    TokenEvent,
+)
+from app.schemas.event_json import data_of, payload
+
+HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+FILE = "text/plain"
+
+
+class UIParts:
+    """Called with each event of one run; without `drafts` the text comes once it is accepted."""
+
+    def __init__(self, run: Run, question: str, drafts: bool) -> None:
+        self._run, self._drafts = run, drafts
+        self._narrator = Narrator(question)
+        self._told: list[str] = []
+        self._resets = 0
+        self._said: dict[int, str] = {}
+
+    def __call__(self, _: int, event: Event) -> str:
+        parts = self.parts(event)
+        told = (part if isinstance(part, str) else data(part) for part in parts)
+        return "".join(told) + self._end(event)
+
+    def parts(self, event: Event) -> Iterator[dict[str, Any] | str]:
+        """Parts of the message; one that holds the event's own data is a line already."""
+        match event:
+            case RunEvent():
+                yield {
+                    "type": "start",
+                    "messageId": event.run_id,
+                    "messageMetadata": payload(event),
+                }
+                yield {"type": "start-step"}
+            case StepEvent():
+                yield _passing("data-step", event)
+                yield from self._reasoning(event)
+            case TokenEvent() if self._drafts:
+                yield from self._text(event.round, event.text)
+            case RetractEvent():
+                yield _passing("data-retract", event)
+                if self._drafts:
+                    yield from self._reset(event.round)
+                yield from self._reasoning(event)
+            case AnswerEvent():
+                yield from self._answer(event)
+            case ErrorEvent():
+                yield {"type": "error", "errorText": event.problem.detail}
+
+    def _end(self, event: Event) -> str:
+        return DONE if isinstance(event, DoneEvent) else ""
+
+    def _reasoning(self, event: Event) -> Iterator[dict[str, Any]]:
+        for line in self._narrator.lines(event):
+            if not self._told:
+                yield {"type": "reasoning-start", "id": self._reasoning_id}
+            self._told.append(f"{line}\n")
+            yield {"type": "reasoning-delta", "id": self._reasoning_id, "delta": self._told[-1]}
+
+    @property
+    def _reasoning_id(self) -> str:
+        return f"reasoning-{self._resets}"
+
+    def _text(self, round_: int, text: str) -> Iterator[dict[str, Any]]:
+        if round_ not in self._said:
+            self._said[round_] = ""
+            yield {"type": "text-start", "id": f"text-{round_}"}
+        self._said[round_] += text
+        yield {"type": "text-delta", "id": f"text-{round_}", "delta": text}
+
+    def _reset(self, round_: int) -> Iterator[dict[str, Any]]:
+        yield {"type": "reset-step"}
+        self._resets += 1
+        if self._told:
+            yield {"type": "reasoning-start", "id": self._reasoning_id}
+            told = "".join(self._told)
+            yield {"type": "reasoning-delta", "id": self._reasoning_id, "delta": told}
+        kept = {n: text for n, text in self._said.items() if n != round_}
+        self._said = {}
+        for n, text in kept.items():
+            yield from self._text(n, text)
+
+    def _answer(self, event: AnswerEvent) -> Iterator[dict[str, Any] | str]:
+        response = event.response
+        if not self._said:
+            yield from self._text(0, response.answer)
+        yield from ({"type": "text-end", "id": f"text-{n}"} for n in self._said)
+        if self._told:
+            yield {"type": "reasoning-end", "id": self._reasoning_id}
+        yield from _sources(response.citations)
+        for cited in response.citations:
+            yield {"type": "data-citation", "id": f"citation-{cited.n}", "data": cited.model_dump()}
+        yield _passing("data-answer", event)
+        yield {"type": "finish-step"}
+        yield {
+            "type": "finish",
+            "finishReason": finish_reason(response),
+            "messageMetadata": response.model_dump(
+                mode="json", include={"action", "stopped_by", "degraded", "models", "usage"}
+            ),
+        }
+
+
+def _passing(kind: str, event: Event) -> str:
+    """A part that no message keeps, around the data of the event as it is sent and stored."""
+    return f'data: {{"type":"{kind}","data":{data_of(event)},"transient":true}}\n\n'
+
+
+def _sources(citations: list[Citation]) -> Iterator[dict[str, Any]]:
+    """Each page and each file once; `sourceId` is the `source` of its citations."""
+    for source, cited in {cited.source: cited for cited in citations}.items():
+        if cited.origin == "web":
+            yield {"type": "source-url", "sourceId": source, "url": source, "title": cited.title}
+        else:
+            yield {
+                "type": "source-document",
+                "sourceId": source,
+                "mediaType": FILE,
+                "title": cited.title,
+                "filename": source,
+            }

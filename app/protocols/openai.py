@@ -1,0 +1,164 @@
+"""A run as a chat completion: whole, or as `chat.completion.chunk` lines while it goes on.
+
+A client of OpenAI's form cannot take text back, so drafts stay here until one is the answer; the
+steps are told meanwhile as `reasoning_content`.
+"""
+
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from app.protocols.openai_errors import error_of
+from app.protocols.progress_text import Narrator
+from app.runs.run import Run
+from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, RunEvent
+from app.schemas.event_json import as_json
+from app.schemas.openai import (
+    Annotation,
+    ChatCompletion,
+    Choice,
+    CompletionMessage,
+    CompletionUsage,
+    UrlCitation,
+)
+from graphs.text.sentences import sentence_spans
+
+KIND = {"object": "chat.completion.chunk"}
+DONE = "data: [DONE]\n\n"
+CUT_SHORT = ("deadline", "budget")
+
+
+def annotations(response: AskResponse) -> list[Annotation]:
+    """One for every sentence of every citation, in the order of the text."""
+    found = [
+        UrlCitation(url=cited.source, title=cited.title, start_index=start, end_index=end)
+        for cited in response.citations
+        for start, end in cited.spans
+    ]
+    return [
+        Annotation(url_citation=citation)
+        for citation in sorted(found, key=lambda citation: citation.start_index)
+    ]
+
+
+def sources(response: AskResponse) -> list[str]:
+    """`[n]` and what it stands for, the last lines of the reasoning: not all show annotations."""
+    return [f"[{cited.n}] {cited.title} — {cited.source}" for cited in response.citations]
+
+
+def usage(response: AskResponse) -> CompletionUsage:
+    spent = response.usage
+    return CompletionUsage(
+        prompt_tokens=spent.input_tokens,
+        completion_tokens=spent.output_tokens,
+        total_tokens=spent.input_tokens + spent.output_tokens,
+    )
+
+
+def finish_reason(response: AskResponse) -> Literal["stop", "length"]:
+    """`length` where time, calls or tokens ran out before the answer was good enough."""
+    return "length" if response.stopped_by in CUT_SHORT else "stop"
+
+
+def completion(run: Run, response: AskResponse, told: list[str]) -> ChatCompletion:
+    """The whole answer; `told` are the lines of its reasoning."""
+    message = CompletionMessage(
+        content=response.answer,
+        reasoning_content="\n".join([*told, *sources(response)]),
+        annotations=annotations(response),
+    )
+    return ChatCompletion(
+        id=f"chatcmpl-{run.id}",
+        created=int(time.time()),
+        model=run.workflow,
+        choices=[Choice(message=message, finish_reason=finish_reason(response))],
+        usage=usage(response),
+    )
+
+
+def once_said(model: str, text: str) -> ChatCompletion:
+    """A completion that no run made."""
+    return ChatCompletion(
+        id=f"chatcmpl-{uuid.uuid4().hex}",
+        created=int(time.time()),
+        model=model,
+        choices=[Choice(message=CompletionMessage(content=text), finish_reason="stop")],
+        usage=CompletionUsage(),
+    )
+
+
+def once_told(model: str, text: str) -> str:
+    """The same as a stream."""
+    said = once_said(model, text)
+    head = {"id": said.id, "created": said.created, "model": model} | KIND
+    delta = {"role": "assistant", "content": text}
+    return f"{chunk(head, delta)}{chunk(head, {}, 'stop')}{DONE}"
+
+
+class Chunks:
+    """One run's events as the lines of a streamed completion; called with each in turn."""
+
+    def __init__(self, run: Run, question: str, include_usage: bool) -> None:
+        self._include_usage = include_usage
+        self._narrator = Narrator(question)
+        self._head: dict[str, Any] = {
+            "id": f"chatcmpl-{run.id}",
+            "created": int(time.time()),
+            "model": run.workflow,
+        } | KIND
+
+    def __call__(self, _: int, event: Event) -> str:
+        return "".join(self.lines(event))
+
+    def lines(self, event: Event) -> Iterator[str]:
+        match event:
+            case RunEvent():
+                yield self.chunk({"role": "assistant", "content": ""})
+            case AnswerEvent():
+                yield from self.answer(event.response)
+            case ErrorEvent():
+                yield data(error_of(event.problem))
+            case DoneEvent():
+                yield DONE
+            case _:
+                for line in self._narrator.lines(event):
+                    yield self.step(line)
+
+    def step(self, line: str) -> str:
+        return self.chunk({"reasoning_content": f"{line}\n"})
+
+    def answer(self, response: AskResponse) -> Iterator[str]:
+        for line in sources(response):
+            yield self.step(line)
+        for piece in _sentences(response.answer):
+            yield self.chunk({"content": piece})
+        if cited := annotations(response):
+            yield self.chunk({"annotations": [entry.model_dump() for entry in cited]})
+        yield from self.end(response)
+
+    def end(self, response: AskResponse) -> Iterator[str]:
+        yield self.chunk({}, finish_reason(response))
+        if self._include_usage:
+            yield data({**self._head, "choices": [], "usage": usage(response).model_dump()})
+
+    def chunk(self, delta: dict[str, Any], finish: str | None = None) -> str:
+        return chunk(self._head, delta, finish)
+
+
+def chunk(head: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> str:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+    return data({**head, "choices": [choice]})
+
+
+def data(value: object) -> str:
+    return f"data: {as_json(value)}\n\n"
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """The text in pieces that add up to it, cut after each sentence."""
+    start = 0
+    for _, end in sentence_spans(text)[:-1]:
+        yield text[start:end]
+        start = end
+    yield text[start:]

@@ -1,0 +1,255 @@
+"""The index in one folder: a LanceDB table of chunks. A commit of the table is all or nothing."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import lancedb
+import pyarrow as pa
+
+from app.retrieval.embedders.static import Embedder, Vectors
+from app.retrieval.filters import lance_condition, listed, sql_literal
+from app.retrieval.index import (
+    ANYTHING,
+    DOCUMENT_COLUMNS,
+    HIT_COLUMNS,
+    LISTS,
+    NUMBERS,
+    STORAGE_ERRORS,
+    STRINGS,
+    TEXT_COLUMNS,
+    Encode,
+    Hit,
+    IndexMismatch,
+    IndexUnusable,
+    Row,
+    StoredDocument,
+    check,
+    completed,
+    hit_of,
+    make_folder,
+    stored_documents,
+)
+from app.retrieval.lance_table import TABLE, index_columns, index_vectors, indexed, schema, tidy
+from graphs.search import Filters
+from graphs.types import Language
+
+RENEWED_ROWS = 512
+OUTDATED = (
+    "the index in {} was renewed for another embedder or another version of self-crag while this"
+    " process ran: restart the service"
+)
+
+
+class LanceIndex:
+    """The `Index` of one machine; several processes may read it while one writes."""
+
+    def __init__(self, table: lancedb.AsyncTable, embedder: Embedder, folder: Path) -> None:
+        self._table = table
+        self.embedder = embedder
+        self.folder = folder
+        # Those who page and search in the list ask for the same one again and again.
+        self._last_list: tuple[object, list[StoredDocument]] = (None, [])
+        self._is_outdated = False
+
+    @classmethod
+    async def open(cls, folder: Path, embedder: Embedder) -> "LanceIndex":
+        """The index in `folder`, empty where there is none yet.
+
+        Raises IndexMismatch where it was written with another embedder or in another format,
+        IndexUnusable where it cannot be read.
+        """
+        for needed in (folder.parent, folder):
+            await asyncio.to_thread(make_folder, needed)
+        with _storage(folder):
+            table = await _open_table(folder, embedder)
+            check(str(folder), embedder, await _written(table))
+            if not set(TEXT_COLUMNS.values()) <= await indexed(table):
+                await index_columns(table)
+        return cls(table, embedder, folder)
+
+    @property
+    def remedy(self) -> str:
+        if not (self.folder / f"{TABLE}.lance").is_dir():
+            return (
+                f"the index in {self.folder} is gone: run `selfcrag ingest PATH` to make a new one"
+            )
+        if self._is_outdated:
+            return OUTDATED.format(self.folder)
+        return (
+            f"the index in {self.folder} cannot be searched; `selfcrag ingest --reindex` renews it,"
+            " and where it cannot, delete that folder and run `selfcrag ingest PATH`"
+        )
+
+    async def put(self, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
+        data = await asyncio.to_thread(_table_of, rows, self.embedder)
+        replaced = f"document_id in ({listed(_ids(rows), sql_literal)})"
+        with _storage(self.folder):
+            await self._check()
+            # Texts without any known word have no vector.
+            if not await self._table.count_rows(replaced):
+                await self._table.add(data, on_bad_vectors="null")
+                return
+            merge = self._table.merge_insert("id").when_matched_update_all()
+            merge = merge.when_not_matched_insert_all()
+            merge = merge.when_not_matched_by_source_delete(replaced)
+            await merge.execute(data, on_bad_vectors="null")
+
+    async def delete(self, document_ids: Sequence[str]) -> int:
+        if not document_ids:
+            return 0
+        named = lance_condition(Filters.model_construct(document_ids=list(document_ids)))
+        with _storage(self.folder):
+            found = int(await self._table.count_rows(f"{named} AND position = 0"))
+            if found:
+                await self._table.delete(named)
+        return found
+
+    async def tidy(self) -> None:
+        with _storage(self.folder):
+            await tidy(self._table, self.folder)
+
+    async def documents(self) -> list[StoredDocument]:
+        seen = f"position = 0 AND {lance_condition(ANYTHING)}"
+        with _storage(self.folder):
+            # Asked for before the rows are: if they change meanwhile, the list is made again.
+            version = (await self._table.version(), seen)
+            last = self._last_list
+            if last[0] != version:
+                found = await self._table.query().where(seen).select(DOCUMENT_COLUMNS).to_arrow()
+                last = self._last_list = (version, await asyncio.to_thread(_documents, found))
+        return list(last[1])
+
+    async def count(self) -> int:
+        return int(await self._table.count_rows(lance_condition(ANYTHING)))
+
+    async def size(self) -> tuple[int, int]:
+        """Documents and chunks, whoever may see them."""
+        with _storage(self.folder):
+            return (
+                await self._table.count_rows("position = 0"),
+                await self._table.count_rows(),
+            )
+
+    async def search_words(
+        self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
+    ) -> list[Hit]:
+        if not words.strip():
+            return []
+        column = TEXT_COLUMNS[language]
+        query = await self._table.search(words, query_type="fts", fts_columns=[column])
+        query = query.where(lance_condition(filters)).select([*HIT_COLUMNS, "_score"])
+        return [hit_of(row, row["_score"]) for row in await query.limit(limit).to_list()]
+
+    async def search_vector(
+        self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
+    ) -> list[Hit]:
+        if not vector.any():
+            return []
+        await self._check()
+        query = self._table.query().nearest_to(vector).distance_type("l2")
+        query = query.where(lance_condition(filters, language)).select([*HIT_COLUMNS, "_distance"])
+        # Of unit vectors the squared distance is 2 - 2 · cosine.
+        found = await query.limit(limit).to_list()
+        return [hit_of(row, 1.0 - row["_distance"] / 2) for row in found]
+
+    async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
+        if not ids:
+            return {}
+        wanted = f"id in ({listed(ids, sql_literal)}) AND {lance_condition(ANYTHING)}"
+        found = await self._table.query().where(wanted).select(["id", *names]).to_list()
+        return {row["id"]: row for row in found}
+
+    async def _check(self) -> None:
+        """Raises IndexMismatch where all was renewed for another embedder since it was opened."""
+        try:
+            check(str(self.folder), self.embedder, await _written(self._table))
+        except IndexMismatch as error:
+            self._is_outdated = True
+            raise IndexMismatch(f"T{self.remedy[1:]}.") from error
+        self._is_outdated = False
+
+
+async def renew(folder: Path, embedder: Embedder, encode: Encode) -> int:
+    """Writes every row anew, batch by batch, over the old table in a single commit.
+
+    Says how many there are. Rows of the format before get what they lack. Raises IndexUnusable
+    where there is no index or it cannot be read.
+    """
+    if not (folder / f"{TABLE}.lance").is_dir():
+        raise IndexUnusable(
+            f"There is no index in {folder} to renew. Run `selfcrag ingest PATH` to make one."
+        )
+    with _storage(folder):
+        rows = await asyncio.to_thread(_renewed, folder, embedder, encode)
+        database = await lancedb.connect_async(folder)
+        table = await database.open_table(TABLE)
+        await index_columns(table)
+        await index_vectors(table)
+    return rows
+
+
+def _renewed(folder: Path, embedder: Embedder, encode: Encode) -> int:
+    database = lancedb.connect(folder)
+    old = database.open_table(TABLE)
+    kept = [field.name for field in old.schema if field.name in {*STRINGS, *NUMBERS, *LISTS}]
+    layout = schema(embedder)
+    # The versions of before stay readable until the new one is committed.
+    batches = old.search().select(kept).to_batches(RENEWED_ROWS)
+    data = (
+        _table_of(encode(list(map(completed, batch.to_pylist()))), embedder).to_batches()[0]
+        for batch in batches
+        if batch.num_rows
+    )
+    reader = pa.RecordBatchReader.from_batches(layout, data)
+    new = database.create_table(
+        TABLE, reader, schema=layout, mode="overwrite", on_bad_vectors="null"
+    )
+    return int(new.count_rows())
+
+
+@contextmanager
+def _storage(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except STORAGE_ERRORS as error:
+        # Without the place in LanceDB's sources, which follows after the reason.
+        reason = str(error).split(", /")[0].removeprefix("lance error: ")[:100]
+        raise IndexUnusable(
+            f"The index in {folder} cannot be used ({reason}). If it is damaged, delete that folder"
+            " and run `selfcrag ingest PATH` to read the documents again; else see to it that"
+            " there is room on the disk and the folder may be written."
+        ) from error
+
+
+async def _written(table: lancedb.AsyncTable) -> dict[str, str]:
+    """What the index says of itself."""
+    found: dict[bytes, bytes] = (await table.schema()).metadata or {}
+    return {key.decode(): value.decode() for key, value in found.items()}
+
+
+async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
+    database = await lancedb.connect_async(folder, read_consistency_interval=timedelta(0))
+    if TABLE in (await database.list_tables()).tables:
+        return await database.open_table(TABLE)
+    return await database.create_table(TABLE, schema=schema(embedder), exist_ok=True)
+
+
+def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
+    return pa.Table.from_pylist(
+        list(map(completed, rows)), schema=schema(embedder)
+    ).combine_chunks()
+
+
+def _ids(rows: Sequence[Row]) -> list[str]:
+    return sorted({row["document_id"] for row in rows})
+
+
+def _documents(found: pa.Table) -> list[StoredDocument]:
+    """Column by column, for there may be a hundred thousand."""
+    columns = [found[name].to_pylist() for name in DOCUMENT_COLUMNS]
+    return stored_documents(zip(*columns, strict=True))

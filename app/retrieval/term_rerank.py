@@ -1,0 +1,194 @@
+"""Terms and weights of a passage, found when it is read: reordering then needs no model.
+
+After TILDE (arXiv 2108.08513): what a term says about its passage is decided at ingest, a question
+only adds up. Here the weights come from counts, places and the static table of vectors instead of a
+language model: how rare a term is, how often and where it stands, how far it is from what the
+passage is about in general; and pairs of neighbouring words.
+"""
+
+import math
+import re
+import zlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from threading import Lock
+
+import numpy as np
+import snowballstemmer
+from numpy.typing import NDArray
+
+from app.retrieval.embedders.static import StaticEmbedder, Vectors, unit
+from app.retrieval.tokenizer import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter
+from graphs.text.characters import whole
+from graphs.types import Language
+
+MOST_TERMS = 150
+MOST_CHARACTERS = 20_000  # of a text; chunks are far shorter
+STEPS = 8  # of a stored weight: 1/8 to 31 7/8
+STORED = np.dtype([("term", "<u4"), ("weight", "u1")])
+_CACHED = 1 << 14  # words, of which a vector is 1 kB
+
+Scores = NDArray[np.float64]
+Term = tuple[str, str]
+"""A term and a word that is written so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixing:
+    """How much each part counts; found by benchmarks/term_weights.py on training questions."""
+
+    share: float
+    """Of these scores in the joined order; the retriever's have the rest. 0 leaves its order."""
+    rarity: float = 1.0
+    """Power of a term's rarity."""
+    saturation: float = 0.9
+    length: float = 0.2
+    title: float = 3.0
+    general: float = -0.5
+    """Times the cosine of the term's vector and the passage's mean: below 0 for what stands out."""
+    pair: float = 1.5
+    pair_in_title: float = 0.5
+
+
+MIXING: Mapping[Language, Mixing] = {"en": Mixing(0.4), "zh": Mixing(0.2)}
+USUAL_WORDS = 60.0
+"""Telling words of a passage of usual length."""
+
+
+class TermTables:
+    """Words, their rarity and their vectors; methods block and are safe in several threads."""
+
+    def __init__(self, segmenter: Segmenter, embedder: StaticEmbedder) -> None:
+        self._segmenter, self._embedder = segmenter, embedder
+        self.vector = lru_cache(_CACHED)(self._vector)
+        self.rarity = lru_cache(_CACHED)(self._rarity)
+        self._stem = lru_cache(_CACHED)(self._stemmed)
+        self._stemmer, self._stemming = snowballstemmer.stemmer("english"), Lock()
+
+    def terms(self, text: str, language: Language) -> list[Term]:
+        """In reading order, without stop words: English stems, Chinese words as jieba cuts them."""
+        text = whole(text[:MOST_CHARACTERS])
+        if language == "zh":
+            words = self._segmenter.words(text)
+            return [(word, word) for word in words if word not in STOP_WORDS_ZH]
+        words = re.findall(r"\w+", text.lower())
+        return [(self._stem(word), word) for word in words if word not in STOP_WORDS_EN]
+
+    def _stemmed(self, word: str) -> str:
+        with self._stemming:  # it keeps the word in itself
+            stem: str = self._stemmer.stemWord(word)
+        return stem
+
+    def _vector(self, word: str, language: Language) -> Vectors:
+        return self._embedder.word(word, language)[0]
+
+    def _rarity(self, word: str, language: Language) -> float:
+        if language == "zh":
+            cutter = self._segmenter.cutter
+            return math.log(cutter.total / (cutter.FREQ.get(word) or 1)) / 4
+        return math.log(1 + self._embedder.word(word, language)[1] / 500)
+
+
+def term_weights(
+    title: str,
+    heading: str,
+    text: str,
+    language: Language,
+    tables: TermTables,
+) -> dict[str, float]:
+    """Term to weight, the heaviest MOST_TERMS of a passage."""
+    mixing = MIXING[language]
+    named = tables.terms(f"{title}\n{heading}", language)
+    inside = tables.terms(text, language)
+    if not named and not inside:
+        return {}
+    weights = _single(named, inside, language, tables, mixing)
+    weights |= _pairs(named, inside, language, tables, mixing)
+    heaviest = sorted(weights.items(), key=lambda item: -item[1])[:MOST_TERMS]
+    return {term: weight for term, weight in heaviest if weight > 0}
+
+
+def _single(
+    named: Sequence[Term],
+    inside: Sequence[Term],
+    language: Language,
+    tables: TermTables,
+    mixing: Mixing,
+) -> dict[str, float]:
+    counts, in_title = Counter(term for term, _ in inside), {term for term, _ in named}
+    said = [*named, *inside]
+    vectors = np.stack([tables.vector(word, language) for _, word in said])
+    general = np.maximum(0, unit(vectors) @ unit(vectors.sum(axis=0, keepdims=True))[0])
+    first = {said[at][0]: at for at in reversed(range(len(said)))}
+    slow = mixing.saturation * (1 - mixing.length + mixing.length * len(inside) / USUAL_WORDS)
+    weights = {}
+    for term, at in first.items():
+        often = counts[term] * (1 + mixing.saturation) / (counts[term] + slow)
+        placed = often + mixing.title * (term in in_title)
+        rarity = tables.rarity(said[at][1], language) ** mixing.rarity
+        weights[term] = rarity * placed * (1 + mixing.general * float(general[at]))
+    return weights
+
+
+def _pairs(
+    named: Sequence[Term],
+    inside: Sequence[Term],
+    language: Language,
+    tables: TermTables,
+    mixing: Mixing,
+) -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for terms, boost in ((named, 1 + mixing.pair_in_title), (inside, 1.0)):
+        for (left, first), (right, second) in pairwise(terms):
+            rarer = min(tables.rarity(first, language), tables.rarity(second, language))
+            weight = mixing.pair * boost * rarer**mixing.rarity
+            pair = f"{left} {right}"
+            weights[pair] = max(weights.get(pair, 0.0), weight)
+    return weights
+
+
+def query_terms(question: str, language: Language, tables: TermTables) -> list[str]:
+    """What `lexical_scores` looks for: the question's terms and their pairs, each once."""
+    terms = [term for term, _ in tables.terms(question, language)]
+    pairs = [f"{left} {right}" for left, right in pairwise(terms)]
+    return list(dict.fromkeys([*terms, *pairs]))
+
+
+def packed(weights: Mapping[str, float]) -> bytes:
+    """As stored: five bytes a term, its CRC-32 and its weight in steps; equal hashes are rare."""
+    rows = [(_hashed(term), _stepped(weight)) for term, weight in weights.items()]
+    return np.array(rows, dtype=STORED).tobytes()
+
+
+def lexical_scores(terms: Sequence[str], stored: Sequence[bytes | None]) -> Scores:
+    """Each passage's weights of these terms, summed, shape (passages,); 0 where none is stored."""
+    parts = [np.frombuffer(one or b"", dtype=STORED) for one in stored]
+    if not parts:
+        return np.zeros(0)
+    rows, owner = np.concatenate(parts), np.repeat(np.arange(len(parts)), list(map(len, parts)))
+    hits = np.isin(rows["term"], np.array([_hashed(term) for term in terms], dtype="<u4"))
+    weights = rows["weight"][hits] / STEPS
+    found = np.bincount(owner[hits], weights=weights, minlength=len(parts))
+    return found.astype(np.float64)  # of no hits at all it makes integers
+
+
+def joined(hybrid: Sequence[float], lexical: Scores, language: Language) -> Scores:
+    """Both brought to 0…1 and mixed by the language's share, shape (passages,)."""
+    share = MIXING[language].share
+    return (1 - share) * _unit_range(np.asarray(hybrid, float)) + share * _unit_range(lexical)
+
+
+def _unit_range(scores: Scores) -> Scores:
+    spread = np.ptp(scores) if scores.size else 0.0
+    return (scores - scores.min()) / spread if spread > 0 else np.zeros_like(scores)
+
+
+def _hashed(term: str) -> int:
+    return zlib.crc32(term.encode())
+
+
+def _stepped(weight: float) -> int:
+    return max(1, min(255, round(weight * STEPS)))

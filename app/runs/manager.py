@@ -1,0 +1,173 @@
+"""The runs under way: started, cancelled, and all that happens in them told to whoever keeps it."""
+
+import asyncio
+import logging
+import sqlite3
+import uuid
+from collections.abc import Callable, Mapping
+
+import psycopg
+from sqlalchemy.exc import SQLAlchemyError
+
+from app.errors import TooManyRuns
+from app.runs.run import Asked
+from app.runs.run import Run as Run
+from app.schemas.ask import AskResponse, Event
+from app.storage.lifecycle import Store
+from graphs.ports import Services
+from graphs.state import Context, Question
+from graphs.workflows.registry import Graph
+
+log = logging.getLogger(__name__)
+
+CANCELS_EVERY_S = 0.05
+"""How often a run learns that it was cancelled at another process."""
+KEPT_WITHIN_S = 5.0
+"""Longest wait of an answer for its thread to be written; then it is told all the same."""
+STORE_ERRORS = (SQLAlchemyError, sqlite3.Error, psycopg.Error, OSError, TimeoutError)
+
+Observe = Callable[[str, Event], None]
+
+
+def _ignore(_: str, __: Event) -> None:
+    """Nobody observes."""
+
+
+class Runs:
+    """At most `most` at once; `observe` is called with every event of every run, in order.
+
+    Without a `store` nothing is kept: no thread goes on, no run can be looked at later.
+    """
+
+    def __init__(
+        self,
+        graphs: Mapping[str, Graph],
+        services: Services,
+        most: int,
+        store: Store | None = None,
+        *,
+        observe: Observe = _ignore,
+    ) -> None:
+        self._graphs, self._services, self._most = graphs, services, most
+        self._store, self._observe = store, observe
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._live: dict[str, Run] = {}
+        self._starting = 0
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(
+        self,
+        workflow: str,
+        question: Question,
+        context: Context,
+        thread_id: str | None = None,
+        *,
+        owner: str = "",
+        detach: bool = False,
+    ) -> Run:
+        """On a thread that is known, its latest turns are the history if the question has none.
+
+        Raises TooManyRuns when as many as allowed are under way, ThreadBusy when one is on this
+        thread, NotFound where the thread is another's.
+        """
+        if len(self._tasks) + self._starting >= self._most:
+            raise TooManyRuns(f"{self._most} runs are under way; try again in a moment.")
+        asked = Asked(question, context, thread_id or uuid.uuid4().hex, owner, detach)
+        run = Run(self._graphs[workflow], asked, self._services, self._record, self._finish)
+        if self._store is not None:
+            self._starting += 1
+            try:
+                await self._enter_thread(self._store, run, is_new=thread_id is None)
+            finally:
+                self._starting -= 1
+        task = asyncio.create_task(run.execute(), name=f"run-{run.id}")
+        self._tasks[run.id], self._live[run.id] = task, run
+        task.add_done_callback(lambda _: self._ended(run))
+        return run
+
+    async def _enter_thread(self, store: Store, run: Run, is_new: bool) -> None:
+        if is_new:
+            store.threads.open(run.thread_id, run.owner, run.id)
+        else:
+            await store.threads.take(run.thread_id, run.owner, run.id)
+            try:
+                if "history" not in run.asked.question:
+                    run.asked.question["history"] = await store.threads.history(run.thread_id)
+            except BaseException:
+                store.threads.let_go(run)
+                raise
+        store.runs.begin(run)
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch(store), name="watch-cancels")
+
+    def live(self, run_id: str) -> Run | None:
+        """A run under way in this process."""
+        return self._live.get(run_id)
+
+    def _record(self, run: Run, number: int, at_ms: float, event: Event) -> None:
+        self._observe(run.id, event)
+        if self._store is not None:
+            self._store.runs.tell(run, number, at_ms, event)
+
+    async def _finish(self, run: Run, response: AskResponse) -> None:
+        """Whoever reads the answer may go on at once, at any process."""
+        if self._store is None:
+            return
+        if run.is_cancelled:
+            self._store.threads.let_go(run)
+            return
+        try:
+            async with asyncio.timeout(KEPT_WITHIN_S):
+                await self._store.threads.answered(run, response)
+                await self._store.recorder.flush()
+        except STORE_ERRORS:
+            log.exception("the turn of run %s was not kept", run.id)
+
+    def _ended(self, run: Run) -> None:
+        self._tasks.pop(run.id, None)
+        self._live.pop(run.id, None)
+        run.conclude_stopped()
+        if self._store is None:
+            return
+        if run.response is None:
+            self._store.threads.let_go(run)
+        self._store.runs.end(run)
+
+    async def _watch(self, store: Store) -> None:
+        """Cancels here what was cancelled elsewhere; ends with the last run."""
+        try:
+            while self._tasks:
+                await asyncio.sleep(CANCELS_EVERY_S)
+                try:
+                    wanted = await store.runs.to_cancel() if self._tasks else ()
+                except STORE_ERRORS:
+                    continue
+                for run_id in wanted:
+                    if run := self._live.get(run_id):
+                        self.ask_to_stop(run)
+        finally:
+            self._watching = None
+
+    def ask_to_stop(self, run: Run) -> None:
+        """The run ends with the best answer so far; its followers hear it."""
+        task = self._tasks.get(run.id)
+        if task is not None and not run.is_cancelled and not run.is_ending:
+            run.is_cancelled = True
+            task.cancel()
+
+    async def cancel(self, run: Run) -> None:
+        """Stops the run and whatever it is waiting for; returns when it has ended."""
+        task = self._tasks.get(run.id)
+        if task is None:
+            return
+        self.ask_to_stop(run)
+        await asyncio.wait({task})
+
+    async def aclose(self) -> None:
+        """Stops all runs."""
+        tasks = list(self._tasks.values())
+        if self._watching is not None:
+            tasks.append(self._watching)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,110 @@
+"""Runs that are kept, as the wire wants them: their trace, and their events as they were sent."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from app.errors import NotFound
+from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent
+from app.schemas.event_json import sent
+from app.schemas.runs import Feedback, RunSummary, Thread, ThreadMessage
+from app.storage.runs import KeptRuns, StoredEvent
+
+POLL_S = 0.1
+"""How often a run of another process is looked at; its events come in batches anyway."""
+Row = Mapping[str, Any]
+
+
+def iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
+
+
+def summary(row: Row, answer: str | None) -> RunSummary:
+    """Of its row and the data of its `answer` event, if it has one."""
+    return RunSummary(
+        run_id=row["id"],
+        thread_id=row["thread_id"],
+        workflow=row["workflow"],
+        status=row["status"],
+        question=row["question"],
+        answer=None if answer is None else json.loads(answer)["answer"],
+        stopped_by=row["stopped_by"],
+        created_at=iso(row["created_at"]),
+        ended_at=None if row["ended_at"] is None else iso(row["ended_at"]),
+    )
+
+
+def summaries(rows: Sequence[Row], answers: Mapping[str, str]) -> list[RunSummary]:
+    """Of many runs: best made in a thread, since each answer is read whole."""
+    return [summary(row, answers.get(row["id"])) for row in rows]
+
+
+def feedback(row: Row) -> Feedback:
+    return Feedback(**{**row, "created_at": iso(row["created_at"])})
+
+
+def thread(row: Row, turns: Iterable[Row]) -> Thread:
+    messages = (message for turn in turns for message in _messages(turn))
+    return Thread(
+        thread_id=row["id"],
+        created_at=iso(row["created_at"]),
+        updated_at=iso(row["updated_at"]),
+        messages=list(messages),
+    )
+
+
+def _messages(turn: Row) -> tuple[ThreadMessage, ThreadMessage]:
+    asked = ThreadMessage(
+        role="user",
+        content=turn["question"],
+        run_id=turn["run_id"],
+        created_at=iso(turn["asked_at"]),
+    )
+    answered = ThreadMessage(
+        role="assistant",
+        content=turn["answer"],
+        run_id=turn["run_id"],
+        created_at=iso(turn["answered_at"]),
+        citations=turn["citations"],
+    )
+    return asked, answered
+
+
+def trace(row: Row, events: Sequence[StoredEvent], judgements: Sequence[Row]) -> dict[str, Any]:
+    """A StoredRun as JSON, its parts exactly as they were sent."""
+    told = [
+        {"number": e.number, "at_ms": e.at_ms, "name": e.name, "data": json.loads(e.data)}
+        for e in events
+    ]
+    last = {event["name"]: event["data"] for event in told}
+    return {
+        **summary(row, None).model_dump(mode="json"),
+        "request": json.loads(row["request"]),
+        "thresholds": json.loads(row["thresholds"]),
+        "answer": last.get(AnswerEvent.name),
+        "error": last.get(ErrorEvent.name),
+        "events": told,
+        "feedback": [feedback(entry).model_dump(mode="json") for entry in judgements],
+    }
+
+
+async def replayed(
+    kept: KeptRuns, run_id: str, start: int, poll_s: float = POLL_S
+) -> AsyncGenerator[str]:
+    """The events from `start` on as they were sent; those of a run under way as they are kept."""
+    while True:
+        # Looked at before the events: what an ended run has told is all there.
+        try:
+            is_running = (await kept.get(run_id, None))["status"] == "running"
+        except NotFound:  # its thread was deleted meanwhile
+            return
+        for event in await kept.events(run_id, start):
+            yield sent(event.number, event.name, event.data)
+            if event.name == DoneEvent.name:
+                return
+            start = event.number + 1
+        if not is_running:
+            return
+        await asyncio.sleep(poll_s)

@@ -1,1 +1,0 @@
-"""Web search: engines, what may be fetched, and pages turned into paragraphs."""

@@ -1,0 +1,222 @@
+"""Who may ask: keys of owners, kept as hashes, and the ring that knows them while serving.
+
+A key is 256 random bits, so a plain SHA-256 of it is safe to keep and quick to look up.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+import secrets
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Column, Float, String, Table, Text, bindparam, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.errors import KeyRefused, KeyRequired, KeysUnreadable, ServiceError
+from app.storage.database import metadata, now, reading
+
+log = logging.getLogger(__name__)
+
+Scope = Literal["ask", "documents", "metrics"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+PREFIX = "scrag_"
+FRESH_S = 1.0
+"""Longest time a revoked key still works in a process that serves."""
+NOTED_EVERY_S = 60.0
+# Owners become filters of the index: no quotes, no blanks.
+_OWNER = re.compile(r"[\w.@+-]{1,64}")
+
+KEYS = Table(
+    "keys",
+    metadata,
+    Column("id", String(16), primary_key=True),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("owner", String(64), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("last_used_at", Float),
+    Column("revoked_at", Float),
+)
+
+
+class InvalidKey(ServiceError):
+    """What a key was to be made of is not allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks; without keys everyone is the one owner "", who may do everything."""
+
+    owner: str = ""
+    scopes: frozenset[str] = frozenset(SCOPES)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key as it is listed; times are Unix seconds, the key itself is not known any more."""
+
+    id: str
+    owner: str
+    name: str
+    scopes: tuple[str, ...]
+    created_at: float
+    last_used_at: float | None
+    revoked_at: float | None
+
+
+async def add_key(
+    engine: AsyncEngine, owner: str, name: str = "", scopes: Collection[Scope] = SCOPES
+) -> tuple[Key, str]:
+    """The new key and its secret, told this once. Raises InvalidKey."""
+    async with engine.begin() as connection:
+        return await _add(connection, owner, name, scopes)
+
+
+async def ensure_key(engine: AsyncEngine, owner: str) -> str | None:
+    """The secret of a first key, or None where there is a key already, revoked or not."""
+    async with engine.begin() as connection:
+        if (await connection.execute(select(KEYS.c.id).limit(1))).first() is not None:
+            return None
+        return (await _add(connection, owner, "first key", SCOPES))[1]
+
+
+async def _add(
+    connection: AsyncConnection, owner: str, name: str, scopes: Collection[Scope]
+) -> tuple[Key, str]:
+    if not _OWNER.fullmatch(owner):
+        raise InvalidKey("an owner has 1 to 64 letters, digits or . _ @ + - and no blanks")
+    if unknown := set(scopes) - set(SCOPES):
+        raise InvalidKey(f"unknown scope {min(unknown)!r}; there are: {', '.join(SCOPES)}")
+    secret = PREFIX + secrets.token_urlsafe(32)
+    kept = [scope for scope in SCOPES if scope in scopes]
+    row = {
+        "id": secrets.token_hex(4),
+        "owner": owner,
+        "name": name[:200],
+        "created_at": now(),
+        "last_used_at": None,
+        "revoked_at": None,
+    }
+    told = {**row, "digest": _digest(secret), "scopes": json.dumps(kept)}
+    await connection.execute(KEYS.insert().values(told))
+    return _key(told), secret
+
+
+async def list_keys(engine: AsyncEngine) -> list[Key]:
+    """All keys, oldest first."""
+    async with reading(engine) as connection:
+        found = await connection.execute(select(KEYS).order_by(KEYS.c.created_at, KEYS.c.id))
+        return [_key(row) for row in found.mappings()]
+
+
+async def revoke_key(engine: AsyncEngine, key_id: str) -> bool:
+    """Ends a key for good; False where there is none of that id."""
+    async with engine.begin() as connection:
+        changed = await connection.execute(
+            KEYS.update()
+            .where(KEYS.c.id == key_id, KEYS.c.revoked_at.is_(None))
+            .values(revoked_at=now())
+        )
+        if changed.rowcount:
+            return True
+        found = await connection.execute(select(KEYS.c.id).where(KEYS.c.id == key_id))
+        return found.first() is not None
+
+
+class KeyRing:
+    """The keys of a running service, read again when older than `fresh_s`.
+
+    Held whole, so that guessing costs the database nothing.
+    """
+
+    def __init__(self, engine: AsyncEngine, fresh_s: float = FRESH_S) -> None:
+        self._engine, self._fresh_s = engine, fresh_s
+        self._by_digest: dict[str, Key] = {}
+        self._read_at_s = float("-inf")
+        self._reading = asyncio.Lock()
+        self._used: dict[str, float] = {}
+        self._noted_at_s = asyncio.get_running_loop().time()
+        self._noting: asyncio.Task[None] | None = None
+
+    async def are_kept(self) -> bool:
+        """Whether keys are asked for: from the first key on for ever. Raises KeysUnreadable."""
+        return bool(await self._keys())
+
+    async def holder(self, secret: str) -> Caller:
+        """Whose key it is. Raises KeyRequired, KeyRefused or KeysUnreadable."""
+        keys = await self._keys()
+        if not keys:
+            return Caller()
+        if not secret:
+            raise KeyRequired
+        key = keys.get(_digest(secret))
+        if key is None or key.revoked_at is not None:
+            raise KeyRefused
+        self._used[key.id] = now()
+        return Caller(key.owner, frozenset(key.scopes))
+
+    async def aclose(self) -> None:
+        """Writes down which keys were used."""
+        if self._noting is not None:
+            await self._noting
+        await self._note()
+
+    async def _keys(self) -> Mapping[str, Key]:
+        loop = asyncio.get_running_loop()
+        async with self._reading:
+            if loop.time() - self._read_at_s >= self._fresh_s:
+                self._by_digest = await self._read()
+                self._read_at_s = loop.time()
+        if self._used and loop.time() - self._noted_at_s >= NOTED_EVERY_S:
+            self._noted_at_s = loop.time()
+            self._noting = asyncio.create_task(self._note())
+        return self._by_digest
+
+    async def _read(self) -> dict[str, Key]:
+        try:
+            async with reading(self._engine) as connection:
+                rows = (await connection.execute(select(KEYS))).mappings().all()
+        except (SQLAlchemyError, OSError) as error:
+            log.exception("the keys cannot be read")
+            raise KeysUnreadable from error
+        return {row["digest"]: _key(row) for row in rows}
+
+    async def _note(self) -> None:
+        """Last uses, a minute late at most: requests do not wait for the database to write."""
+        used, self._used = self._used, {}
+        if not used:
+            return
+        noted = KEYS.update().where(KEYS.c.id == bindparam("key")).values(
+            last_used_at=bindparam("at")
+        )  # fmt: skip
+        try:
+            async with self._engine.begin() as connection:
+                rows = [{"key": key, "at": at} for key, at in used.items()]
+                await connection.execute(noted, rows)
+        except (SQLAlchemyError, OSError):
+            log.warning("the last uses of %d keys could not be written", len(used), exc_info=True)
+
+
+@asynccontextmanager
+async def keyring(engine: AsyncEngine) -> AsyncIterator[KeyRing]:
+    ring = KeyRing(engine)
+    try:
+        yield ring
+    finally:
+        await ring.aclose()
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _key(row: Mapping[Any, Any]) -> Key:
+    named = {field: row[field] for field in Key.__slots__ if field != "scopes"}
+    return Key(**named, scopes=tuple(json.loads(row["scopes"])))

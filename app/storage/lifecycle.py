@@ -1,0 +1,176 @@
+"""All that lasts, opened together; a task in the background keeps it in order."""
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.errors import NotFound, StoreFailed
+from app.settings import Settings
+from app.storage.batch_writer import KNOWN_EVERYWHERE_S, Recorder
+from app.storage.checkpoints import checkpointer
+from app.storage.database import FORGOTTEN_AT_ONCE, now, reading
+from app.storage.runs import KeptRuns, Row
+from app.storage.tables import PROCESSES, RUNS
+from app.storage.threads import Threads
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 5.0
+GONE_S = 30.0
+"""A process of another machine that was not seen for so long has ended."""
+REPLACED_S = 15.0
+"""So has one of our own host and number: in another container it would have been seen."""
+TIDY_EVERY_BEATS = 12
+DAY_S = 86_400.0
+_OPEN_HERE: set[str] = set()
+"""Stores of this very process: several services may run in one."""
+
+
+class Store:
+    """Runs and threads of this process and of all others at the same database."""
+
+    def __init__(
+        self, engine: AsyncEngine, recorder: Recorder, threads: Threads, settings: Settings
+    ) -> None:
+        self.process = uuid.uuid4().hex
+        self.recorder, self.threads = recorder, threads
+        self.runs = KeptRuns(engine, recorder, self.process)
+        self._engine, self._settings = engine, settings
+        self._host, self._pid = socket.gethostname(), os.getpid()
+
+    async def arrive(self) -> None:
+        """Makes this process known and ends what processes have left that are gone."""
+        _OPEN_HERE.add(self.process)
+        await self._be_seen()
+        await self.find_lost()
+
+    async def leave(self) -> None:
+        _OPEN_HERE.discard(self.process)
+        async with self._engine.begin() as connection:
+            await connection.execute(delete(PROCESSES).where(PROCESSES.c.id == self.process))
+
+    async def run_of(self, run_id: str, owner: str | None) -> Row:
+        """The run's row, up to date. Raises NotFound, also where it is another's."""
+        await self.recorder.flush()
+        try:
+            return await self.runs.get(run_id, owner)
+        except NotFound:
+            await asyncio.sleep(KNOWN_EVERYWHERE_S)  # it may have begun elsewhere in this moment
+            return await self.runs.get(run_id, owner)
+
+    async def find_lost(self) -> None:
+        """Runs whose process is gone are marked as lost, and their threads are free."""
+        async with reading(self._engine) as connection:
+            # In this order: a process that arrives meanwhile is known before it works.
+            working = await connection.execute(
+                select(RUNS.c.process).where(RUNS.c.status == "running").distinct()
+            )
+            at_work = set(working.scalars())
+            known = {row.id: row for row in await connection.execute(select(PROCESSES))}
+        gone = {name for name, row in known.items() if self._is_gone(row)}
+        gone |= at_work - known.keys() - {self.process}
+        if not gone:
+            return
+        lost = await self.runs.lose(sorted(gone))
+        await self.threads.free(lost)
+        async with self._engine.begin() as connection:
+            await connection.execute(delete(PROCESSES).where(PROCESSES.c.id.in_(sorted(gone))))
+        if lost:
+            log.warning("%d runs were lost with the processes that worked on them", len(lost))
+
+    async def beat(self) -> None:
+        await self._be_seen()
+        await self.threads.renew(self.process)
+
+    async def _be_seen(self) -> None:
+        """Makes this process known again, too, where others took it for gone: it stood still."""
+        row = {"id": self.process, "host": self._host, "pid": self._pid, "seen_at": now()}
+        seen = update(PROCESSES).where(PROCESSES.c.id == self.process)
+        async with self._engine.begin() as connection:
+            if not (await connection.execute(seen.values(seen_at=row["seen_at"]))).rowcount:
+                await connection.execute(PROCESSES.insert(), row)
+
+    async def tidy(self) -> bool:
+        """Forgets runs that the settings keep no longer, and conversations without any.
+
+        A few at a time, for this process is to be seen meanwhile; True where some are left.
+        """
+        older_than = now() - self._settings.keep_runs_days * DAY_S
+        runs = await self.runs.forget(self._settings.keep_runs, older_than)
+        threads = await self.threads.forget(older_than)
+        return max(runs, threads) >= FORGOTTEN_AT_ONCE
+
+    def _is_gone(self, row: Any) -> bool:
+        if row.id in _OPEN_HERE:
+            return False
+        if row.host == self._host and not _is_alive(row.pid):
+            return True
+        # In containers every process is number 1: this one came before us, or works beside us.
+        is_namesake = row.host == self._host and row.pid == self._pid
+        return bool(row.seen_at < now() - (REPLACED_S if is_namesake else GONE_S))
+
+
+async def _keep_in_order(store: Store) -> None:
+    is_untidy = False
+    for beat in range(1_000_000_000):
+        try:
+            await store.beat()
+            await store.find_lost()
+            if is_untidy or beat % TIDY_EVERY_BEATS == 0:
+                is_untidy = await store.tidy()
+        except (SQLAlchemyError, StoreFailed, OSError):
+            log.exception("the store could not be kept in order")
+        await asyncio.sleep(BEAT_S)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@asynccontextmanager
+async def open_store(settings: Settings, engine: AsyncEngine) -> AsyncIterator[Store]:
+    """What lasts, in order. Runs must have ended before it closes."""
+    opening = checkpointer(engine.url)
+    saver = await asyncio.to_thread(opening.__enter__)
+    try:
+        async with _in_order(settings, engine, saver) as store:
+            yield store
+    finally:
+        await asyncio.to_thread(opening.__exit__, None, None, None)
+
+
+@asynccontextmanager
+async def _in_order(
+    settings: Settings, engine: AsyncEngine, saver: BaseCheckpointSaver[str]
+) -> AsyncIterator[Store]:
+    recorder = Recorder(engine.url)
+    store = Store(engine, recorder, Threads(engine, recorder, saver), settings)
+    keeping: asyncio.Task[None] | None = None
+    try:
+        await store.arrive()
+        keeping = asyncio.create_task(_keep_in_order(store), name="keep-in-order")
+        yield store
+    finally:
+        if keeping is not None:
+            keeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await keeping
+        await recorder.aclose()
+        with suppress(SQLAlchemyError, OSError):
+            await store.leave()

@@ -1,0 +1,272 @@
+"""Runs as they are kept: what was asked, every event as it was sent, what users say of it."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from sqlalchemy import ColumnElement, Insert, bindparam, delete, func, or_, select, true, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.errors import NotFound
+from app.runs.run import Run
+from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent, Event, Problem
+from app.schemas.event_json import data_of
+from app.storage.batch_writer import Recorder
+from app.storage.database import FORGOTTEN_AT_ONCE, now, reading
+from app.storage.tables import EVENTS, FEEDBACK, RUNS
+
+Status = Literal["running", "done", "cancelled", "failed", "lost"]
+Row = Mapping[str, Any]
+
+LOST = Problem(
+    title="Lost", status=503, detail="The process that worked on this run ended before it did."
+)
+
+_BEGIN = RUNS.insert()
+_END = (
+    update(RUNS)
+    # Whoever ends a run knows better than those who took its process for gone.
+    .where(RUNS.c.id == bindparam("run"), or_(RUNS.c.status == "running", RUNS.c.status == "lost"))
+    .values(status=bindparam("ended_as"), stopped_by=bindparam("by"), ended_at=bindparam("at"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as it was sent: `data` is the line of JSON, `at_ms` counts from the run's start."""
+
+    number: int
+    at_ms: float
+    name: str
+    data: str
+
+
+class KeptRuns:
+    """Reads take no lock; writes go through the recorder, but for those of users."""
+
+    def __init__(self, engine: AsyncEngine, recorder: Recorder, process: str) -> None:
+        self._engine, self._recorder, self._process = engine, recorder, process
+        insert = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
+        self._tell = _telling(insert(EVENTS))
+        # A process that was no loss may tell an event of that number in this moment.
+        self._end_lost = insert(EVENTS).on_conflict_do_nothing()
+        self._cancelled = select(RUNS.c.id).where(
+            RUNS.c.status == "running", RUNS.c.process == process, RUNS.c.is_cancelled.is_(True)
+        )
+
+    def begin(self, run: Run) -> None:
+        asked = run.asked
+        request = {
+            "question": asked.question["question"],
+            "workflow": run.workflow,
+            "thread_id": run.thread_id,
+            "detach": asked.detach,
+            "options": asked.context.model_dump(mode="json", exclude_unset=True),
+        }
+        row = {
+            "id": run.id,
+            "owner": run.owner,
+            "thread_id": run.thread_id,
+            "process": self._process,
+            "workflow": run.workflow,
+            "question": asked.question["question"],
+            "request": json.dumps(request, ensure_ascii=False),
+            "thresholds": json.dumps(run.thresholds()),
+            "status": "running",
+            "created_at": run.created_at,
+            "is_cancelled": False,
+        }
+        self._recorder.add(_BEGIN, row)
+
+    def tell(self, run: Run, number: int, at_ms: float, event: Event) -> None:
+        row = {
+            "run_id": run.id,
+            "number": number,
+            "at_ms": at_ms,
+            "name": event.name,
+            "data": data_of(event),
+        }
+        self._recorder.add(self._tell, row)
+
+    def end(self, run: Run) -> None:
+        status: Status = "cancelled" if run.is_cancelled else "done" if run.response else "failed"
+        by = run.response.stopped_by if run.response else None
+        self._recorder.add(_END, {"run": run.id, "ended_as": status, "by": by, "at": now()})
+
+    async def get(self, run_id: str, owner: str | None) -> Row:
+        """The run's row; an `owner` of None may see all. Raises NotFound."""
+        async with reading(self._engine) as connection:
+            found = await connection.execute(select(RUNS).where(RUNS.c.id == run_id, _of(owner)))
+        if (row := found.mappings().first()) is None:
+            raise NotFound(f"There is no run {run_id}.")
+        return cast("Row", row)
+
+    async def find(self, prefix: str) -> str:
+        """The one run whose id begins so. Raises NotFound."""
+        literal = prefix.replace("%", "").replace("_", "")
+        async with reading(self._engine) as connection:
+            query = select(RUNS.c.id).where(RUNS.c.id.like(f"{literal}%")).limit(2)
+            found = (await connection.execute(query)).scalars().all()
+        if len(found) != 1 or not literal:
+            several = "More than one run begins" if found else "There is no run that begins"
+            raise NotFound(f"{several} with {prefix}.")
+        return str(found[0])
+
+    async def page(
+        self, owner: str | None, limit: int, offset: int, thread_id: str | None = None
+    ) -> tuple[Sequence[Row], int]:
+        """Newest first, and how many there are in all."""
+        chosen = [_of(owner), *([RUNS.c.thread_id == thread_id] if thread_id else [])]
+        page = (
+            select(RUNS)
+            .where(*chosen)
+            .order_by(RUNS.c.created_at.desc(), RUNS.c.id)
+            .limit(limit)
+            .offset(offset)
+        )
+        async with reading(self._engine) as connection:
+            rows = (await connection.execute(page)).mappings().all()
+            counted = select(func.count()).select_from(RUNS).where(*chosen)
+            total = (await connection.execute(counted)).scalar_one()
+        return cast("Sequence[Row]", rows), total
+
+    async def events(self, run_id: str, start: int = 0) -> list[StoredEvent]:
+        """Those written so far, from number `start` on."""
+        async with reading(self._engine) as connection:
+            found = await connection.execute(
+                select(EVENTS.c.number, EVENTS.c.at_ms, EVENTS.c.name, EVENTS.c.data)
+                .where(EVENTS.c.run_id == run_id, EVENTS.c.number >= start)
+                .order_by(EVENTS.c.number)
+            )
+        return [StoredEvent(*row) for row in found]
+
+    async def answers(self, run_ids: Sequence[str]) -> dict[str, str]:
+        """The `answer` event's data of those that have one."""
+        async with reading(self._engine) as connection:
+            found = await connection.execute(
+                select(EVENTS.c.run_id, EVENTS.c.data).where(
+                    EVENTS.c.run_id.in_(run_ids), EVENTS.c.name == AnswerEvent.name
+                )
+            )
+        return {row.run_id: row.data for row in found}
+
+    async def ask_to_cancel(self, run_id: str) -> None:
+        """Tells the process that works on it, whichever it is."""
+        async with self._engine.begin() as connection:
+            await connection.execute(
+                update(RUNS)
+                .where(RUNS.c.id == run_id, RUNS.c.status == "running")
+                .values(is_cancelled=True)
+            )
+
+    async def to_cancel(self) -> Sequence[str]:
+        """Runs of this process that somebody elsewhere has cancelled."""
+        return await self._recorder.look(self._cancelled)
+
+    async def judge(
+        self, run_id: str, score: float, comment: str | None, corrected_answer: str | None
+    ) -> Row:
+        """Keeps what a user says of a run's answer."""
+        row = {
+            "id": uuid.uuid4().hex,
+            "run_id": run_id,
+            "score": score,
+            "comment": comment,
+            "corrected_answer": corrected_answer,
+            "created_at": now(),
+        }
+        async with self._engine.begin() as connection:
+            await connection.execute(FEEDBACK.insert(), row)
+        return row
+
+    async def judgements(self, run_id: str) -> Sequence[Row]:
+        """What users have said of a run, oldest first."""
+        async with reading(self._engine) as connection:
+            found = await connection.execute(
+                select(FEEDBACK)
+                .where(FEEDBACK.c.run_id == run_id)
+                .order_by(FEEDBACK.c.created_at, FEEDBACK.c.id)
+            )
+        return cast("Sequence[Row]", found.mappings().all())
+
+    async def judged(self, owner: str | None) -> AsyncIterator[tuple[Row, str]]:
+        """All feedback with its question, oldest first, and its run's `answer` event's data."""
+        query = (
+            select(FEEDBACK, RUNS.c.question, EVENTS.c.data)
+            .join(RUNS, RUNS.c.id == FEEDBACK.c.run_id)
+            .join(EVENTS, EVENTS.c.run_id == RUNS.c.id)
+            .where(EVENTS.c.name == AnswerEvent.name, _of(owner))
+            .order_by(FEEDBACK.c.created_at, FEEDBACK.c.id)
+        )
+        async with reading(self._engine) as connection:
+            async for row in (await connection.stream(query)).mappings():
+                yield cast("Row", row), row["data"]
+
+    async def lose(self, processes: Sequence[str]) -> Sequence[str]:
+        """Ends the runs of processes that are gone, for whoever follows them."""
+        gone = RUNS.c.status == "running", RUNS.c.process.in_(processes)
+        async with self._engine.begin() as connection:
+            # Several processes may find them at once: each ends those that no other is ending.
+            found = select(RUNS.c.id).where(*gone).with_for_update(skip_locked=True)
+            lost = (await connection.execute(found)).scalars().all()
+            for run_id in lost:
+                last = await connection.execute(
+                    select(func.max(EVENTS.c.number), func.max(EVENTS.c.at_ms)).where(
+                        EVENTS.c.run_id == run_id
+                    )
+                )
+                await connection.execute(self._end_lost, _endings(run_id, *last.one()))
+            await connection.execute(
+                update(RUNS).where(RUNS.c.id.in_(lost)).values(status="lost", ended_at=now())
+            )
+        return lost
+
+    async def forget(self, most: int, older_than: float) -> int:
+        """Removes ended runs without feedback that are too old or too many; tells how many.
+
+        A few at a time: those left are for the next time.
+        """
+        forgettable = (RUNS.c.status != "running", RUNS.c.id.not_in(select(FEEDBACK.c.run_id)))
+        latest_first = select(RUNS.c.created_at).where(*forgettable).order_by(
+            RUNS.c.created_at.desc()
+        )  # fmt: skip
+        async with reading(self._engine) as connection:
+            bound = await connection.scalar(latest_first.limit(1).offset(most - 1))
+        old = select(RUNS.c.id).where(
+            *forgettable, RUNS.c.created_at < max(older_than, bound or 0.0)
+        )
+        async with self._engine.begin() as connection:
+            gone = await connection.execute(
+                delete(RUNS).where(RUNS.c.id.in_(old.limit(FORGOTTEN_AT_ONCE)))
+            )
+        return gone.rowcount
+
+
+def _of(owner: str | None) -> ColumnElement[bool]:
+    return true() if owner is None else RUNS.c.owner == owner
+
+
+def _telling(told: postgresql.Insert | sqlite.Insert) -> Insert:
+    """Writes an event, also in the place of an ending told for a run that was no loss."""
+    return told.on_conflict_do_update(
+        index_elements=["run_id", "number"],
+        set_={name: told.excluded[name] for name in ("at_ms", "name", "data")},
+    )
+
+
+def _endings(run_id: str, last: int | None, at_ms: float | None) -> list[dict[str, Any]]:
+    number = -1 if last is None else last
+    events: list[Event] = [ErrorEvent(problem=LOST), DoneEvent()]
+    return [
+        {
+            "run_id": run_id,
+            "number": place,
+            "at_ms": at_ms or 0.0,
+            "name": event.name,
+            "data": data_of(event),
+        }
+        for place, event in enumerate(events, start=number + 1)
+    ]

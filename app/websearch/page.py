@@ -1,0 +1,171 @@
+"""A URL turned into paragraphs, within bounds that no page can stretch."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from http.cookiejar import DefaultCookiePolicy
+from typing import cast
+
+import httpx
+
+from app.websearch.engine import USER_AGENT, timeouts
+from app.websearch.html_text import Extract, decode, html_paragraphs, plain_paragraphs
+from app.websearch.ssrf_guard import (
+    WEB_PORTS,
+    GuardedTransport,
+    PageFailed,
+    Resolve,
+    resolve_addresses,
+)
+
+MOST_REDIRECTS = 3
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+PLAIN_TYPES = frozenset({"text/plain"})
+
+
+class PageAnswered(PageFailed):
+    """A page's server answered, but not with the page."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"answered {status}")
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that was read; `fetched_at` is UTC in ISO 8601."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+    fetched_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """The first bytes of a page, decompressed, its Content-Type as sent and its validators."""
+
+    body: bytes
+    content_type: str
+    etag: str = ""
+    last_modified: str = ""
+
+    @property
+    def media_type(self) -> str:
+        return self.content_type.partition(";")[0].strip().casefold()
+
+
+class PageReader:
+    """Fetches and reads pages; `max_bytes` counts after decompression, the rest is cut off.
+
+    `timeout_s` bounds a page with all its redirects, `max_concurrent` the pages of all runs.
+    Pages of other `media_types` are refused; none given takes all.
+    """
+
+    def __init__(
+        self,
+        *,
+        allowed_private_hosts: Collection[str] = (),
+        ports: Collection[int] = WEB_PORTS,
+        max_bytes: int = 2_000_000,
+        timeout_s: float = 8.0,
+        connect_timeout_s: float = 4.0,
+        max_concurrent: int = 10,
+        max_paragraphs: int = 80,
+        max_characters: int = 40_000,
+        media_types: Collection[str] = HTML_TYPES | PLAIN_TYPES,
+        user_agent: str = USER_AGENT,
+        resolve: Resolve = resolve_addresses,
+    ) -> None:
+        self._max_bytes = max_bytes
+        self._media_types = frozenset(media_types)
+        self._timeout_s = timeout_s
+        self._max_paragraphs = max_paragraphs
+        self._max_characters = max_characters
+        self._slots = asyncio.Semaphore(max_concurrent)
+        self._http = httpx.AsyncClient(
+            transport=GuardedTransport(
+                allowed_private_hosts=allowed_private_hosts, ports=ports, resolve=resolve
+            ),
+            timeout=timeouts(timeout_s, connect_timeout_s),
+            headers={
+                "User-Agent": user_agent,
+                "Accept": "text/html,application/xhtml+xml,text/plain;q=0.8",
+                "Accept-Encoding": "gzip",
+            },
+            trust_env=False,
+        )
+        # One page's cookies are no business of the next.
+        self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+
+    async def read(self, url: str) -> Page:
+        """Raises PageFailed, which says why the page cannot be used."""
+        async with self._slots:
+            download = await self._download(url, {})
+            fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
+            extract = await asyncio.to_thread(self._extract, download)
+        if not extract.paragraphs:
+            raise PageFailed("has no readable paragraphs")
+        return Page(extract.title, extract.paragraphs, fetched_at)
+
+    async def download(self, url: str, headers: Mapping[str, str] | None = None) -> Download:
+        """The page as it was sent. Raises PageFailed, PageAnswered where a server said why."""
+        async with self._slots:
+            return await self._download(url, headers or {})
+
+    async def _download(self, url: str, headers: Mapping[str, str]) -> Download:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._follow(self._http.build_request("GET", url, headers=headers))
+        except (TimeoutError, httpx.TimeoutException):
+            raise PageFailed(f"took longer than {self._timeout_s:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, zlib.error):
+            raise PageFailed("could not be reached or broke off") from None
+
+    async def _follow(self, request: httpx.Request) -> Download:
+        # Redirects are followed here, for the client would read their bodies, however long.
+        for _ in range(MOST_REDIRECTS + 1):
+            response = await self._http.send(request, stream=True, follow_redirects=False)
+            async with aclosing(response):
+                if response.next_request is None:
+                    return await self._receive(response)
+                request = response.next_request
+        raise PageFailed(f"redirects more than {MOST_REDIRECTS} times")
+
+    async def _receive(self, response: httpx.Response) -> Download:
+        content_type = response.headers.get("Content-Type", "")
+        if response.status_code != 200:
+            raise PageAnswered(response.status_code)
+        found = Download(
+            b"",
+            content_type,
+            response.headers.get("ETag", ""),
+            response.headers.get("Last-Modified", ""),
+        )
+        if self._media_types and found.media_type not in self._media_types:
+            raise PageFailed("is neither HTML nor plain text")
+        encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()
+        if encoding not in {"gzip", "x-gzip", "identity", ""}:
+            raise PageFailed("is compressed in a way that was not asked for")
+        # httpx would inflate a whole chunk at once; zlib itself knows where to stop.
+        inflate = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
+        body = bytearray()
+        raw = cast("AsyncGenerator[bytes]", response.aiter_raw())
+        async with aclosing(raw) as chunks:
+            async for chunk in chunks:
+                room = self._max_bytes - len(body)
+                body += inflate.decompress(chunk, room) if inflate else chunk[:room]
+                if len(body) >= self._max_bytes:
+                    break
+        return replace(found, body=bytes(body))
+
+    def _extract(self, download: Download) -> Extract:
+        text = decode(download.body, download.content_type)
+        is_html = download.media_type in HTML_TYPES
+        read = html_paragraphs if is_html else plain_paragraphs
+        return read(text, self._max_paragraphs, self._max_characters)
+
+    async def aclose(self) -> None:
+        await self._http.aclose()

@@ -1,0 +1,159 @@
+"""POST /ask as JSON: the answer's fields and what every wrong request is told."""
+
+import typing
+from typing import Any
+
+import pytest
+
+from app.schemas.ask import AskResponse
+from tests.app.serving import Serving
+
+ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔有多高？"
+NUMBER = (int, float)
+
+# The contract, field by field; a tuple is a choice of types.
+ANSWER: dict[str, Any] = {
+    "run_id": str,
+    "thread_id": str,
+    "workflow": str,
+    "answer": str,
+    "citations": list,
+    "standalone_question": (str, type(None)),
+    "queries": list,
+    "retrieval": (dict, type(None)),
+    "action": (str, type(None)),
+    "thresholds": dict,
+    "documents": list,
+    "rewritten_query": (str, type(None)),
+    "web_results": list,
+    "strips": list,
+    "candidates": list,
+    "critique": list,
+    "stopped_by": str,
+    "degraded": list,
+    "models": dict,
+    "timings_ms": dict,
+    "usage": dict,
+}
+CITATION = {
+    "n": int,
+    "strip_id": str,
+    "origin": str,
+    "title": str,
+    "source": str,
+    "text": str,
+    "score": NUMBER,
+    "spans": list,
+}
+DOCUMENT = {"id": str, "title": str, "source": str, "origin": str, "score": NUMBER}
+STRIP = {"id": str, "document_id": str, "text": str, "score": NUMBER, "kept": bool}
+TOKENS = {"llm_calls", "input_tokens", "output_tokens"}
+USAGE = TOKENS | {"scored_pairs", "web_searches", "discarded_searches"}
+
+
+def assert_typed(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert set(found) == set(wanted)
+    wrong = {name: value for name, value in found.items() if not isinstance(value, wanted[name])}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_the_answer_of_crag_has_the_fields_of_the_contract(service: Serving, question: str) -> None:
+    answer = service.ask(question, workflow="crag")
+
+    assert_typed(answer, ANSWER)
+    assert answer["workflow"] == "crag"
+    assert answer["retrieval"] is None
+    assert answer["action"] == "correct"
+    assert answer["stopped_by"] == "answered"
+    assert answer["candidates"] == answer["critique"] == answer["degraded"] == []
+    assert set(answer["thresholds"]) == {"upper", "lower", "strip_floor"}
+    assert set(answer["models"]) == {"generator", "evaluator", "embedder"}
+    assert all(answer["models"].values())
+    assert set(answer["usage"]) == USAGE
+    assert answer["usage"]["scored_pairs"] > 0
+    assert answer["usage"]["llm_calls"] == answer["usage"]["web_searches"] == 0
+    assert set(answer["timings_ms"]) == {"retrieve", "grade", "refine", "generate"}
+    assert ("87" if question == ENGLISH else "八十七米") in answer["answer"]
+
+
+@pytest.mark.parametrize("workflow", ["rag", "crag"])
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_citations_resolve_to_strips_and_documents(
+    service: Serving, workflow: str, question: str
+) -> None:
+    answer = service.ask(question, workflow=workflow)
+    strips = {strip["id"]: strip for strip in answer["strips"]}
+    documents = {document["id"]: document for document in answer["documents"]}
+
+    assert answer["citations"]
+    for citation in answer["citations"]:
+        assert_typed(citation, CITATION)
+        strip = strips[citation["strip_id"]]
+        assert strip["kept"]
+        assert strip["text"] == citation["text"]
+        assert documents[strip["document_id"]]["source"] == citation["source"]
+        assert citation["source"].endswith("tower.md")
+        assert citation["origin"] == "internal"
+        for start, end in citation["spans"]:
+            assert f"[{citation['n']}]" in answer["answer"][start:end]
+    for document in answer["documents"]:
+        assert_typed(document, DOCUMENT)
+    for strip in answer["strips"]:
+        assert_typed(strip, STRIP)
+
+
+def test_documents_come_best_first(service: Serving) -> None:
+    for workflow in ("rag", "crag"):
+        scores = [doc["score"] for doc in service.ask(ENGLISH, workflow=workflow)["documents"]]
+        assert len(scores) > 1
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_rag_takes_no_action(service: Serving) -> None:
+    answer = service.ask(ENGLISH, workflow="rag")
+
+    assert_typed(answer, ANSWER)
+    assert answer["workflow"] == "rag"
+    assert answer["action"] is answer["rewritten_query"] is answer["retrieval"] is None
+    assert set(answer["timings_ms"]) == {"retrieve", "generate"}
+
+
+@pytest.mark.parametrize(
+    ("question", "word"), [("Who composed the opera Zyxwv?", "know"), ("谁写了歌剧？", "。")]
+)
+@pytest.mark.parametrize("workflow", ["crag", "self_crag"])
+def test_an_abstention_is_a_sentence_without_citations(
+    service: Serving, question: str, word: str, workflow: str
+) -> None:
+    options = {"only_action": "incorrect", "web": "never"}
+    answer = service.ask(question, workflow=workflow, options=options)
+
+    assert word in answer["answer"]
+    assert answer["citations"] == []
+    assert answer["stopped_by"] == "no_evidence"
+    assert answer["degraded"] == [], "the web was not wanted"
+
+
+def test_options_override_the_evaluators_thresholds(service: Serving) -> None:
+    own = service.ask(ENGLISH)["thresholds"]
+    options = {"upper": 19.5, "lower": -20, "retrieve_k": 2, "max_critic": 0}
+    answer = service.ask(ENGLISH, options=options)
+
+    assert answer["thresholds"] == {**own, "upper": 19.5, "lower": -20.0}
+    assert answer["action"] == "ambiguous"
+    assert len(answer["documents"]) == 2
+
+
+def test_a_thread_is_the_clients_or_new(service: Serving) -> None:
+    assert service.ask(ENGLISH, thread_id="chat-7")["thread_id"] == "chat-7"
+    first, second = service.ask(ENGLISH), service.ask(ENGLISH)
+    assert first["thread_id"] != second["thread_id"]
+    assert first["run_id"] != second["run_id"]
+
+
+def test_the_model_of_the_answer_is_the_contract() -> None:
+    assert list(AskResponse.model_fields) == list(ANSWER)
+    hints = typing.get_type_hints(AskResponse)
+    assert "budget" in typing.get_args(hints["stopped_by"])

@@ -1,0 +1,140 @@
+"""/openapi.json: every route described, every example true to its own schema."""
+
+import json
+import re
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from app.api.openapi import EVENT_MODELS, EXAMPLES
+from app.main import create_app
+from app.schemas.ask import Event
+from app.settings import Settings
+
+SPEC: dict[str, Any] = create_app(Settings(_env_file=None)).openapi()
+OPERATIONS = {
+    f"{method.upper()} {path}": operation
+    for path, methods in SPEC["paths"].items()
+    for method, operation in methods.items()
+}
+SILENT = {"DELETE /threads/{thread_id}", "DELETE /documents/{document_id}"}
+
+
+def fits(example: object, schema: dict[str, Any]) -> None:
+    whole = {**schema, "components": SPEC["components"]}
+    jsonschema_rs.Draft202012Validator(whole).validate(example)
+
+
+def contents(operation: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """(place, media type, content) of the request and of all responses."""
+    for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+        yield "request", kind, content
+    for status, response in operation["responses"].items():
+        for kind, content in response.get("content", {}).items():
+            yield status, kind, content
+
+
+def test_the_description_says_what_it_is() -> None:
+    info = SPEC["info"]
+    assert (info["title"], info["version"]) == ("self-crag", version("self-crag"))
+    assert len(info["description"]) > 50
+    assert all(len(tag["description"]) > 10 for tag in SPEC["tags"])
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_route_is_described(name: str) -> None:
+    operation = OPERATIONS[name]
+    assert operation["summary"]
+    assert len(operation["description"]) > 10
+    assert set(operation["tags"]) <= {tag["name"] for tag in SPEC["tags"]}
+    assert operation["tags"]
+    for parameter in operation.get("parameters", ()):
+        assert parameter["schema"]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_route_has_examples(name: str) -> None:
+    for place, kind, content in contents(OPERATIONS[name]):
+        if kind == "multipart/form-data":
+            continue
+        assert "example" in content or content.get("examples"), (place, kind)
+    answered = OPERATIONS[name]["responses"][min(OPERATIONS[name]["responses"])]
+    assert bool(answered.get("content")) == (name not in SILENT)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_example_fits_its_schema(name: str) -> None:
+    for place, kind, content in contents(OPERATIONS[name]):
+        assert content["schema"], (place, kind)
+        if "example" in content:
+            fits(content["example"], content["schema"])
+        if "application/json" in kind and place == "200":
+            assert content["schema"] != {}
+
+
+def test_a_false_example_would_be_found() -> None:
+    schema = OPERATIONS["POST /ask"]["requestBody"]["content"]["application/json"]["schema"]
+    with pytest.raises(jsonschema_rs.ValidationError):
+        fits({"question": "How?", "options": {"nope": 1}}, schema)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_refusal_is_described(name: str) -> None:
+    """Whoever may be asked for a key is told so."""
+    operation = OPERATIONS[name]
+    refusals = {status for status in operation["responses"] if int(status) >= 400}
+    if name.startswith("GET /health/"):
+        assert "security" not in operation
+    else:
+        assert {"401", "403"} <= refusals
+        assert {"bearer": []} in operation["security"]
+    for status in refusals:
+        (kind,) = operation["responses"][status]["content"]
+        below_v1 = name.split()[1].startswith("/v1/")
+        assert kind == ("application/json" if below_v1 else "application/problem+json")
+    if "requestBody" in operation:
+        assert {"413", "422"} <= refusals
+
+
+@pytest.mark.parametrize("name", ["POST /ask", "POST /ask/ui", "POST /v1/chat/completions"])
+def test_whoever_asks_learns_what_a_question_may_be_refused_with(name: str) -> None:
+    """400 is OpenAI's `n` above 1 alone; too many runs are 503."""
+    refusals = {status for status in OPERATIONS[name]["responses"] if int(status) >= 400}
+    own = {"400"} if "/v1/" in name else set()
+    assert refusals - own == {"401", "403", "404", "409", "413", "422", "500", "503"}
+    assert own <= refusals
+
+
+STREAMED = {
+    "POST /ask": {"run", "step", "token", "retract", "answer", "error", "done"},
+    "GET /runs/{run_id}/events": {"run", "step", "token", "retract", "answer", "error", "done"},
+    "POST /documents": {"progress", "report", "done"},
+}
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_every_event_is_documented_with_an_example(name: str) -> None:
+    content = OPERATIONS[name]["responses"]["200"]["content"]["text/event-stream"]
+    assert set(content["examples"]) == set(content["x-events"]) == STREAMED[name]
+    for event, example in content["examples"].items():
+        told = re.fullmatch(r"event: (\w+)\ndata: (.+)\nid: (\d+)\n\n", example["value"])
+        assert told is not None
+        assert told[1] == event
+        fits(json.loads(told[2]), content["x-events"][event])
+
+
+def test_no_kind_of_event_is_left_out() -> None:
+    def kinds(model: type[Event]) -> Iterator[type[Event]]:
+        for kind in model.__subclasses__():
+            yield kind
+            yield from kinds(kind)
+
+    assert {kind.name for kind in kinds(Event)} == set(EVENT_MODELS)
+    assert set(EVENT_MODELS) == set().union(*STREAMED.values())
+
+
+def test_no_example_is_left_over() -> None:
+    assert set(EXAMPLES["operations"]) == set(OPERATIONS)

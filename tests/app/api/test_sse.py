@@ -1,0 +1,279 @@
+"""The stream on the wire: its framing, its order, and that it is told while things happen."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.api.sse import encoded, followed, sse
+from app.runs.manager import Runs
+from app.schemas.ask import TokenEvent
+from graphs.state import Context, Question
+from graphs.types import WebPage
+from graphs.workflows.crag import build_crag
+from tests import fakes
+from tests.app.serving import Sent, Serving
+from tests.app.slow import SlowChat, SlowEvaluator, Waiting
+
+ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔有多高？"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+PAGE = WebPage("https://example.org/tower", "Tower", 0.9, ("The red tower of Umbra was repaired.",))
+BLOCK = re.compile(r"event: ([a-z]+)\ndata: ([^\n]+)\nid: (\d+)\n\n")
+PER_RUN = ("run_id", "thread_id", "timings_ms")
+
+
+def names(events: list[Sent]) -> list[str]:
+    return [event.name for event in events]
+
+
+def steps(events: list[Sent]) -> list[tuple[str, str]]:
+    return [(event.data["step"], event.data["phase"]) for event in events if event.name == "step"]
+
+
+def text_of(events: list[Sent]) -> str:
+    """What a client shows: tokens joined, and dropped where they were retracted."""
+    shown = ""
+    for event in events:
+        if event.name == "token":
+            shown += event.data["text"]
+        elif event.name == "retract":
+            shown = ""
+    return shown
+
+
+def test_the_bytes_are_blocks_of_three_lines(service: Serving) -> None:
+    response = service.client.post("/ask", json={"question": ENGLISH, "stream": True})
+
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert response.headers["cache-control"] == "no-cache"
+    assert response.headers["x-accel-buffering"] == "no"
+    blocks = BLOCK.findall(response.text)
+    assert "".join(f"event: {n}\ndata: {d}\nid: {i}\n\n" for n, d, i in blocks) == response.text
+    assert [int(number) for _, _, number in blocks] == list(range(len(blocks)))
+    assert blocks[0][0] == "run"
+    assert blocks[-2][0] == "answer"
+    assert blocks[-1][:2] == ("done", "{}")
+
+
+def test_the_accept_header_asks_for_a_stream(service: Serving) -> None:
+    accept = {"Accept": "text/event-stream"}
+    streamed = service.client.post("/ask", json={"question": ENGLISH}, headers=accept)
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    any_type = {"Accept": "*/*"}
+    plain = service.client.post("/ask", json={"question": ENGLISH}, headers=any_type)
+    assert plain.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("workflow", ["rag", "crag"])
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_the_stream_ends_with_the_json_answer(
+    service: Serving, question: str, workflow: str
+) -> None:
+    events = service.stream(question, workflow=workflow)
+    plain = service.ask(question, workflow=workflow)
+    streamed = events[-2].data
+
+    assert list(streamed) == list(plain)
+    assert set(streamed["timings_ms"]) == set(plain["timings_ms"])
+    assert {k: v for k, v in streamed.items() if k not in PER_RUN} == {
+        k: v for k, v in plain.items() if k not in PER_RUN
+    }
+    assert text_of(events) == plain["answer"]
+    assert {event.data["round"] for event in events if event.name == "token"} == {0}
+    run = events[0].data
+    assert run == {name: streamed[name] for name in ("run_id", "thread_id", "workflow")}
+
+
+def test_chinese_is_sent_as_it_is(service: Serving) -> None:
+    response = service.client.post("/ask", json={"question": CHINESE, "stream": True})
+    assert "红塔高八十七米" in response.text
+    assert "\\u" not in response.text
+
+
+def test_steps_come_in_order_with_their_times(service: Serving) -> None:
+    events = service.stream(ENGLISH, workflow="crag")
+    told = [event.data for event in events if event.name == "step"]
+
+    assert steps(events) == [
+        (step, phase)
+        for step in ("retrieve", "grade", "refine", "generate")
+        for phase in ("start", "end")
+    ]
+    assert all(step["path"] == [step["step"]] for step in told)
+    assert [step["at_ms"] for step in told] == sorted(step["at_ms"] for step in told)
+    starts = [step for step in told if step["phase"] == "start"]
+    ends = [step for step in told if step["phase"] == "end"]
+    assert all(set(s) == {"step", "path", "phase", "at_ms", "detail"} for s in starts)
+    assert all("took_ms" in step for step in ends)
+    assert {step["step"]: step["took_ms"] for step in ends} == events[-2].data["timings_ms"]
+
+
+def test_the_details_tell_grades_action_and_strips(service: Serving) -> None:
+    events = service.stream(ENGLISH, workflow="crag")
+    answer = events[-2].data
+    ended = {
+        event.data["step"]: event.data["detail"]
+        for event in events
+        if event.name == "step" and event.data["phase"] == "end"
+    }
+
+    assert {doc["id"] for doc in ended["retrieve"]["documents"]} == {
+        doc["id"] for doc in answer["documents"]
+    }
+    assert ended["grade"]["action"] == "correct"
+    assert ended["grade"]["documents"] == answer["documents"]
+    assert ended["grade"]["thresholds"] == answer["thresholds"]
+    assert ended["refine"]["strips"] == answer["strips"]
+    assert ended["generate"]["answer"] == answer["answer"]
+
+
+@pytest.mark.parametrize(
+    ("action", "branch"),
+    [
+        ("correct", {"refine"}),
+        ("incorrect", {"rewrite", "search_web", "select"}),
+        ("ambiguous", {"refine", "rewrite", "search_web", "select"}),
+    ],
+)
+def test_the_branch_is_seen(serve: Callable[..., Serving], action: str, branch: set[str]) -> None:
+    parts = fakes.services(fakes.FakeRetriever([TOWER]), web_search=fakes.FakeWebSearch([PAGE]))
+    events = serve(parts).stream(ENGLISH, workflow="crag", options={"only_action": action})
+    started = [step for step, phase in steps(events) if phase == "start"]
+
+    assert set(started) == {"retrieve", "grade", "generate"} | branch
+    assert started[-1] == "generate"
+    assert len(started) == len(set(started)), "no step runs twice"
+    assert [step for step, phase in steps(events) if phase == "end"].count("generate") == 1
+
+
+def test_a_step_is_told_while_it_runs(serve: Callable[..., Serving]) -> None:
+    slow = SlowEvaluator(waiting=Waiting(0.4))
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow))
+    events = serving.stream(ENGLISH, workflow="crag")
+    seen = {
+        (event.data["step"], event.data["phase"]): event.at_s
+        for event in events
+        if event.name == "step"
+    }
+
+    assert seen["grade", "start"] < slow.waiting.at_s[0] + 0.3
+    assert seen["grade", "end"] - seen["grade", "start"] > 0.3
+    assert seen["retrieve", "end"] < slow.waiting.at_s[0] + 0.3
+
+
+def test_tokens_come_one_by_one(serve: Callable[..., Serving]) -> None:
+    chat = SlowChat(chunks=["The tower ", "is tall [1]."], waiting=Waiting(0.4))
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    events = serving.stream(ENGLISH, workflow="crag")
+    tokens = [event for event in events if event.name == "token"]
+
+    assert len(tokens) >= 2
+    assert tokens[-1].at_s - tokens[0].at_s > 0.3
+    assert text_of(events) == events[-2].data["answer"] == "The tower is tall [1]."
+
+
+def test_what_was_streamed_is_retracted_when_the_chat_fails(serve: Callable[..., Serving]) -> None:
+    chat = fakes.FakeChat(chunks=["The tower ", "is blue ", "and [1]."], fails_after=2)
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    events = serving.stream(ENGLISH, workflow="crag")
+    answer = events[-2].data
+
+    retracted = [event for event in events if event.name == "retract"]
+    assert [event.data for event in retracted] == [{"round": 0, "reason": "the model is gone"}]
+    assert text_of(events) == answer["answer"]
+    assert "blue" not in answer["answer"]
+    assert answer["models"]["generator"] == "extractive"
+    assert [entry["component"] for entry in answer["degraded"]] == ["generator"]
+
+
+def test_nothing_is_retracted_where_nothing_was_streamed(serve: Callable[..., Serving]) -> None:
+    chat = fakes.FakeChat(chunks=["The tower"], fails_after=0)
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    events = serving.stream(ENGLISH, workflow="crag")
+
+    assert "retract" not in names(events)
+    assert text_of(events) == events[-2].data["answer"]
+
+
+class Broken(fakes.FakeEvaluator):
+    async def score(self, task: Any, pairs: Any) -> Any:
+        raise RuntimeError("private")
+
+
+def test_a_failure_after_the_start_is_error_and_done(serve: Callable[..., Serving]) -> None:
+    parts = replace(fakes.services(fakes.FakeRetriever([TOWER])), evaluator=Broken())
+    events = serve(parts).stream(ENGLISH)
+
+    assert names(events)[0] == "run"
+    assert names(events)[-2:] == ["error", "done"]
+    assert "answer" not in names(events)
+    assert {"type", "title", "status", "detail"} <= set(events[-2].data)
+    assert [event.number for event in events] == list(range(len(events)))
+
+
+def test_line_separators_do_not_split_a_data_line(serve: Callable[..., Serving]) -> None:
+    chat = fakes.FakeChat(chunks=["one\u2028two\u2029three\x85four\r\nfive\rsix [1]."])
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
+    response = serving.client.post("/ask", json=body)
+    answer = next(json.loads(d) for n, d, _ in BLOCK.findall(response.text) if n == "answer")
+
+    assert not set("\u2028\u2029\x85\r") & set(response.text)
+    assert answer["answer"] == "one\u2028two\u2029three\x85four\r\nfive\rsix [1]."
+
+
+def test_half_characters_of_a_chat_endpoint_break_nothing(serve: Callable[..., Serving]) -> None:
+    chat = fakes.FakeChat(chunks=["Tall \ud83d", "\ude00 [1]."])
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    events = serving.stream(ENGLISH, workflow="crag")
+    asked = serving.ask(ENGLISH, workflow="crag")
+
+    assert events[-1].name == "done"
+    assert events[-2].data["answer"] == asked["answer"] == "Tall 😀 [1]."
+
+
+def test_an_event_is_one_data_line() -> None:
+    block = encoded(3, TokenEvent(round=0, text="a\n\nevent: done\ndata: {}\n\n"))
+    assert block.count("\n") == 4
+    assert block.startswith("event: token\ndata: {")
+    assert block.endswith("\nid: 3\n\n")
+
+
+async def test_silence_is_filled_with_comments() -> None:
+    slow = SlowEvaluator(waiting=Waiting(0.3))
+    parts = fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow)
+    runs = Runs({"crag": build_crag(parts)}, parts, most=1)
+    run = await runs.start("crag", Question(question=ENGLISH), Context())
+    text = "".join([sent async for sent in sse(run, heartbeat_s=0.05)])
+    blocks = [f"{block}\n\n" for block in text.removesuffix("\n\n").split("\n\n")]
+
+    assert blocks.count(": \n\n") >= 3
+    assert all(block == ": \n\n" or BLOCK.fullmatch(block) for block in blocks)
+    assert blocks[-1].startswith("event: done")
+
+
+async def test_a_run_can_be_followed_again_and_from_the_middle() -> None:
+    parts = fakes.services(fakes.FakeRetriever([TOWER]))
+    runs = Runs({"crag": build_crag(parts)}, parts, most=1)
+    run = await runs.start("crag", Question(question=ENGLISH), Context())
+    first = [item async for item in run.follow()]
+
+    assert [item async for item in run.follow()] == first
+    assert [item async for item in run.follow(4)] == first[4:]
+    assert [event for _, event in first] == list(await run.all_events())
+
+
+async def test_what_comes_at_once_is_sent_at_once() -> None:
+    parts = fakes.services(fakes.FakeRetriever([TOWER]))
+    runs = Runs({"crag": build_crag(parts)}, parts, most=1)
+    run = await runs.start("crag", Question(question=ENGLISH), Context())
+    told = await run.all_events()
+
+    assert [batch async for batch in run.follow_together(2)] == [list(enumerate(told))[2:]]
+    assert [sent async for sent in followed(run)] == [
+        "".join(encoded(number, event) for number, event in enumerate(told))
+    ]

@@ -1,0 +1,120 @@
+import io
+from pathlib import Path
+
+import pytest
+import typer
+from filelock import FileLock
+from rich.console import Console
+from rich.text import Text
+from typer.testing import CliRunner
+
+from app.cli import ingest as command
+from app.cli.ingest import ingest_command
+from app.retrieval import write_lock as lock
+from app.retrieval.write_lock import lock_file
+
+app = typer.Typer()
+app.command("ingest")(ingest_command)
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    Path("docs/pump.md").write_text("# Pump\n\nIt was serviced in March.\n", "utf-8")
+    Path("docs/scan.pdf").write_bytes(b"%PDF-1.4 broken")
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [*arguments, "--data-dir", "data"])
+    return result.exit_code, " ".join(result.output.split())
+
+
+def test_the_summary_tells_what_became_of_every_file() -> None:
+    code, output = call("docs")
+    assert code == 0
+    assert "1 added, 1 refused · 1 chunks" in output
+    assert "refused docs/scan.pdf: damaged PDF" in output
+    code, output = call("docs")
+    assert (code, "1 unchanged, 1 refused" in output) == (0, True)
+    Path("docs/pump.md").unlink()
+    code, output = call("docs", "--prune")
+    assert (code, "1 removed, 1 refused" in output) == (0, True)
+
+
+def test_it_fails_only_where_nothing_could_be_read() -> None:
+    assert call("docs/scan.pdf")[0] == 1
+    code, output = call("missing")
+    assert (code, "cannot be read" in output) == (1, True)
+
+
+def test_a_path_is_needed() -> None:
+    code, output = call()
+    assert code == 2
+    assert "name a file, a folder or a URL" in output
+
+
+def test_reindex_keeps_what_is_stored() -> None:
+    call("docs")
+    code, output = call("--reindex")
+    assert (code, "renewed 1 chunks" in output) == (0, True)
+
+
+def test_the_data_folder_comes_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_DATA_DIR", "elsewhere")
+    assert CliRunner().invoke(app, ["docs"]).exit_code == 0
+    assert Path("elsewhere/index").is_dir()
+
+
+def test_reading_documents_needs_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_SEARCH", "searxng")
+    assert CliRunner().invoke(app, ["docs"]).exit_code == 0
+
+
+def test_names_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=200)
+    monkeypatch.setattr(command, "console", terminal)
+    Path("docs/[").mkdir()
+    # The dictionary that Chinese asks for loads long enough for the name to be seen.
+    Path("docs/[/red].md").write_text("阀门开着。\n", "utf-8")
+    Path("docs/[/b].pdf").write_bytes(b"%PDF-1.4 broken")
+    assert call("docs")[0] == 0
+    assert "docs/[/red].md" in screen.getvalue()
+    assert "docs/[/b].pdf: damaged PDF" in Text.from_ansi(screen.getvalue()).plain
+
+
+def test_there_is_nothing_to_renew_before_something_was_read() -> None:
+    code, output = call("--reindex")
+    assert (code, "There is no index in" in output, "selfcrag ingest PATH" in output) == (
+        1,
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize("arguments", [["docs"], ["--reindex"]])
+def test_a_file_cannot_be_the_data_folder(arguments: list[str]) -> None:
+    Path("data").write_text("words", "utf-8")
+    code, output = call(*arguments)
+    assert (code, "folder data cannot be used" in output, "--data-dir" in output) == (1, True, True)
+
+
+@pytest.mark.parametrize("arguments", [["docs"], ["--reindex"]])
+@pytest.mark.parametrize("part", ["_versions", "data"])
+def test_a_damaged_index_is_told(part: str, arguments: list[str]) -> None:
+    call("docs")
+    for file in Path("data/index/chunks.lance", part).iterdir():
+        file.write_bytes(b"damaged")
+    code, output = call(*arguments)
+    assert code == 1
+    assert "selfcrag: The index in data/index cannot be used" in output
+    assert "delete that folder and run `selfcrag ingest PATH`" in output
+
+
+def test_a_busy_knowledge_base_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "LOCK_TIMEOUT_S", 0.1)
+    with FileLock(lock_file(Path("data/index"))):
+        code, output = call("docs")
+    assert code == 1
+    assert "another process is writing" in output

@@ -1,0 +1,91 @@
+"""The knowledge compressed by a worker's language model, from options to answer."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.composition.compressing import WorkerCompressor, compressors_of
+from app.composition.services import open_services
+from app.errors import InvalidRequest
+from app.runs.option_checks import chosen
+from app.settings import Settings
+from evaluator.client.client import EvaluatorClient
+from evaluator.schema import Ready
+from evaluator.serving.app import create_app
+from evaluator.settings import EvaluatorSettings
+from graphs.errors import CompressorFailed
+from graphs.state import Context
+from tests.app.serving import Serving
+from tests.evaluator.tiny_language_model import tiny_language_model
+from tests.fakes import services
+from tests.graphs.languages import World, both_languages
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[EvaluatorClient]:
+    """Of a worker without a language model."""
+    app = create_app(EvaluatorSettings())
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
+    ):
+        yield EvaluatorClient(http)
+
+
+async def test_a_worker_without_a_model_offers_none_and_says_so(client: EvaluatorClient) -> None:
+    worker = await client.abilities()
+
+    assert compressors_of(client, worker) == {}
+    with pytest.raises(CompressorFailed, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
+        await WorkerCompressor(client, "longllmlingua").compress("q", ["a"], 0.5)
+
+
+async def test_both_methods_are_offered_under_their_options(client: EvaluatorClient) -> None:
+    offered = compressors_of(client, Ready(model="m", compressor="tiny"))
+
+    assert set(offered) == {"longllmlingua", "selective_context"}
+
+
+@pytest.mark.parametrize("by", ["longllmlingua", "selective_context"])
+async def test_what_cannot_be_served_is_refused_before_the_run(by: str) -> None:
+    with pytest.raises(InvalidRequest, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
+        chosen(Context.model_validate({"compress": by}), "none", services())
+
+
+@both_languages
+def test_the_step_tells_what_was_saved(world: World, serve: Callable[..., Serving]) -> None:
+    parts = world.parts(world.full, f"{world.full} {world.off}", offline=True)
+    sent = serve(parts.services).stream(
+        world.question, workflow="rag", options={"compress": "extractive", "compress_ratio": 0.5}
+    )
+    (detail,) = [
+        event.data["detail"]
+        for event in sent
+        if event.name == "step"
+        and event.data["step"] == "compress"
+        and event.data["phase"] == "end"
+    ]
+
+    told = detail["compression"]
+    assert 0 < told["after_tokens"] < told["before_tokens"]
+    answer = next(event.data for event in sent if event.name == "answer")
+    for citation in answer["citations"]:
+        assert citation["text"] in {strip["text"] for strip in answer["strips"]}
+        assert all(answer["answer"][start:end] for start, end in citation["spans"])
+
+
+@pytest.mark.slow
+async def test_the_service_compresses_by_the_worker_in_its_process(
+    tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_language_model(tmp_path / "tiny")
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_COMPRESSOR", str(folder))
+    async with open_services(Settings(_env_file=None, data_dir=data_dir, search="off")) as parts:
+        text = "造纸厂于1852年开业，人们这样说。它烧过两次；没有人受伤。"
+        (short,) = await parts.compressors["selective_context"].compress("何时？", [text], 0.5)
+
+        assert 0 < len(short) < len(text)
+        assert not parts.reranks

@@ -1,0 +1,271 @@
+import asyncio
+import time
+import traceback
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+
+from app.llm.chat import EndpointChat, chat_model
+from graphs.errors import GeneratorFailed
+from graphs.generation.answer import NOBODY, Asked, draft_from
+from graphs.types import Strip
+from tests import fakes
+from tests.loopback.openai import MODEL, OPENAI_KEY, Failure, OpenAIServer
+from tests.loopback.server import free_port
+
+ENGLISH: list[BaseMessage] = [
+    SystemMessage("Answer from the numbered knowledge."),
+    HumanMessage(
+        "[1] (Lighthouse — https://a.example/l) A lighthouse warns ships. It blinks.\n"
+        "[2] (灯塔 — docs/zh/dengta.md) 灯塔立在海边。\n\n"
+        "Question: What does a lighthouse do?"
+    ),
+]
+ANSWER = (
+    "A lighthouse warns ships (https://a.example/l) [1]. 灯塔立在海边 (docs/zh/dengta.md) [2]。"
+)
+
+
+@pytest.fixture
+async def chat(openai_server: OpenAIServer) -> AsyncIterator[EndpointChat]:
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, timeout_s=5)
+    yield model
+    await model.aclose()
+
+
+async def read(model: EndpointChat) -> None:
+    async for _ in model.astream(ENGLISH):
+        pass
+
+
+async def read_whole(model: EndpointChat) -> None:
+    """Without a stream, as `ainvoke` asks when nothing listens."""
+    await model.ainvoke(ENGLISH, stream=False)
+
+
+async def failure_of(model: EndpointChat, *, streamed: bool = True) -> GeneratorFailed:
+    call = read if streamed else read_whole
+    with pytest.raises(GeneratorFailed) as failure:
+        await call(model)
+    shown = "".join(traceback.format_exception(failure.value))
+    assert OPENAI_KEY not in shown
+    return failure.value
+
+
+async def test_an_answer_comes_token_by_token_with_its_usage(
+    chat: EndpointChat, openai_server: OpenAIServer
+) -> None:
+    openai_server.token_delay_s = 0.01
+    chunks = [chunk async for chunk in chat.astream(ENGLISH)]
+    assert len([chunk for chunk in chunks if chunk.text]) > 5
+    assert "".join(chunk.text for chunk in chunks) == ANSWER
+    total = sum((c.usage_metadata["output_tokens"] for c in chunks if c.usage_metadata), 0)
+    assert total == len(ANSWER)
+    body = openai_server.requests[0].body
+    assert body["stream"] is True
+    assert body["stream_options"] == {"include_usage": True}
+    assert body["temperature"] == 0
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+
+
+@pytest.mark.parametrize(
+    ("finish_reason", "told"),
+    [("length", "limit of tokens"), ("content_filter", "content filter"), ("stop", "")],
+)
+@pytest.mark.parametrize("question", ["What does a lighthouse do?", "灯塔是做什么的？"])
+async def test_an_answer_that_was_cut_off_is_kept_and_told(
+    chat: EndpointChat, openai_server: OpenAIServer, question: str, finish_reason: str, told: str
+) -> None:
+    openai_server.finish_reason = finish_reason
+    strip = Strip("s1", "d1", "灯塔立在海边。", "灯塔", "a.md", "internal", (0, 0))
+    asked = Asked(question, [], [strip], floor=0.0)
+    draft = await draft_from(asked, fakes.services(chat=chat), NOBODY)
+
+    assert (draft.answer, draft.generator) == ("灯塔立在海边 (a.md) [1]。", "fake-chat")
+    assert [entry.component for entry in draft.degraded] == (["generator"] if told else [])
+    assert all(told in entry.reason for entry in draft.degraded)
+
+
+async def test_the_first_token_does_not_wait_for_the_last(
+    chat: EndpointChat, openai_server: OpenAIServer
+) -> None:
+    openai_server.token_delay_s = 0.05
+    started = time.monotonic()
+    arrived = [time.monotonic() - started async for chunk in chat.astream(ENGLISH) if chunk.text]
+    assert arrived[-1] - arrived[0] > 0.2
+
+
+async def test_invoking_gives_the_same_answer(chat: EndpointChat) -> None:
+    answer = await chat.ainvoke(ENGLISH)
+    assert answer.text == ANSWER
+    assert answer.usage_metadata is not None
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        (
+            "Question: an example?\nKeywords: example\n\n"
+            "Question: Why do Basalt columns have six sides?\nKeywords:",
+            "Basalt, columns, sides",
+        ),
+        ("问题：普洱茶为什么要渥堆发酵？\n关键词：", "普洱茶, 要渥堆发酵"),
+    ],
+)
+async def test_the_stand_in_rewrites_a_question(
+    chat: EndpointChat, prompt: str, expected: str
+) -> None:
+    assert (await chat.ainvoke([HumanMessage(prompt)])).text == expected
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "did not accept the request"),
+        (401, "refused the key"),
+        (403, "refused the key"),
+        (404, "does not know the model 'stand-in'"),
+        (413, "did not accept the request"),
+        (429, "limiting requests"),
+        (500, "failing on its side"),
+        (503, "failing on its side"),
+    ],
+)
+async def test_a_refusal_is_told_in_words(
+    chat: EndpointChat, openai_server: OpenAIServer, status: int, words: str, streamed: bool
+) -> None:
+    openai_server.status = status
+    failure = await failure_of(chat, streamed=streamed)
+    assert words in str(failure)
+    assert openai_server.address in str(failure)
+    assert failure.component == "generator"
+    assert len(openai_server.requests) == 1
+
+
+async def test_a_wrong_key_is_not_repeated(openai_server: OpenAIServer) -> None:
+    model = chat_model(openai_server.base_url, "sk-wrong-secret", MODEL)
+    failure = await failure_of(model)
+    assert "refused the key" in str(failure)
+    assert "sk-wrong-secret" not in "".join(traceback.format_exception(failure))
+    assert "sk-wrong-secret" not in repr(model)
+    await model.aclose()
+
+
+async def test_an_unknown_model_is_named(openai_server: OpenAIServer) -> None:
+    model = chat_model(openai_server.base_url, OPENAI_KEY, "no-such-model")
+    assert "'no-such-model'" in str(await failure_of(model))
+    await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [
+        ("drop", "broke off"),
+        ("end", "broke its answer off"),
+        ("error_event", "reported an error while answering"),
+        ("garbage", "no chat completion|broke its answer off"),
+        ("empty", "empty answer"),
+    ],
+)
+async def test_a_broken_answer_is_no_answer(
+    chat: EndpointChat, openai_server: OpenAIServer, failure: Failure, words: str
+) -> None:
+    openai_server.failure = failure
+    told = str(await failure_of(chat))
+    assert any(part in told for part in words.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("failure", "streamed"), [("hang", True), ("hang_midway", True), ("hang", False)]
+)
+async def test_a_call_ends_in_time(
+    openai_server: OpenAIServer, failure: Failure, streamed: bool
+) -> None:
+    openai_server.failure = failure
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.5)
+    started = time.monotonic()
+    told = await failure_of(model, streamed=streamed)
+    assert "did not finish within 0.5 s" in str(told)
+    assert time.monotonic() - started < 2
+    await model.aclose()
+
+
+async def test_slow_drops_do_not_stretch_the_deadline(openai_server: OpenAIServer) -> None:
+    openai_server.token_delay_s = 0.15
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.5)
+    assert "did not finish within" in str(await failure_of(model))
+    await model.aclose()
+
+
+async def test_an_endpoint_that_is_down_fails_fast() -> None:
+    model = chat_model(f"http://user:secret@127.0.0.1:{free_port()}/v1", "", MODEL)
+    started = time.monotonic()
+    failure = await failure_of(model)
+    assert "could not be reached" in str(failure)
+    assert "secret" not in str(failure)
+    assert time.monotonic() - started < 2
+    await model.aclose()
+
+
+async def test_a_retry_is_only_made_when_asked_for(openai_server: OpenAIServer) -> None:
+    openai_server.status = 500
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_retries=1)
+    await failure_of(model)
+    assert len(openai_server.requests) == 2
+    await model.aclose()
+
+
+async def test_nothing_is_retried_once_a_token_was_seen(openai_server: OpenAIServer) -> None:
+    openai_server.failure = "drop"
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_retries=2)
+    await failure_of(model)
+    assert len(openai_server.requests) == 1
+    await model.aclose()
+
+
+async def test_calls_at_a_time_are_bounded(openai_server: OpenAIServer) -> None:
+    openai_server.delay_s = 0.1
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_concurrent=2)
+    answers = await asyncio.gather(*(model.ainvoke(ENGLISH) for _ in range(6)))
+    assert [answer.text for answer in answers] == [ANSWER] * 6
+    assert openai_server.most_at_once == 2
+    await model.aclose()
+
+
+async def test_waiting_for_a_turn_counts(openai_server: OpenAIServer) -> None:
+    openai_server.failure = "hang"
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_concurrent=1, timeout_s=0.4)
+    first = asyncio.create_task(failure_of(model))
+    await asyncio.sleep(0.1)
+    started = time.monotonic()
+    told = str(await failure_of(model))
+    assert "did not finish" in told or "is busy" in told
+    assert time.monotonic() - started < 0.8
+    await first
+    await model.aclose()
+
+
+async def test_a_reader_that_leaves_frees_its_turn(openai_server: OpenAIServer) -> None:
+    openai_server.token_delay_s = 0.05
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_concurrent=1)
+
+    task = asyncio.create_task(read(model))
+    await asyncio.sleep(0.2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    openai_server.token_delay_s = 0
+    assert (await asyncio.wait_for(model.ainvoke(ENGLISH), 2)).text == ANSWER
+    await model.aclose()
+
+
+def test_the_environment_switches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://from-the-environment.invalid")
+    model = chat_model("http://127.0.0.1:1/v1", "", MODEL)
+    client: Any = model.root_async_client
+    assert client.api_key == "none"
+    assert str(client.base_url) == "http://127.0.0.1:1/v1/"

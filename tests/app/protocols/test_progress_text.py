@@ -1,0 +1,105 @@
+"""Steps as lines for people: both languages know the same, and nothing is said twice."""
+
+import string
+from typing import Any
+
+import pytest
+
+from app.protocols.progress_text import BEGUN, FOUND, LONGEST, Narrator
+from app.runs.run import ANOTHER_WAS_BETTER
+from app.schemas.ask import RetractEvent, StepEvent
+from tests.app.api.routes.test_openai import CHINESE, ENGLISH
+
+
+def ended(step: str, **detail: Any) -> StepEvent:
+    return StepEvent(step=step, path=[step], phase="end", at_ms=2.0, took_ms=1.0, detail=detail)
+
+
+def began(step: str) -> StepEvent:
+    return StepEvent(step=step, path=[step], phase="start", at_ms=1.0, detail={})
+
+
+def slots(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def test_both_languages_say_the_same() -> None:
+    assert BEGUN["en"].keys() == BEGUN["zh"].keys()
+    assert {name: slots(text) for name, text in FOUND["en"].items()} == {
+        name: slots(text) for name, text in FOUND["zh"].items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("event", "english", "chinese"),
+    [
+        (began("search_web"), "Searching the web …", "正在搜索网络……"),
+        (
+            ended("decide", retrieval={"decision": False, "probability": 0.04}),
+            "Retrieval is not needed (p 0.04).",
+            "不需要检索（p 0.04）。",
+        ),
+        (
+            ended("contextualise", standalone_question="Who built it?"),
+            "Understood as: Who built it?",
+            "理解为：Who built it?",
+        ),
+        (ended("expand", queries=["a", "b"]), "Queries: a; b", "检索语句：a；b"),
+        (ended("rewrite", rewritten_query="a, b"), "Search query: a, b", "搜索词：a, b"),
+        (
+            ended("assess", action=None, documents=[{"score": 0.25}, {"score": 0.5}]),
+            "Passages graded: 2 (best 0.50).",
+            "已给 2 个段落评分（最高 0.50）。",
+        ),
+        (
+            ended("choose", candidates=[{"n": 1, "chosen": False}, {"n": 2, "chosen": True}]),
+            "Chose draft 2 of 2.",
+            "从 2 份草稿中选择了第 2 份。",
+        ),
+        (
+            ended("search_web", degraded=[{"component": "fetch", "reason": "gone"}]),
+            "Degraded: fetch: gone",
+            "功能降级：fetch：gone",
+        ),
+        (
+            RetractEvent(round=0, reason="deadline"),
+            "The draft is withdrawn: deadline",
+            "草稿已撤回：到了截止时间",
+        ),
+        (
+            RetractEvent(round=0, reason=ANOTHER_WAS_BETTER),
+            "The draft is withdrawn: another draft was better",
+            "草稿已撤回：另一份草稿更好",
+        ),
+        (
+            RetractEvent(round=0, reason="the model is gone"),
+            "The draft is withdrawn: the model is gone",
+            "草稿已撤回：the model is gone",
+        ),
+    ],
+)
+def test_what_is_said(event: Any, english: str, chinese: str) -> None:
+    assert Narrator(ENGLISH).lines(event) == [english]
+    assert Narrator(CHINESE).lines(event) == [chinese]
+
+
+def test_parallel_drafts_are_announced_once() -> None:
+    narrator = Narrator(ENGLISH)
+    told = [line for _ in range(3) for line in narrator.lines(began("draft"))]
+    assert told == ["Drafting the answer …"]
+
+
+def test_steps_that_say_nothing_new_are_silent() -> None:
+    narrator = Narrator(ENGLISH)
+    assert narrator.lines(ended("judge", candidates=[{"n": 1, "chosen": True}])) == []
+    assert narrator.lines(ended("expand", queries=["alone"])) == []
+    assert narrator.lines(began("unheard_of")) == []
+
+
+def test_a_line_is_one_short_line() -> None:
+    """Whatever a page or a model has said."""
+    (line,) = Narrator(ENGLISH).lines(
+        ended("rewrite", rewritten_query="data: {x}\n\nevent: done\n" * 99)
+    )
+    assert len(line) == LONGEST
+    assert "\n" not in line

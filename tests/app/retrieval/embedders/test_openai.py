@@ -1,0 +1,252 @@
+"""Vectors of an endpoint, over a loopback server that speaks OpenAI's form."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.main import cli
+from app.composition.embedder import chosen_embedder
+from app.ingest.pipeline import ingest
+from app.retrieval.embedders.openai import EndpointEmbedder, openai_address
+from app.retrieval.embedders.static import EmbedderFailed, StaticEmbedder
+from app.retrieval.index import IndexMismatch
+from app.retrieval.index_factory import open_index
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.tokenizer import Segmenter
+from app.settings import StateSettings
+from graphs.errors import RetrieverFailed
+from tests.loopback.embeddings import EMBEDDINGS_MODEL, WIDTH, EmbeddingsServer
+from tests.loopback.openai import OPENAI_KEY
+from tests.loopback.server import free_port
+
+TEXTS = [f"the mill number {number} grinds corn" for number in range(10)]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[EmbeddingsServer]:
+    with EmbeddingsServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: EmbeddingsServer) -> EmbeddingsServer:
+    running.reset()
+    return running
+
+
+def made(server: EmbeddingsServer, *further: str, **options: Any) -> EndpointEmbedder:
+    urls = [*further, server.base_url]
+    addresses = [openai_address(url, EMBEDDINGS_MODEL, OPENAI_KEY, timeout_s=2) for url in urls]
+    return EndpointEmbedder(addresses, "loopback", **options)
+
+
+def settings(server: EmbeddingsServer, **more: object) -> StateSettings:
+    chosen = {
+        "embedder": "openai",
+        "embedder_base_url": server.base_url,
+        "embedder_model": EMBEDDINGS_MODEL,
+        "embedder_key": OPENAI_KEY,
+    }
+    return StateSettings.model_validate(chosen | more)
+
+
+def test_batches_are_bounded_and_several_are_under_way(server: EmbeddingsServer) -> None:
+    embedder = made(server, batch=3, max_concurrent=2)
+    server.reset()
+    vectors = embedder.embed(TEXTS)
+    assert vectors.shape == (10, WIDTH)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(10), abs=1e-5)
+    assert sorted(map(len, server.batches)) == [1, 3, 3, 3]
+    assert server.most_at_once == 2
+    assert vectors[7] == pytest.approx(embedder.embed_query(TEXTS[7]))  # in the order asked
+    assert embedder.embed([]).shape == (0, WIDTH)
+    embedder.close()
+
+
+def test_prefixes_are_put_before_questions_and_passages(server: EmbeddingsServer) -> None:
+    embedder = made(server, dimensions=WIDTH, prefixes=("query: ", "passage: "))
+    assert server.requests == []  # the width was told
+    embedder.embed(["a"])
+    embedder.embed_query("b")
+    assert server.batches == [["passage: a"], ["query: b"]]
+    embedder.close()
+
+
+@pytest.mark.parametrize(("status", "asked"), [(503, 2), (429, 2), (400, 1), (401, 1)])
+def test_a_batch_is_asked_once_more_where_that_may_help(
+    server: EmbeddingsServer, status: int, asked: int
+) -> None:
+    embedder = made(server, dimensions=WIDTH)
+    server.status, server.headers = status, {"retry-after": "0"}
+    with pytest.raises(EmbedderFailed, match=f"HTTP {status}") as failed:
+        embedder.embed(["a"])
+    assert len(server.requests) == asked
+    assert OPENAI_KEY not in str(failed.value)
+    embedder.close()
+
+
+def test_an_address_that_is_gone_is_stood_in_for(server: EmbeddingsServer) -> None:
+    embedder = made(server, f"http://127.0.0.1:{free_port()}/v1", batch=1, max_concurrent=1)
+    assert embedder.embed(["a", "b", "c"]).shape == (3, WIDTH)
+    embedder.close()
+
+
+def test_a_failed_question_makes_the_next_ones_fail_at_once(server: EmbeddingsServer) -> None:
+    embedder = made(server, dimensions=WIDTH)
+    server.status = 429
+    with pytest.raises(EmbedderFailed, match="limiting requests"):
+        embedder.embed_query("a")
+    assert len(server.requests) == 1
+    server.status, server.answers = 200, None
+    with pytest.raises(EmbedderFailed, match="limiting requests"):
+        embedder.embed_query("a")
+    assert len(server.requests) == 1
+    embedder._rests_until = time.monotonic()
+    assert embedder.embed_query("a").shape == (WIDTH,)
+    embedder.close()
+
+
+def test_a_question_does_not_wait_long(
+    server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.retrieval.embedders.openai.QUERY_TIMEOUT_S", 0.05)
+    embedder = made(server, dimensions=WIDTH)
+    server.delay_s = 1
+    with pytest.raises(EmbedderFailed, match=r"did not come within 0\.05 s"):
+        embedder.embed_query("a")
+    embedder.close()
+
+
+def test_vectors_of_another_width_are_refused(server: EmbeddingsServer) -> None:
+    embedder = made(server)
+    assert embedder.dimensions == WIDTH
+    server.width = 7
+    with pytest.raises(EmbedderFailed, match="SELFCRAG_EMBEDDER_DIMENSIONS"):
+        embedder.embed(["a"])
+    embedder.close()
+
+
+def test_the_settings_choose(server: EmbeddingsServer, segmenter: Segmenter) -> None:
+    assert isinstance(chosen_embedder(StateSettings(), segmenter), StaticEmbedder)
+    names = set()
+    for more in (
+        {},
+        {"embedder_dimensions": WIDTH},
+        {"embedder_passage_prefix": "passage: "},
+        {"embedder_query_prefix": "query: "},
+        {"embedder": "worker", "worker_url": (server.url,), "embedder_model": ""},
+    ):
+        embedder = chosen_embedder(settings(server, **more), segmenter)
+        assert isinstance(embedder, EndpointEmbedder)
+        names.add(embedder.name)
+        embedder.close()
+    assert len(names) == 4  # a question's prefix changes no stored vector
+    assert f"worker:{EMBEDDINGS_MODEL}" in names
+    server.reset()
+    worker = chosen_embedder(
+        settings(server, embedder="worker", worker_url=(server.url,)), segmenter
+    )
+    worker.embed_query("a")
+    assert [request.body["input_type"] for request in server.requests if request.body] == [
+        "passage",
+        "query",
+    ]
+    assert isinstance(worker, EndpointEmbedder)
+    worker.close()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"embedder_key": ""}, "needs SELFCRAG_EMBEDDER_KEY"),
+        ({"embedder_model": ""}, "needs SELFCRAG_EMBEDDER_MODEL"),
+        ({"embedder": "worker"}, "needs SELFCRAG_WORKER_URL"),
+    ],
+)
+def test_an_incomplete_choice_is_told(
+    server: EmbeddingsServer, more: dict[str, object], told: str
+) -> None:
+    with pytest.raises(ValueError, match=told):
+        settings(server, **more)
+
+
+def documents(folder: Path, many: int) -> Path:
+    """As many files, of two of which a commit is made."""
+    folder.mkdir()
+    for number in range(many):
+        text = "\n\n".join(f"## Wheel {wheel}\n\nIt grinds corn." for wheel in range(300))
+        (folder / f"{number}.md").write_text(f"# Mill {number}\n\n{text}\n", encoding="utf-8")
+    return folder
+
+
+async def test_an_endpoint_that_fails_midway_leaves_whole_documents_and_a_clear_word(
+    server: EmbeddingsServer, tmp_path: Path, segmenter: Segmenter
+) -> None:
+    folder = documents(tmp_path / "docs", 3)
+    embedder = made(server, dimensions=WIDTH)
+    index = await open_index(tmp_path / "data" / "index", embedder)
+    server.answers, server.headers = 12, {"retry-after": "0"}
+    with pytest.raises(EmbedderFailed, match="failing on its side"):
+        await ingest([folder], index, segmenter)
+    before = await index.documents()
+    assert len(before) == 2
+    assert await index.count() == sum(document.chunks for document in before)
+    server.answers = None
+    report = await ingest([folder], index, segmenter)
+    assert len(report.added) == 1
+    assert len(report.skipped) == 2
+    embedder.close()
+
+
+async def test_at_question_time_words_alone_find_passages(
+    server: EmbeddingsServer, tmp_path: Path, segmenter: Segmenter
+) -> None:
+    (tmp_path / "mill.md").write_text("# Mill\n\nThe mill grinds corn.\n", encoding="utf-8")
+    embedder = made(server, dimensions=WIDTH)
+    index = await open_index(tmp_path / "data" / "index", embedder)
+    await ingest([tmp_path / "mill.md"], index, segmenter)
+    retriever = HybridRetriever(index, segmenter)
+    assert (await retriever.retrieve("What does the mill grind?", 3))[0].text
+    server.status = 503
+    with pytest.raises(RetrieverFailed, match=r"failing on its side.*words alone") as failed:
+        await retriever.retrieve("What does the mill grind?", 3)
+    assert "grinds corn" in failed.value.passages[0].text
+    embedder.close()
+
+
+async def test_an_index_of_another_embedder_is_refused_with_the_remedy(
+    server: EmbeddingsServer, tmp_path: Path, embedder: StaticEmbedder
+) -> None:
+    await open_index(tmp_path / "data" / "index", embedder)
+    other = made(server, dimensions=WIDTH)
+    with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
+        await open_index(tmp_path / "data" / "index", other)
+    other.close()
+
+
+def test_ingest_and_reindex_use_the_chosen_embedder_or_say_why_not(
+    server: EmbeddingsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mill.md").write_text("# Mill\n\nThe mill grinds corn.\n", encoding="utf-8")
+    assert CliRunner().invoke(cli, ["ingest", "mill.md"]).exit_code == 0
+    for name, value in {
+        "EMBEDDER": "openai", "EMBEDDER_BASE_URL": server.base_url,
+        "EMBEDDER_MODEL": EMBEDDINGS_MODEL, "EMBEDDER_KEY": OPENAI_KEY,
+    }.items():  # fmt: skip
+        monkeypatch.setenv(f"SELFCRAG_{name}", value)
+    refused = CliRunner().invoke(cli, ["ingest", "mill.md"])
+    assert refused.exit_code == 1
+    assert "--reindex" in refused.output
+    server.answers, server.headers = 1, {"retry-after": "0"}  # the width is still told
+    failed = CliRunner().invoke(cli, ["ingest", "--reindex"])
+    assert failed.exit_code == 1
+    assert "failing on its side" in " ".join(failed.output.split())
+    server.answers = None
+    assert CliRunner().invoke(cli, ["ingest", "--reindex"]).exit_code == 0
+    assert ["Mill\nThe mill grinds corn."] in server.batches

@@ -1,0 +1,120 @@
+"""What only the index on one machine does: it wears, is renewed beside its readers, and tidied."""
+
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.ingest.chunker import Block
+from app.ingest.loaders.by_suffix import Document
+from app.ingest.pipeline import ingest
+from app.ingest.rows import Row, document_rows, encoded
+from app.retrieval import lance_table
+from app.retrieval import lancedb as lance
+from app.retrieval.embedders.static import StaticEmbedder, Vectors
+from app.retrieval.index import Index, IndexMismatch
+from app.retrieval.index_factory import open_index
+from app.retrieval.lance_table import indexed, is_worn
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.tokenizer import Segmenter
+from graphs.errors import RetrieverFailed
+
+
+@pytest.fixture
+async def index(tmp_path: Path, embedder: StaticEmbedder) -> lance.LanceIndex:
+    return await lance.LanceIndex.open(tmp_path / "data" / "index", embedder)
+
+
+def rows(index: Index, segmenter: Segmenter, source: str, *texts: str) -> list[Row]:
+    document = Document("About", [Block(text, (text,)) for text in texts], f"{hash(texts):x}", 1)
+    return encoded(document_rows(source, "", document), index.embedder, segmenter)
+
+
+async def worn(index: lance.LanceIndex) -> bool:
+    return await is_worn(index._table, index.folder)
+
+
+async def test_what_replaced_documents_leave_is_cleaned_away(
+    index: lance.LanceIndex, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [f"The lamp of hall {number} is lit." for number in range(200)]
+    await index.put(rows(index, segmenter, "halls.md", *many))
+    monkeypatch.setattr(lance_table, "MOST_VERSIONS", 5)
+    await index.tidy()
+    for number in range(12):
+        await index.put(rows(index, segmenter, "水泵.md", f"水泵在{number}月检修。"))
+        await index.tidy()
+    versions = index.folder / "chunks.lance/_versions"
+    assert len(list(versions.iterdir())) > 12, "readers may still be in the middle of any"
+    monkeypatch.setattr(lance_table, "KEEP_VERSIONS", timedelta(milliseconds=1))
+    assert await worn(index)
+    await index.tidy()
+    assert len(list(versions.iterdir())) <= 3
+    assert not await worn(index)
+    assert [document.source for document in await index.documents()] == ["halls.md", "水泵.md"]
+
+
+async def test_the_vector_index_comes_back_with_the_index_that_is_renewed(
+    index: lance.LanceIndex,
+    embedder: StaticEmbedder,
+    segmenter: Segmenter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = [f"The lamp of hall {number} is lit." for number in range(300)]
+    await index.put(rows(index, segmenter, "halls.md", *texts))
+    await index.tidy()
+    monkeypatch.setattr(lance_table, "VECTOR_INDEX_FROM", 300)
+    assert not await worn(index)
+    await index.tidy()
+    assert "vector" in await indexed(index._table)
+    encode = partial(encoded, embedder=embedder, segmenter=segmenter)
+    assert await lance.renew(index.folder, embedder, encode) == 300
+    assert "vector" in await indexed(index._table)
+
+
+class Same(StaticEmbedder):
+    name = "as-wide"
+
+
+class Wider(StaticEmbedder):
+    name = "wider"
+    dimensions = 192
+
+    def embed(self, texts: list[str]) -> Vectors:  # type: ignore[override]
+        return np.ones((len(texts), self.dimensions), np.float32)
+
+
+@pytest.mark.parametrize("kind", [Same, Wider])
+async def test_a_service_whose_index_is_renewed_for_another_embedder_asks_to_be_restarted(
+    retriever: HybridRetriever, segmenter: Segmenter, kind: type[StaticEmbedder]
+) -> None:
+    index = retriever.index
+    await index.put(rows(index, segmenter, "水泵.md", "水泵在三月检修。"))
+    other = kind(segmenter)
+    encode = partial(encoded, embedder=other, segmenter=segmenter)
+    await lance.renew(index.folder, other, encode)
+    with pytest.raises(RetrieverFailed, match="restart the service"):
+        await retriever.retrieve("Who serviced the pump?", 3)
+    with pytest.raises(IndexMismatch, match=r"^The index in .*: restart the service\.$"):
+        await index.put(rows(index, segmenter, "lamp.md", "It is lit."))
+    assert [it.source for it in await (await open_index(index.folder, other)).documents()] == [
+        "水泵.md"
+    ]
+
+
+async def test_what_a_killed_ingest_left_untidied_is_tidied_by_the_next(
+    retriever: HybridRetriever, tmp_path: Path
+) -> None:
+    index = retriever.index
+    assert isinstance(index, lance.LanceIndex)
+    file = tmp_path / "docs" / "灯.md"
+    file.parent.mkdir()
+    file.write_text("# 灯\n\n灯在夜里亮。\n", "utf-8")
+    await ingest([file], index, retriever.segmenter)
+    await index.put(rows(index, retriever.segmenter, "lamp.md", "It is lit."))
+    assert await worn(index)
+    report = await ingest([file], index, retriever.segmenter)
+    assert (len(report.skipped), report.chunks) == (1, 0)
+    assert not await worn(index)

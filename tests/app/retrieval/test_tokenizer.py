@@ -1,0 +1,28 @@
+from app.retrieval.tokenizer import Segmenter, english_query
+
+
+def test_traditional_and_simplified_become_the_same_words(segmenter: Segmenter) -> None:
+    assert segmenter.words("資料庫的檢索系統") == segmenter.words("资料库的检索系统")
+
+
+def test_long_words_come_with_their_parts(segmenter: Segmenter) -> None:
+    words = segmenter.words("中华人民共和国成立")
+    assert {"中华", "人民", "共和国", "成立"} <= set(words)
+
+
+def test_latin_words_in_chinese_are_lower_case(segmenter: Segmenter) -> None:
+    assert {"lancedb", "crag"} <= set(segmenter.words("LanceDB 与 ＣＲＡＧ 的关系"))
+
+
+def test_punctuation_is_no_word(segmenter: Segmenter) -> None:
+    assert segmenter.words("，。！《》……") == []
+
+
+def test_question_words_are_not_looked_for(segmenter: Segmenter) -> None:
+    assert segmenter.query_words("什么是阈值？") == ["阈值"]
+    assert english_query("What is the upper threshold?") == "upper threshold"
+
+
+def test_a_question_of_stop_words_alone_is_kept(segmenter: Segmenter) -> None:
+    assert segmenter.query_words("是什么？")
+    assert english_query("Who is who?") == "who is who"

@@ -1,0 +1,82 @@
+"""What a run may choose here, and the service's preset."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.errors import InvalidRequest
+from app.runs.option_checks import chosen
+from app.settings import Settings
+from graphs.state import Context
+from tests.app.serving import Serving
+from tests.fakes import FakeChat
+from tests.graphs.languages import EN, ZH, World, both_languages
+
+Serve = Callable[..., Serving]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rerank": "model"},
+        {"rerank": "lexical"},
+        {"compress": "abstractive"},
+        {"compress": "longllmlingua"},
+        {"compress": "selective_context"},
+        {"lower": 0.9, "upper": 0.1},
+    ],
+)
+def test_what_the_service_cannot_do_is_422_with_its_pointer(
+    serve: Serve, options: dict[str, Any]
+) -> None:
+    serving = serve(EN.parts(EN.full).services)
+    body = {"question": EN.question, "options": options}
+    response = serving.client.post("/ask", json=body)
+
+    assert response.status_code == 422
+    [error] = response.json()["errors"]
+    assert error["pointer"] == f"#/options/{next(iter(options))}"
+    assert error["detail"]
+
+
+def test_what_it_can_do_is_let_through() -> None:
+    services = replace(EN.parts(EN.full, chat=FakeChat()).services, reranks=True)
+    options = Context(rerank="model", compress="abstractive")
+
+    assert chosen(options, "none", services) is options
+    with pytest.raises(InvalidRequest):
+        chosen(Context(rerank="lexical"), "none", services)
+
+
+@both_languages
+@pytest.mark.parametrize("preset", ["best", "balanced", "fast"])
+def test_a_preset_never_asks_for_too_much(serve: Serve, world: World, preset: str) -> None:
+    answer = serve(world.parts(world.full).services).ask(world.question, options={"preset": preset})
+
+    assert answer["stopped_by"] != "no_evidence"
+    assert answer["degraded"] == []
+
+
+def test_the_services_preset_serves_runs_that_name_none(serve: Serve) -> None:
+    settings = Settings(_env_file=None, preset="balanced")
+    serving = serve(ZH.parts(ZH.full).services, settings)
+
+    plain = serving.ask(ZH.question, workflow="crag")
+    assert {"decide", "rerank", "compress"} <= set(plain["timings_ms"])
+    named = serving.ask(ZH.question, workflow="crag", options={"preset": "none"})
+    assert not {"decide", "rerank", "compress"} & set(named["timings_ms"])
+
+
+def test_the_answer_tells_its_queries_and_the_steps_do(serve: Serve) -> None:
+    chat = FakeChat(chunks=["a [1]"], keywords="mills")
+    serving = serve(EN.parts(EN.full, chat=chat).services)
+    events = serving.stream(EN.question, workflow="rag", options={"rewrite_question": True})
+
+    [step] = [
+        sent for sent in events if sent.data.get("step") == "expand" and "took_ms" in sent.data
+    ]
+    answer = next(sent.data for sent in events if sent.name == "answer")
+    assert step.data["detail"]["queries"] == answer["queries"] == [EN.question, "mills"]
+    assert answer["standalone_question"] is None

@@ -1,0 +1,294 @@
+"""The engines over real HTTP: what they find, and in which words they fail."""
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from app.websearch.engine import SearchEngine, score_of, text_of
+from app.websearch.recorded import FixtureSearch
+from app.websearch.searxng import SearxngSearch
+from app.websearch.tavily import TavilySearch
+from app.websearch.wikipedia import WikipediaSearch
+from graphs.errors import SearchFailed
+from tests.loopback.corpus import BY_SLUG
+from tests.loopback.pages import PageServer
+from tests.loopback.searxng import SearxngServer
+from tests.loopback.server import free_port
+from tests.loopback.tavily import TAVILY_KEY, TavilyServer
+from tests.loopback.wikipedia import WikipediaServer
+
+Server = TavilyServer | WikipediaServer | SearxngServer
+Make = Callable[..., SearchEngine]
+NAMES = {"tavily": "Tavily", "wikipedia": "Wikipedia", "searxng": "SearXNG"}
+
+
+def make_tavily(url: str, timeout_s: float = 5.0) -> TavilySearch:
+    return TavilySearch(TAVILY_KEY, base_url=url, timeout_s=timeout_s)
+
+
+def make_wikipedia(url: str, timeout_s: float = 5.0) -> WikipediaSearch:
+    return WikipediaSearch(api_url=f"{url}/{{language}}/w/api.php", timeout_s=timeout_s)
+
+
+def make_searxng(url: str, timeout_s: float = 5.0) -> SearxngSearch:
+    return SearxngSearch(url, timeout_s=timeout_s)
+
+
+MAKE: dict[str, Make] = {
+    "tavily": make_tavily,
+    "wikipedia": make_wikipedia,
+    "searxng": make_searxng,
+}
+
+
+@pytest.fixture(params=list(MAKE))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(name: str, request: pytest.FixtureRequest) -> Server:
+    found: Server = request.getfixturevalue(name)
+    return found
+
+
+@pytest.fixture
+async def engine(name: str, server: Server) -> AsyncIterator[SearchEngine]:
+    engine = MAKE[name](server.url)
+    yield engine
+    await engine.aclose()
+
+
+@pytest.mark.parametrize(
+    ("query", "slug"), [("lighthouse, Fresnel lens", "lighthouse"), ("灯塔, 透镜", "dengta")]
+)
+async def test_it_finds_pages_with_their_text(
+    engine: SearchEngine, server: Server, pages: PageServer, query: str, slug: str
+) -> None:
+    found = await engine.search(query, 3)
+    assert found[0].url == pages.page_url(slug)
+    assert found[0].title == BY_SLUG[slug].title
+    assert found[0].text.startswith(BY_SLUG[slug].paragraphs[0])
+    assert found[0].score > 0
+    assert len(server.requests) == 1
+
+
+async def test_nothing_found_is_no_failure(engine: SearchEngine) -> None:
+    assert await engine.search("zzzz", 5) == []
+
+
+async def test_no_more_results_than_asked_for(engine: SearchEngine) -> None:
+    assert len(await engine.search("lighthouse", 1)) == 1
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 432, 500, 503])
+async def test_a_refusal_names_the_provider_and_what_to_check(
+    engine: SearchEngine, name: str, server: Server, status: int
+) -> None:
+    server.status = status
+    with pytest.raises(SearchFailed, match=NAMES[name]) as failure:
+        await engine.search("lighthouse", 3)
+    assert TAVILY_KEY not in repr(failure.value)
+    assert failure.value.__suppress_context__
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [b"", b"<html>", b"[]", b"null", b'{"results": 3, "query": []}', b'{"error": {}}', b'"x"'],
+)
+async def test_a_malformed_reply_is_said_so(
+    engine: SearchEngine, name: str, server: Server, reply: bytes
+) -> None:
+    server.raw_reply = reply
+    with pytest.raises(SearchFailed, match="could not be understood"):
+        await engine.search("lighthouse", 3)
+
+
+async def test_results_without_an_address_are_left_out(
+    engine: SearchEngine, name: str, server: Server
+) -> None:
+    hits = [{"title": "no url"}, {"url": "https://a.example", "fullurl": "https://a.example"}]
+    reply = {"query": {"pages": hits}, "results": hits}
+    server.raw_reply = json.dumps(reply).encode()
+    assert [hit.url for hit in await engine.search("lighthouse", 3)] == ["https://a.example"]
+
+
+async def test_only_addresses_that_a_browser_may_follow_are_results(
+    engine: SearchEngine, name: str, server: Server
+) -> None:
+    urls = [
+        *(
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "//a.example/",
+            "https://",
+            "http://[x/",
+            "/a",
+            "http://exa mple.com/",
+            "https://a.example/灯\x00塔",
+            "https://a.example/灯\n塔",
+        ),
+        "https://\u202ea.example/",
+        "https://灯塔.example/塔",
+        " https://a.example/灯 塔.pdf?part=b c ",
+    ]
+    hits = [{"url": url, "fullurl": url} for url in urls]
+    server.raw_reply = json.dumps({"query": {"pages": hits}, "results": hits}).encode()
+    assert [hit.url for hit in await engine.search("lighthouse", len(urls))] == [
+        "https://灯塔.example/塔",
+        "https://a.example/灯%20塔.pdf?part=b%20c",
+    ]
+
+
+async def test_halves_of_characters_and_controls_do_not_get_in(
+    engine: SearchEngine, name: str, server: Server
+) -> None:
+    text = '"\\ud83d\\udca1 light \\ud83d\\u0000\\u001b[31m 灯塔\\n"'
+    hit = f'{{"url": "https://a.example", "fullurl": "https://a.example", "title": {text},'
+    hit += f' "content": {text}, "extract": {text}}}'
+    reply = f'{{"query": {{"pages": [{hit}]}}, "results": [{hit}]}}'
+    server.raw_reply = reply.encode()
+    (found,) = await engine.search("lighthouse", 3)
+    assert found.title == found.text == "💡 light �  [31m 灯塔"
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [("a\rb\x0cc", "a b c"), ("灯\r塔\x0c", "灯 塔"), ("a\n\tb", "a\n\tb"), (7, "")],
+)
+def test_a_control_character_parts_what_stands_around_it(sent: object, told: str) -> None:
+    assert text_of(sent) == told
+
+
+@pytest.mark.parametrize("score", ["1" + "0" * 400, "1e999", "-1e999", "NaN", '"high"', "true"])
+def test_a_score_that_is_no_number_is_made_of_the_rank(score: str) -> None:
+    assert score_of(json.loads(score), 1) == 0.5
+
+
+async def test_a_reply_nested_too_deeply_is_said_so(
+    engine: SearchEngine, name: str, server: Server
+) -> None:
+    server.raw_reply = b'{"query": 1, "results": ' + b"[" * 100_000
+    with pytest.raises(SearchFailed, match="could not be understood"):
+        await engine.search("lighthouse", 3)
+
+
+async def test_a_slow_engine_fails_within_its_time(name: str, server: Server) -> None:
+    server.delay_s = 30
+    engine = MAKE[name](server.url, timeout_s=0.3)
+    started = time.monotonic()
+    with pytest.raises(SearchFailed, match="did not answer in time"):
+        await engine.search("lighthouse", 3)
+    assert time.monotonic() - started < 2
+    await engine.aclose()
+
+
+async def test_an_engine_that_is_down_fails_fast(name: str) -> None:
+    engine = MAKE[name](f"http://127.0.0.1:{free_port()}")
+    started = time.monotonic()
+    with pytest.raises(SearchFailed, match="could not be reached"):
+        await engine.search("lighthouse", 3)
+    assert time.monotonic() - started < 2
+    await engine.aclose()
+
+
+async def test_tavily_refuses_a_wrong_key_without_repeating_it(tavily: TavilyServer) -> None:
+    engine = TavilySearch("tvly-wrong-key", base_url=tavily.url)
+    with pytest.raises(SearchFailed, match="refused the API key") as failure:
+        await engine.search("lighthouse", 3)
+    assert "tvly-wrong-key" not in str(failure.value)
+    await engine.aclose()
+
+
+def test_tavily_is_not_made_without_a_key() -> None:
+    with pytest.raises(ValueError, match="needs an API key"):
+        TavilySearch("  ")
+
+
+async def test_tavily_gets_what_it_accepts(
+    tavily: TavilyServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAVILY_PROJECT", "from-the-environment")
+    engine = make_tavily(tavily.url)
+    await engine.search("灯塔" * 400, 50)
+    request = tavily.requests[0]
+    assert len(request.body["query"]) == 400
+    assert request.body["max_results"] == 20
+    assert request.headers["authorization"] == f"Bearer {TAVILY_KEY}"
+    assert "x-project-id" not in request.headers
+    await engine.aclose()
+
+
+async def test_wikipedia_is_asked_in_the_language_of_the_query(wikipedia: WikipediaServer) -> None:
+    engine = WikipediaSearch(api_url=wikipedia.api_url)
+    await engine.search("lighthouse", 3)
+    await engine.search("灯塔", 3)
+    assert [request.path.split("/")[1] for request in wikipedia.requests] == ["en", "zh"]
+    await engine.aclose()
+
+
+async def test_wikipedia_is_asked_for_any_keyword_when_none_has_all(
+    wikipedia: WikipediaServer, pages: PageServer
+) -> None:
+    engine = WikipediaSearch(api_url=wikipedia.api_url)
+    found = await engine.search("waggle dance, submarine", 3)
+    assert [hit.url for hit in found] == [pages.page_url("bees")]
+    assert wikipedia.queries == ["waggle dance submarine", "waggle dance OR submarine"]
+    await engine.aclose()
+
+
+async def test_wikipedia_results_come_by_rank(wikipedia: WikipediaServer) -> None:
+    engine = WikipediaSearch(api_url=wikipedia.api_url)
+    found = await engine.search("waggle dance, lighthouse", 5)
+    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    assert len(found) == 2
+    await engine.aclose()
+
+
+async def test_searxng_without_its_json_format_says_how_to_switch_it_on(
+    searxng: SearxngServer,
+) -> None:
+    searxng.has_json = False
+    engine = make_searxng(searxng.url + "/")
+    with pytest.raises(SearchFailed, match=r"search\.formats"):
+        await engine.search("lighthouse", 3)
+    await engine.aclose()
+
+
+async def test_a_recording_answers_its_queries(tmp_path: Path) -> None:
+    path = tmp_path / "searches.json"
+    hit = {"url": "https://a.example/", "title": "灯塔", "text": "强光", "score": 0.5}
+    path.write_text(
+        json.dumps({"Light,  Tower": [hit, {"url": "https://b.example/"}], "*": [hit] * 3}),
+        encoding="utf-8",
+    )
+    engine = FixtureSearch(path)
+    found = await engine.search(" light, TOWER ", 5)
+    assert [(hit.url, hit.title, hit.score) for hit in found] == [
+        ("https://a.example/", "灯塔", 0.5),
+        ("https://b.example/", "", 0.5),
+    ]
+    assert len(await engine.search("anything", 2)) == 2
+
+
+async def test_a_recording_without_a_star_finds_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "searches.json"
+    path.write_text('{"light": []}', encoding="utf-8")
+    assert await FixtureSearch(path).search("other", 5) == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"q": [{}]}', '{"q": [{"url": 3}]}', "\xff"])
+def test_a_wrong_recording_shows_at_once(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "searches.json"
+    path.write_text(text, encoding="latin-1")
+    with pytest.raises(SearchFailed, match=r"searches\.json are not in the expected format"):
+        FixtureSearch(path)
+
+
+def test_a_missing_recording_shows_at_once(tmp_path: Path) -> None:
+    with pytest.raises(SearchFailed, match=r"none\.json could not be read"):
+        FixtureSearch(tmp_path / "none.json")

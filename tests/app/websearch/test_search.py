@@ -1,0 +1,167 @@
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from app.websearch.engine import SearchResult
+from app.websearch.page import PageReader
+from app.websearch.search import FetchingWebSearch
+from app.websearch.tavily import TavilySearch
+from graphs.errors import SearchFailed
+from graphs.ports import WebSearch
+from tests.loopback.corpus import BY_SLUG
+from tests.loopback.pages import PageServer
+from tests.loopback.tavily import TAVILY_KEY, TavilyServer
+
+
+class Found:
+    """An engine that finds what it was made with."""
+
+    def __init__(self, *urls: str, text: str = "the result's own text") -> None:
+        self.results = [
+            SearchResult(url, f"title {n}", text, 1 / (n + 1)) for n, url in enumerate(urls)
+        ]
+        self.asked: list[tuple[str, int]] = []
+
+    async def search(self, query: str, max_results: int) -> list[SearchResult]:
+        self.asked.append((query, max_results))
+        return self.results[:max_results]
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+async def reader(pages: PageServer) -> AsyncIterator[PageReader]:
+    reader = PageReader(allowed_private_hosts={pages.address}, timeout_s=1.0)
+    yield reader
+    await reader.aclose()
+
+
+@pytest.fixture
+async def web(tavily: TavilyServer, reader: PageReader) -> AsyncIterator[FetchingWebSearch]:
+    web = FetchingWebSearch(TavilySearch(TAVILY_KEY, base_url=tavily.url), reader)
+    yield web
+    await web.aclose()
+
+
+@pytest.mark.parametrize(
+    ("query", "slug", "joint"),
+    [("Fresnel lens, lighthouse", "lighthouse", ": "), ("菲涅耳透镜, 灯塔", "dengta", "：")],
+)
+async def test_pages_are_searched_fetched_and_cut_into_paragraphs(
+    web: WebSearch, tavily: TavilyServer, pages: PageServer, query: str, slug: str, joint: str
+) -> None:
+    found, degraded = await web.search(query, 5)
+    entry = BY_SLUG[slug]
+    assert found[0].url == pages.page_url(slug)
+    assert found[0].paragraphs == tuple(f"{entry.title}{joint}{text}" for text in entry.paragraphs)
+    assert found[0].fetched_at
+    assert degraded == ()
+    assert tavily.queries == [query]
+
+
+async def test_where_pages_fail_the_results_speak_for_themselves(
+    web: WebSearch, pages: PageServer
+) -> None:
+    pages.status = 503
+    found, degraded = await web.search("lighthouse, bees", 5)
+    assert [page.paragraphs for page in found] == [
+        (BY_SLUG[page.url.rsplit("/", 1)[1]].paragraphs[0],) for page in found
+    ]
+    assert all(page.fetched_at is None for page in found)
+    (entry,) = degraded
+    assert entry.component == "fetch"
+    assert entry.reason.startswith(f"{len(found)} of {len(found)} pages could not be read")
+    assert "127.0.0.1 answered 503" in entry.reason
+
+
+async def test_one_failed_page_does_not_spoil_the_others(
+    reader: PageReader, pages: PageServer
+) -> None:
+    engine = Found(pages.page_url("bees"), f"{pages.url}/slow", "http://169.254.169.254/", "http:")
+    found, degraded = await FetchingWebSearch(engine, reader).search("bees", 5)
+    assert [bool(page.fetched_at) for page in found] == [True, False, False, False]
+    (entry,) = degraded
+    assert entry.reason.startswith("3 of 4 pages")
+    assert "longer than 1 s" in entry.reason
+    assert "169.254.169.254 leads to a private address" in entry.reason
+
+
+async def test_a_failed_page_without_a_text_of_its_own_is_left_out(
+    reader: PageReader, pages: PageServer
+) -> None:
+    engine = Found(f"{pages.url}/pages/none", text=" ")
+    found, degraded = await FetchingWebSearch(engine, reader).search("bees", 5)
+    assert found == ()
+    assert degraded[0].reason.startswith("1 of 1 pages")
+
+
+async def test_preferred_domains_come_first_and_the_rest_stays(reader: PageReader) -> None:
+    urls = [
+        "https://a.invalid/1",
+        "https://fakewikipedia.org.invalid/2",
+        "https://docs.preferred.invalid/3",
+        "https://en.wikipedia.org:9/4",
+        "https://preferred.invalid/5",
+        "https://b.invalid/6",
+    ]
+
+    async def nowhere(host: str, port: int) -> Sequence[str]:
+        return []
+
+    reader = PageReader(resolve=nowhere)
+    web = FetchingWebSearch(Found(*urls), reader, ["Preferred.invalid"])
+    found, _ = await web.search("anything", 5)
+    assert [page.url[-1] for page in found] == ["3", "4", "5", "1", "2"]
+    await web.aclose()
+
+
+async def test_a_page_is_read_once_however_it_is_named(
+    reader: PageReader, pages: PageServer
+) -> None:
+    url = pages.page_url("bees")
+    engine = Found(url, f"{url}#dance", f"{url}/", "http://[", pages.page_url("basalt"))
+    found, _ = await FetchingWebSearch(engine, reader).search("bees", 5)
+    assert [page.title for page in found] == ["title 0", "title 4"]
+    assert len(pages.requests) == 2
+
+
+async def test_at_most_max_pages_are_read(reader: PageReader, pages: PageServer) -> None:
+    engine = Found(*(pages.page_url(slug) for slug in BY_SLUG))
+    web = FetchingWebSearch(engine, reader)
+    found, _ = await web.search("anything", 2)
+    assert len(found) == len(pages.requests) == 2
+    assert engine.asked == [("anything", 4)]
+    assert await web.search("anything", 0) == ((), ())
+    assert await web.search("  ", 5) == ((), ())
+    assert len(engine.asked) == 1
+
+
+async def test_pages_are_fetched_side_by_side(reader: PageReader, pages: PageServer) -> None:
+    pages.delay_s = 0.4
+    started = time.monotonic()
+    found, degraded = await FetchingWebSearch(
+        Found(*(pages.page_url(slug) for slug in BY_SLUG)), reader
+    ).search("anything", 5)
+    assert len(found) == 5
+    assert degraded == ()
+    assert time.monotonic() - started < 1.2
+
+
+async def test_a_failing_engine_is_not_hidden(web: WebSearch, tavily: TavilyServer) -> None:
+    tavily.status = 429
+    with pytest.raises(SearchFailed, match="limiting"):
+        await web.search("lighthouse", 5)
+
+
+async def test_cancelling_stops_the_fetching(reader: PageReader, pages: PageServer) -> None:
+    web = FetchingWebSearch(Found(f"{pages.url}/drip"), reader)
+    task = asyncio.create_task(web.search("anything", 5))
+    await asyncio.sleep(0.2)
+    task.cancel()
+    started = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - started < 0.1

@@ -1,0 +1,130 @@
+import asyncio
+from collections.abc import Sequence
+
+import httpx
+import pytest
+
+from app.websearch.ssrf_guard import GuardedTransport, PageFailed, Resolve, is_public
+from tests.loopback.pages import PageServer
+
+
+def names(**addresses: Sequence[str]) -> Resolve:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return addresses[host.split(".")[0]]
+
+    return resolve
+
+
+async def get(url: str, transport: GuardedTransport) -> httpx.Response:
+    async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
+        return await client.get(url)
+
+
+@pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07::1", "64:ff9b::808:808"])
+def test_public_addresses_pass(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "10.1.2.3",
+        "172.16.0.9",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.100.100.200",
+        "100.64.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "192.0.2.1",
+        "198.18.0.1",
+        "::",
+        "::1",
+        "fe80::1",
+        "fec0::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "fd00:ec2::254",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:8.8.8.8",
+        "::127.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b:1::1",
+        "2002:7f00:1::",
+        "2001:db8::1",
+        "nonsense",
+    ],
+)
+def test_other_addresses_do_not(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("ftp://example.org/", "not an http"),
+        ("file:///etc/passwd", "not an http"),
+        ("http://example.org:22/", "port 22"),
+        ("http://127.0.0.1/", "private address"),
+        ("http://2130706433/", "private address"),
+        ("http://0x7f.1/", "private address"),
+        ("http://[::1]/", "private address"),
+        ("http://[::ffff:127.0.0.1]/", "private address"),
+        ("http://169.254.169.254/latest/meta-data/", "private address"),
+        ("http://localhost/", "private address"),
+    ],
+)
+async def test_it_refuses(url: str, reason: str) -> None:
+    with pytest.raises(PageFailed, match=reason):
+        await get(url, GuardedTransport())
+
+
+async def test_a_name_is_judged_by_every_address_it_has() -> None:
+    transport = GuardedTransport(resolve=names(mixed=["93.184.215.14", "10.0.0.1"]))
+    with pytest.raises(PageFailed, match="private address"):
+        await get("http://mixed.example/", transport)
+
+
+async def test_a_name_without_an_address_is_refused() -> None:
+    with pytest.raises(PageFailed, match="no known address"):
+        await get("http://nowhere.example/", GuardedTransport(resolve=names(nowhere=[])))
+
+
+async def test_it_connects_to_the_address_that_was_checked(pages: PageServer) -> None:
+    """A name that changes its address between check and connection gains nothing."""
+    answers = [["127.0.0.1"]]
+
+    async def resolve_once(host: str, port: int) -> Sequence[str]:
+        return answers.pop()
+
+    transport = GuardedTransport(
+        allowed_private_hosts={f"rebinding.example:{pages.port}"}, resolve=resolve_once
+    )
+    response = await get(f"http://rebinding.example:{pages.port}/pages/bees", transport)
+    assert response.status_code == 200
+    assert pages.requests[0].headers["host"] == f"rebinding.example:{pages.port}"
+    assert answers == []
+
+
+async def test_a_private_host_is_allowed_by_name_and_port_only(pages: PageServer) -> None:
+    allowed = GuardedTransport(allowed_private_hosts={pages.address})
+    assert (await get(pages.page_url("bees"), allowed)).status_code == 200
+    other_port = GuardedTransport(allowed_private_hosts={"127.0.0.1:9", "127.0.0.1"})
+    with pytest.raises(PageFailed, match="port"):
+        await get(pages.page_url("bees"), other_port)
+    by_host = GuardedTransport(allowed_private_hosts={"127.0.0.1"}, ports={pages.port})
+    assert (await get(pages.page_url("bees"), by_host)).status_code == 200
+
+
+async def test_resolving_does_not_hold_up_the_loop() -> None:
+    async def slowly(host: str, port: int) -> Sequence[str]:
+        await asyncio.sleep(30)
+        return []
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await get("http://slow.example/", GuardedTransport(resolve=slowly))
