@@ -39,7 +39,7 @@ def test_nothing_set_needs_nothing() -> None:
 def test_clients_of_endpoints_load_where_one_is_chosen() -> None:
     """They would make every start two seconds longer."""
     code = (
-        "import sys, app.main, app.ingest.command\n"
+        "import sys, app.main, app.cli.ingest\n"
         "sys.exit(bool({'openai', 'langchain_openai'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -235,16 +235,16 @@ async def test_two_at_once_leave_one_of_each(
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from app.ingest import ingest
+from app.ingest import pipeline
 from app.retrieval.retriever import HybridRetriever
 
 async def main():
-    ingest.COMMIT_ROWS = 4
+    pipeline.COMMIT_ROWS = 4
     retriever = await HybridRetriever.open(Path("data"))
     def progress(done, everything, source):
         if done == 9:
             os.kill(os.getpid(), signal.SIGKILL)
-    await ingest.ingest([Path("docs")], retriever.index, retriever.segmenter, progress=progress)
+    await pipeline.ingest([Path("docs")], retriever.index, retriever.segmenter, progress=progress)
 
 asyncio.run(main())
 """
