@@ -2,21 +2,15 @@
 
 python -m benchmarks.house                     the figures of this checkout
 python -m benchmarks.house --against FOLDER    beside those of another checkout
-python -m benchmarks.house --request           also the files one streamed self_crag request enters
+python -m benchmarks.house --names             also the modules and classes that are counted
 
-Figures are read from the source by `ast`; nothing of the checkout is imported, but for --request,
-which starts its service in-process with the default parts on a scratch data folder.
+Figures are read from the source by `ast`; nothing of the checkout is imported.
 """
 
 import argparse
 import ast
-import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PACKAGES = ("app", "graphs", "evaluator", "prompts")
@@ -66,26 +60,39 @@ class Checkout:
         return ".".join(self.paths[name].relative_to(self.root).parent.parts)
 
     def figures(self) -> dict[str, int | float]:
-        lines = {name: text.count("\n") for name, text in self.texts.items()}
         files = Counter(map(self.folder, self.paths))
-        importers = Counter(target for targets in self.imports.values() for target in targets)
-        classes = Counter(
-            node.name
-            for tree in self.trees.values()
-            for node in tree.body
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-        )
-        small = [n for n, size in lines.items() if 0 < size <= SMALL_LINES and importers[n] == 1]
+        lines = sum(text.count("\n") for text in self.texts.values())
         return {
-            "product lines": sum(lines.values()),
+            "product lines": lines,
             "modules": len(self.paths),
             "modules in the largest folder": max(files.values()),
             "modules on a cycle of imports": sum(map(len, cycles(self.imports))),
-            "folders on a cycle of imports": sum(map(len, cycles(self.rooms()))),
-            f"modules of <= {SMALL_LINES} lines with one importer": len(small),
-            "import lines, percent": round(100 * self._import_lines() / sum(lines.values()), 1),
-            "class names used twice": sum(count > 1 for count in classes.values()),
+            "rooms on a cycle of imports": sum(map(len, cycles(self.rooms()))),
+            f"modules of <= {SMALL_LINES} lines with one importer": len(self.small()),
+            "import lines, percent": round(100 * self._import_lines() / lines, 1),
+            "class names used twice": len(self.twice()),
         }
+
+    def small(self) -> list[str]:
+        """Short modules that one other module alone imports."""
+        importers = Counter(target for targets in self.imports.values() for target in targets)
+        sizes = {name: text.count("\n") for name, text in self.texts.items()}
+        return [n for n, size in sizes.items() if 0 < size <= SMALL_LINES and importers[n] == 1]
+
+    def twice(self) -> dict[str, list[str]]:
+        """Class names that stand in several modules, and where."""
+        places: dict[str, list[str]] = {}
+        for name, tree in self.trees.items():
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(name)
+        return {name: modules for name, modules in places.items() if len(modules) > 1}
+
+    def names(self) -> Iterator[str]:
+        """What the figures count, a line each."""
+        yield from (f"small: {name}" for name in self.small())
+        yield from (f"twice: {name}: {', '.join(places)}" for name, places in self.twice().items())
+        yield from (f"cycle: {', '.join(cycle)}" for cycle in cycles(self.rooms()))
 
     def _import_lines(self) -> int:
         return sum(
@@ -145,3 +152,28 @@ def cycles(graph: Graph) -> list[list[str]]:
         if node not in index:
             visit(node)
     return found
+
+
+def table(columns: Mapping[str, Checkout]) -> str:
+    """A row a figure, a column a checkout, as Markdown."""
+    figures = {name: {**code.figures(), **code.tunables()} for name, code in columns.items()}
+    rows = [["", *figures], ["---"] * (len(figures) + 1)]
+    for key in next(iter(figures.values())):
+        rows.append([key, *(f"{column[key]:,}" for column in figures.values())])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--against", type=Path, help="another checkout, shown first")
+    parser.add_argument("--names", action="store_true", help="also what the figures count")
+    chosen = parser.parse_args()
+    here = Checkout(Path(__file__).parents[1])
+    others = {"before": Checkout(chosen.against)} if chosen.against else {}
+    print(table({**others, "now": here}))  # noqa: T201
+    if chosen.names:
+        print("\n" + "\n".join(here.names()))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
