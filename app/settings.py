@@ -18,7 +18,7 @@ from app.ingest.upload_settings import IncomingSettings
 from app.retrieval.embedder_settings import EmbedderSettings
 from app.retrieval.settings import KnowledgeSettings
 from app.storage.settings import KeepingSettings
-from graphs.presets import Preset
+from graphs.options import Preset
 
 WORKERS = ("selfcrag_evaluator_", "selfcrag_serve_")
 """So begin the settings of the worker, which reads the same `.env`."""

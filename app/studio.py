@@ -11,7 +11,7 @@ from app.main import create_app
 from graphs.ports import Services
 from graphs.state import Context
 from graphs.workflows.chat import Chat, ChatState, build_messages
-from graphs.workflows.reflect import build_reflecting
+from graphs.workflows.reflect import build_reflection
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS, Graph
 
 _settings = load_settings()
@@ -34,7 +34,7 @@ rag = _opening(WORKFLOWS["rag"].build)
 crag = _opening(WORKFLOWS["crag"].build)
 self_rag = _opening(WORKFLOWS["self_rag"].build)
 self_crag = _opening(WORKFLOWS["self_crag"].build)
-reflect = _opening(build_reflecting)
+reflect = _opening(build_reflection)
 
 
 @asynccontextmanager

@@ -13,8 +13,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict
 
+from graphs.options import Search
 from graphs.ports import Services
-from graphs.search import Search
 from graphs.types import (
     Bars,
     Degraded,
@@ -41,7 +41,7 @@ PASSAGES = tuple(
         f"18{number:02}. Its bell is heard as far as the harbour. Visitors climb {number} stairs.",
         title=f"Towers, part {number}",
         source=f"towers/part_{number}.md",
-        score=1 - number / 20,
+        retrieval_score=1 - number / 20,
     )
     for number in range(10)
 )

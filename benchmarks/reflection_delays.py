@@ -10,9 +10,10 @@ from typing import Any
 
 from benchmarks.reflection_llm import MODEL, DelayedEndpoint, Span, union_s
 from benchmarks.reflection_runs import Asker, Told, asker
+from graphs.critics.evaluator import EvaluatorCritic
 from graphs.critics.llm import LlmCritic
+from graphs.options import Search
 from graphs.ports import Evaluator, Retriever, Services
-from graphs.search import Search
 from graphs.types import Degraded, Passage, Scores, Task, Thresholds, WebPage
 from graphs.workflows.registry import WORKFLOWS
 
@@ -93,11 +94,12 @@ class Watch:
     def over(self, services: Services, critic: str) -> Services:
         """The same services, watched, with this critic and a web that answers at once."""
         chat = services.chat if critic == "llm" else None
+        watched = _Evaluator(services.evaluator, self)
         return replace(
             services,
             retriever=_Retriever(services.retriever, self),
-            evaluator=_Evaluator(services.evaluator, self),
-            critic=LlmCritic(chat, services.chat_name) if chat else None,  # None: the evaluator
+            evaluator=watched,
+            critic=LlmCritic(chat, services.chat_name) if chat else EvaluatorCritic(watched),
             web_search=_Web(),
             search_ahead=None,
         )

@@ -25,7 +25,7 @@ from benchmarks.retrieval_base import by_search, knowledge_base, told
 from benchmarks.retrieval_parts import beside_plain, other_embedder, reranked
 from benchmarks.retrieval_report import report
 from benchmarks.retrieval_sets import REPORTED, Material, ahead_by, material
-from graphs.search import Search
+from graphs.options import Search
 
 HERE = Path(__file__).parent
 FIGURES, REPORT = HERE / "retrieval.json", HERE / "retrieval.md"

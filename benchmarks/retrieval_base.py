@@ -19,7 +19,7 @@ from app.retrieval.index_factory import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from benchmarks.retrieval_sets import DEPTH, Material, documents, gains, measured
-from graphs.search import Search
+from graphs.options import Search
 from graphs.types import Passage
 
 # Chunks of one passage count once, so more are asked for than are counted.

@@ -23,7 +23,8 @@ from evaluator.client.client import EvaluatorClient
 from evaluator.serving.app import create_app as create_worker
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import as_judged
-from graphs.search import Search
+from graphs.options import Search
+from graphs.text.subquestions import subquestions_of
 from graphs.types import Passage
 
 CANDIDATES = 50
@@ -47,11 +48,17 @@ async def reranked(
 
         async def grades(question: str, passages: Sequence[Passage]) -> Sequence[float]:
             texts = [as_judged(passage, TITLES) for passage in passages]
-            graded = await relevance_of(question, texts, grader, by_parts=True)
+            graded = await relevance_of(_parts(question), texts, grader)
             return [score if score is not None else -np.inf for score in graded.best]
 
         rows["+ evaluator"] = await told(_reordered(retriever, grades), asked)
     return {"rows": rows, "base": "hybrid", "candidates": CANDIDATES}
+
+
+def _parts(question: str) -> list[str]:
+    """The question and, where it has several parts, these."""
+    parts = subquestions_of(question)
+    return [question, *(parts if len(parts) > 1 else [])]
 
 
 def _reordered(

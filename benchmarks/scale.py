@@ -27,7 +27,7 @@ from app.retrieval.retriever import HybridRetriever
 from benchmarks.evaluator_report import table
 from benchmarks.retrieval_sets import REPORTED, material
 from benchmarks.retrieval_table import records
-from graphs.search import Search
+from graphs.options import Search
 from graphs.text.sentences import sentences, token_count
 
 HERE = Path(__file__).parent

@@ -1,4 +1,6 @@
-"""What can fail outside the graphs, as the ports tell it.
+"""What can fail: outside the graphs, as the ports tell it, and the question itself.
+
+InvalidQuestion         it is empty or too long
 
 PortError
  ├─ RetrieverFailed      the index could not be searched, or not in full
@@ -16,6 +18,10 @@ secrets. The node that called the port turns them into an entry of `degraded` an
 from collections.abc import Sequence
 
 from graphs.types import Component, Passage
+
+
+class InvalidQuestion(ValueError):
+    """A run was started without a question that could be answered."""
 
 
 class PortError(Exception):

@@ -1,30 +1,119 @@
-"""What may be tuned per run."""
+"""Options of a run: Studio shows them as a form, `POST /ask` takes them as `options`."""
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
-from graphs.generation.repack import Repack
-from graphs.presets import OPTIONS, Preset
-from graphs.search import Filters, Fusion, Search, SearchMode
-from graphs.text.sentences import StripMode
-from graphs.types import Bars, Thresholds
+from graphs.types import Bars, Language, RetrievalMode, Thresholds, WebUse
 
-WebUse = Literal["auto", "never", "always"]
+SearchMode = Literal["hybrid", "bm25", "dense"]
+Fusion = Literal["weighted", "rrf"]
+Expansion = Literal["rewrite", "decompose", "hyde"]
 RerankBy = Literal["none", "lexical", "evaluator", "model"]
+StripMode = Literal["sentences", "groups", "words", "passage"]
+Repack = Literal["document", "forward", "reverse", "sides"]
 CompressBy = Literal["none", "extractive", "abstractive", "longllmlingua", "selective_context"]
+Preset = Literal["none", "best", "balanced", "fast"]
+
+RERANK_CANDIDATES = 50
+"""Passages retrieved for reranking (arXiv 2407.01219 reranks about as many)."""
+MAX_RETRIEVALS = 2
+"""Most looks at the index while no passage is relevant (self_rag)."""
+
+Text = Annotated[str, Field(min_length=1, max_length=500)]
 
 
-class Context(BaseModel):
-    """Tunables of one run; Studio shows them as a form, `POST /ask` takes them as `options`."""
+class Filters(BaseModel):
+    """Which chunks may be found; what is left empty restricts nothing, all that is given holds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    language: Language | None = Field(None, description="Chunks in this language only.")
+    sources: list[Text] = Field(
+        [], max_length=50, description="Sources that start with, or match as a glob, one of these."
+    )
+    document_ids: list[Text] = Field([], max_length=200, description="These documents only.")
+    keywords: list[Text] = Field(
+        [], max_length=20, description="Chunks with at least one of these among their keywords."
+    )
+
+
+class CritiqueWeights(BaseModel):
+    """Weights of a draft's critique score (Self-RAG 3.3)."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-    preset: Preset = Field(
-        "none",
-        description="Options that go well together, for what this run leaves unset: best answers, "
-        "balanced, or fast.",
+    relevance: float = Field(1.0, ge=0, le=10, description="w_rel.")
+    support: float = Field(1.0, ge=0, le=10, description="w_sup.")
+    utility: float = Field(0.5, ge=0, le=10, description="w_use.")
+
+
+class Ablation(BaseModel):
+    """Switches of the papers' ablations: what a workflow is worth without one of its parts."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    refinement: bool = Field(
+        True, description="Cut passages into strips and drop the irrelevant ones (CRAG, table 3)."
     )
+    rewriting: bool = Field(
+        True, description="Search the web with keywords, not with the question (CRAG, table 3)."
+    )
+    selection: bool = Field(
+        True, description="Grade web paragraphs and keep the relevant ones only (CRAG, table 3)."
+    )
+    without_action: Literal["none", "correct", "incorrect", "ambiguous"] = Field(
+        "none",
+        description="Leave one action out: Correct and Incorrect merge into Ambiguous; without "
+        "Ambiguous the upper threshold alone decides (CRAG, table 2).",
+    )
+    only_action: Literal["any", "correct", "incorrect", "ambiguous"] = Field(
+        "any", description="Take this action whatever the grades (CRAG, table 11)."
+    )
+    grade_titles: bool = Field(
+        True, description="Grade `title // text`; switched off, the text alone, as on PopQA."
+    )
+    grade_parts: bool = Field(
+        True, description="Grade by each part of a question that asks for several things, too."
+    )
+    fusion: Fusion = Field(
+        "weighted",
+        description="How hybrid search joins: by weighted scores, or by reciprocal ranks.",
+    )
+    ambiguous_candidates: Literal["joined", "all"] = Field(
+        "joined",
+        description="self_crag under Ambiguous: draft from the joined knowledge alone, or from "
+        "internal and external knowledge apart as well.",
+    )
+    beam_width: int = Field(
+        2, ge=1, le=5, description="self_rag: unfinished long answers kept after each segment."
+    )
+    sequence_score: bool = Field(
+        False, description="Add a draft's mean token probability, where its model tells it."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search: `alpha` weighs BM25 against a dense weight of 1, None is the embedder's own.
+
+    `depth` is how many candidates each of the two searches brings at least.
+    """
+
+    mode: SearchMode = "hybrid"
+    alpha: float | None = None
+    fusion: Fusion = "weighted"
+    filters: Filters = field(default_factory=Filters)
+    depth: int = 50
+
+
+class RetrievalOptions(BaseModel):
+    """Whether and how passages are retrieved."""
+
     retrieve_k: int = Field(10, ge=1, le=100, description="Passages to retrieve and grade.")
     search: SearchMode = Field(
         "hybrid", description="Search by words and meaning joined, by words, or by meaning."
@@ -36,45 +125,39 @@ class Context(BaseModel):
         description="S = alpha * BM25 + dense, both brought to 0...1; left out: as measured for "
         "the embedder and the question's language.",
     )
-    fusion: Fusion = Field(
-        "weighted", description="How hybrid joins: by weighted scores, or by reciprocal ranks."
-    )
     filters: Filters = Field(Filters(), description="Which chunks may be found, by their metadata.")
     follow_ups: bool = Field(
         True, description="Make a follow-up question stand alone, from the dialogue before it."
     )
-    rewrite_question: bool = Field(
-        False, description="Retrieve by a clearer wording of the question, too (language model)."
-    )
-    decompose: bool = Field(
-        False, description="Retrieve for each sub-question apart, side by side."
-    )
-    hyde: bool = Field(
-        False,
-        description="Retrieve by the question joined with an invented answer to it (HyDE; language "
-        "model).",
+    expand: list[Expansion] = Field(
+        [],
+        max_length=3,
+        description="What the knowledge base is asked beside the question: a clearer wording "
+        "(rewrite; language model), its sub-questions (decompose), or the question joined with an "
+        "invented answer (hyde; language model).",
     )
     rerank: RerankBy = Field(
         "none",
         description="Order what was retrieved anew: by term weights kept since ingest, by the "
         "evaluator, or by the worker's reranking model.",
     )
-    rerank_candidates: int = Field(
-        50, ge=1, le=200, description="Passages to retrieve for reranking."
+    retrieval: RetrievalMode | None = Field(
+        None,
+        description="Whether to retrieve: as the critic finds, always, or never; left out: "
+        "adaptive in self_rag and self_crag, always in crag.",
     )
-    repack: Repack = Field(
-        "document",
-        description="Order of the knowledge given to the generator: as in the documents, best "
-        "first (forward), best last (reverse), or best at both ends (sides).",
+    retrieval_threshold: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="adaptive retrieves above this share of p(Retrieval); left out: the critic's "
+        "own threshold.",
     )
-    compress: CompressBy = Field(
-        "none",
-        description="Shorten the knowledge given to the generator: its best sentences, a summary "
-        "by the language model, or the tokens a local model finds telling.",
-    )
-    compress_ratio: float = Field(
-        0.4, ge=0.01, le=1, description="Share of the knowledge that compression keeps."
-    )
+
+
+class GradingOptions(BaseModel):
+    """Thresholds on the evaluator's relevance score (CRAG 4.3)."""
+
     upper: float | None = Field(
         None,
         ge=-20,
@@ -95,6 +178,11 @@ class Context(BaseModel):
         le=20,
         description="Strips scored below this are dropped; left out: the evaluator's own floor.",
     )
+
+
+class KnowledgeOptions(BaseModel):
+    """What of the knowledge the generator is given (CRAG 4.4)."""
+
     top_strips: int = Field(5, ge=1, le=50, description="Most strips kept, of each origin.")
     strip_mode: StripMode = Field(
         "sentences",
@@ -104,18 +192,64 @@ class Context(BaseModel):
     evidence_tokens: int = Field(
         2000, ge=50, le=100_000, description="Most tokens of knowledge given to the generator."
     )
+    repack: Repack = Field(
+        "document",
+        description="Order of the knowledge given to the generator: as in the documents, best "
+        "first (forward), best last (reverse), or best at both ends (sides).",
+    )
+    compress: CompressBy = Field(
+        "none",
+        description="Shorten the knowledge given to the generator: its best sentences, a summary "
+        "by the language model, or the tokens a local model finds telling.",
+    )
+    compress_ratio: float = Field(
+        0.4, ge=0.01, le=1, description="Share of the knowledge that compression keeps."
+    )
+
+
+class WebOptions(BaseModel):
+    """When and how much of the web is searched (CRAG 4.5)."""
+
     web: WebUse = Field(
         "auto",
         description="auto searches the web when the action is Incorrect or Ambiguous; "
         "always searches whatever the action.",
     )
     max_web_searches: int = Field(1, ge=0, le=10, description="Most web searches of one run.")
+    web_pages: int = Field(5, ge=1, le=20, description="Most result pages read per search.")
     speculative_search: bool = Field(
         False,
         description="Search the web with the question itself while passages are graded; under "
         "Correct the search is stopped and thrown away.",
     )
-    web_pages: int = Field(5, ge=1, le=20, description="Most result pages read per search.")
+
+
+class DraftingOptions(BaseModel):
+    """How many answers are drafted, and of what form (Self-RAG 3.3)."""
+
+    max_drafts: int = Field(
+        5, ge=1, le=20, description="self_rag: most passages drafted from, one draft each."
+    )
+    beam_depth: int = Field(
+        0,
+        ge=0,
+        le=20,
+        description="self_rag: most segments of a long answer, each from a passage of its own; 0 "
+        "drafts whole answers.",
+    )
+    choices: list[Text] = Field(
+        [],
+        max_length=20,
+        description="A closed set of answers: one is chosen, by summed votes of all drafts.",
+    )
+
+
+class ReflectionOptions(BaseModel):
+    """How drafts are judged and revised."""
+
+    reflect: bool = Field(
+        False, description="crag: judge the answer and revise it, as the self_ workflows do."
+    )
     max_critic: int = Field(
         3, ge=0, le=10, description="Most revisions by the critic; 0 judges once and never revises."
     )
@@ -132,53 +266,15 @@ class Context(BaseModel):
         description="A draft is accepted from this expected utility grade on; left out: the "
         "critic's own bar.",
     )
-    reflect: bool = Field(
-        False, description="crag: judge the answer and revise it, as the self_ workflows do."
+    weights: CritiqueWeights = Field(
+        CritiqueWeights(),
+        description="What relevance, support and utility count in a draft's critique score.",
     )
-    retrieval: Literal["adaptive", "always", "never"] | None = Field(
-        None,
-        description="Whether to retrieve: as the critic finds, always, or never; left out: "
-        "adaptive in self_rag and self_crag, always in crag.",
-    )
-    retrieval_threshold: float | None = Field(
-        None,
-        ge=0,
-        le=1,
-        description="adaptive retrieves above this share of p(Retrieval); left out: the critic's "
-        "own threshold.",
-    )
-    max_retrievals: int = Field(
-        2, ge=1, le=10, description="self_rag: most looks at the index while nothing is relevant."
-    )
-    max_drafts: int = Field(
-        5, ge=1, le=20, description="self_rag: most passages drafted from, one draft each."
-    )
-    beam_depth: int = Field(
-        0,
-        ge=0,
-        le=20,
-        description="self_rag: most segments of a long answer, each from a passage of its own; 0 "
-        "drafts whole answers.",
-    )
-    beam_width: int = Field(
-        2, ge=1, le=5, description="self_rag: unfinished long answers kept after each segment."
-    )
-    ambiguous_candidates: Literal["joined", "all"] = Field(
-        "joined",
-        description="self_crag under Ambiguous: draft from the joined knowledge alone, or from "
-        "internal and external knowledge apart as well.",
-    )
-    choices: list[Annotated[str, Field(min_length=1, max_length=500)]] = Field(
-        [],
-        max_length=20,
-        description="A closed set of answers: one is chosen, by summed votes of all drafts.",
-    )
-    relevance_weight: float = Field(1.0, ge=0, le=10, description="w_rel of a draft's score.")
-    support_weight: float = Field(1.0, ge=0, le=10, description="w_sup of a draft's score.")
-    utility_weight: float = Field(0.5, ge=0, le=10, description="w_use of a draft's score.")
-    sequence_score: bool = Field(
-        False, description="Add a draft's mean token probability, where its model tells it."
-    )
+
+
+class LimitsOptions(BaseModel):
+    """What a run may spend."""
+
     max_llm_calls: int = Field(
         40,
         ge=1,
@@ -194,44 +290,57 @@ class Context(BaseModel):
     deadline_ms: int = Field(
         60_000, ge=100, le=600_000, description="The run ends by then with what it has, in ms."
     )
-    grade_titles: bool = Field(
-        True, description="Grade `title // text`; switched off, the text alone, as on PopQA."
+
+
+def _grouped(schema: JsonDict) -> None:
+    """Tells each option's group, in the title too: Studio's form has no groups of its own."""
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    groups = {
+        name: kind.__name__.removesuffix("Options").lower()
+        for kind in reversed(Context.__bases__)
+        if issubclass(kind, BaseModel)
+        for name in kind.model_fields
+    }
+    for name, option in properties.items():
+        assert isinstance(option, dict)
+        group = groups.get(name, name)
+        option.update(group=group, title=name if group == name else f"{group}: {name}")
+    schema["properties"] = {"preset": properties.pop("preset"), **properties}
+
+
+class Context(
+    LimitsOptions,
+    ReflectionOptions,
+    DraftingOptions,
+    WebOptions,
+    KnowledgeOptions,
+    GradingOptions,
+    RetrievalOptions,
+):
+    """Options of one run; their groups are the classes that they are declared in."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, json_schema_extra=_grouped
     )
-    grade_parts: bool = Field(
-        True,
-        description="Grade by each part of a question that asks for several things, too.",
-    )
-    refinement: bool = Field(
-        True, description="Cut passages into strips and drop the irrelevant ones (table 3)."
-    )
-    rewriting: bool = Field(
-        True, description="Search the web with keywords instead of the question (table 3)."
-    )
-    selection: bool = Field(
-        True, description="Grade web paragraphs and keep the relevant ones only (table 3)."
-    )
-    without_action: Literal["none", "correct", "incorrect", "ambiguous"] = Field(
+
+    preset: Preset = Field(
         "none",
-        description="Leave one action out: Correct and Incorrect merge into Ambiguous; without "
-        "Ambiguous the upper threshold alone decides (table 2).",
+        description="Options that go well together, for what this run leaves unset: best answers, "
+        "balanced, or fast.",
     )
-    only_action: Literal["any", "correct", "incorrect", "ambiguous"] = Field(
-        "any", description="Take this action whatever the grades (table 11)."
+    ablation: Ablation = Field(
+        Ablation(), description="Switches of the papers' ablations, for experiments."
     )
 
     def searching(self) -> Search:
         """How the knowledge base is searched in this run."""
-        return Search(
-            mode=self.search,
-            alpha=self.alpha,
-            fusion=self.fusion,
-            filters=self.filters,
-        )
+        return Search(self.search, self.alpha, self.ablation.fusion, self.filters)
 
     @model_validator(mode="after")
     def _preset_fills(self) -> Self:
         """`model_fields_set` stays what was given."""
-        for name, value in OPTIONS[self.preset].items():
+        for name, value in PRESETS[self.preset].items():
             if name not in self.model_fields_set:
                 object.__setattr__(self, name, value)  # frozen to others
         return self
@@ -243,14 +352,9 @@ class Context(BaseModel):
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return Context(preset=preset, **given)
 
-    def wants(self, name: str, value: object = True) -> bool:
+    def wants(self, name: str, value: object) -> bool:
         """Whether the run itself, not its preset, gives the option this value."""
         return name in self.model_fields_set and getattr(self, name) == value
-
-    @property
-    def expands(self) -> bool:
-        """Whether the knowledge base is asked more than the question itself."""
-        return self.rewrite_question or self.decompose or self.hyde
 
     def thresholds(self, calibrated: Thresholds) -> Thresholds:
         """The run's thresholds: the evaluator's own where this run sets none."""
@@ -268,3 +372,27 @@ class Context(BaseModel):
             utility=own.utility if self.min_utility is None else self.min_utility,
             retrieval=own.retrieval if wanted is None else wanted,
         )
+
+
+_BALANCED: Mapping[str, Any] = {
+    # Deciding whether to look up at all took a third off the time there, and scored better.
+    "retrieval": "adaptive",
+    "search": "hybrid",
+    # Term weights kept since ingest reorder 50 candidates in milliseconds (its TILDEv2).
+    "rerank": "lexical",
+    # The best knowledge last, next to the question: won over first and over both ends.
+    "repack": "reverse",
+    # The best sentences of all: the best score of its compressors for the least work.
+    "compress": "extractive",
+}
+PRESETS: Mapping[Preset, Mapping[str, Any]] = MappingProxyType(
+    {
+        "none": {},
+        # An invented answer beside the question found most; a model's reranking ordered best.
+        "best": {**_BALANCED, "expand": ["hyde"], "rerank": "model"},
+        "balanced": _BALANCED,
+        # Neither a call before the search nor one after it.
+        "fast": {"retrieval": "always", "search": "hybrid", "rerank": "none", "compress": "none"},
+    }
+)
+"""What a preset sets of the options that a run leaves unset (arXiv 2407.01219)."""

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from langchain_core.language_models import BaseChatModel
 
-from graphs.search import Search
+from graphs.options import Search
 from graphs.types import (
     Bars,
     Degraded,
@@ -193,22 +193,27 @@ class Services:
     """Everything a graph may call; built once by the application, shared by all runs.
 
     `chat` None: answers are extracted from the strips. `web_search` None: the web is off.
-    `search_ahead` None: no search begins before the action is known. `critic` None: the evaluator
-    is the critic. `reflective` takes the place of `chat` for drafts. `lexical` reranks by term
+    `search_ahead` None: no search begins before the action is known. `reflective` takes the place
+    of `chat` for drafts. `lexical` reranks by term
     weights kept since ingest; `reranks` says whether the evaluator has a reranking model besides.
     `compressors` are those that need a local model, by their name among the options.
     """
 
     retriever: Retriever
     evaluator: Evaluator
+    critic: Critic
     keyword_extractor: KeywordExtractor
     web_search: WebSearch | None = None
     search_ahead: SearchAhead | None = None
     chat: BaseChatModel | None = None
     chat_name: str = "extractive"
-    critic: Critic | None = None
     reflective: ReflectiveGenerator | None = None
     lexical: Reranker | None = None
     reranks: bool = False
     compressors: Mapping[str, Compressor] = field(default_factory=dict)
     embedder_name: str = ""
+
+    @property
+    def writes_by_model(self) -> bool:
+        """Whether drafts cost calls of a language model."""
+        return self.chat is not None or self.reflective is not None

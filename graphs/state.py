@@ -1,15 +1,20 @@
-"""What flows through a graph (State), what goes in (Question) and out (Answer)."""
+"""What flows through a graph (State), what goes in (Question) and what comes out (Answer).
+
+Lists and values of ours are channels that take JSON as well (`typed`): a state edited in Studio
+comes as such. Annotations name concrete types, from which LangGraph tells its checkpoint
+serializer which classes may be loaded.
+"""
 
 import operator
-from collections.abc import Sequence
-from typing import Annotated, cast
+from collections.abc import Callable
+from typing import Annotated, Any, cast
 
 from langgraph.runtime import Runtime
 from langgraph.types import Overwrite
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from graphs.options import Context as Context
-from graphs.reflection.beam import Extension, Path
 from graphs.types import (
     Action,
     Citation,
@@ -17,14 +22,46 @@ from graphs.types import (
     Critique,
     Degraded,
     Draft,
+    Extension,
     Message,
     Passage,
+    Path,
+    Plan,
     Retrieval,
     StoppedBy,
     Strip,
     Usage,
     WebPage,
 )
+
+
+def typed(kind: Any) -> Callable[[Any, Any], Any]:
+    """A reducer that keeps the latest value, as `kind`; raises ValueError where it is none."""
+    adapter = TypeAdapter[Any](kind)
+
+    def latest(_: Any, value: Any) -> Any:
+        return adapter.validate_python(value)
+
+    return latest
+
+
+# Once for all schemas: channels of one name must have one reducer.
+Citations = Annotated[list[Citation], typed(list[Citation])]
+Passages = Annotated[list[Passage], typed(list[Passage])]
+WebPages = Annotated[list[WebPage], typed(list[WebPage])]
+Strips = Annotated[list[Strip], typed(list[Strip])]
+Drafts = Annotated[list[Draft], typed(list[Draft])]
+Critiques = Annotated[list[Critique], typed(list[Critique])]
+Paths = Annotated[list[Path], typed(list[Path])]
+Extensions = Annotated[list[Extension], typed(list[Extension])]
+MaybePlan = Annotated[Plan | None, typed(Plan | None)]
+MaybeRetrieval = Annotated[Retrieval | None, typed(Retrieval | None)]
+MaybeCompression = Annotated[Compression | None, typed(Compression | None)]
+LatestDraft = Annotated[Draft, typed(Draft)]
+LatestUsage = Annotated[Usage, typed(Usage)]
+DegradedSum = Annotated[list[Degraded], operator.add]
+DraftSum = Annotated[list[Draft], operator.add]
+UsageSum = Annotated[Usage, operator.add]
 
 
 class Question(TypedDict, total=False):
@@ -42,105 +79,146 @@ class Answer(TypedDict, total=False):
     """
 
     answer: str
-    citations: Sequence[Citation]
+    citations: Citations
     standalone_question: str | None
-    queries: Sequence[str]
-    retrieval: Retrieval | None
+    queries: list[str]
+    plan: MaybePlan
+    retrieval: MaybeRetrieval
     action: Action | None
-    documents: Sequence[Passage]
+    documents: Passages
     rewritten_query: str | None
-    web_pages: Sequence[WebPage]
-    internal_strips: Sequence[Strip]
+    web_pages: WebPages
+    internal_strips: Strips
     kept_below_floor: bool
-    web_strips: Sequence[Strip]
-    candidates: Sequence[Draft]
-    critique: Sequence[Critique]
+    web_strips: Strips
+    candidates: Drafts
+    critique: Critiques
+    compression: MaybeCompression
     generator: str
     stopped_by: StoppedBy
-    degraded: Annotated[list[Degraded], operator.add]
-    usage: Annotated[Usage, operator.add]
+    degraded: DegradedSum
+    usage: UsageSum
 
 
-class Graded(Answer, total=False):
-    """What grading says: `is_graded` where the documents' scores are the evaluator's.
+class State(Question, Answer, total=False):
+    """Everything a node may read. `question` is never overwritten by a rewritten one.
 
-    `search_ahead` is the ticket of the web search that began beside it and was kept. `knowledge`
-    is what `compress` made of the knowledge, None where the run does not compress.
+    `retrievals` counts searches of the index, and `index_exhausted` says that a further one is
+    pointless. `speculative_search` is the ticket of the web search that began beside grading.
+    `drafts` come from parallel branches, in any order; `paths` are the long answers of the beam,
+    `extensions` their possible next segments. `draft` is the one at hand, `best` the one that would
+    be the answer now; `spent` is what the run had used before the subgraph at hand, `seen` the
+    plain text of every draft judged, and `has_ended` says that no round follows. `last_question`
+    and `last_history` are those of the run at hand, for the next one on its thread.
     """
 
-    is_graded: bool
-    knowledge: Sequence[Strip] | None
-    compression: Compression | None
-    search_ahead: str | None
-
-
-class Reflecting(Graded, total=False):
-    """What reflection works on.
-
-    `drafts` come from parallel branches, in any order; `paths` are the long answers of the beam and
-    `extensions` their possible next segments; `draft` is the one at hand, `best` the one
-    that would be the answer now. `looks` counts searches of the index, `spent` is what the run had
-    used before it reflected, `seen` holds the plain text of every draft judged, and `has_ended`
-    says that no round follows.
-    """
-
-    looks: int
-    drafts: Annotated[list[Draft], operator.add]
-    paths: list[Path]
-    extensions: list[Extension]
-    draft: Draft
-    best: Draft
-    spent: Usage
+    last_question: str
+    last_history: list[Message]
+    retrievals: int
+    index_exhausted: bool
+    speculative_search: str | None
+    drafts: DraftSum
+    paths: Paths
+    extensions: Extensions
+    draft: LatestDraft
+    best: LatestDraft
+    spent: LatestUsage
     seen: list[str]
     has_ended: bool
 
 
-class Reflected(TypedDict, total=False):
-    """What `reflect` is given: a draft to judge, and the strips that a revision may add."""
+class RetrieveInput(Question, total=False):
+    """What the subgraph `retrieve` is given."""
 
-    question: str
-    history: list[Message]
+    plan: MaybePlan
+    standalone_question: str | None
+    queries: list[str]
+    retrievals: int
+    spent: LatestUsage
+
+
+class RetrieveOutput(TypedDict, total=False):
+    """What `retrieve` tells; `degraded` and `usage` are its own alone, for they start empty."""
+
+    plan: MaybePlan
+    standalone_question: str | None
+    queries: list[str]
+    documents: Passages
+    retrievals: int
+    index_exhausted: bool
+    degraded: DegradedSum
+    usage: UsageSum
+
+
+class LongAnswerInput(Question, total=False):
+    """What the subgraph `draft_segments` is given: the candidates that a long answer grows from."""
+
+    plan: MaybePlan
     standalone_question: str | None
     action: Action | None
-    documents: Sequence[Passage]
-    is_graded: bool
-    internal_strips: Sequence[Strip]
-    web_strips: Sequence[Strip]
-    draft: Draft
-    spent: Usage
+    documents: Passages
+    internal_strips: Strips
+    candidates: Drafts
+    spent: LatestUsage
 
 
-class Reflection(TypedDict, total=False):
-    """What `reflect` tells: the best draft as the answer, how it was judged, why it ended.
+class LongAnswerOutput(TypedDict, total=False):
+    """What `draft_segments` tells: the long answers as judged candidates."""
 
-    `degraded` and `usage` are its own alone: not being among its input, they start empty.
-    """
+    documents: Passages
+    internal_strips: Strips
+    candidates: Drafts
+    degraded: DegradedSum
+    usage: UsageSum
+
+
+class ReflectInput(Question, total=False):
+    """What the subgraph `reflect` is given: a draft to judge, strips that a revision may add."""
+
+    plan: MaybePlan
+    standalone_question: str | None
+    action: Action | None
+    documents: Passages
+    internal_strips: Strips
+    web_strips: Strips
+    draft: LatestDraft
+    spent: LatestUsage
+
+
+class ReflectOutput(TypedDict, total=False):
+    """What `reflect` tells: the best draft as the answer, how it was judged, why it ended."""
 
     answer: str
-    citations: Sequence[Citation]
-    documents: Sequence[Passage]
-    internal_strips: Sequence[Strip]
-    web_strips: Sequence[Strip]
-    critique: Sequence[Critique]
+    citations: Citations
+    documents: Passages
+    internal_strips: Strips
+    web_strips: Strips
+    critique: Critiques
     generator: str
     stopped_by: StoppedBy
-    degraded: Annotated[list[Degraded], operator.add]
-    usage: Annotated[Usage, operator.add]
+    degraded: DegradedSum
+    usage: UsageSum
 
 
-class State(Question, Reflecting, total=False):
-    """Everything a node may read. `question` is never overwritten by a rewritten one."""
+def effective_question(state: State) -> str:
+    """What is to be answered: the question, or the follow-up made to stand alone."""
+    return state.get("standalone_question") or state["question"]
 
 
-def opening(state: State) -> State:
-    """What the first node of a run may read: what an earlier run left on the same thread is not."""
-    return {"question": state["question"], "history": state.get("history", [])}
+def options_of(runtime: Runtime[Context]) -> Context:
+    """The run's options; langgraph leaves the context None where the caller gave none."""
+    return runtime.context or Context()
 
 
-def begun(state: State, changed: Reflecting) -> Reflecting:
-    """What the first node says; what an earlier run left on the same thread is void."""
-    if not {"documents", "retrieval", "answer", "standalone_question", "queries"} & state.keys():
-        return changed
+def total_usage(state: State) -> Usage:
+    """Within a subgraph: what the run has used in all, before it and in it."""
+    return state.get("spent", Usage()) + state.get("usage", Usage())
+
+
+def reset_run_state(state: State) -> State:
+    """What an earlier run left on the thread, made void; nothing on a fresh thread."""
+    if "last_question" not in state:
+        return {}
     return {
         "standalone_question": None,
         "queries": [],
@@ -154,24 +232,12 @@ def begun(state: State, changed: Reflecting) -> Reflecting:
         "web_strips": [],
         "candidates": [],
         "critique": [],
-        "paths": [],
-        "looks": 0,
-        "is_graded": False,
-        "knowledge": None,
         "compression": None,
-        **changed,
+        "retrievals": 0,
+        "index_exhausted": False,
+        "speculative_search": None,
         # Past their reducers, which would add this run to the earlier one.
-        "degraded": cast("list[Degraded]", Overwrite(changed.get("degraded", []))),
-        "usage": cast("Usage", Overwrite(changed.get("usage", Usage()))),
+        "degraded": cast("list[Degraded]", Overwrite([])),
+        "usage": cast("Usage", Overwrite(Usage())),
         "drafts": cast("list[Draft]", Overwrite([])),
     }
-
-
-def asked(state: State) -> str:
-    """What is to be answered: the question, or the follow-up made to stand alone."""
-    return state.get("standalone_question") or state["question"]
-
-
-def tunables(runtime: Runtime[Context]) -> Context:
-    """The run's context; langgraph leaves it None where the caller gave none."""
-    return runtime.context or Context()

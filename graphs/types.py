@@ -1,5 +1,6 @@
 """The words of the papers as frozen values: what the nodes pass to each other."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -8,6 +9,8 @@ from typing_extensions import TypedDict
 Action = Literal["correct", "incorrect", "ambiguous"]
 Origin = Literal["internal", "web"]
 Language = Literal["en", "zh"]
+WebUse = Literal["auto", "never", "always"]
+RetrievalMode = Literal["adaptive", "always", "never"]
 Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
 Component = Literal["web_search", "fetch", "evaluator", "generator", "retriever", "critic"]
 StoppedBy = Literal[
@@ -26,17 +29,23 @@ StoppedBy = Literal[
 class Passage:
     """A piece of a document, as the retriever found it or as the evaluator graded it.
 
-    `score` is the retriever's until `rerank` or `grade` replaces it by theirs. `page` is the page
-    of the document, from 1, where it has pages.
+    `retrieval_score` is the retriever's, or the reranker's after it; `relevance` the evaluator's,
+    None where nothing graded it. `page` is the page of the document, from 1, where it has pages.
     """
 
     id: str
     text: str
     title: str
     source: str
-    score: float = 0.0
+    retrieval_score: float = 0.0
+    relevance: float | None = None
     origin: Origin = "internal"
     page: int | None = None
+
+    @property
+    def score(self) -> float:
+        """What it is ranked by: its relevance, else its retrieval score."""
+        return self.retrieval_score if self.relevance is None else self.relevance
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,8 @@ class Strip:
     """A knowledge strip (CRAG 4.4): a few sentences of one passage, graded on their own.
 
     `position` orders strips as they stand in their documents: (document rank, place within it).
-    `whole` is what `text` was before it was compressed, empty where it was not.
+    `retrieval_score` is its passage's; `relevance` is None where nothing graded it. `whole` is what
+    `text` was before it was compressed, empty where it was not.
     """
 
     id: str
@@ -68,10 +78,16 @@ class Strip:
     source: str
     origin: Origin
     position: tuple[int, int]
-    score: float = 0.0
+    retrieval_score: float = 0.0
+    relevance: float | None = None
     kept: bool = False
     fetched_at: str | None = None
     whole: str = ""
+
+    @property
+    def score(self) -> float:
+        """What it is ranked by: its relevance, else its passage's retrieval score."""
+        return self.retrieval_score if self.relevance is None else self.relevance
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +164,7 @@ class Draft:
     """An answer that nobody has accepted yet, and the knowledge it was written from.
 
     `[n]` in `answer` is the n-th strip of `knowledge`. `n` numbers the candidates of a run from 1.
-    `for_want_of_calls`: its sentences were quoted because no model might be asked any more.
+    `budget_exhausted`: its sentences were quoted because no model might be asked any more.
     """
 
     answer: str
@@ -156,14 +172,14 @@ class Draft:
     n: int = 1
     generator: str = ""
     judgement: Judgement | None = None
-    score: float = 0.0
+    critique_score: float = 0.0
     chosen: bool = False
-    for_want_of_calls: bool = False
+    budget_exhausted: bool = False
 
     @property
     def stopped_by(self) -> StoppedBy:
         """Why a run ends with it where nobody judges it."""
-        return "budget" if self.for_want_of_calls else "answered"
+        return "budget" if self.budget_exhausted else "answered"
 
     @property
     def origin(self) -> Origin:
@@ -177,6 +193,58 @@ class Draft:
     @property
     def document_ids(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(strip.document_id for strip in self.knowledge))
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of a long answer, a sentence or a few, drafted from one passage.
+
+    `retrieval` is p(Retrieval) after it, where its model tells that; `continues`: its model would
+    rather go on with the passage at hand.
+    """
+
+    text: str
+    strip: Strip
+    judgement: Judgement | None = None
+    retrieval: float | None = None
+    continues: bool = False
+    critique_score: float = 0.0
+    generator: str = ""
+    budget_exhausted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A long answer of the beam so far, and the passages that its next segment may come from."""
+
+    passages: tuple[Strip, ...]
+    segments: tuple[Segment, ...] = ()
+    is_finished: bool = False
+
+    @property
+    def text(self) -> str:
+        """What has been said, without markers."""
+        return " ".join(segment.text for segment in self.segments)
+
+    @property
+    def score(self) -> float:
+        """Geometric mean of the segments' scores, 0 where one of them scores nothing."""
+        scores = (max(segment.critique_score, 0.0) for segment in self.segments)
+        return math.prod(scores) ** (1 / max(1, len(self.segments)))
+
+    def wants_retrieval(self, threshold: float) -> bool:
+        """Whether its last segment asks for another retrieval."""
+        last = self.segments[-1] if self.segments else None
+        wants = last is not None and not last.continues and (last.retrieval or 0.0) > threshold
+        return wants and not self.is_finished
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A segment that the `n`-th path of the beam may go on with."""
+
+    n: int
+    segment: Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +306,26 @@ class Usage:
             self.web_searches + other.web_searches,
             self.discarded_searches + other.discarded_searches,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is settled when a run starts: its nodes use it, its routers read it.
+
+    `web` is "never" where there is no search engine; `subquestions` are empty where the question
+    has no parts. Each flag says whether the run goes through an optional step.
+    """
+
+    thresholds: Thresholds
+    bars: Bars
+    language: Language
+    subquestions: tuple[str, ...] = ()
+    web: WebUse = "never"
+    contextualises: bool = False
+    expands: bool = False
+    reranks: bool = False
+    drafts_segments: bool = False
+    reflects: bool = False
 
 
 class Message(TypedDict):

@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import Field
 
+from graphs.critics.evaluator import EvaluatorCritic
 from graphs.errors import (
     CriticFailed,
     EvaluatorFailed,
@@ -18,8 +19,8 @@ from graphs.errors import (
     RetrieverFailed,
     SearchFailed,
 )
+from graphs.options import Search
 from graphs.ports import Critic, Services
-from graphs.search import Search
 from graphs.types import (
     Bars,
     Degraded,
@@ -252,16 +253,19 @@ def services(
     chat: BaseChatModel | None = None,
     critic: Critic | None = None,
 ) -> Services:
+    evaluator = evaluator or FakeEvaluator()
     return Services(
         retriever=retriever or FakeRetriever(),
-        evaluator=evaluator or FakeEvaluator(),
+        evaluator=evaluator,
+        critic=critic or EvaluatorCritic(evaluator),
         keyword_extractor=FakeKeywords(),
         web_search=web_search,
         chat=chat,
         chat_name="fake-chat" if chat else "extractive",
-        critic=critic,
     )
 
 
 def passage(text: str, number: int = 0, source: str = "docs/en/page.md") -> Passage:
-    return Passage(id=f"p{number}", text=text, title=f"Page {number}", source=source, score=0.1)
+    return Passage(
+        id=f"p{number}", text=text, title=f"Page {number}", source=source, retrieval_score=0.1
+    )

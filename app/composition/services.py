@@ -36,7 +36,7 @@ from app.websearch.wikipedia import WikipediaSearch
 from evaluator.client.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.serving.app import create_app as create_worker
 from graphs.errors import PortError
-from graphs.grading.actions import PRESETS
+from graphs.grading.actions import PAPER_THRESHOLDS
 from graphs.ports import Services, WebSearch
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         stack.push_async_callback(chat.aclose)
     client = await _worker_client(settings, stack)
     evaluator = await WorkerEvaluator.connect(
-        client, PRESETS.get(settings.thresholds), allow_foreign=settings.allow_foreign_thresholds
+        client,
+        PAPER_THRESHOLDS.get(settings.thresholds),
+        allow_foreign=settings.allow_foreign_thresholds,
     )
     worker = await client.abilities()
     writer = chat if settings.generator == "openai" else None

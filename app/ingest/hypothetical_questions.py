@@ -9,7 +9,7 @@ from langchain_core.language_models import BaseChatModel
 from app.ingest.rows import Row, with_words
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import GeneratorFailed
-from graphs.generation.hypothetical import asking_for_questions, questions_in
+from graphs.generation.query_expansion import as_hypothetical_questions, hypothetical_messages
 
 # After so many failures the endpoint is taken for down, and the rest goes in without questions.
 MOST_FAILURES = 3
@@ -48,7 +48,9 @@ class Questioner:
 
     async def _questions(self, row: Row) -> list[str]:
         if self._failures < MOST_FAILURES:
-            messages = asking_for_questions(row["title"], row["text"], self._count, row["language"])
+            messages = hypothetical_messages(
+                row["title"], row["text"], self._count, row["language"]
+            )
             try:
                 reply = await self._chat.ainvoke(messages)
             except GeneratorFailed as error:
@@ -57,6 +59,6 @@ class Questioner:
                 log.warning("no hypothetical questions: %s", error)
             else:
                 self._failures = 0
-                return questions_in(reply.text, self._count)
+                return as_hypothetical_questions(reply.text, self._count)
         self._without += 1
         return []

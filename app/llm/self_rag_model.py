@@ -22,8 +22,8 @@ from graphs.reflection.tokens import (
     retrieval_at,
     without_tokens,
 )
-from graphs.text.characters import whole
 from graphs.text.citations import without_markers
+from graphs.text.model_output import whole_characters
 from graphs.types import Judgement, Strip, Usage
 
 LOGPROBS = 20
@@ -147,7 +147,7 @@ class _Reply:
         if told is None or told.tokens is None or told.token_logprobs is None:
             raise ValueError("no log-probabilities")
         tops: list[Any] = list(told.top_logprobs or [{}] * len(told.tokens))
-        self.text = whole(str(choice.text))
+        self.text = whole_characters(str(choice.text))
         self.finish_reason = str(choice.finish_reason)
         self.tokens = [
             Token(str(text), float(value), {str(name): float(p) for name, p in (top or {}).items()})

@@ -78,7 +78,7 @@ async def passages(index: Index, found: Sequence[Window]) -> list[Passage]:
                 text=rejoined((part["lead"], part["text"]) for part in parts) or hit.text,
                 title=f"{hit.title} › {hit.heading}" if hit.heading else hit.title,
                 source=hit.source,
-                score=window.score,
+                retrieval_score=window.score,
                 page=parts[0]["page"] if parts else hit.page,
             )
         )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from app.retrieval.tenancy import owners
-from graphs.search import Filters
+from graphs.options import Filters
 from graphs.types import Language
 
 GLOB = frozenset("*?")

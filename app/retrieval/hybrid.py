@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from graphs.search import SearchMode
+from graphs.options import SearchMode
 from graphs.types import Language
 
 # Ranks beyond the first few differ little (reciprocal-rank fusion).

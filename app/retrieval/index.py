@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from app.retrieval.embedders.static import Embedder, Vectors
-from graphs.search import Filters
+from graphs.options import Filters
 from graphs.types import Language
 
 FORMAT = "3"

@@ -33,7 +33,7 @@ from app.retrieval.index import (
     stored_documents,
 )
 from app.retrieval.lance_table import TABLE, index_columns, index_vectors, indexed, schema, tidy
-from graphs.search import Filters
+from graphs.options import Filters
 from graphs.types import Language
 
 RENEWED_ROWS = 512

@@ -33,7 +33,7 @@ from app.retrieval.index import (
     hit_of,
     stored_documents,
 )
-from graphs.search import Filters
+from graphs.options import Filters
 from graphs.types import Language
 
 BATCH_ROWS = 512

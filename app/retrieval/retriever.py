@@ -19,7 +19,7 @@ from app.retrieval.index_factory import open_index
 from app.retrieval.lancedb import LanceIndex
 from app.retrieval.tokenizer import Segmenter, english_query
 from graphs.errors import RetrieverFailed
-from graphs.search import Fusion, Search
+from graphs.options import Fusion, Search
 from graphs.text.language import script_of
 from graphs.types import Language, Passage
 

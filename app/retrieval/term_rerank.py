@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from app.retrieval.embedders.static import StaticEmbedder, Vectors, unit
 from app.retrieval.tokenizer import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter
-from graphs.text.characters import whole
+from graphs.text.model_output import whole_characters
 from graphs.types import Language
 
 MOST_TERMS = 150
@@ -70,7 +70,7 @@ class TermTables:
 
     def terms(self, text: str, language: Language) -> list[Term]:
         """In reading order, without stop words: English stems, Chinese words as jieba cuts them."""
-        text = whole(text[:MOST_CHARACTERS])
+        text = whole_characters(text[:MOST_CHARACTERS])
         if language == "zh":
             words = self._segmenter.words(text)
             return [(word, word) for word in words if word not in STOP_WORDS_ZH]

@@ -1,8 +1,8 @@
 """What a run may choose, checked against what this service can do."""
 
 from app.errors import InvalidRequest
+from graphs.options import Preset
 from graphs.ports import Services
-from graphs.presets import Preset
 from graphs.state import Context
 
 

@@ -23,9 +23,8 @@ from app.schemas.ask import (
     StepEvent,
     TokenEvent,
 )
-from graphs.nodes.generate import conclude_early
-from graphs.nodes.select_candidate import chosen_from
 from graphs.ports import Services
+from graphs.reflection.selection import early_answer
 from graphs.state import Answer, Context, Question
 from graphs.types import Degraded, Draft, Usage
 from graphs.workflows.registry import Graph
@@ -33,9 +32,8 @@ from graphs.workflows.registry import Graph
 log = logging.getLogger(__name__)
 
 SUMS = ("usage", "degraded")
-REFLECT = "reflect"
-# The steps that take up what was found, graded or not.
-WRITING = ("compress", "generate")
+SUBGRAPHS = ("retrieve", "draft_segments", "reflect")
+"""Nodes that sum up what their own nodes have told already."""
 ANOTHER_WAS_BETTER = "another draft was better"
 STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
 
@@ -162,18 +160,17 @@ class Run:
     def _keep(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         """What a step found counts at the deadline though a step beside it goes on.
 
-        Of reflection, too: the best draft so far. Sums are left to the graph, whose values follow
-        when all steps side by side have ended; what was spent and what failed until then is kept
-        apart.
+        Within subgraphs, too: of reflection the best draft so far. Sums are left to the graph,
+        whose values follow when all steps side by side have ended; what was spent and what failed
+        until then is kept apart.
         """
-        if not namespace or namespace[0].startswith(f"{REFLECT}:"):
-            result = task.get("result") or {}
-            self._drafts += [draft for draft in result.get("drafts", ()) if draft.answer]
-            if namespace or task["name"] != REFLECT:
-                self._spent += result.get("usage", Usage())
-                self._failed += result.get("degraded", ())
-            found = {key: value for key, value in result.items() if key not in SUMS}
-            self._state = cast("Answer", {**self._state, **found})
+        result = task.get("result") or {}
+        self._drafts += [draft for draft in result.get("drafts", ()) if draft.answer]
+        if namespace or task["name"] not in SUBGRAPHS:
+            self._spent += result.get("usage", Usage())
+            self._failed += result.get("degraded", ())
+        found = {key: value for key, value in result.items() if key not in SUMS}
+        self._state = cast("Answer", {**self._state, **found})
 
     def _tell_step(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         now, name = self._elapsed_ms(), task["name"]
@@ -221,16 +218,13 @@ class Run:
         drafts = judged or sorted(self._drafts, key=lambda draft: draft.n)
         spent = self._state.get("usage", Usage()) + self._spent
         failed = [*self._state.get("degraded", ()), *self._failed]
+        steps = (event for event in self._events if isinstance(event, StepEvent))
+        is_writing = any(event.step == "generate" for event in steps)
         ending: Answer = {"candidates": drafts, "usage": spent, "degraded": failed}
-        if "answer" not in self._state and drafts:
-            ending |= cast("Answer", chosen_from(drafts, self._context))
-        elif "answer" not in self._state:
-            steps = (event for event in self._events if isinstance(event, StepEvent))
-            is_writing = any(event.step in WRITING for event in steps)
-            ending |= conclude_early(
-                self._state, self._question, self._context, why, is_writing=is_writing
-            )
-        self._state = {**self._state, **ending, "stopped_by": why}
+        ending |= early_answer(
+            self._state, self._question, drafts, self._context, why, is_writing=is_writing
+        )
+        self._state = {**self._state, **ending}
 
     def _response(self) -> AskResponse:
         return trace.response(

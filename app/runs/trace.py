@@ -46,7 +46,7 @@ def candidate(draft: Draft) -> schemas.Candidate:
         relevance=judged.relevance,
         support=judged.support,
         utility=judged.utility,
-        score=draft.score,
+        score=draft.critique_score,
         chosen=draft.chosen,
     )
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from graphs.errors import SearchFailed
-from graphs.text.characters import whole
+from graphs.text.model_output import whole_characters
 
 USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -109,7 +109,7 @@ def url_of(value: object) -> str:
 
     Control characters, which may show another address than is followed, make it none.
     """
-    url = whole(value).strip() if isinstance(value, str) else ""
+    url = whole_characters(value).strip() if isinstance(value, str) else ""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -125,7 +125,7 @@ def text_of(value: object) -> str:
     """
     if not isinstance(value, str):
         return ""
-    return _CONTROL.sub(" ", whole(value)).strip()
+    return _CONTROL.sub(" ", whole_characters(value)).strip()
 
 
 def score_of(value: object, rank: int) -> float:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.errors import CriticFailed, EvaluatorFailed
-from graphs.grading.known import best_of, mean_of
+from graphs.grading.relevance import best_of, mean_of
 from graphs.grading.strips import as_judged
 from graphs.ports import Evaluator, with_answer
 from graphs.text.citations import cited_numbers, without_markers
 from graphs.text.language import language_of
 from graphs.text.sentences import sentences
-from graphs.text.subquestions import parts_of
+from graphs.text.subquestions import subquestions_of
 from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 
@@ -23,7 +23,7 @@ COVERED = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class JudgedSentence:
     """One sentence of a draft without its markers, and the strips that may carry it."""
 
     text: str
@@ -51,9 +51,9 @@ class EvaluatorCritic:
         self.name = evaluator.name
 
     async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
-        asked = _Asked()
-        place = asked.add("retrieval", question, evidence)
-        scores, usage = await self._scores(asked)
+        pairs = _Pairs()
+        place = pairs.add("retrieval", question, evidence)
+        scores, usage = await self._scores(pairs)
         share = scores[place]
         if share is None:
             raise CriticFailed("The evaluator could not judge whether to retrieve.")
@@ -62,9 +62,9 @@ class EvaluatorCritic:
     async def judge(
         self, question: str, drafts: Sequence[Draft]
     ) -> tuple[Sequence[Judgement], Usage]:
-        asked = _Asked()
-        examined = [_Examined(question, draft, asked) for draft in drafts]
-        scores, usage = await self._scores(asked)
+        pairs = _Pairs()
+        examined = [_Examined(question, draft, pairs) for draft in drafts]
+        scores, usage = await self._scores(pairs)
         return [draft.judgement(scores) for draft in examined], usage
 
     async def criticise(
@@ -72,20 +72,20 @@ class EvaluatorCritic:
     ) -> tuple[str, Usage]:
         return criticism_of(question, judgement), Usage()
 
-    async def _scores(self, asked: "_Asked") -> tuple[dict["_Place", float | None], Usage]:
+    async def _scores(self, pairs: "_Pairs") -> tuple[dict["_Place", float | None], Usage]:
         """All that was asked, one request a task, each pair once."""
-        tasks = [task for task, pairs in asked.pairs.items() if pairs]
+        tasks = [task for task, of_task in pairs.by_task.items() if of_task]
         try:
-            told = await gather_with_concurrency(
+            answers = await gather_with_concurrency(
                 None,  # one request a task: the worker bounds what is under way
-                *(self._evaluator.score(task, list(asked.pairs[task])) for task in tasks),
+                *(self._evaluator.score(task, list(pairs.by_task[task])) for task in tasks),
             )
         except EvaluatorFailed as error:
             raise CriticFailed(str(error)) from error
         scores = {
             (task, *pair): value
-            for task, answer in zip(tasks, told, strict=True)
-            for pair, value in zip(asked.pairs[task], answer.values, strict=True)
+            for task, answer in zip(tasks, answers, strict=True)
+            for pair, value in zip(pairs.by_task[task], answer.values, strict=True)
         }
         return scores, Usage(scored_pairs=len(scores))
 
@@ -93,38 +93,38 @@ class EvaluatorCritic:
 _Place = tuple[Task, str, str]
 
 
-class _Asked:
+class _Pairs:
     """The pairs to be scored, by task, in the order they were first asked."""
 
     def __init__(self) -> None:
-        self.pairs: dict[Task, dict[tuple[str, str], None]] = {}
+        self.by_task: dict[Task, dict[tuple[str, str], None]] = {}
 
     def add(self, task: Task, first: str, second: str) -> _Place:
-        self.pairs.setdefault(task, {})[first, second] = None
+        self.by_task.setdefault(task, {})[first, second] = None
         return task, first, second
 
 
 class _Examined:
     """What is asked about one draft, and the judgement that the scores make."""
 
-    def __init__(self, question: str, draft: Draft, asked: _Asked) -> None:
+    def __init__(self, question: str, draft: Draft, pairs: _Pairs) -> None:
         self._sentences = sentences_of(draft)
-        parts = parts_of(question)
+        parts = subquestions_of(question)
         self._strips = [
-            asked.add("relevance", each, as_judged(strip, with_title=True))
+            pairs.add("relevance", each, as_judged(strip, with_title=True))
             for each in dict.fromkeys([question, *parts])
             for strip in draft.knowledge
         ]
         self._support = [
             [
-                asked.add("support", with_answer(question, sentence.text), strip.text)
+                pairs.add("support", with_answer(question, sentence.text), strip.text)
                 for strip in sentence.evidence
             ]
             for sentence in self._sentences
         ]
-        self._utility = asked.add("utility", question, without_markers(draft.answer))
+        self._utility = pairs.add("utility", question, without_markers(draft.answer))
         self._parts = {
-            part: [asked.add("relevance", part, sentence.text) for sentence in self._sentences]
+            part: [pairs.add("relevance", part, sentence.text) for sentence in self._sentences]
             for part in parts
         }
 
@@ -151,14 +151,14 @@ class _Examined:
         )
 
 
-def sentences_of(draft: Draft) -> list[Sentence]:
+def sentences_of(draft: Draft) -> list[JudgedSentence]:
     """The draft's sentences; one that cites nothing may rest on any strip of its knowledge."""
     found = []
     for line in sentences(draft.answer):
         named = [n for n in cited_numbers(line) if 1 <= n <= len(draft.knowledge)]
         evidence = tuple(draft.knowledge[n - 1] for n in named) or draft.knowledge
         if text := without_markers(line).strip():
-            found.append(Sentence(text, evidence))
+            found.append(JudgedSentence(text, evidence))
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from graphs.critics.evaluator import COVERED
 from graphs.generation.extractive import Sentence, candidate_sentences, compose
-from graphs.grading.relevance import grades_of
+from graphs.grading.relevance import scores_of
 from graphs.grading.strips import as_judged
 from graphs.ports import Evaluator
 from graphs.reflection.scores import plain
@@ -13,10 +13,10 @@ from graphs.text.citations import cited_numbers, without_markers
 from graphs.text.sentences import sentences
 from graphs.types import Draft, Judgement, Strip, Usage
 
-MOST_ADDED = 3
+MAX_ADDED = 3
 """Strips added to a draft for one open part."""
 
-MOST_SEARCHED = 100
+MAX_SEARCHED = 100
 """Unused strips looked through for the open parts, best first."""
 
 
@@ -27,22 +27,22 @@ async def strips_for(
 
     Raises EvaluatorFailed.
     """
-    looked = sorted(pool, key=lambda strip: -strip.score)[:MOST_SEARCHED]
+    looked = sorted(pool, key=lambda strip: -strip.score)[:MAX_SEARCHED]
     texts = [as_judged(strip, with_title=True) for strip in looked]
-    rows, usage = await grades_of(parts, texts, evaluator)
+    rows, usage = await scores_of(parts, texts, evaluator)
     chosen: dict[str, Strip] = {}
     for grades in rows:
         known = [
-            replace(strip, score=score, kept=True)
+            replace(strip, relevance=score, kept=True)
             for strip, score in zip(looked, grades, strict=True)
             if score is not None and score >= floor
         ]
-        for strip in sorted(known, key=lambda strip: -strip.score)[:MOST_ADDED]:
+        for strip in sorted(known, key=lambda strip: -strip.score)[:MAX_ADDED]:
             chosen.setdefault(strip.id, strip)
     return list(chosen.values()), usage
 
 
-async def requoted(
+async def revise_extractively(
     draft: Draft, judgement: Judgement, added: Sequence[Strip], evaluator: Evaluator
 ) -> tuple[Draft, Usage]:
     """The draft without its weak sentences, with the best sentence for each open part.
@@ -53,7 +53,7 @@ async def requoted(
     stays = [item for item in quoted_in(draft) if item.text not in judgement.weak]
     quotable = [i for i in candidate_sentences(knowledge) if i.text not in judgement.weak]
     texts = [item.text for item in quotable]
-    rows, usage = await grades_of(judgement.uncovered, texts, evaluator)
+    rows, usage = await scores_of(judgement.uncovered, texts, evaluator)
     comes = []
     for grades in rows:
         best = max(

@@ -1,17 +1,17 @@
 """A chat model as critic: grades in JSON, weighed by its log-probabilities where they are told."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables.utils import gather_with_concurrency
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from graphs.critics.each import each_judged
-from graphs.critics.structured_output import PLAIN, Asked, StructuredChat, quoted, weighed
+from graphs.critics.structured_output import PLAIN, FallbackChat, StructuredChat, quoted, weighed
 from graphs.errors import CriticFailed, GeneratorFailed
 from graphs.generation.prompts import text_of, usage_of
 from graphs.reflection.scores import (
@@ -30,7 +30,7 @@ from graphs.text.sentences import sentences
 from graphs.types import Bars, Draft, Judgement, Usage
 from prompts import prompt
 
-MOST_UNCOVERED, LONGEST_UNCOVERED, LONGEST_CRITICISM = 5, 200, 1500
+MAX_UNCOVERED, MAX_UNCOVERED_CHARS, MAX_CRITICISM_CHARS = 5, 200, 1500
 _NONE = "-"
 
 YesNo = Annotated[int, Field(ge=0, le=1), WithJsonSchema({"type": "integer", "enum": [0, 1]})]
@@ -40,7 +40,7 @@ OfFive = Annotated[
 ]
 
 
-class Graded(BaseModel):
+class DraftVerdict(BaseModel):
     """What is asked about a draft; findings stand before the grade that they explain."""
 
     relevance: YesNo
@@ -51,7 +51,7 @@ class Graded(BaseModel):
     utility: OfFive
 
 
-class Needed(BaseModel):
+class RetrievalVerdict(BaseModel):
     """Whether the question is to be looked up."""
 
     retrieval: YesNo
@@ -67,9 +67,9 @@ class LlmCritic:
 
     def __init__(self, chat: BaseChatModel, name: str) -> None:
         self.name = name
-        self._graded = StructuredChat(chat, Graded)
-        self._needed = StructuredChat(chat, Needed)
-        self._prose = Asked(chat, {"temperature": 0}, PLAIN)
+        self._graded = StructuredChat(chat, DraftVerdict)
+        self._needed = StructuredChat(chat, RetrievalVerdict)
+        self._prose = FallbackChat(chat, {"temperature": 0}, PLAIN)
 
     async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
         language = language_of(question)
@@ -99,7 +99,7 @@ class LlmCritic:
             reply = await self._prose.reply(_criticising(question, draft, judgement))
         except GeneratorFailed as error:
             raise CriticFailed(str(error)) from error
-        if not (criticism := text_of(reply)[:LONGEST_CRITICISM]):
+        if not (criticism := text_of(reply)[:MAX_CRITICISM_CHARS]):
             raise CriticFailed("The language model found no words for its criticism; try again.")
         return criticism, usage_of(reply)
 
@@ -113,7 +113,7 @@ class LlmCritic:
             utility=utility(_share(reply, "utility", graded.utility, UTILITY, 1)),
             weak=_named(graded.weak, said),
             uncovered=_in_short(graded.uncovered),
-            criticism=graded.criticism.strip()[:LONGEST_CRITICISM],
+            criticism=graded.criticism.strip()[:MAX_CRITICISM_CHARS],
         )
         if not draft.knowledge:  # nothing that could be relevant or support it
             judgement = replace(judgement, relevance=None, support=None, weak=())
@@ -136,8 +136,8 @@ def _named(numbers: Sequence[int], said: Sequence[str]) -> tuple[str, ...]:
 
 
 def _in_short(parts: Sequence[str]) -> tuple[str, ...]:
-    lines = (" ".join(part.split())[:LONGEST_UNCOVERED] for part in parts)
-    return tuple(line for line in lines if line)[:MOST_UNCOVERED]
+    lines = (" ".join(part.split())[:MAX_UNCOVERED_CHARS] for part in parts)
+    return tuple(line for line in lines if line)[:MAX_UNCOVERED]
 
 
 def _judging(question: str, draft: Draft, said: Sequence[str]) -> list[BaseMessage]:
@@ -171,3 +171,25 @@ def _knowledge(draft: Draft) -> str:
 
 def _line(text: str) -> str:
     return quoted(" ".join(text.split()))
+
+
+async def each_judged(
+    judged: Callable[[Draft], Awaitable[tuple[Judgement, Usage]]], drafts: Sequence[Draft]
+) -> tuple[Sequence[Judgement], Usage]:
+    """A judgement a draft, in order; an empty one where its call fails or says nothing readable.
+
+    Raises CriticFailed where all of them do.
+    """
+    failures: list[str] = []
+
+    async def attempted(draft: Draft) -> tuple[Judgement, Usage]:
+        try:
+            return await judged(draft)
+        except (GeneratorFailed, CriticFailed) as error:
+            failures.append(str(error))
+            return Judgement(), Usage(llm_calls=1)
+
+    results = await gather_with_concurrency(None, *map(attempted, drafts))
+    if failures and len(failures) == len(drafts):
+        raise CriticFailed(failures[0])
+    return [judgement for judgement, _ in results], sum((usage for _, usage in results), Usage())

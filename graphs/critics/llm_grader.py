@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 
-from graphs.critics.structured_output import LOG_PROBABILITIES, PLAIN, Asked, quoted, weighed
+from graphs.critics.structured_output import LOG_PROBABILITIES, PLAIN, FallbackChat, quoted, weighed
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.generation.prompts import text_of
 from graphs.text.language import language_of
@@ -40,7 +40,7 @@ class LlmEvaluator:
     """Scores are 2·p(yes) - 1, or 1 and -1 where the endpoint tells no log-probabilities."""
 
     def __init__(self, chat: BaseChatModel, name: str, mode: Mode) -> None:
-        self._asked = Asked(chat, LOG_PROBABILITIES, PLAIN)
+        self._chat = FallbackChat(chat, LOG_PROBABILITIES, PLAIN)
         self._mode = mode
         self.name = f"{name} ({mode.replace('_', ' ')})"
         self.thresholds = THRESHOLDS
@@ -73,7 +73,7 @@ class LlmEvaluator:
         )
         told = SystemMessage(prompt("relevance_system", language).render())
         try:
-            reply = await self._asked.reply([told, HumanMessage(asked)])
+            reply = await self._chat.reply([told, HumanMessage(asked)])
         except GeneratorFailed as error:
             return None, str(error)
         value = _score_of(reply)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
 
-from graphs.critics.each import each_judged
 from graphs.critics.evaluator import criticism_of
+from graphs.critics.llm import each_judged
 from graphs.errors import CriticFailed, GeneratorFailed
 from graphs.generation.answer import one_passage
 from graphs.ports import ReflectiveGenerator

@@ -28,7 +28,7 @@ PLAIN: Form = {}
 _TAG = re.compile(r"<(?=\s*+/?\s*+(?:question|knowledge|answer|passage|findings)\b)", re.IGNORECASE)
 
 
-class Asked:
+class FallbackChat:
     """A chat model asked in the first of these forms that its endpoint takes."""
 
     def __init__(self, chat: BaseChatModel, *forms: Form) -> None:
@@ -55,7 +55,7 @@ class StructuredChat(Generic[Verdict]):
     def __init__(self, chat: BaseChatModel, schema: type[Verdict]) -> None:
         told = {"name": schema.__name__.lower(), "strict": True, "schema": _strict(schema)}
         wanted = {"response_format": {"type": "json_schema", "json_schema": told}}
-        self._asked = Asked(chat, {**wanted, **LOG_PROBABILITIES}, LOG_PROBABILITIES, PLAIN)
+        self._chat = FallbackChat(chat, {**wanted, **LOG_PROBABILITIES}, LOG_PROBABILITIES, PLAIN)
         self._schema = schema
 
     async def ask(
@@ -65,13 +65,13 @@ class StructuredChat(Generic[Verdict]):
 
         Raises GeneratorFailed, and CriticFailed where the reply stays unreadable.
         """
-        reply = await self._asked.reply(messages)
+        reply = await self._chat.reply(messages)
         usage = usage_of(reply)
         try:
             return self._read(reply), reply, usage
         except ValidationError as error:
             wrong = HumanMessage(prompt("repair", language).render(error=_first(error)))
-        mended = await self._asked.reply([*messages, AIMessage(text_of(reply)), wrong])
+        mended = await self._chat.reply([*messages, AIMessage(text_of(reply)), wrong])
         try:
             return self._read(mended), mended, usage + usage_of(mended)
         except ValidationError as error:

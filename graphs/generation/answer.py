@@ -1,4 +1,4 @@
-"""Drafts: an answer from a question and its knowledge, whoever writes it."""
+"""Answer generation: a draft from a question and its knowledge, whoever writes it."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
+from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.generation.extractive import (
@@ -15,56 +16,48 @@ from graphs.generation.extractive import (
     first_sentences,
 )
 from graphs.generation.prompts import (
+    DraftRequest,
     answering_messages,
     direct_messages,
     revising_messages,
     usage_of,
-    with_choices,
 )
 from graphs.grading.relevance import relevance_of
+from graphs.options import Context
 from graphs.ports import ReflectiveGenerator, Services, with_answer
-from graphs.text.characters import joined
-from graphs.text.citations import prose_of, with_closed_code, with_marker, without_unknown_markers
-from graphs.text.language import language_of
-from graphs.text.model_output import CLOSES, OPENS, spoken, without_thoughts
+from graphs.state import State, effective_question
+from graphs.text.citations import (
+    prose_of,
+    with_closed_code,
+    with_marker,
+    without_unknown_markers,
+)
+from graphs.text.followups import is_courtesy
+from graphs.text.model_output import (
+    CLOSES,
+    OPENS,
+    joined_characters,
+    without_opening_thoughts,
+    without_thoughts,
+)
 from graphs.text.sentences import sentence_spans
-from graphs.types import Degraded, Draft, Judgement, Language, Message, Strip, Usage
+from graphs.types import Degraded, Draft, Judgement, Language, Plan, StoppedBy, Strip, Usage
+from prompts import prompt
 
 EXTRACTIVE = "extractive"
 WERE_THOUGHTS = "these were the model's thoughts"
-CUT: Mapping[str, str] = {
+CUT_SHORT: Mapping[str, str] = {
     "length": "The answer is cut off at the language model's limit of tokens;"
     " raise the limit or ask for less.",
     "content_filter": "The answer is cut off by the language model's content filter.",
 }
-"""What is told of a finish reason that is not the answer's own end."""
+"""What `degraded` says of a finish reason that is not the answer's own end."""
 _LIST_NUMBER = re.compile(r"\d{1,3}[.)]")  # it may stand alone before a block of code
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a draft is written from.
-
-    `graded` says that the strips' scores are the evaluator's, and `keep_best` that something must
-    be quoted even where no sentence reaches `floor`. `by_parts` grades sentences by each part of
-    the question, too. `choices` is a closed set of answers. `language` is the answer's, where the
-    question alone does not tell it.
-    """
-
-    question: str
-    history: Sequence[Message]
-    knowledge: Sequence[Strip]
-    floor: float
-    graded: bool = True
-    keep_best: bool = False
-    by_parts: bool = True
-    choices: Sequence[str] = ()
-    language: Language | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What came of it; `answer` is empty where the knowledge supports none."""
+class GeneratedText:
+    """What a generator wrote; `answer` is empty where the knowledge supports none."""
 
     answer: str
     generator: str
@@ -75,58 +68,84 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who is told a draft while it is written, piece by piece, and that what was told is void."""
+    """Who hears a draft while it is written, piece by piece, and that what was heard is void."""
 
-    tell: Callable[[str], None]
+    token: Callable[[str], None]
     retract: Callable[[str], None]
 
 
-NOBODY = Listener(tell=lambda _: None, retract=lambda _: None)
+NOBODY = Listener(token=lambda _: None, retract=lambda _: None)
 
 
-async def draft_from(asked: Asked, services: Services, listener: Listener) -> Written:
-    """The draft; where a language model fails, sentences are quoted and `degraded` says so."""
-    try:
-        if services.reflective is not None:
-            return await _reflected(services.reflective, asked, listener)
-        if services.chat is not None:
-            messages = answering_messages(
-                asked.question, asked.history, asked.knowledge, asked.choices, asked.language
-            )
-            return await written(services, services.chat, messages, len(asked.knowledge), listener)
-    except GeneratorFailed as error:
-        listener.retract(str(error))  # what the model has said so far is void
-        return after_failure(error, await quoted(asked, services, listener))
-    return await quoted(asked, services, listener)
-
-
-def after_failure(error: GeneratorFailed, stand_in: Written) -> Written:
-    """What was quoted where the model failed, which is told and counted."""
-    return replace(
-        stand_in,
-        usage=stand_in.usage + Usage(llm_calls=1),
-        degraded=(Degraded(error.component, str(error)), *stand_in.degraded),
+def streamed(runtime: Runtime[Context], round_: int = 0) -> Listener:
+    """Tells a draft as `token` events of this round."""
+    return Listener(
+        token=lambda text: runtime.stream_writer({"token": {"round": round_, "text": text}}),
+        retract=lambda why: runtime.stream_writer({"retract": {"round": round_, "reason": why}}),
     )
 
 
-async def answer_directly(asked: Asked, services: Services, listener: Listener) -> Written:
-    """An answer from what the model knows; empty where there is no model, or it fails."""
-    nothing = Written("", EXTRACTIVE, Usage())
+def request_of(
+    state: State, knowledge: Sequence[Strip], plan: Plan, context: Context
+) -> DraftRequest:
+    """The run's question with this knowledge, and how much of it may be quoted."""
+    return DraftRequest(
+        question=effective_question(state),
+        history=state.get("history", []),
+        knowledge=knowledge,
+        # Graded like a passage that makes the action Incorrect, a sentence supports nothing.
+        floor=max(plan.thresholds.strip_floor, plan.thresholds.lower),
+        language=plan.language,
+        keep_best=state.get("action") == "correct",
+        subquestions=plan.subquestions,
+        choices=context.choices,
+    )
+
+
+def abstention(question: str, language: Language, why: StoppedBy) -> str:
+    """A sentence that admits not knowing, says why a run ended early, or returns a greeting."""
+    if why in ("deadline", "cancelled"):
+        return prompt(why, language).render()
+    return prompt("courtesy" if is_courtesy(question) else "unknown", language).render()
+
+
+async def generate_answer(
+    request: DraftRequest, services: Services, listener: Listener
+) -> GeneratedText:
+    """The answer; where a language model fails, sentences are quoted and `degraded` says so."""
     try:
         if services.reflective is not None:
-            return await _reflected(services.reflective, asked, listener)
+            return await _by_reflective(services.reflective, request, listener)
         if services.chat is not None:
-            messages = direct_messages(asked.question, asked.history, asked.choices, asked.language)
-            return await written(services, services.chat, messages, 0, listener)
+            messages = answering_messages(request)
+            return await _by_chat(
+                services, services.chat, messages, len(request.knowledge), listener
+            )
+    except GeneratorFailed as error:
+        listener.retract(str(error))  # what the model has said so far is void
+        return after_failure(error, await quote(request, services, listener))
+    return await quote(request, services, listener)
+
+
+async def answer_directly(
+    request: DraftRequest, services: Services, listener: Listener
+) -> GeneratedText:
+    """An answer from what the model knows; empty where there is no model, or it fails."""
+    nothing = GeneratedText("", EXTRACTIVE, Usage())
+    try:
+        if services.reflective is not None:
+            return await _by_reflective(services.reflective, request, listener)
+        if services.chat is not None:
+            return await _by_chat(services, services.chat, direct_messages(request), 0, listener)
     except GeneratorFailed as error:
         listener.retract(str(error))
         return after_failure(error, nothing)
     return nothing
 
 
-async def revise_from(
-    asked: Asked, draft: Draft, criticism: str, services: Services, listener: Listener
-) -> Written:
+async def revise_answer(
+    request: DraftRequest, draft: Draft, criticism: str, services: Services, listener: Listener
+) -> GeneratedText:
     """The answer written anew by the model, in the light of the criticism; empty where it fails.
 
     A model that writes reflection tokens is not asked again about the same knowledge: it takes no
@@ -134,131 +153,132 @@ async def revise_from(
     """
     try:
         if services.chat is not None:
-            messages = revising_messages(
-                asked.question,
-                asked.history,
-                asked.knowledge,
-                draft.answer,
-                criticism,
-                asked.choices,
-                asked.language,
+            messages = revising_messages(request, draft.answer, criticism)
+            return await _by_chat(
+                services, services.chat, messages, len(request.knowledge), listener
             )
-            return await written(services, services.chat, messages, len(asked.knowledge), listener)
-        if services.reflective is not None and len(asked.knowledge) > len(draft.knowledge):
-            return await _reflected(services.reflective, asked, listener)
+        if services.reflective is not None and len(request.knowledge) > len(draft.knowledge):
+            return await _by_reflective(services.reflective, request, listener)
     except GeneratorFailed as error:
         listener.retract(str(error))
-        return after_failure(error, Written("", draft.generator, Usage()))
-    return Written("", draft.generator, Usage())
+        return after_failure(error, GeneratedText("", draft.generator, Usage()))
+    return GeneratedText("", draft.generator, Usage())
 
 
-async def written(
+def after_failure(error: GeneratorFailed, stand_in: GeneratedText) -> GeneratedText:
+    """What stands in where the model failed, its call counted and the failure told."""
+    return replace(
+        stand_in,
+        usage=stand_in.usage + Usage(llm_calls=1),
+        degraded=(Degraded(error.component, str(error)), *stand_in.degraded),
+    )
+
+
+async def _by_chat(
     services: Services,
     chat: BaseChatModel,
     messages: Sequence[BaseMessage],
     known: int,
     listener: Listener,
-) -> Written:
-    """What the chat model says, told as it streams; markers above `known` are left out.
+) -> GeneratedText:
+    """What the chat model says, heard as it streams; markers above `known` are left out.
 
     Raises GeneratorFailed.
     """
-    whole, finish_reason = AIMessageChunk(content=""), ""
+    reply, finish_reason = AIMessageChunk(content=""), ""
 
     async def texts() -> AsyncIterator[str]:
-        nonlocal whole, finish_reason
+        nonlocal reply, finish_reason
         async for chunk in chat.astream(list(messages)):
-            whole += chunk
+            reply += chunk
             finish_reason = str(chunk.response_metadata.get("finish_reason") or finish_reason)
             if text := str(chunk.text):
                 yield text
 
     pieces: list[str] = []
-    async for text in without_unknown_markers(spoken(joined(texts())), known):
+    spoken = without_opening_thoughts(joined_characters(texts()))
+    async for text in without_unknown_markers(spoken, known):
         pieces.append(text)
-        listener.tell(text)
+        listener.token(text)
     answer = "".join(pieces)
-    if CLOSES in answer and OPENS not in answer:  # the prompt opened them, so they were told
+    if CLOSES in answer and OPENS not in answer:  # the prompt opened them, so they were heard
         answer = without_thoughts(answer)
         listener.retract(WERE_THOUGHTS)
-        listener.tell(answer)
+        listener.token(answer)
     if not answer.strip():
         raise GeneratorFailed("The language model gave an empty answer.")
-    return Written(answer, services.chat_name, usage_of(whole), cut_short(finish_reason))
+    return GeneratedText(answer, services.chat_name, usage_of(reply), cut_short(finish_reason))
 
 
 def cut_short(finish_reason: str) -> tuple[Degraded, ...]:
     """Tells an answer that the model did not bring to its end; it is kept as it is."""
-    why = CUT.get(finish_reason)
+    why = CUT_SHORT.get(finish_reason)
     return (Degraded("generator", why),) if why else ()
 
 
-async def quoted(asked: Asked, services: Services, listener: Listener) -> Written:
+async def quote(request: DraftRequest, services: Services, listener: Listener) -> GeneratedText:
     """The best supported sentences of the knowledge; none where none is supported."""
-    if asked.choices:
-        return await _picked(asked, services, listener)
-    candidates = candidate_sentences(asked.knowledge)
-    texts = [item.text for item in candidates]
+    if request.choices:
+        return await _choose(request, services, listener)
+    candidates = candidate_sentences(request.knowledge)
     usage, degraded = Usage(), tuple[Degraded, ...]()
     try:
         graded = await relevance_of(
-            asked.question, texts, services.evaluator, by_parts=asked.by_parts
+            [request.question, *request.subquestions],
+            [sentence.text for sentence in candidates],
+            services.evaluator,
         )
     except EvaluatorFailed as error:
         # Graded strips may be quoted; of ungraded ones nobody knows whether they answer anything.
-        chosen = first_sentences(candidates) if asked.graded else []
+        chosen = first_sentences([s for s in candidates if s.strip_relevance is not None])
         degraded = (Degraded(error.component, str(error)),)
     else:
-        chosen = best_supported(
-            candidates, graded.best, asked.floor, graded=asked.graded, keep_best=asked.keep_best
-        )
+        chosen = best_supported(candidates, graded.best, request.floor, keep_best=request.keep_best)
         usage = graded.usage
         if unscored := graded.best.count(None):
-            told = f"{unscored} sentences of the knowledge could not be graded."
-            degraded = (Degraded("evaluator", told),)
+            reason = f"{unscored} sentences of the knowledge could not be graded."
+            degraded = (Degraded("evaluator", reason),)
     pieces = compose(chosen)
     for text in pieces:
-        listener.tell(text)
-    return Written("".join(pieces), EXTRACTIVE, usage, degraded)
+        listener.token(text)
+    return GeneratedText("".join(pieces), EXTRACTIVE, usage, degraded)
 
 
-async def _picked(asked: Asked, services: Services, listener: Listener) -> Written:
+async def _choose(request: DraftRequest, services: Services, listener: Listener) -> GeneratedText:
     """The one of the choices that the knowledge supports best, cited with its strip."""
+    places = [(n, choice) for n in range(len(request.knowledge)) for choice in request.choices]
     pairs = [
-        (with_answer(asked.question, choice), strip.text)
-        for strip in asked.knowledge
-        for choice in asked.choices
+        (with_answer(request.question, choice), request.knowledge[n].text) for n, choice in places
     ]
     try:
         scores = (await services.evaluator.score("support", pairs)).values
     except EvaluatorFailed as error:
-        return Written("", EXTRACTIVE, Usage(), (Degraded(error.component, str(error)),))
-    places = [(n, choice) for n in range(len(asked.knowledge)) for choice in asked.choices]
-    told = [
+        return GeneratedText("", EXTRACTIVE, Usage(), (Degraded(error.component, str(error)),))
+    scored = [
         (score, place) for score, place in zip(scores, places, strict=True) if score is not None
     ]
-    usage, unscored = Usage(scored_pairs=len(pairs)), len(pairs) - len(told)
-    why = f"{unscored} of {len(pairs)} pairs of choice and knowledge could not be scored."
-    degraded = (Degraded("evaluator", why),) if unscored else ()
-    if not told:
-        return Written("", EXTRACTIVE, usage, degraded)
-    _, (n, choice) = max(told, key=lambda item: item[0])
+    usage, unscored = Usage(scored_pairs=len(pairs)), len(pairs) - len(scored)
+    reason = f"{unscored} of {len(pairs)} pairs of choice and knowledge could not be scored."
+    degraded = (Degraded("evaluator", reason),) if unscored else ()
+    if not scored:
+        return GeneratedText("", EXTRACTIVE, usage, degraded)
+    _, (n, choice) = max(scored, key=lambda item: item[0])
     answer = with_marker(choice, n + 1)
-    listener.tell(answer)
-    return Written(answer, EXTRACTIVE, usage, degraded)
+    listener.token(answer)
+    return GeneratedText(answer, EXTRACTIVE, usage, degraded)
 
 
-async def _reflected(reflective: ReflectiveGenerator, asked: Asked, listener: Listener) -> Written:
+async def _by_reflective(
+    reflective: ReflectiveGenerator, request: DraftRequest, listener: Listener
+) -> GeneratedText:
     """What a model writes that judges itself: it knows no markers, its passage is cited for it."""
-    language = asked.language or language_of(asked.question)
-    question = with_choices(asked.question, asked.choices, language)
-    reply = await reflective.write(question, one_passage(asked.knowledge))
-    answer = cited(reply.text) if asked.knowledge else reply.text
+    reply = await reflective.write(request.closed_question, one_passage(request.knowledge))
+    answer = cited(reply.text) if request.knowledge else reply.text
     if not answer.strip():
         raise GeneratorFailed("The language model gave an empty answer.")
-    listener.tell(answer)
-    told = cut_short(reply.finish_reason)
-    return Written(answer, reflective.name, reply.usage, told, reply.judgement)
+    listener.token(answer)
+    degraded = cut_short(reply.finish_reason)
+    return GeneratedText(answer, reflective.name, reply.usage, degraded, reply.judgement)
 
 
 def one_passage(knowledge: Sequence[Strip]) -> Strip | None:
@@ -273,9 +293,9 @@ def cited(text: str) -> str:
     text = text.strip()
     prose, pieces, at = prose_of(text), list[str](), 0
     for start, end in sentence_spans(prose):
-        said = with_closed_code(text[start:end])
-        is_list_number = said != text and _LIST_NUMBER.fullmatch(said)
+        sentence = with_closed_code(text[start:end])
+        is_list_number = sentence != text and _LIST_NUMBER.fullmatch(sentence)
         has_words = any(map(str.isalnum, prose[start:end])) and not is_list_number
-        pieces += [text[at:start], with_marker(said, 1) if has_words else said]
+        pieces += [text[at:start], with_marker(sentence, 1) if has_words else sentence]
         at = end
     return "".join([*pieces, text[at:]])

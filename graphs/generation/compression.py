@@ -1,12 +1,185 @@
-"""Knowledge made shorter: its best sentences, or another text in each strip's place (RECOMP)."""
+"""Compression of the knowledge before it is answered from (arXiv 2407.01219, summarisation).
+
+Extractive (RECOMP: the best sentences), abstractive (a summary a document by the language model),
+or by a local language model of the worker (LongLLMLingua, selective context).
+"""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.runnables.utils import gather_with_concurrency
+
+from graphs.errors import CompressorFailed, GeneratorFailed, PortError
+from graphs.generation.knowledge import repacked
+from graphs.generation.prompts import one_line, text_of, usage_of
+from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import as_judged
-from graphs.text.sentences import sentence_spans, token_count
-from graphs.types import Compression, Strip
+from graphs.options import Context
+from graphs.ports import Services
+from graphs.text.language import language_of
+from graphs.text.sentences import sentence_spans, token_count, word_count
+from graphs.types import Compression, Degraded, Strip, Usage
+from prompts import prompt
+
+MAX_SUMMARIES_AT_ONCE = 8
+MIN_SUMMARY_WORDS = 20
+"""A summary may always have as many: a single fact needs its sentence."""
+
+_SAYS_NOTHING = re.compile(r"[\W_]*+(?:none|无|無)?[\W_]*+", re.IGNORECASE)
+_LABEL = re.compile(r"^\s*(?:summary|摘要)\s*[:：]\s*", re.IGNORECASE)
+
+Knowledge = Sequence[Sequence[Strip]]
+"""What each candidate is drafted from, or the one knowledge of a workflow without candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """Shorter knowledge, and what it came to in tokens; None where nothing was compressed."""
+
+    knowledge: Knowledge
+    compression: Compression | None = None
+    usage: Usage = field(default_factory=Usage)
+    degraded: tuple[Degraded, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """`text` is empty where the document says nothing to the question, None where nobody knows."""
+
+    text: str | None
+    usage: Usage
+    degraded: tuple[Degraded, ...] = ()
+
+
+async def compressed(
+    questions: Sequence[str],
+    knowledge: Knowledge,
+    context: Context,
+    services: Services,
+    spare_calls: int,
+) -> Compressed:
+    """The knowledge in the way the run chose; as it was, and so said, where that fails.
+
+    `questions` are the question and its sub-questions; of the language model's calls at most
+    `spare_calls` are made, for each knowledge is still to be drafted from.
+    """
+    if context.compress == "none":
+        return Compressed(knowledge)
+    try:
+        if context.compress == "extractive":
+            result = await _extracted(questions, knowledge, context, services)
+        elif context.compress == "abstractive":
+            calls = max(0, spare_calls)
+            result = await _summarised(questions[0], knowledge, context, services, calls)
+        else:
+            result = await _by_local_model(questions[0], knowledge, context, services)
+    except PortError as error:
+        result = Compressed(knowledge, degraded=(Degraded(error.component, str(error)),))
+    after = [repacked(strips, context.repack) for strips in result.knowledge]
+    sizes = Compression(_tokens(knowledge), _tokens(after))
+    return replace(result, knowledge=after, compression=sizes)
+
+
+async def _extracted(
+    questions: Sequence[str], knowledge: Knowledge, context: Context, services: Services
+) -> Compressed:
+    """The best sentences, graded in one request. Raises EvaluatorFailed."""
+    with_title = context.ablation.grade_titles
+    texts = list(
+        dict.fromkeys(
+            text for strips in knowledge for s in strips for text in judged_sentences(s, with_title)
+        )
+    )
+    graded = await relevance_of(questions, texts, services.evaluator)
+    scores = dict(zip(texts, graded.best, strict=True))
+    unscored = sum(score is None for score in scores.values())
+    reason = f"{unscored} sentences of the knowledge could not be graded."
+    return Compressed(
+        [
+            best_sentences(strips, scores, context.compress_ratio, with_title=with_title)
+            for strips in knowledge
+        ],
+        usage=graded.usage,
+        degraded=(Degraded("evaluator", reason),) if unscored else (),
+    )
+
+
+async def _summarised(
+    question: str, knowledge: Knowledge, context: Context, services: Services, calls: int
+) -> Compressed:
+    """A summary for each document, or nothing; one that is not written leaves its strips whole.
+
+    So do documents after the first `calls`. A document that several candidates hold is summarised
+    once. Raises CompressorFailed.
+    """
+    chat = services.chat
+    if chat is None:
+        raise CompressorFailed("There is no language model to summarise the knowledge.")
+    apart = [by_document(strips) for strips in knowledge]
+    documents = list(dict.fromkeys(merged(strips) for each in apart for strips in each))[:calls]
+    summaries = await gather_with_concurrency(
+        MAX_SUMMARIES_AT_ONCE,
+        *(summary_of(question, each, context.compress_ratio, chat) for each in documents),
+    )
+    texts = {each: summary.text for each, summary in zip(documents, summaries, strict=True)}
+
+    def shorter(strips: list[Strip]) -> list[Strip]:
+        text = texts.get(merged(strips))
+        if text is None:
+            return strips
+        return [in_place_of(merged(strips), text)] if text else []
+
+    return Compressed(
+        [[strip for strips in each for strip in shorter(strips)] for each in apart],
+        usage=sum((summary.usage for summary in summaries), Usage()),
+        degraded=tuple(dict.fromkeys(entry for each in summaries for entry in each.degraded)),
+    )
+
+
+async def _by_local_model(
+    question: str, knowledge: Knowledge, context: Context, services: Services
+) -> Compressed:
+    """By the worker's language model, one candidate after another. Raises CompressorFailed."""
+    compressor = services.compressors.get(context.compress)
+    if compressor is None:
+        raise CompressorFailed(f"There is no model to compress by {context.compress}.")
+    shorter: list[list[Strip]] = []
+    for strips in knowledge:
+        texts = [strip.text for strip in strips]
+        shortened = (
+            await compressor.compress(question, texts, context.compress_ratio) if texts else ()
+        )
+        pairs = zip(strips, shortened, strict=True)
+        shorter.append([in_place_of(strip, text) for strip, text in pairs if text.strip()])
+    return Compressed(shorter)
+
+
+async def summary_of(question: str, document: Strip, ratio: float, chat: BaseChatModel) -> Summary:
+    """What the document says to the question, in about `ratio` of its words."""
+    language = language_of(question)
+    body = prompt("compress", language).render(
+        question=one_line(question),
+        title=one_line(document.title),
+        text=document.text,
+        words=str(max(MIN_SUMMARY_WORDS, round(word_count(document.text) * ratio))),
+    )
+    try:
+        reply = await chat.ainvoke(
+            [SystemMessage(prompt("compress_system", language).render()), HumanMessage(body)]
+        )
+    except GeneratorFailed as error:
+        return Summary(None, Usage(llm_calls=1), (Degraded(error.component, str(error)),))
+    return Summary(as_summary(text_of(reply)), usage_of(reply))
+
+
+def as_summary(reply: str) -> str:
+    """The reply without a label; empty where it says that there is nothing to say."""
+    text = _LABEL.sub("", reply).strip()
+    return "" if _SAYS_NOTHING.fullmatch(text) else text
 
 
 def judged_sentences(strip: Strip, with_title: bool) -> list[str]:
@@ -26,16 +199,16 @@ def best_sentences(
 ) -> list[Strip]:
     """The strips with the best ceil(ratio * n) of their n sentences, in their order; at least one.
 
-    `scores` are by the text that `judged_sentences` tells. The share is of all sentences together:
+    `scores` are by the text of `judged_sentences`. The share is of all sentences together:
     a strip may lose none, or all, and then it is left out. What has no score is worth least.
     """
-    places = [
-        (_worth(scores.get(text)), n, place)
+    ranked = [
+        (-math.inf if (score := scores.get(text)) is None else score, n, place)
         for n, strip in enumerate(knowledge)
         for place, text in enumerate(judged_sentences(strip, with_title))
     ]
-    most = math.ceil(round(ratio * len(places), 9))  # 0.1 * 30 is a little more than 3
-    kept = {(n, place) for _, n, place in sorted(places, key=lambda item: -item[0])[:most]}
+    count = math.ceil(round(ratio * len(ranked), 9))  # 0.1 * 30 is a little more than 3
+    kept = {(n, place) for _, n, place in sorted(ranked, key=lambda item: -item[0])[:count]}
     shortened = [
         in_place_of(strip, _sentences_at(strip.text, [p for m, p in kept if m == n]))
         for n, strip in enumerate(knowledge)
@@ -44,7 +217,7 @@ def best_sentences(
 
 
 def in_place_of(strip: Strip, text: str) -> Strip:
-    """The strip with a shorter text, its own remembered for citations; as it was if not shorter."""
+    """The strip with a shorter text, its own kept for citations; as it was if not shorter."""
     if text == strip.text or token_count(text) > token_count(strip.text):
         return strip
     return replace(strip, text=text, whole=strip.whole or strip.text)
@@ -60,26 +233,17 @@ def by_document(knowledge: Sequence[Strip]) -> list[list[Strip]]:
 
 def merged(strips: Sequence[Strip]) -> Strip:
     """The first of one document's strips with the text of them all and the best one's score."""
+    best = max(strips, key=lambda strip: strip.score)
     return replace(
         strips[0],
         text="\n".join(strip.text for strip in strips),
-        score=max(strip.score for strip in strips),
+        retrieval_score=best.retrieval_score,
+        relevance=best.relevance,
     )
 
 
-def compression_of(
-    before: Sequence[Sequence[Strip]], after: Sequence[Sequence[Strip]]
-) -> Compression:
-    """What it came to, in tokens."""
-    return Compression(_tokens(before), _tokens(after))
-
-
-def _tokens(groups: Sequence[Sequence[Strip]]) -> int:
-    return sum(token_count(strip.text) for strips in groups for strip in strips)
-
-
-def _worth(score: float | None) -> float:
-    return -math.inf if score is None else score
+def _tokens(knowledge: Knowledge) -> int:
+    return sum(token_count(strip.text) for strips in knowledge for strip in strips)
 
 
 def _sentences_at(text: str, places: Sequence[int]) -> str:

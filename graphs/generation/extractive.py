@@ -8,10 +8,10 @@ from graphs.text.citations import with_closed_code, with_marker, without_markers
 from graphs.text.sentences import sentences, word_count
 from graphs.types import Strip
 
-MOST_SENTENCES = 3
-# Sentences this far below the best one say something else.
+MAX_SENTENCES = 3
 WITHIN = 0.5
-SHORTEST_SENTENCE_WORDS = 3
+"""Sentences this far below the best one say something else."""
+MIN_SENTENCE_WORDS = 3
 
 _MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|(?<!\s)\s*+\|\s*+$")
 # Quoted questions too: an example of asking answers nothing.
@@ -23,11 +23,12 @@ _ENDED = re.compile(r"[。！？；.!?][\"'”’」』）】》)\]]*$")
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of the `n`-th strip (from 1); `score` is its support, with its strip's."""
+    """A sentence of the `n`-th strip (from 1); `score` is its strip's until its own is known."""
 
     n: int
     text: str
     score: float = 0.0
+    strip_relevance: float | None = None
 
 
 def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
@@ -36,13 +37,13 @@ def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
     Nor pieces of data that hold sentences.
     """
     found = [
-        Sentence(n, text, strip.score)
+        Sentence(n, text, strip.score, strip.relevance)
         for n, strip in enumerate(knowledge, start=1)
         for line in strip.text.split("\n")
         for piece in _whole_sentences(line)
         if (text := _plain(piece)) and not _ASKS.search(text)
     ]
-    long = [item for item in found if word_count(item.text) >= SHORTEST_SENTENCE_WORDS]
+    long = [item for item in found if word_count(item.text) >= MIN_SENTENCE_WORDS]
     return long or found
 
 
@@ -63,19 +64,16 @@ def best_supported(
     scores: Sequence[float | None],
     floor: float,
     *,
-    graded: bool,
     keep_best: bool,
 ) -> list[Sentence]:
     """At most three sentences, the best strip's first; none where none is supported.
 
-    Sentences of one strip keep their order.
-
-    A sentence's support is the mean of its own score and its strip's: alone it may lack its
-    subject, and a good strip may hold sentences beside the point. Where strips were not graded
-    their scores are a retriever's, on another scale, and only the sentence's own counts.
+    Sentences of one strip keep their order. A sentence's support is the mean of its own relevance
+    and its strip's: alone it may lack its subject, and a good strip may hold sentences beside the
+    point. Where its strip was not graded its own alone counts.
     """
     judged = [
-        replace(item, score=(item.score + score) / 2 if graded else score)
+        replace(item, score=_support(score, item.strip_relevance))
         for item, score in zip(candidates, scores, strict=True)
         if score is not None
     ]
@@ -83,7 +81,7 @@ def best_supported(
     if not best_first:
         return []
     bar = max(floor, best_first[0].score - WITHIN)
-    chosen = [item for item in best_first if item.score >= bar][:MOST_SENTENCES]
+    chosen = [item for item in best_first if item.score >= bar][:MAX_SENTENCES]
     if not chosen and keep_best:
         chosen = best_first[:1]
     lead = list(dict.fromkeys(item.n for item in chosen))
@@ -91,10 +89,14 @@ def best_supported(
     return sorted(in_order, key=lambda item: lead.index(item.n))
 
 
+def _support(relevance: float, strip_relevance: float | None) -> float:
+    return relevance if strip_relevance is None else (relevance + strip_relevance) / 2
+
+
 def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:
     """Where nothing can be scored: the opening of the best strips."""
     opening = {item.n: item for item in reversed(candidates)}
-    best = _unique(sorted(opening.values(), key=lambda item: -item.score))[:MOST_SENTENCES]
+    best = _unique(sorted(opening.values(), key=lambda item: -item.score))[:MAX_SENTENCES]
     return sorted(best, key=lambda item: item.n)
 
 

@@ -1,153 +1,149 @@
 """The messages a language model is sent: prompts filled with question, dialogue and knowledge."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from graphs.text.characters import whole
 from graphs.text.language import language_of
-from graphs.text.model_output import without_thoughts
+from graphs.text.model_output import whole_characters, without_thoughts
 from graphs.types import Language, Message, Strip, Usage
 from prompts import prompt
 
 LATEST_TURNS = 6
-TURN_CHARACTERS = 1000
+MAX_TURN_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRequest:
+    """What a draft is written from.
+
+    Sentences below `floor` may not be quoted, unless `keep_best` says that something must be.
+    `subquestions` grade sentences too; `choices` is a closed set of answers.
+    """
+
+    question: str
+    history: Sequence[Message]
+    knowledge: Sequence[Strip]
+    floor: float
+    language: Language
+    keep_best: bool = False
+    subquestions: Sequence[str] = ()
+    choices: Sequence[str] = ()
+
+    @property
+    def closed_question(self) -> str:
+        """The question and, of a closed set, the answers to choose from."""
+        if not self.choices:
+            return self.question
+        choices = prompt("choices", self.language).render(choices=" | ".join(self.choices))
+        return f"{self.question}\n{choices}"
 
 
 def rewriting_messages(question: str, history: Sequence[Message]) -> list[BaseMessage]:
     """The few-shot prompt that asks for search keywords (CRAG, appendix A)."""
-    language = language_of(question)
-    asked = prompt("rewrite", language).render(
-        question=_one_line(question), dialogue=_dialogue(history, language)
-    )
-    return [SystemMessage(prompt("rewrite_system", language).render()), HumanMessage(asked)]
+    return _about(question, history, "rewrite", "rewrite_system")
 
 
 def contextualising_messages(question: str, history: Sequence[Message]) -> list[BaseMessage]:
     """The few-shot prompt that asks for a follow-up in a form that stands alone."""
-    language = language_of(question)
-    asked = prompt("contextualise", language).render(
-        question=_one_line(question), dialogue=_dialogue(history, language)
-    )
-    return [SystemMessage(prompt("contextualise_system", language).render()), HumanMessage(asked)]
+    return _about(question, history, "contextualise", "contextualise_system")
 
 
 def clarifying_messages(question: str, history: Sequence[Message]) -> list[BaseMessage]:
     """Asks for the question in the words of the text that may answer it."""
-    language = language_of(question)
-    asked = prompt("clarify", language).render(
-        question=_one_line(question), dialogue=_dialogue(history, language)
-    )
-    return [HumanMessage(asked)]
+    return _about(question, history, "clarify")
 
 
 def decomposing_messages(question: str) -> list[BaseMessage]:
     """Asks for sub-questions, one a line."""
-    asked = prompt("decompose", language_of(question)).render(question=_one_line(question))
-    return [HumanMessage(asked)]
+    body = prompt("decompose", language_of(question)).render(question=one_line(question))
+    return [HumanMessage(body)]
 
 
 def inventing_messages(question: str) -> list[BaseMessage]:
     """Asks for a passage that might answer the question (HyDE)."""
-    asked = prompt("hyde", language_of(question)).render(question=_one_line(question))
-    return [HumanMessage(asked)]
+    return [HumanMessage(prompt("hyde", language_of(question)).render(question=one_line(question)))]
 
 
-def answering_messages(
-    question: str,
-    history: Sequence[Message],
-    knowledge: Sequence[Strip],
-    choices: Sequence[str] = (),
-    language: Language | None = None,
-) -> list[BaseMessage]:
-    """The question beneath its numbered knowledge: `[1] (title — source) text`.
-
-    `language` is the answer's; a follow-up may take a topic in another one.
-    """
-    language = language or language_of(question)
-    asked = prompt("answer", language).render(
-        knowledge=_numbered(knowledge),
-        question=with_choices(question, choices, language),
-        dialogue=_dialogue(history, language),
+def answering_messages(request: DraftRequest) -> list[BaseMessage]:
+    """The question beneath its numbered knowledge: `[1] (title — source) text`."""
+    body = prompt("answer", request.language).render(
+        knowledge=_numbered(request.knowledge),
+        question=request.closed_question,
+        dialogue=_dialogue(request.history, request.language),
     )
-    return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
+    return _instructed("answer_system", body, request.language)
 
 
-def direct_messages(
-    question: str,
-    history: Sequence[Message],
-    choices: Sequence[str] = (),
-    language: Language | None = None,
-) -> list[BaseMessage]:
+def direct_messages(request: DraftRequest) -> list[BaseMessage]:
     """The question alone, for one that needs no retrieval."""
-    language = language or language_of(question)
-    asked = prompt("direct", language).render(
-        question=with_choices(question, choices, language), dialogue=_dialogue(history, language)
+    body = prompt("direct", request.language).render(
+        question=request.closed_question, dialogue=_dialogue(request.history, request.language)
     )
-    return [SystemMessage(prompt("direct_system", language).render()), HumanMessage(asked)]
+    return _instructed("direct_system", body, request.language)
 
 
-def revising_messages(
-    question: str,
-    history: Sequence[Message],
-    knowledge: Sequence[Strip],
-    answer: str,
-    criticism: str,
-    choices: Sequence[str] = (),
-    language: Language | None = None,
-) -> list[BaseMessage]:
+def revising_messages(request: DraftRequest, answer: str, criticism: str) -> list[BaseMessage]:
     """Question, knowledge, the answer so far and what is held against it (reflection)."""
-    language = language or language_of(question)
-    asked = prompt("revise", language).render(
-        knowledge=_numbered(knowledge),
-        question=with_choices(question, choices, language),
-        dialogue=_dialogue(history, language),
+    body = prompt("revise", request.language).render(
+        knowledge=_numbered(request.knowledge),
+        question=request.closed_question,
+        dialogue=_dialogue(request.history, request.language),
         answer=answer,
         criticism=criticism,
     )
-    return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
+    return _instructed("answer_system", body, request.language)
 
 
-def segment_messages(
-    question: str, passage: Strip, preceding: str, language: Language | None = None
-) -> list[BaseMessage]:
+def segment_messages(request: DraftRequest, passage: Strip, preceding: str) -> list[BaseMessage]:
     """Asks for the next sentence of a long answer from one passage, or for `END`."""
-    language = language or language_of(question)
-    asked = prompt("segment", language).render(
-        knowledge=f"({_one_line(passage.title)}) {_one_line(passage.text)}",
-        question=_one_line(question),
+    body = prompt("segment", request.language).render(
+        knowledge=f"({one_line(passage.title)}) {one_line(passage.text)}",
+        question=one_line(request.question),
         answer=preceding or "-",
     )
-    return [SystemMessage(prompt("answer_system", language).render()), HumanMessage(asked)]
-
-
-def with_choices(question: str, choices: Sequence[str], language: Language) -> str:
-    """The question and, of a closed set, the answers to choose from."""
-    if not choices:
-        return question
-    told = prompt("choices", language).render(choices=" | ".join(choices))
-    return f"{question}\n{told}"
-
-
-def _numbered(knowledge: Sequence[Strip]) -> str:
-    return "\n".join(
-        f"[{n}] ({_one_line(strip.title)} — {strip.source}) {_one_line(strip.text)}"
-        for n, strip in enumerate(knowledge, start=1)
-    )
+    return _instructed("answer_system", body, request.language)
 
 
 def text_of(reply: BaseMessage) -> str:
     """What the model says, without what it thinks."""
-    return without_thoughts(whole(str(reply.text)))
+    return without_thoughts(whole_characters(str(reply.text)))
 
 
 def usage_of(message: AIMessage) -> Usage:
     """One call and the tokens the endpoint counted, 0 where it tells none."""
-    told = message.usage_metadata
+    counted = message.usage_metadata
     return Usage(
         llm_calls=1,
-        input_tokens=told["input_tokens"] if told else 0,
-        output_tokens=told["output_tokens"] if told else 0,
+        input_tokens=counted["input_tokens"] if counted else 0,
+        output_tokens=counted["output_tokens"] if counted else 0,
+    )
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _about(
+    question: str, history: Sequence[Message], name: str, system: str = ""
+) -> list[BaseMessage]:
+    """A prompt with the slots question and dialogue."""
+    language = language_of(question)
+    body = prompt(name, language).render(
+        question=one_line(question), dialogue=_dialogue(history, language)
+    )
+    return _instructed(system, body, language) if system else [HumanMessage(body)]
+
+
+def _instructed(system: str, body: str, language: Language) -> list[BaseMessage]:
+    return [SystemMessage(prompt(system, language).render()), HumanMessage(body)]
+
+
+def _numbered(knowledge: Sequence[Strip]) -> str:
+    return "\n".join(
+        f"[{n}] ({one_line(strip.title)} — {strip.source}) {one_line(strip.text)}"
+        for n, strip in enumerate(knowledge, start=1)
     )
 
 
@@ -156,11 +152,7 @@ def _dialogue(history: Sequence[Message], language: Language) -> str:
     if not history:
         return ""
     turns = [
-        f"{turn['role']}: {_one_line(turn['content'])[:TURN_CHARACTERS]}"
+        f"{turn['role']}: {one_line(turn['content'])[:MAX_TURN_CHARS]}"
         for turn in history[-LATEST_TURNS:]
     ]
     return prompt("dialogue", language).render(turns="\n".join(turns))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -1,12 +1,13 @@
-"""Decisions as pure functions: scores in, action out (CRAG, algorithm 1)."""
+"""Actions and routes as pure functions: relevance in, what to do out (CRAG, algorithm 1)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graphs.state import Context
-from graphs.types import Action, Passage, Thresholds, Usage
+from graphs.options import MAX_RETRIEVALS, Ablation, Context
+from graphs.state import State
+from graphs.types import Action, Passage, Plan, Thresholds, Usage
 
-PRESETS: dict[str, Thresholds] = {
+PAPER_THRESHOLDS: dict[str, Thresholds] = {
     "popqa": Thresholds(upper=0.59, lower=-0.99, strip_floor=-0.5),
     "pubhealth": Thresholds(upper=0.5, lower=-0.91, strip_floor=-0.5),
     "arc": Thresholds(upper=0.5, lower=-0.91, strip_floor=-0.5),
@@ -25,25 +26,26 @@ def action_of(scores: Sequence[float], upper: float, lower: float) -> Action:
 
 
 def choose_action(
-    grades: Sequence[Sequence[float | None]], thresholds: Thresholds, context: Context
+    relevance: Sequence[Sequence[float | None]], thresholds: Thresholds, ablation: Ablation
 ) -> Action:
     """The action under the run's ablation switches (CRAG, tables 2 and 11).
 
-    `grades` holds a row of the documents' scores by the question, then one for each of its parts.
+    `relevance` holds a row of the documents' scores by the question, then one for each of its
+    sub-questions.
     """
-    if context.only_action != "any":
-        return context.only_action
-    if context.without_action == "ambiguous":
+    if ablation.only_action != "any":
+        return ablation.only_action
+    if ablation.without_action == "ambiguous":
         thresholds = replace(thresholds, lower=thresholds.upper)
     action = joint_action(
         [
             action_of([s for s in row if s is not None], thresholds.upper, thresholds.lower)
-            for row in grades
+            for row in relevance
         ]
     )
-    if context.without_action == "ambiguous":
+    if ablation.without_action == "ambiguous":
         return "correct" if action == "ambiguous" else action
-    return "ambiguous" if action == context.without_action else action
+    return "ambiguous" if action == ablation.without_action else action
 
 
 def joint_action(actions: Sequence[Action]) -> Action:
@@ -57,34 +59,45 @@ def joint_action(actions: Sequence[Action]) -> Action:
     return "incorrect" if all(action == "incorrect" for action in actions) else "ambiguous"
 
 
-def searches_web(action: Action | None, context: Context, has_web_search: bool) -> bool:
+def corrections(state: State) -> list[str]:
+    """CRAG's branches: Correct refines, Incorrect searches the web, Ambiguous does both.
+
+    Empty where nothing graded the documents and the web is not wanted.
+    """
+    action, plan = state.get("action"), state.get("plan")
+    branches = ["refine"] if action in ("correct", "ambiguous") else []
+    if plan is not None and searches_web(action, plan):
+        branches.append("rewrite_query")
+    return branches
+
+
+def searches_web(action: Action | None, plan: Plan) -> bool:
     """Whether this action, in this run, goes to the web."""
-    if not has_web_search or context.web == "never" or context.max_web_searches == 0:
-        return False
-    return context.web == "always" or action in ("incorrect", "ambiguous")
+    return plan.web == "always" or (plan.web == "auto" and action in ("incorrect", "ambiguous"))
 
 
-def speculates(context: Context, passages: Sequence[Passage]) -> bool:
+def speculates(context: Context, plan: Plan, passages: Sequence[Passage]) -> bool:
     """Whether to search while grading: not where the action, and so the path, is known already."""
-    likely: Action = "ambiguous" if context.only_action == "any" else context.only_action
-    return context.speculative_search and bool(passages) and searches_web(likely, context, True)
+    only = context.ablation.only_action
+    likely: Action = "ambiguous" if only == "any" else only
+    return context.speculative_search and bool(passages) and searches_web(likely, plan)
 
 
 def searches_again(usage: Usage, context: Context) -> bool:
     """Whether keywords are searched where the speculative search brought nothing."""
     if usage.web_searches == 0:
         return True  # it was lost: the web has not been asked
-    return context.rewriting and usage.web_searches < context.max_web_searches
+    return context.ablation.rewriting and usage.web_searches < context.max_web_searches
 
 
-def relevant(documents: Sequence[Passage], bounds: Thresholds, *, is_graded: bool) -> list[Passage]:
+def relevant(documents: Sequence[Passage], thresholds: Thresholds) -> list[Passage]:
     """Those that an action other than Incorrect could rest on; all where nothing graded them."""
-    return [passage for passage in documents if not is_graded or passage.score >= bounds.lower]
+    return [p for p in documents if p.relevance is None or p.relevance >= thresholds.lower]
 
 
-def looks_again(looks: int, found: int, context: Context) -> bool:
-    """Whether the index may hold more: it filled the last look, and another one is allowed."""
-    return looks < context.max_retrievals and found >= looks * context.retrieve_k
+def is_exhausted(retrievals: int, found: int, k: int) -> bool:
+    """Whether another search of the index is pointless: it filled the last one, or may go on."""
+    return retrievals >= MAX_RETRIEVALS or found < retrievals * k
 
 
 def uses_documents(action: Action | None) -> bool:

@@ -4,7 +4,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from graphs.text.sentences import StripMode, sentence_spans, split_strips, token_count
+from graphs.options import StripMode
+from graphs.text.sentences import sentence_spans, split_strips, token_count
 from graphs.types import Passage, Strip, WebPage
 
 
@@ -24,7 +25,8 @@ def strips_of(passages: Sequence[Passage], mode: StripMode) -> list[Strip]:
             source=passage.source,
             origin=passage.origin,
             position=(rank, place),
-            score=passage.score,
+            retrieval_score=passage.retrieval_score,
+            relevance=passage.relevance,
         )
         for rank, passage in enumerate(passages)
         for place, text in enumerate(split_strips(passage.text, mode))
@@ -49,10 +51,10 @@ def paragraphs_of(pages: Sequence[WebPage]) -> list[Strip]:
     ]
 
 
-def with_scores(strips: Sequence[Strip], scores: Sequence[float | None]) -> list[Strip]:
-    """Strips with their scores; one that could not be scored is left out."""
+def with_relevance(strips: Sequence[Strip], scores: Sequence[float | None]) -> list[Strip]:
+    """Strips with their relevance; one that could not be graded is left out."""
     return [
-        replace(strip, score=score)
+        replace(strip, relevance=score)
         for strip, score in zip(strips, scores, strict=True)
         if score is not None
     ]

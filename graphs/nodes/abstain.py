@@ -2,17 +2,27 @@
 
 from langgraph.runtime import Runtime
 
-from graphs.nodes.generate import abstention, streamed
+from graphs.generation.answer import abstention, streamed
+from graphs.grading.plan import plan_of
 from graphs.ports import Services
-from graphs.state import Context, Reflecting, State
+from graphs.state import Context, State, options_of
+from graphs.types import StoppedBy
 
 
-async def abstain(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
+async def abstain(state: State, runtime: Runtime[Context], *, services: Services) -> State:
     """A sentence in the language of the answer that admits not knowing.
 
-    It is the budget's where a model might have written what could not be quoted.
+    The budget stopped the run where a model might have written what could not be quoted.
     """
-    lacked_calls = any(draft.for_want_of_calls for draft in state.get("drafts", []))
-    changed = abstention(state, "budget" if lacked_calls else "no_evidence")
-    streamed(runtime).tell(changed["answer"])
-    return {**changed, "candidates": [], "generator": services.chat_name}
+    plan = plan_of(state, options_of(runtime), services)
+    lacked_calls = any(draft.budget_exhausted for draft in state.get("drafts", []))
+    why: StoppedBy = "budget" if lacked_calls else "no_evidence"
+    answer = abstention(state["question"], plan.language, why)
+    streamed(runtime).token(answer)
+    return {
+        "answer": answer,
+        "citations": [],
+        "stopped_by": why,
+        "candidates": [],
+        "generator": services.chat_name,
+    }

@@ -1,45 +1,46 @@
-"""Critique the draft at hand: judge it, keep the best one, and say whether to go on."""
+"""Critique the draft at hand: judge it, keep the best one, and criticise what was rejected."""
 
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
 from graphs.critics.evaluator import criticism_of
-from graphs.critics.factory import critic_of
 from graphs.errors import CriticFailed
+from graphs.grading.plan import plan_of
 from graphs.ports import Services
 from graphs.reflection.budget import is_spent
 from graphs.reflection.scores import accepted, plain, score_of
-from graphs.state import Context, Reflecting, State, asked, tunables
+from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.citations import citations_in
-from graphs.types import Bars, Critique, Degraded, Draft, Judgement, StoppedBy, Usage
+from graphs.types import Critique, Degraded, Draft, Judgement, Plan, StoppedBy, Usage
 
 
-async def critique(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
+async def critique(state: State, runtime: Runtime[Context], *, services: Services) -> State:
     """One round's entry and, while reflection goes on, the best draft so far as the answer.
 
     Round 0 judges the draft that was given, unless it came judged. A critic that fails ends the
-    loop with the best draft, and one quoted for want of calls is the budget's in any case.
+    loop with the best draft; a draft quoted because calls ran out ends it by the budget.
     """
-    context, draft, critic = tunables(runtime), state["draft"], critic_of(services)
+    context, draft = options_of(runtime), state["draft"]
     judgement, usage = draft.judgement, Usage()
     try:
         if judgement is None:
-            (judgement,), usage = await critic.judge(asked(state), [draft])
+            question = effective_question(state)
+            (judgement,), usage = await services.critic.judge(question, [draft])
         if judgement == Judgement():
             raise CriticFailed("The critic could judge nothing of the draft.")
     except CriticFailed as error:
-        failed = Degraded(error.component, str(error))
         return {
             "has_ended": True,
             "stopped_by": draft.stopped_by,
-            "degraded": [failed],
+            "degraded": [Degraded(error.component, str(error))],
             "usage": usage,
         }
-    rounds = [*state.get("critique", []), _entry(state, judgement, context, critic.bars)]
-    draft = replace(draft, judgement=judgement, score=rounds[-1].score)
-    spent = state.get("spent", Usage()) + state.get("usage", Usage()) + usage
-    stopped_by = "budget" if draft.for_want_of_calls else end_of(rounds, spent, context)
+    plan = plan_of(state, context, services)
+    rounds = [*state.get("critique", []), _entry(state, judgement, plan, context)]
+    draft = replace(draft, judgement=judgement, critique_score=rounds[-1].score)
+    spent = total_usage(state) + usage
+    stopped_by = "budget" if draft.budget_exhausted else end_of(rounds, spent, context)
     return {
         **kept(state.get("best"), draft, is_accepted=rounds[-1].accepted),
         "draft": draft,
@@ -51,6 +52,19 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     }
 
 
+async def criticise(state: State, *, services: Services) -> State:
+    """The critic's words in the last round's entry; its judgement in words where it has none."""
+    draft, rounds = state["draft"], list(state["critique"])
+    try:
+        text, usage = await services.critic.criticise(
+            effective_question(state), draft, draft.judgement or Judgement()
+        )
+    except CriticFailed as error:
+        return {"degraded": [Degraded(error.component, str(error))]}
+    rounds[-1] = replace(rounds[-1], criticism=text)
+    return {"critique": rounds, "usage": usage}
+
+
 def end_of(rounds: list[Critique], spent: Usage, context: Context) -> StoppedBy | None:
     """Why no revision follows this round, or None where one does."""
     if rounds[-1].accepted:
@@ -60,9 +74,9 @@ def end_of(rounds: list[Critique], spent: Usage, context: Context) -> StoppedBy 
     return "max_critic" if len(rounds) > context.max_critic else None
 
 
-def kept(best: Draft | None, draft: Draft, *, is_accepted: bool) -> Reflecting:
+def kept(best: Draft | None, draft: Draft, *, is_accepted: bool) -> State:
     """The best draft is the answer, not the last; an accepted one is the best."""
-    if best is not None and best.score >= draft.score and not is_accepted:
+    if best is not None and best.critique_score >= draft.critique_score and not is_accepted:
         return {"best": best}
     return {
         "best": draft,
@@ -72,14 +86,15 @@ def kept(best: Draft | None, draft: Draft, *, is_accepted: bool) -> Reflecting:
     }
 
 
-def _entry(state: State, judgement: Judgement, context: Context, own: Bars) -> Critique:
-    is_accepted = accepted(judgement, context.bars(own))
+def _entry(state: State, judgement: Judgement, plan: Plan, context: Context) -> Critique:
+    is_accepted = accepted(judgement, plan.bars)
+    question = effective_question(state)
     return Critique(
         round=len(state.get("critique", [])),
         relevance=judgement.relevance,
         support=judgement.support,
         utility=judgement.utility,
         score=score_of(judgement, context),
-        criticism="" if is_accepted else criticism_of(asked(state), judgement),
+        criticism="" if is_accepted else criticism_of(question, judgement),
         accepted=is_accepted,
     )

@@ -2,35 +2,43 @@
 
 from langgraph.runtime import Runtime
 
-from graphs.critics.factory import critic_of
 from graphs.errors import CriticFailed
-from graphs.leaning import is_courtesy
+from graphs.grading.plan import plan_of
 from graphs.ports import Services
-from graphs.reflection.budget import is_spent, writes_by_model
+from graphs.reflection.budget import is_spent
 from graphs.reflection.scores import needs_retrieval
-from graphs.state import Context, Reflecting, State, asked, tunables
-from graphs.types import Degraded, Retrieval, Usage
+from graphs.state import Context, State, effective_question, options_of
+from graphs.text.followups import is_courtesy
+from graphs.types import Degraded, Retrieval, RetrievalMode, Usage
 
 
-async def decide(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
+async def decide_retrieval(
+    state: State,
+    runtime: Runtime[Context],
+    *,
+    services: Services,
+    default: RetrievalMode | None = "adaptive",
+) -> State:
     """The run's mode, or the critic's word against the threshold; in doubt it retrieves.
 
-    Without a language model, or calls left for it, there is nothing but quotation: every question
-    retrieves but thanks and greetings, which ask nothing.
+    `default` is the workflow's mode; None retrieves without a decision. Without a language model,
+    or calls left for it, there is nothing but quotation: every question retrieves but thanks and
+    greetings, which ask nothing.
     """
-    context = tunables(runtime)
-    if context.retrieval in ("always", "never"):
-        wanted = context.retrieval == "always"
-        return {"retrieval": Retrieval(wanted, float(wanted))}
-    critic = critic_of(services)
+    context, spent = options_of(runtime), state.get("usage", Usage())
+    mode = context.retrieval or default
+    if mode is None:
+        return {"retrieval": None, "spent": spent}
+    if mode != "adaptive":
+        wanted = mode == "always"
+        return {"retrieval": Retrieval(wanted, float(wanted)), "spent": spent}
     try:
-        share, usage = await critic.needs_retrieval(asked(state))
+        share, usage = await services.critic.needs_retrieval(effective_question(state))
     except CriticFailed as error:
         failed = Degraded(error.component, str(error))
-        return {"retrieval": Retrieval(True, 1.0), "degraded": [failed]}
-    spent = state.get("usage", Usage()) + usage
-    can_write = writes_by_model(services) and not is_spent(spent, context)
-    if not can_write:
-        return {"retrieval": Retrieval(not is_courtesy(state["question"]), share), "usage": usage}
-    decision = needs_retrieval(share, context.bars(critic.bars).retrieval)
-    return {"retrieval": Retrieval(decision, share), "usage": usage}
+        return {"retrieval": Retrieval(True, 1.0), "degraded": [failed], "spent": spent}
+    if services.writes_by_model and not is_spent(spent + usage, context):
+        decision = needs_retrieval(share, plan_of(state, context, services).bars.retrieval)
+    else:
+        decision = not is_courtesy(state["question"])
+    return {"retrieval": Retrieval(decision, share), "usage": usage, "spent": spent + usage}

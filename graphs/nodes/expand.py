@@ -15,21 +15,20 @@ from graphs.generation.prompts import (
     text_of,
     usage_of,
 )
-from graphs.generation.query_expansion import as_parts, as_passage, as_query, queries_of
+from graphs.generation.query_expansion import as_passage, as_query, as_subquestions, queries_of
 from graphs.ports import Services
 from graphs.reflection.budget import calls_left, within_budget
-from graphs.state import Context, Reflecting, State, asked, tunables
-from graphs.text.subquestions import parts_of
+from graphs.state import Context, State, effective_question, options_of, total_usage
+from graphs.text.subquestions import subquestions_of
 from graphs.types import Degraded, Usage
 
 NEEDS_MODEL = Degraded(
-    "generator",
-    "rewrite_question and hyde need a language model; the question itself was searched.",
+    "generator", "expand by rewrite or hyde needs a language model; the question was searched."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelReply:
     """What the language model said; nothing where it was not asked, or failed."""
 
     text: str = ""
@@ -37,29 +36,31 @@ class Reply:
     degraded: tuple[Degraded, ...] = ()
 
 
-async def expand(state: State, runtime: Runtime[Context], *, services: Services) -> Reflecting:
+async def expand(state: State, runtime: Runtime[Context], *, services: Services) -> State:
     """The question itself, then what the run makes of it: one call each, side by side.
 
     A call that fails is told, and its query left out. Without a language model a question is
     decomposed by rule; the other ways are told to be missing, unless a preset asked for them.
     No more calls are made than the run has left.
     """
-    context, question = tunables(runtime), asked(state)
-    services = within_budget(state, context, services)
-    wanted = [context.rewrite_question, context.decompose, context.hyde]
-    clarifies, decomposes, invents = _first(wanted, calls_left(state, context))
+    context, question = options_of(runtime), effective_question(state)
+    usage = total_usage(state)
+    able = within_budget(usage, context, services)
+    wanted = [way in context.expand for way in ("rewrite", "decompose", "hyde")]
+    clarifies, decomposes, invents = _first(wanted, calls_left(usage, context))
     clarified, decomposed, invented = await gather_with_concurrency(
         None,
-        _reply(clarifying_messages(question, state.get("history", [])), services, clarifies),
-        _reply(decomposing_messages(question), services, decomposes),
-        _reply(inventing_messages(question), services, invents),
+        _reply(clarifying_messages(question, state.get("history", [])), able, clarifies),
+        _reply(decomposing_messages(question), able, decomposes),
+        _reply(inventing_messages(question), able, invents),
     )
-    parts = as_parts(decomposed.text)
-    if context.decompose and not parts:
-        parts = parts_of(question)
+    parts = as_subquestions(decomposed.text)
+    if "decompose" in context.expand and not parts:
+        parts = subquestions_of(question)
     made = [as_passage(invented.text, question), as_query(clarified.text), *parts]
     degraded = [*clarified.degraded, *decomposed.degraded, *invented.degraded]
-    if services.chat is None and (context.wants("rewrite_question") or context.wants("hyde")):
+    is_own_choice = "expand" in context.model_fields_set
+    if able.chat is None and is_own_choice and context.expand != ["decompose"]:
         degraded.append(NEEDS_MODEL)
     return {
         "queries": queries_of(question, made),
@@ -73,12 +74,14 @@ def _first(wanted: Sequence[bool], most: int) -> list[bool]:
     return [is_wanted and sum(wanted[:n]) < most for n, is_wanted in enumerate(wanted)]
 
 
-async def _reply(messages: Sequence[BaseMessage], services: Services, is_wanted: bool) -> Reply:
+async def _reply(
+    messages: Sequence[BaseMessage], services: Services, is_wanted: bool
+) -> ModelReply:
     if services.chat is None or not is_wanted:
-        return Reply()
+        return ModelReply()
     try:
         reply = await services.chat.ainvoke(list(messages))
     except GeneratorFailed as error:
         failed = Degraded(error.component, str(error))
-        return Reply(usage=Usage(llm_calls=1), degraded=(failed,))
-    return Reply(text_of(reply), usage_of(reply))
+        return ModelReply(usage=Usage(llm_calls=1), degraded=(failed,))
+    return ModelReply(text_of(reply), usage_of(reply))

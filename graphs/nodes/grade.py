@@ -7,65 +7,67 @@ from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
 from graphs.grading.actions import choose_action, searches_web, speculates
+from graphs.grading.plan import plan_of
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import as_judged
-from graphs.nodes.search_web import query_of
+from graphs.nodes.search_web import web_query
 from graphs.ports import Services
-from graphs.state import Context, Graded, State, asked, tunables
-from graphs.types import Degraded, Passage, Usage
+from graphs.state import Context, State, effective_question, options_of
+from graphs.types import Degraded, Passage, Plan, Usage
 
 
-def graded(passages: Sequence[Passage], scores: Sequence[float | None]) -> list[Passage]:
+async def grade(
+    state: State, runtime: Runtime[Context], *, services: Services, acts: bool = True
+) -> State:
+    """Graded documents and, where the workflow `acts` on it, the action.
+
+    No action, and so said, where the evaluator fails. Where the run speculates, a web search begins
+    beside grading and is kept if the action wants it.
+    """
+    context, ahead = options_of(runtime), services.search_ahead
+    plan = plan_of(state, context, services)
+    if not acts:
+        update = await graded(state, plan, context, services)
+        spent = state.get("usage", Usage()) + update.get("usage", Usage())
+        return {**update, "action": None, "spent": spent}
+    if ahead is None or not speculates(context, plan, state.get("documents", [])):
+        return {**await graded(state, plan, context, services), "speculative_search": None}
+    with ahead.begin(web_query(state), context.web_pages) as ticket:
+        update = await graded(state, plan, context, services)
+        if ticket and searches_web(update["action"], plan):
+            ahead.keep(ticket)
+            return {**update, "speculative_search": ticket}
+    if ticket:
+        discarded = Usage(web_searches=1, discarded_searches=1)
+        update["usage"] = update.get("usage", Usage()) + discarded
+    return {**update, "speculative_search": None}
+
+
+async def graded(state: State, plan: Plan, context: Context, services: Services) -> State:
+    """The documents by their relevance, best first, and the action they make."""
+    passages, ablation = state.get("documents", []), context.ablation
+    texts = [as_judged(passage, ablation.grade_titles) for passage in passages]
+    questions = [effective_question(state), *plan.subquestions]
+    try:
+        relevance = await relevance_of(questions, texts, services.evaluator)
+    except EvaluatorFailed as error:
+        return {"action": None, "degraded": [Degraded(error.component, str(error))]}
+    documents = by_relevance(passages, relevance.best)
+    update: State = {
+        "documents": documents,
+        "action": choose_action(relevance.by_question, plan.thresholds, ablation),
+        "usage": relevance.usage,
+    }
+    if unscored := len(passages) - len(documents):
+        update["degraded"] = [Degraded("evaluator", f"{unscored} passages could not be graded.")]
+    return update
+
+
+def by_relevance(passages: Sequence[Passage], scores: Sequence[float | None]) -> list[Passage]:
     """Best first; passages that could not be scored are left out."""
     scored = [
-        replace(passage, score=score)
+        replace(passage, relevance=score)
         for passage, score in zip(passages, scores, strict=True)
         if score is not None
     ]
     return sorted(scored, key=lambda passage: -passage.score)
-
-
-async def grade(state: State, runtime: Runtime[Context], *, services: Services) -> Graded:
-    """Graded documents and the action; no action, and so said, where the evaluator fails.
-
-    Where the run speculates, a web search begins beside it and is kept if the action wants it.
-    """
-    context, ahead = tunables(runtime), services.search_ahead
-    if ahead is None or not speculates(context, state.get("documents", [])):
-        return {**await judged(state, context, services), "search_ahead": None}
-    with ahead.begin(query_of(state), context.web_pages) as ticket:
-        changed = await judged(state, context, services)
-        if ticket and searches_web(changed["action"], context, True):
-            ahead.keep(ticket)
-            return {**changed, "search_ahead": ticket}
-    if ticket:
-        discarded = Usage(web_searches=1, discarded_searches=1)
-        changed["usage"] = changed.get("usage", Usage()) + discarded
-    return {**changed, "search_ahead": None}
-
-
-async def judged(state: State, context: Context, services: Services) -> Graded:
-    """The documents by their grades, and the action they make."""
-    passages = state.get("documents", [])
-    texts = [as_judged(passage, context.grade_titles) for passage in passages]
-    try:
-        graded_by = await relevance_of(
-            asked(state), texts, services.evaluator, by_parts=context.grade_parts
-        )
-    except EvaluatorFailed as error:
-        return {
-            "action": None,
-            "is_graded": False,
-            "degraded": [Degraded(error.component, str(error))],
-        }
-    documents = graded(passages, graded_by.best)
-    thresholds = context.thresholds(services.evaluator.thresholds)
-    changed: Graded = {
-        "documents": documents,
-        "is_graded": True,
-        "action": choose_action(graded_by.by_question, thresholds, context),
-        "usage": graded_by.usage,
-    }
-    if unscored := len(passages) - len(documents):
-        changed["degraded"] = [Degraded("evaluator", f"{unscored} passages could not be graded.")]
-    return changed

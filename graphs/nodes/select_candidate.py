@@ -1,33 +1,16 @@
-"""Choose the draft to go on with: the best score, or the answer with most votes."""
-
-from collections.abc import Sequence
-from dataclasses import replace
+"""Select the draft to go on with: the best critique score, or the answer with most votes."""
 
 from langgraph.runtime import Runtime
 
-from graphs.nodes.generate import streamed
-from graphs.reflection.scores import choose as chosen_of
-from graphs.state import Context, Reflecting, State, tunables
-from graphs.text.citations import citations_in
-from graphs.types import Draft, Usage
+from graphs.generation.answer import streamed
+from graphs.reflection.selection import selected
+from graphs.state import Context, State, options_of
+from graphs.types import Usage
 
 
-async def choose(state: State, runtime: Runtime[Context]) -> Reflecting:
+async def select_candidate(state: State, runtime: Runtime[Context]) -> State:
     """The chosen draft as the answer so far; told now if several were written side by side."""
-    changed = chosen_from(state.get("candidates", []), tunables(runtime))
+    update = selected(state.get("candidates", []), options_of(runtime))
     if len(state.get("drafts", [])) != 1:  # a single draft was told as it was written
-        streamed(runtime).tell(changed["answer"])
-    return {**changed, "spent": state.get("usage", Usage())}
-
-
-def chosen_from(drafts: Sequence[Draft], context: Context) -> Reflecting:
-    """What the chosen draft makes of the run; there must be one."""
-    chosen = replace(chosen_of(drafts, closed=bool(context.choices)), chosen=True)
-    return {
-        "candidates": [chosen if draft.n == chosen.n else draft for draft in drafts],
-        "draft": chosen,
-        "answer": chosen.answer,
-        "citations": citations_in(chosen.answer, chosen.knowledge),
-        "generator": chosen.generator,
-        "stopped_by": chosen.stopped_by,
-    }
+        streamed(runtime).token(update["answer"])
+    return {**update, "spent": state.get("usage", Usage())}

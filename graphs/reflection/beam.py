@@ -4,69 +4,91 @@ A path's score is the geometric mean of its segments' scores: among paths of one
 their product does, and it does not put short answers before long ones or the other way round.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from graphs.grading.known import mean_of
-from graphs.text.citations import with_closed_code, with_marker
-from graphs.types import Draft, Judgement, Strip
+from langchain_core.language_models import BaseChatModel
+
+from graphs.errors import GeneratorFailed, PortError
+from graphs.generation.extractive import candidate_sentences
+from graphs.generation.prompts import DraftRequest, segment_messages, text_of, usage_of
+from graphs.grading.relevance import mean_of, scores_of
+from graphs.ports import Evaluator, ReflectiveGenerator, Services
+from graphs.reflection.scores import plain
+from graphs.text.citations import with_closed_code, with_marker, without_markers
+from graphs.text.sentences import sentences
+from graphs.types import Degraded, Draft, Extension, Judgement, Path, Segment, Strip, Usage
+
+END = "END"
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """One sentence or a few from one passage; `retrieval` is how much its model wants another.
+class Continuation:
+    """What came of one passage: no segment where it has nothing to add, or a part failed."""
 
-    `continues`: it would rather go on with the passage at hand.
-    """
-
-    text: str
-    strip: Strip
-    judgement: Judgement | None = None
-    retrieval: float | None = None
-    continues: bool = False
-    score: float = 0.0
-    generator: str = ""
-    for_want_of_calls: bool = False
-
-    def cited(self, n: int) -> str:
-        """Its text with the marker of its passage."""
-        return with_marker(with_closed_code(self.text), n)
+    segment: Segment | None
+    usage: Usage
+    degraded: tuple[Degraded, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Path:
-    """An unfinished answer, and the passages that its next segment may come from."""
-
-    passages: tuple[Strip, ...]
-    segments: tuple[Segment, ...] = ()
-    is_finished: bool = False
-
-    @property
-    def text(self) -> str:
-        """What has been said, without markers."""
-        return " ".join(segment.text for segment in self.segments)
-
-    @property
-    def score(self) -> float:
-        """Geometric mean of what the segments score, 0 where one of them scores nothing."""
-        return math.prod(max(s.score, 0.0) for s in self.segments) ** (
-            1 / max(1, len(self.segments))
-        )
-
-    def asks(self, threshold: float) -> bool:
-        """Whether its last segment wants to be followed by another retrieval."""
-        last = self.segments[-1] if self.segments else None
-        wants = last is not None and not last.continues and (last.retrieval or 0.0) > threshold
-        return wants and not self.is_finished
+async def segment_from(
+    request: DraftRequest, passage: Strip, preceding: str, services: Services
+) -> Continuation:
+    """One more sentence from the passage that has not been said before."""
+    try:
+        if services.reflective is not None:
+            found = await _by_reflective(request, passage, preceding, services.reflective)
+        elif services.chat is not None:
+            found = await _by_chat(request, passage, preceding, services.chat)
+        else:
+            found = await _quoted(request, passage, preceding, services.evaluator)
+    except PortError as error:
+        used = Usage(llm_calls=int(isinstance(error, GeneratorFailed)))
+        return Continuation(None, used, (Degraded(error.component, str(error)),))
+    said = {plain(line) for line in sentences(preceding)}
+    if found.segment is None or plain(found.segment.text) in {"", *said}:
+        return Continuation(None, found.usage)
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
-    """A segment that the `n`-th path of the beam may go on with."""
+async def _by_reflective(
+    request: DraftRequest, passage: Strip, preceding: str, reflective: ReflectiveGenerator
+) -> Continuation:
+    reply = await reflective.write(request.question, passage, preceding)
+    segment = Segment(reply.text, passage, reply.judgement, reply.retrieval, reply.continues)
+    return Continuation(segment, reply.usage)
 
-    n: int
-    segment: Segment
+
+async def _by_chat(
+    request: DraftRequest, passage: Strip, preceding: str, chat: BaseChatModel
+) -> Continuation:
+    reply = await chat.ainvoke(segment_messages(request, passage, preceding))
+    lines = [line for line in sentences(without_markers(text_of(reply))) if _letters_of(line)]
+    ended = not lines or _letters_of(lines[0]) == END
+    return Continuation(None if ended else Segment(lines[0], passage), usage_of(reply))
+
+
+def _letters_of(line: str) -> str:
+    """What is left of it without marks, for models that set `END` in bold or in brackets."""
+    return "".join(filter(str.isalnum, line)).upper()
+
+
+async def _quoted(
+    request: DraftRequest, passage: Strip, preceding: str, evaluator: Evaluator
+) -> Continuation:
+    """The best sentence that is left, if it reaches the floor."""
+    said = {plain(line) for line in sentences(preceding)}
+    left = [item for item in candidate_sentences([passage]) if plain(item.text) not in said]
+    (scores,), usage = await scores_of([request.question], [item.text for item in left], evaluator)
+    known = [(score, -n) for n, score in enumerate(scores) if score is not None]
+    best = max(known, default=(request.floor - 1, 0))
+    segment = Segment(left[-best[1]].text, passage) if best[0] >= request.floor else None
+    return Continuation(segment, usage)
+
+
+def cited_segment(segment: Segment, n: int) -> str:
+    """Its text with the marker of its passage."""
+    return with_marker(with_closed_code(segment.text), n)
 
 
 def extended(paths: Sequence[Path], extensions: Sequence[Extension], width: int) -> list[Path]:
@@ -94,7 +116,7 @@ def drafts_of(paths: Sequence[Path]) -> list[Draft]:
 def _draft(path: Path, n: int) -> Draft:
     knowledge = list({segment.strip.id: segment.strip for segment in path.segments}.values())
     places = {strip.id: place for place, strip in enumerate(knowledge, start=1)}
-    pieces = [segment.cited(places[segment.strip.id]) for segment in path.segments]
+    pieces = [cited_segment(segment, places[segment.strip.id]) for segment in path.segments]
     glue = "" if pieces[0][-1:] in "。！？；" else " "
     return Draft(
         glue.join(pieces),
@@ -102,8 +124,8 @@ def _draft(path: Path, n: int) -> Draft:
         n,
         generator=path.segments[0].generator,
         judgement=_mean(path.segments),
-        score=path.score,
-        for_want_of_calls=any(segment.for_want_of_calls for segment in path.segments),
+        critique_score=path.score,
+        budget_exhausted=any(segment.budget_exhausted for segment in path.segments),
     )
 
 

@@ -1,15 +1,13 @@
-"""Reflection tokens as numbers: from their probabilities to scores, choice and acceptance.
+"""Reflection tokens as numbers: from their probabilities to scores and acceptance.
 
 All formulas are Self-RAG's (Asai et al., arXiv 2310.11511, 3.3 and appendix A.3). Probabilities are
 a mapping from token to p; a token that is missing counts 0, and a group without any counts 0.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from graphs.state import Context
-from graphs.text.citations import without_markers
-from graphs.types import Bars, Draft, Judgement
+from graphs.options import Context
+from graphs.types import Bars, Judgement
 
 RETRIEVE = ("[Retrieval]", "[No Retrieval]")
 CONTINUE = "[Continue to Use Evidence]"
@@ -53,11 +51,11 @@ def grade_of(use: float) -> float:
 def score_of(judgement: Judgement, context: Context) -> float:
     """The draft's critique score; what was not judged counts 0."""
     score = (
-        context.relevance_weight * (judgement.relevance or 0)
-        + context.support_weight * (judgement.support or 0)
-        + context.utility_weight * (judgement.utility or 0)
+        context.weights.relevance * (judgement.relevance or 0)
+        + context.weights.support * (judgement.support or 0)
+        + context.weights.utility * (judgement.utility or 0)
     )
-    return score + (judgement.likelihood or 0) if context.sequence_score else score
+    return score + (judgement.likelihood or 0) if context.ablation.sequence_score else score
 
 
 def accepted(judgement: Judgement, bars: Bars) -> bool:
@@ -72,35 +70,9 @@ def accepted(judgement: Judgement, bars: Bars) -> bool:
     )
 
 
-def choose(drafts: Sequence[Draft], closed: bool) -> Draft:
-    """The draft of highest score; of a closed answer set the best of the answer with most votes.
-
-    There the scores of equal answers are summed. The order of the drafts decides nothing. Drafts
-    that no critic judged stand back where others were judged: their score of 0 says nothing.
-    """
-    drafts = [draft for draft in drafts if draft.judgement is not None] or drafts
-    if not closed:
-        return max(drafts, key=_standing)
-    votes: dict[str, float] = defaultdict(float)
-    for draft in sorted(drafts, key=_standing):
-        votes[_vote(draft)] += draft.score
-    winner = max(votes, key=lambda answer: (votes[answer], answer))
-    return max((draft for draft in drafts if _vote(draft) == winner), key=_standing)
-
-
 def plain(answer: str) -> str:
     """What makes two answers the same: case, blanks and outer marks aside."""
     return " ".join(answer.casefold().split()).strip(" .。!！?？;；,，:：\"'“”‘’()（）[]")
-
-
-def _vote(draft: Draft) -> str:
-    """The answer without its markers: drafts from different passages vote for the same one."""
-    return plain(without_markers(draft.answer))
-
-
-def _standing(draft: Draft) -> tuple[float, int, str, tuple[str, ...]]:
-    """Of equal scores, as where the critic failed, the draft of the better knowledge."""
-    return draft.score, -draft.n, draft.answer, draft.document_ids
 
 
 def _weighed(p: Probabilities, group: Sequence[str], weights: Sequence[float]) -> float:

@@ -11,10 +11,10 @@ from graphs.text.sentences import sentence_spans
 from graphs.types import Citation, Strip
 
 # What runs from three or more backticks to as many, or to the end, and short code within a line.
-LONGEST_INLINE_CODE = 300
+MAX_INLINE_CODE_CHARS = 300
 _CODE = (
     r"(?P<fence>`{3,})[\s\S]*?(?:(?P<closed>(?P=fence)`*)|\Z)"
-    rf"|(?<!`)(?P<ticks>`{{1,2}})(?!`)[^\n]{{1,{LONGEST_INLINE_CODE}}}?(?<!`)(?P=ticks)(?!`)"
+    rf"|(?<!`)(?P<ticks>`{{1,2}})(?!`)[^\n]{{1,{MAX_INLINE_CODE_CHARS}}}?(?<!`)(?P=ticks)(?!`)"
 )
 _NUMBER = r"[1-9１-９]\d{0,2}"  # `items[0]` cites nothing
 _ITEM = rf"{_NUMBER}(?: ?[-–—~～] ?{_NUMBER})?"
@@ -22,7 +22,7 @@ _COMMA = "[,，、;；]"
 _GROUP = rf"(?P<blank>\s?)[\[［【](?P<items>{_ITEM}(?: ?{_COMMA} ?{_ITEM}){{0,9}})[\]］】]"
 # What may still become code or a group when more text arrives; a group has at most 117 characters.
 _UNSETTLED = (
-    rf"(?P<unsettled>(?<!`)`{{1,2}}(?!`)[^\n]{{0,{LONGEST_INLINE_CODE}}}\Z"
+    rf"(?P<unsettled>(?<!`)`{{1,2}}(?!`)[^\n]{{0,{MAX_INLINE_CODE_CHARS}}}\Z"
     r"|\s?[\[［【](?:\d[-–—~～,，、;；\d ]{0,117})?\Z|\s\Z)"
 )
 _MARKER = re.compile(r"\[([1-9]\d{0,2})\]")

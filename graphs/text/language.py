@@ -8,9 +8,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from graphs.function_words import EMPTY_EN
 from graphs.text.sentences import HAN, IDEOGRAPHS
 from graphs.types import Language, Message
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+SMALL_WORDS = _words("""
+    since until after before during because while between both within whether against
+    a an the i me my we us our you your it its itself they them their theirs he him his she her
+    hers this that these those one ones both either neither such same other others another there
+    here what which who whom whose when where why how is are was were be been being am do does
+    did done have has had can could should would will shall may might must not no and or but so
+    then also too as well if of in on at by for from with without to into about than under over
+    per via out up off exactly really actually please just only still even again ever else
+    instead otherwise mean means happen happens happened work works go goes tell say says show
+    give explain describe know see use used using make makes made take takes took get gets set
+    change changed turn switch need needs want wants think find many much more most long often
+    far old big some any all few thing things way ways yes ok okay thanks thank i'm it's that's
+    what's isn't doesn't don't s t
+""")
+"""English words of grammar: question words, pronouns, prepositions, verbs that go with anything."""
 
 # A letter and what a name holds: cache_dir, gpt-4.1, torch.nn, https://….
 _NAME = rf"[^\W\d_{IDEOGRAPHS}](?:[^\W{IDEOGRAPHS}]|[-./:@'’](?=\w))*+"
@@ -27,7 +47,7 @@ _SAYING = frozenset(
     ["say", "says", "said", "show", "shows", "ask", "asks", "asked", "reads", "prints", "wrote"]
 )
 _SPOKEN_OF = (
-    EMPTY_EN
+    SMALL_WORDS
     | _SAYING
     | {"word", "words", "character", "characters", "phrase", "idiom", "called", "named", "english"}
     | {"pronounce", "write", "compare", "define", "learn", "message", "text", "form"}
@@ -57,7 +77,7 @@ _WISH = re.compile(
     r"(?: \w+){0,4}? in (?:(?P<zh_en>chinese|mandarin)|english)\b)"
 )
 _NO_WISH = re.compile(r"怎|[说說]|[读讀]|叫")
-LONGEST_NAME = 3
+MAX_NAME_WORDS = 3
 LATER = 8
 """Words after a Chinese one that tell whether English goes on."""
 
@@ -122,7 +142,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     end = 0
     for found in _TOKEN.finditer(text):
         word = found[0] if end or not found[0].istitle() else found[0].lower()
-        is_small = word == "I" or (word in EMPTY_EN and found[0] != "A")
+        is_small = word == "I" or (word in SMALL_WORDS and found[0] != "A")
         yield _Token(found[0], found["chinese"] is not None, is_small, text[end : found.start()])
         end = found.end()
 
@@ -154,7 +174,7 @@ def _goes_on(tokens: Sequence[_Token], place: int) -> bool:
 def _is_name(text: str) -> bool:
     """Whether it is a few words or signs without any grammar."""
     tokens = list(_tokens(text))
-    is_short = len(tokens) <= LONGEST_NAME and len(HAN.findall(text)) <= 2 * LONGEST_NAME
+    is_short = len(tokens) <= MAX_NAME_WORDS and len(HAN.findall(text)) <= 2 * MAX_NAME_WORDS
     return is_short and not any(
         token.is_small or _ASKS.search(token.text) or _GOES_ON.match(token.text) for token in tokens
     )

@@ -1,7 +1,13 @@
-"""What a reasoning model thinks before it answers, where its server leaves that in the reply."""
+"""What a language model replies, made fit to be used: whole characters, no thoughts.
 
+Reasoning models think before they answer, and some servers leave that in the reply. Half of a
+surrogate pair is legal JSON, but it is no text.
+"""
+
+import re
 from collections.abc import AsyncIterator
 
+_FENCE = re.compile(r"```\w*+[ \t\r]*+\n|```")
 OPENS, CLOSES = "<think>", "</think>"
 
 
@@ -14,7 +20,7 @@ def without_thoughts(text: str) -> str:
     return "" if said.startswith(OPENS) else said
 
 
-async def spoken(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
+async def without_opening_thoughts(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
     """The streamed text without thoughts that open it, and without blanks before it."""
     held, thinks, speaks = "", False, False
     async for chunk in chunks:
@@ -34,3 +40,25 @@ async def spoken(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
             yield held
     if held and not thinks and not speaks:
         yield held
+
+
+def without_fence(reply: str) -> str:
+    """The reply without the marks of a code block, which some models put around what they say."""
+    return _FENCE.sub("\n", reply).strip()
+
+
+def whole_characters(text: str) -> str:
+    """The text with its pairs joined; U+FFFD stands for a half, which nothing could store."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+async def joined_characters(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
+    """The streamed text made whole; a pair may be split between two chunks."""
+    held = ""
+    async for chunk in chunks:
+        text = held + chunk
+        held = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        if text := text.removesuffix(held):
+            yield whole_characters(text)
+    if held:
+        yield whole_characters(held)

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
-StripMode = Literal["sentences", "groups", "words", "passage"]
+from graphs.options import StripMode
 
 IDEOGRAPHS = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 HAN = re.compile(f"[{IDEOGRAPHS}]")
@@ -22,12 +21,12 @@ _ABBREVIATION = re.compile(
     r"|(?:^|[\s(])[A-Z](?:\.[A-Z])*|^\s*\d{1,3})\.$"
 )
 _CLOSES_SENTENCE = frozenset({"a.m", "p.m", "etc", "al", "Inc", "Ltd", "Co", "Jr", "Sr"})
-LONGEST_ABBREVIATION = 16
+MAX_ABBREVIATION_CHARS = 16
 _WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\s{IDEOGRAPHS}]+")
 
 # About 60 subword tokens: short enough to be about one thing, long enough to be understood alone.
 STRIP_WORDS = 45
-FIXED_WORDS, SHORTEST_TAIL = 50, 10
+FIXED_WORDS, MIN_TAIL_WORDS = 50, 10
 GROUP = 3
 
 
@@ -64,7 +63,7 @@ def _ends_sentence(text: str, mark: re.Match[str]) -> bool:
         goes_on = mark[0][0] in ".!?…" and mark[0][-1] not in "!?" and follows.islower()
         return not goes_on
     line = text.rfind("\n", 0, mark.start()) + 1
-    before = text[max(line, mark.start() - LONGEST_ABBREVIATION) : mark.end()]
+    before = text[max(line, mark.start() - MAX_ABBREVIATION_CHARS) : mark.end()]
     found = _ABBREVIATION.search(before)
     if not found:
         return True
@@ -115,7 +114,7 @@ def _grouped_by_length(
         else:
             groups.append([(start, end)])
             size = length
-    if len(groups) > 1 and size < SHORTEST_TAIL:
+    if len(groups) > 1 and size < MIN_TAIL_WORDS:
         groups[-2:] = [groups[-2] + groups[-1]]
     yield from groups
 
@@ -131,6 +130,6 @@ def _fixed_windows(text: str) -> list[str]:
             size = 0.0
         windows[-1].append(unit)
         size += weight
-    if len(windows) > 1 and size < SHORTEST_TAIL:
+    if len(windows) > 1 and size < MIN_TAIL_WORDS:
         windows[-2:] = [windows[-2] + windows[-1]]
     return [text[window[0][0] : window[-1][1]] for window in windows]

@@ -27,15 +27,15 @@ _LEADS = re.compile(
     rf"^(?:and|also|then|but|besides|additionally|{_JOINS}|又|那[么麼]|那|再者|此外)[，,\s]*",
     re.IGNORECASE,
 )
-SHORTEST_PART_WORDS = 2
+MIN_PART_WORDS = 2
 # A pasted text has no end of sentences; each part is graded, and looked up, on its own.
-MOST_PARTS = 6
+MAX_PARTS = 6
 
 
-def parts_of(question: str) -> list[str]:
+def subquestions_of(question: str) -> list[str]:
     """What is asked, one by one, in order, without the words that join it.
 
-    The question as it is where it has no parts, or more than MOST_PARTS.
+    The question as it is where it has no parts, or more than MAX_PARTS.
     """
     lines = [" ".join(line.split()) for line in sentences(question)]
     asks = [line for line in lines if line[-1:] in "?？"] or lines
@@ -45,9 +45,9 @@ def parts_of(question: str) -> list[str]:
         for part in (_chinese if language_of(line) == "zh" else _english)(line)
     ]
     named = [_LEADS.sub("", part).strip(" ,;，；") for part in found]
-    long = [part for part in named if word_count(part) >= SHORTEST_PART_WORDS]
+    long = [part for part in named if word_count(part) >= MIN_PART_WORDS]
     apart = list(dict.fromkeys(long))
-    return apart if len(long) > 1 and len(apart) <= MOST_PARTS else [question.strip()]
+    return apart if len(long) > 1 and len(apart) <= MAX_PARTS else [question.strip()]
 
 
 def is_question(line: str) -> bool:

@@ -1,39 +1,71 @@
-"""Corrective RAG (Yan et al., arXiv 2401.15884): grade what was retrieved, then correct it."""
+"""Corrective RAG (Yan et al., arXiv 2401.15884): grade what was retrieved, then correct it.
+
+Correct refines the local passages. Incorrect searches the web instead. Ambiguous does both, and the
+answer is generated from what comes of them, joined: where the web is down, from the local strips.
+"""
 
 from functools import partial
 
-from langgraph.graph import END, StateGraph
+from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
 
-from graphs.nodes.compress import compress
+from graphs.grading.actions import corrections
+from graphs.nodes.decide_retrieval import decide_retrieval
 from graphs.nodes.generate import generate
+from graphs.nodes.grade import grade
+from graphs.nodes.prepare import prepare
+from graphs.nodes.refine import refine
+from graphs.nodes.rewrite_query import rewrite_query
+from graphs.nodes.search_web import search_web
+from graphs.nodes.select_web_strips import select_web_strips
 from graphs.ports import Services
-from graphs.state import Answer, Context, Question, State, tunables
-from graphs.workflows.correction import add_correction
-from graphs.workflows.lookup import add_lookup
+from graphs.state import Answer, Context, Question, State
+from graphs.workflows.breakpoints import pausable
 from graphs.workflows.reflect import build_reflect
+from graphs.workflows.retrieve import build_retrieve
 
 
 def build_crag(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
     graph = StateGraph(State, context_schema=Context, input_schema=Question, output_schema=Answer)
-    graph.add_node("compress", partial(compress, services=services), defer=True)
+    graph.add_node("prepare", partial(prepare, services=services))
+    graph.add_node("decide_retrieval", partial(decide_retrieval, services=services, default=None))
+    graph.add_node("retrieve", build_retrieve(services))
+    graph.add_node("grade", partial(grade, services=services))
+    graph.add_node("refine", partial(refine, services=services))
+    graph.add_node("rewrite_query", partial(rewrite_query, services=services))
+    graph.add_node("search_web", partial(search_web, services=services))
+    graph.add_node("select_web_strips", partial(select_web_strips, services=services))
+    # Deferred: under Ambiguous it waits for the slower branch, and runs once.
     graph.add_node("generate", partial(generate, services=services), defer=True)
     graph.add_node("reflect", build_reflect(services))
-    add_lookup(graph, services, then=["grade"], decides=may_skip_retrieval)
-    add_correction(graph, services, then=["compress", "generate"])
 
-    def by_option(state: State, runtime: Runtime[Context]) -> str:
-        """Reflection is asked for by an option; what was said without knowledge has no support."""
-        has_draft = state.get("stopped_by") == "answered" and bool(state["draft"].knowledge)
-        return "reflect" if tunables(runtime).reflect and has_draft else END
-
-    graph.add_edge("compress", "generate")
-    graph.add_conditional_edges("generate", by_option, ["reflect", END])
+    graph.add_edge(START, "prepare")
+    graph.add_edge("prepare", "decide_retrieval")
+    graph.add_conditional_edges("decide_retrieval", after_decision, ["retrieve", "generate"])
+    graph.add_edge("retrieve", "grade")
+    graph.add_conditional_edges("grade", by_action, ["refine", "rewrite_query", "generate"])
+    graph.add_edge("refine", "generate")
+    graph.add_edge("rewrite_query", "search_web")
+    graph.add_edge("search_web", "select_web_strips")
+    graph.add_edge("select_web_strips", "generate")
+    graph.add_conditional_edges("generate", by_answer, ["reflect", END])
     graph.add_edge("reflect", END)
-    return graph.compile(name="crag")
+    return pausable(graph.compile(name="crag"))
 
 
-def may_skip_retrieval(context: Context) -> bool:
-    """crag looks everything up unless told otherwise."""
-    return context.retrieval in ("adaptive", "never")
+def after_decision(state: State) -> str:
+    """What needs no retrieval is answered at once."""
+    retrieval = state.get("retrieval")
+    return "retrieve" if retrieval is None or retrieval.decision else "generate"
+
+
+def by_action(state: State) -> list[str]:
+    """Correct refines, Incorrect searches the web, Ambiguous does both side by side."""
+    return corrections(state) or ["generate"]
+
+
+def by_answer(state: State) -> str:
+    """Reflection is an option here; an answer from no knowledge has nothing to be judged by."""
+    plan = state.get("plan")
+    has_draft = state.get("stopped_by") == "answered" and bool(state["draft"].knowledge)
+    return "reflect" if plan and plan.reflects and has_draft else END

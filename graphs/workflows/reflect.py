@@ -5,48 +5,59 @@ from functools import partial
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from graphs.nodes.criticise import criticise
-from graphs.nodes.critique import critique
+from graphs.nodes.critique import criticise, critique
 from graphs.nodes.generate import generate
+from graphs.nodes.prepare import prepare
 from graphs.nodes.revise import revise
 from graphs.ports import Services
-from graphs.state import Answer, Context, Question, Reflected, Reflection, State
-from graphs.workflows.lookup import add_lookup
+from graphs.state import Answer, Context, Question, ReflectInput, ReflectOutput, State
+from graphs.workflows.breakpoints import pausable
+from graphs.workflows.retrieve import build_retrieve
 
 
-def build_reflect(services: Services) -> CompiledStateGraph[State, Context, Reflected, Reflection]:
+def build_reflect(
+    services: Services,
+) -> CompiledStateGraph[State, Context, ReflectInput, ReflectOutput]:
+    """The subgraph of crag, self_rag and self_crag; it ends within max_critic revisions."""
     graph = StateGraph(
-        State, context_schema=Context, input_schema=Reflected, output_schema=Reflection
+        State, context_schema=Context, input_schema=ReflectInput, output_schema=ReflectOutput
     )
     graph.add_node("critique", partial(critique, services=services))
     graph.add_node("criticise", partial(criticise, services=services))
     graph.add_node("revise", partial(revise, services=services))
 
-    def after_critique(state: State) -> str:
-        """A rejected draft is criticised while rounds and budget last."""
-        return END if state.get("has_ended") else "criticise"
-
-    def after_revision(state: State) -> str:
-        """A new draft is judged; where nothing new came, the best one stays."""
-        return END if state.get("has_ended") else "critique"
-
     graph.add_edge(START, "critique")
     graph.add_conditional_edges("critique", after_critique, ["criticise", END])
     graph.add_edge("criticise", "revise")
     graph.add_conditional_edges("revise", after_revision, ["critique", END])
-    return graph.compile(name="reflect")
+    return pausable(graph.compile(name="reflect"))
 
 
-def build_reflecting(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
+def after_critique(state: State) -> str:
+    """A rejected draft is criticised while rounds and budget last."""
+    return END if state.get("has_ended") else "criticise"
+
+
+def after_revision(state: State) -> str:
+    """A new draft is judged; where nothing new came, the best one stays."""
+    return END if state.get("has_ended") else "critique"
+
+
+def build_reflection(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
     """`reflect` on its own, for Studio: a draft from what is retrieved, then the loop."""
     graph = StateGraph(State, context_schema=Context, input_schema=Question, output_schema=Answer)
-    add_lookup(graph, services, then=["generate"])
+    graph.add_node("prepare", partial(prepare, services=services))
+    graph.add_node("retrieve", build_retrieve(services))
     graph.add_node("generate", partial(generate, services=services))
     graph.add_node("reflect", build_reflect(services))
 
-    def by_draft(state: State) -> str:
-        return "reflect" if state.get("stopped_by") == "answered" else END
-
+    graph.add_edge(START, "prepare")
+    graph.add_edge("prepare", "retrieve")
+    graph.add_edge("retrieve", "generate")
     graph.add_conditional_edges("generate", by_draft, ["reflect", END])
     graph.add_edge("reflect", END)
-    return graph.compile(name="reflect")
+    return pausable(graph.compile(name="reflect"))
+
+
+def by_draft(state: State) -> str:
+    return "reflect" if state.get("stopped_by") == "answered" else END

@@ -1,51 +1,105 @@
-"""Self-RAG (Asai et al., arXiv 2310.11511): retrieve on demand, draft from each, choose."""
+"""Self-RAG (Asai et al., arXiv 2310.11511): retrieve on demand, draft from each, choose.
+
+Passages found irrelevant make retrieval go on: the next ones of the index, then the web.
+"""
 
 from functools import partial
 
-from langgraph.graph import StateGraph
+from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.runtime import Runtime
+from langgraph.types import Send
 
-from graphs.grading.actions import looks_again, relevant, searches_web
-from graphs.nodes.assess import assess
-from graphs.nodes.build_candidates import gather_passages
-from graphs.nodes.rewrite_query import rewrite
+from graphs.grading.actions import relevant, searches_web
+from graphs.nodes.abstain import abstain
+from graphs.nodes.build_candidates import build_passage_candidates
+from graphs.nodes.decide_retrieval import decide_retrieval
+from graphs.nodes.draft import draft
+from graphs.nodes.generate import generate
+from graphs.nodes.grade import grade
+from graphs.nodes.judge import judge
+from graphs.nodes.prepare import prepare
+from graphs.nodes.rewrite_query import rewrite_query
 from graphs.nodes.search_web import search_web
-from graphs.nodes.select_web_strips import select
+from graphs.nodes.select_candidate import select_candidate
+from graphs.nodes.select_web_strips import select_web_strips
 from graphs.ports import Services
-from graphs.state import Answer, Context, Question, State, tunables
-from graphs.workflows.drafts import add_beam, add_drafts
-from graphs.workflows.lookup import add_lookup, always
+from graphs.state import Answer, Context, Question, State
+from graphs.workflows.breakpoints import pausable
+from graphs.workflows.draft_segments import build_draft_segments
+from graphs.workflows.reflect import build_reflect
+from graphs.workflows.retrieve import build_retrieve
 
 
 def build_self_rag(services: Services) -> CompiledStateGraph[State, Context, Question, Answer]:
     graph = StateGraph(State, context_schema=Context, input_schema=Question, output_schema=Answer)
-    add_lookup(graph, services, then=["assess"], decides=always)
-    graph.add_node("assess", partial(assess, services=services))
-    graph.add_node("rewrite", partial(rewrite, services=services))
+    graph.add_node("prepare", partial(prepare, services=services))
+    graph.add_node("decide_retrieval", partial(decide_retrieval, services=services))
+    graph.add_node("retrieve", build_retrieve(services))
+    graph.add_node("grade", partial(grade, services=services, acts=False))
+    graph.add_node("rewrite_query", partial(rewrite_query, services=services))
     graph.add_node("search_web", partial(search_web, services=services))
-    graph.add_node("select", partial(select, services=services))
-    graph.add_node("gather", partial(gather_passages, services=services))
-    add_drafts(graph, services, then_extends=True)
-    add_beam(graph, services)
+    graph.add_node("select_web_strips", partial(select_web_strips, services=services))
+    graph.add_node("build_candidates", partial(build_passage_candidates, services=services))
+    graph.add_node("draft", partial(draft, services=services))
+    graph.add_node("judge", partial(judge, services=services))
+    graph.add_node("draft_segments", build_draft_segments(services))
+    graph.add_node("select_candidate", select_candidate)
+    graph.add_node("reflect", build_reflect(services))
+    graph.add_node("abstain", partial(abstain, services=services))
+    graph.add_node("generate", partial(generate, services=services))
 
-    def by_relevance(state: State, runtime: Runtime[Context]) -> str:
-        """Relevant passages are drafted from; without any, retrieval goes on: index, then web."""
-        context, documents = tunables(runtime), state.get("documents", [])
-        bounds = context.thresholds(services.evaluator.thresholds)
-        is_graded = state.get("is_graded", False)
-        found = bool(relevant(documents, bounds, is_graded=is_graded))
-        if not found and looks_again(state.get("looks", 1), len(documents), context):
-            return "retrieve"
-        wanted = searches_web(None if found else "incorrect", context, has_web(services))
-        return "rewrite" if wanted else "gather"
+    graph.add_edge(START, "prepare")
+    graph.add_edge("prepare", "decide_retrieval")
+    graph.add_conditional_edges("decide_retrieval", after_decision, ["retrieve", "generate"])
+    graph.add_edge("retrieve", "grade")
+    graph.add_conditional_edges(
+        "grade", by_relevance, ["retrieve", "rewrite_query", "build_candidates"]
+    )
+    graph.add_edge("rewrite_query", "search_web")
+    graph.add_edge("search_web", "select_web_strips")
+    graph.add_edge("select_web_strips", "build_candidates")
+    graph.add_conditional_edges(
+        "build_candidates", to_drafts, ["draft", "draft_segments", "abstain"]
+    )
+    graph.add_edge("draft", "judge")
+    graph.add_conditional_edges("judge", by_drafts, ["select_candidate", "abstain"])
+    graph.add_conditional_edges("draft_segments", by_drafts, ["select_candidate", "abstain"])
+    graph.add_conditional_edges("select_candidate", by_judgement, ["reflect", END])
+    for last in ("reflect", "abstain", "generate"):
+        graph.add_edge(last, END)
+    return pausable(graph.compile(name="self_rag"))
 
-    graph.add_conditional_edges("assess", by_relevance, ["retrieve", "rewrite", "gather"])
-    graph.add_edge("rewrite", "search_web")
-    graph.add_edge("search_web", "select")
-    graph.add_edge("select", "gather")
-    return graph.compile(name="self_rag")
+
+def after_decision(state: State) -> str:
+    """What needs no retrieval is answered at once, in one call that nothing judges."""
+    retrieval = state.get("retrieval")
+    return "retrieve" if retrieval is None or retrieval.decision else "generate"
 
 
-def has_web(services: Services) -> bool:
-    return services.web_search is not None
+def by_relevance(state: State) -> str:
+    """Relevant passages are drafted from; without any, retrieval goes on: index, then web."""
+    plan, documents = state.get("plan"), state.get("documents", [])
+    if plan is None:
+        return "build_candidates"
+    has_relevant = bool(relevant(documents, plan.thresholds))
+    if not has_relevant and not state.get("index_exhausted", True):
+        return "retrieve"
+    wants_web = searches_web(None if has_relevant else "incorrect", plan)
+    return "rewrite_query" if wants_web else "build_candidates"
+
+
+def to_drafts(state: State) -> list[Send] | str:
+    """One draft a candidate, in parallel, the best first; a long answer grows from all."""
+    plan, candidates = state.get("plan"), state.get("candidates", [])
+    if plan and plan.drafts_segments and candidates:
+        return "draft_segments"
+    return [Send("draft", {**state, "draft": each}) for each in candidates] or "abstain"
+
+
+def by_drafts(state: State) -> str:
+    return "select_candidate" if state.get("candidates") else "abstain"
+
+
+def by_judgement(state: State) -> str:
+    """Where the critic has failed already, it is not asked again."""
+    return "reflect" if state["draft"].judgement else END

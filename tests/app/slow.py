@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field
 
-from graphs.search import Search
+from graphs.options import Search
 from graphs.types import Degraded, Passage, Scores, Task, WebPage
 from tests.fakes import FakeChat, FakeEvaluator, FakeRetriever, FakeWebSearch
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from graphs.workflows.chat import build_messages
-from graphs.workflows.reflect import build_reflecting
+from graphs.workflows.reflect import build_reflection
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
 from tests.fakes import services
 
@@ -15,7 +15,7 @@ def drawings() -> Mapping[str, str]:
     """Every graph's drawing by name, subgraphs opened."""
     graphs = {name: workflow.build(services()) for name, workflow in WORKFLOWS.items()}
     graphs["messages"] = build_messages(graphs[DEFAULT_WORKFLOW])
-    graphs["reflect"] = build_reflecting(services())
+    graphs["reflect"] = build_reflection(services())
     return {name: graph.get_graph(xray=1).draw_mermaid() for name, graph in graphs.items()}
 
 

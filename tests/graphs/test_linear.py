@@ -5,21 +5,19 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from graphs.leaning import content_of, leans
 
 from graphs.critics.structured_output import quoted
 from graphs.generation.answer import cited
+from graphs.generation.compression import as_summary
 from graphs.generation.extractive import candidate_sentences
-from graphs.generation.hypothetical import questions_in
-from graphs.generation.query_expansion import as_parts
-from graphs.generation.summary import as_summary
-from graphs.leaning import content_of, leans
+from graphs.generation.query_expansion import as_subquestions
 from graphs.nodes.contextualise import as_question
-from graphs.nodes.rewrite_query import as_query
 from graphs.reflection.tokens import clean
 from graphs.text.citations import without_unknown_markers
 from graphs.text.language import language_of
 from graphs.text.sentences import sentences, split_strips
-from graphs.text.subquestions import parts_of
+from graphs.text.subquestions import subquestions_of
 from graphs.types import Strip
 
 LENGTH = 2_500
@@ -46,14 +44,24 @@ def filtered(text: str) -> None:
 
 
 READERS: list[Callable[[str], object]] = [
-    *(parts_of, language_of, sentences, split_strips, quoted, quotable, clean, leans, content_of),
-    *(as_summary, as_query, as_parts, filtered, cited),
+    *(
+        subquestions_of,
+        language_of,
+        sentences,
+        split_strips,
+        quoted,
+        quotable,
+        clean,
+        leans,
+        content_of,
+    ),
+    *(as_summary, as_query, as_subquestions, filtered, cited),
     lambda text: as_question(text, text),
-    lambda text: questions_in(text, 3),
+    lambda text: as_hypothetical_questions(text, 3),
 ]
 NAMES = [
-    *("parts_of", "language_of", "sentences", "split_strips", "quoted", "quotable", "clean"),
-    *("leans", "content_of", "as_summary", "as_query", "as_parts", "filtered", "cited"),
+    *("subquestions_of", "language_of", "sentences", "split_strips", "quoted", "quotable", "clean"),
+    *("leans", "content_of", "as_summary", "as_query", "as_subquestions", "filtered", "cited"),
     *("as_question", "questions_in"),
 ]
 # A text is its beginning, then the unit again and again, then its end.

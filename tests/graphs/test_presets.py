@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from graphs.presets import OPTIONS
 from graphs.state import Context
 from tests.fakes import FakeChat, FakeCritic
 from tests.graphs.languages import EN, World, both_languages

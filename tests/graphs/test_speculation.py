@@ -19,7 +19,7 @@ from tests.graphs.languages import EN, Parts, World, both_languages
 from tests.graphs.traced import Trace, traced
 from tests.graphs.workflows.test_crag import LOCAL, WEB
 
-AHEAD = ["retrieve", "grade", "collect", "select", "generate"]
+AHEAD = ["retrieve", "grade", "collect", "select_web_strips", "generate"]
 
 
 def speculating(parts: Parts, most: int = 2) -> Services:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from graphs.options import Ablation
 from graphs.state import Context
 from graphs.types import Thresholds
 from tests.fakes import FakeChat
@@ -12,7 +13,7 @@ from tests.graphs.languages import EN, World, both_languages
 from tests.graphs.traced import traced
 
 LOCAL = {"retrieve", "grade", "refine", "generate"}
-WEB = {"retrieve", "grade", "rewrite", "search_web", "select", "generate"}
+WEB = {"retrieve", "grade", "rewrite_query", "search_web", "select_web_strips", "generate"}
 NEITHER = {"retrieve", "grade", "generate"}
 
 
@@ -67,7 +68,7 @@ async def test_web_always_joins_under_correct(world: World) -> None:
 
 async def test_without_refinement_whole_passages_are_used_unscored() -> None:
     parts = EN.parts(EN.full, EN.off)
-    trace = await traced(parts.services, EN.question, refinement=False)
+    trace = await traced(parts.services, EN.question, ablation=Ablation(refinement=False))
 
     assert [strip.kept for strip in trace.output["internal_strips"]] == [True, True]
     assert [len(call) for call in parts.evaluator.calls] == [2, 2], "graded, then quoted"
@@ -75,7 +76,7 @@ async def test_without_refinement_whole_passages_are_used_unscored() -> None:
 
 async def test_without_rewriting_the_question_itself_is_searched() -> None:
     parts = EN.parts(EN.off, chat=FakeChat(chunks=["a [1]"], keywords="never asked"))
-    trace = await traced(parts.services, EN.question, rewriting=False)
+    trace = await traced(parts.services, EN.question, ablation=Ablation(rewriting=False))
 
     assert parts.web.queries == [EN.question]
     assert trace.output["rewritten_query"] is None
@@ -85,7 +86,7 @@ async def test_without_rewriting_the_question_itself_is_searched() -> None:
 async def test_without_selection_every_paragraph_is_knowledge() -> None:
     chat = FakeChat(chunks=["a [1]"])
     parts = EN.parts(EN.off, chat=chat)
-    trace = await traced(parts.services, EN.question, selection=False)
+    trace = await traced(parts.services, EN.question, ablation=Ablation(selection=False))
 
     assert [strip.kept for strip in trace.output["web_strips"]] == [True, True]
     assert EN.noise in chat.prompt()

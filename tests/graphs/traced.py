@@ -7,7 +7,7 @@ from typing import Any
 from graphs.ports import Services
 from graphs.state import Context
 from graphs.types import Message
-from graphs.workflows.reflect import build_reflecting
+from graphs.workflows.reflect import build_reflection
 from graphs.workflows.registry import WORKFLOWS
 
 
@@ -48,7 +48,7 @@ async def traced(
     **options: Any,
 ) -> Trace:
     trace = Trace()
-    build = build_reflecting if workflow == "reflect" else WORKFLOWS[workflow].build
+    build = build_reflection if workflow == "reflect" else WORKFLOWS[workflow].build
     async for part in build(services).astream(
         {"question": question, "history": list(history)},
         context=Context(**options),

@@ -14,7 +14,7 @@ from app.retrieval.index import Hit, Index, IndexMismatch, StoredDocument
 from app.retrieval.index_factory import open_index, renew_index
 from app.retrieval.tenancy import visible_to
 from app.retrieval.tokenizer import Segmenter
-from graphs.search import Filters
+from graphs.options import Filters
 
 HOSTILE = ["' OR '1'='1", '" or "1" == "1', "100%", "_", "\\", "a'; drop table --", "%", "\n"]
 

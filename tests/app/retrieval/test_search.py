@@ -14,7 +14,7 @@ from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
-from graphs.search import Filters, Search
+from graphs.options import Filters, Search
 from graphs.types import Passage
 
 PAGES = {
@@ -143,7 +143,7 @@ async def test_words_alone_answer_where_the_embedder_is_away(
 async def test_term_weights_order_passages_without_a_model(filled: HybridRetriever) -> None:
     reranker = lexical_reranker(filled)
     found = await filled.retrieve("Who serviced the pump?", 5)
-    level = [Passage(p.id, p.text, p.title, p.source, score=0.0) for p in reversed(found)]
+    level = [Passage(p.id, p.text, p.title, p.source, retrieval_score=0.0) for p in reversed(found)]
     scores = await reranker.rerank("Who serviced the pump?", level)
     assert level[int(np.argmax(scores))].source == "docs/en/pump.md"
     gone = [Passage("gone-1-0..3", "", "", ""), level[0]]

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs.critics.extractive_revision import (
-    MOST_ADDED,
-    MOST_SEARCHED,
+    MAX_ADDED,
+    MAX_SEARCHED,
     quoted_in,
     recomposed,
-    requoted,
+    revise_extractively,
     strips_for,
     unused,
 )
@@ -34,7 +34,7 @@ HOCH, GEBAUT = strip("红塔高八十七米。", 2), strip("石匠建造了红�
 async def test_weak_sentences_go_and_the_best_for_each_open_part_comes() -> None:
     draft = Draft("The tower is 87 metres tall [1]. Cats bark [1].", (TALL,))
     judgement = Judgement(weak=("Cats bark.",), uncovered=("who built the tower",))
-    revised, usage = await requoted(draft, judgement, [BUILT], FakeEvaluator())
+    revised, usage = await revise_extractively(draft, judgement, [BUILT], FakeEvaluator())
 
     assert revised.answer == (
         "The tower is 87 metres tall [1]. Masons built the tower in 1852 [2]."
@@ -46,14 +46,16 @@ async def test_weak_sentences_go_and_the_best_for_each_open_part_comes() -> None
 async def test_a_chinese_draft_is_requoted_alike() -> None:
     draft = Draft("红塔高八十七米[1]。", (HOCH,))
     judgement = Judgement(uncovered=("石匠建造了什么",))
-    revised, _ = await requoted(draft, judgement, [GEBAUT], FakeEvaluator())
+    revised, _ = await revise_extractively(draft, judgement, [GEBAUT], FakeEvaluator())
 
     assert revised.answer == "红塔高八十七米[1]。石匠建造了红塔[2]。"
 
 
 async def test_knowledge_that_nothing_cites_any_more_is_left_out() -> None:
     draft = Draft("Cats bark [1]. Masons built the tower in 1852 [2].", (TALL, BUILT))
-    revised, _ = await requoted(draft, Judgement(weak=("Cats bark.",)), [], FakeEvaluator())
+    revised, _ = await revise_extractively(
+        draft, Judgement(weak=("Cats bark.",)), [], FakeEvaluator()
+    )
 
     assert revised.answer == "Masons built the tower in 1852 [1]."
     assert [c.strip_id for c in citations_in(revised.answer, revised.knowledge)] == [BUILT.id]
@@ -62,7 +64,7 @@ async def test_knowledge_that_nothing_cites_any_more_is_left_out() -> None:
 async def test_nothing_comes_for_a_part_that_nothing_answers() -> None:
     draft = Draft("The tower is 87 metres tall [1].", (TALL,))
     open_part = Judgement(uncovered=("why do fish swim",))
-    revised, _ = await requoted(draft, open_part, [BUILT], FakeEvaluator())
+    revised, _ = await revise_extractively(draft, open_part, [BUILT], FakeEvaluator())
 
     assert revised.answer == draft.answer
 
@@ -71,14 +73,14 @@ async def test_where_all_is_weak_nothing_is_left() -> None:
     draft = Draft("Cats bark [1].", (TALL,))
     weak = Judgement(weak=("Cats bark.",))
 
-    assert (await requoted(draft, weak, [], FakeEvaluator()))[0].answer == ""
+    assert (await revise_extractively(draft, weak, [], FakeEvaluator()))[0].answer == ""
 
 
 async def test_a_weak_sentence_does_not_come_back_for_an_open_part() -> None:
     draft = Draft("The tower is 87 metres tall [1].", (TALL,))
     judgement = Judgement(weak=(TALL.text,), uncovered=("the tower is tall",))
 
-    assert (await requoted(draft, judgement, [], FakeEvaluator()))[0].answer == ""
+    assert (await revise_extractively(draft, judgement, [], FakeEvaluator()))[0].answer == ""
 
 
 async def test_strips_that_answer_an_open_part_come_with_that_score() -> None:
@@ -91,12 +93,12 @@ async def test_strips_that_answer_an_open_part_come_with_that_score() -> None:
 
 
 async def test_few_come_for_a_part_and_no_more_are_looked_through_than_bounded() -> None:
-    pool = [strip(f"tower number {n}", n, score=n / 1000) for n in range(MOST_SEARCHED + 20)]
+    pool = [strip(f"tower number {n}", n, score=n / 1000) for n in range(MAX_SEARCHED + 20)]
     evaluator = FakeEvaluator()
     found, usage = await strips_for(["tower", "number"], pool, evaluator, floor=-1)
 
-    assert len(found) == MOST_ADDED, "the same ones answer both parts best"
-    assert usage.scored_pairs == 2 * MOST_SEARCHED
+    assert len(found) == MAX_ADDED, "the same ones answer both parts best"
+    assert usage.scored_pairs == 2 * MAX_SEARCHED
     assert min(s.score for s in found) == 1
     looked = {text for _, text in evaluator.calls[0]}
     assert "tower number 0" not in looked, "those scored best first"
@@ -122,7 +124,9 @@ async def test_a_failing_evaluator_is_told() -> None:
     with pytest.raises(EvaluatorFailed):
         await strips_for(["why"], [BUILT], FakeEvaluator(fails_from_call=1), floor=0)
     with pytest.raises(EvaluatorFailed):
-        await requoted(draft, Judgement(uncovered=("why",)), [], FakeEvaluator(fails_from_call=1))
+        await revise_extractively(
+            draft, Judgement(uncovered=("why",)), [], FakeEvaluator(fails_from_call=1)
+        )
 
 
 def test_unused_strips_are_new_by_place_and_by_text() -> None:

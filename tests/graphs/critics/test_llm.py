@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.llm.chat import EndpointChat, chat_model
-from graphs.critics.each import each_judged
-from graphs.critics.llm import LONGEST_UNCOVERED, MOST_UNCOVERED, LlmCritic
+from graphs.critics.llm import MAX_UNCOVERED, MAX_UNCOVERED_CHARS, LlmCritic, each_judged
 from graphs.errors import CriticFailed
 from graphs.ports import Critic
 from graphs.types import Draft, Judgement, Strip, Usage
@@ -207,8 +206,8 @@ async def test_what_is_missing_is_told_in_short(
 ) -> None:
     critic_server.uncovered = [" \n ", "x" * 1000, *(f"part\n{n}" for n in range(9))]
     found = (await judged(critic)).uncovered
-    assert len(found) == MOST_UNCOVERED
-    assert found[:2] == ("x" * LONGEST_UNCOVERED, "part 0")
+    assert len(found) == MAX_UNCOVERED
+    assert found[:2] == ("x" * MAX_UNCOVERED_CHARS, "part 0")
 
 
 @pytest.mark.parametrize(

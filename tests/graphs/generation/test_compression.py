@@ -8,14 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs.generation.compression import (
+    MIN_SUMMARY_WORDS,
+    as_summary,
     best_sentences,
     by_document,
     compression_of,
     in_place_of,
     judged_sentences,
     merged,
+    words_for,
 )
-from graphs.generation.summary import FEWEST_WORDS, as_summary, words_for
 from graphs.text.sentences import sentences
 from graphs.types import Strip
 
@@ -157,4 +159,4 @@ def test_a_summary_is_what_was_said(reply: str, text: str) -> None:
 def test_a_summary_may_have_its_sentence() -> None:
     assert words_for("word " * 200, 0.4) == 80
     assert words_for("字" * 400, 0.4) == 80
-    assert words_for("word", 0.01) == FEWEST_WORDS
+    assert words_for("word", 0.01) == MIN_SUMMARY_WORDS

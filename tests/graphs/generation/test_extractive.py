@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs.generation.extractive import (
-    MOST_SENTENCES,
+    MAX_SENTENCES,
     Sentence,
     best_supported,
     candidate_sentences,
@@ -132,7 +132,7 @@ def test_chosen_sentences_are_few_and_supported_the_best_strips_first(
     scores = [own for _, _, own in given_]
     chosen = best_supported(candidates, scores, floor, graded=graded, keep_best=False)
 
-    assert len(chosen) <= MOST_SENTENCES
+    assert len(chosen) <= MAX_SENTENCES
     assert all(item.score >= floor for item in chosen)
     best = {n: max(item.score for item in chosen if item.n == n) for n in {i.n for i in chosen}}
     assert [best[item.n] for item in chosen] == sorted((best[i.n] for i in chosen), reverse=True)

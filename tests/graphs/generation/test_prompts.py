@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from graphs.generation.prompts import LATEST_TURNS, answering_messages
-from graphs.nodes.rewrite_query import as_query
 from graphs.nodes.search_web import LONGEST_QUERY, query_of
 from graphs.text.language import script_of
 from graphs.types import Message

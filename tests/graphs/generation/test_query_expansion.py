@@ -3,14 +3,14 @@
 import pytest
 
 from graphs.generation.query_expansion import (
-    LONGEST_PASSAGE,
-    MOST_QUERIES,
-    as_parts,
+    MAX_PASSAGE_CHARS,
+    MAX_QUERIES,
     as_passage,
     as_query,
+    as_subquestions,
     queries_of,
 )
-from graphs.text.subquestions import MOST_PARTS, parts_of
+from graphs.text.subquestions import MAX_PARTS, subquestions_of
 
 
 @pytest.mark.parametrize(
@@ -29,9 +29,13 @@ def test_a_query_is_one_bounded_line(reply: str, query: str) -> None:
 
 
 def test_parts_lose_their_marks_and_are_three_at_most() -> None:
-    assert as_parts("1. When?\n\n- Who?\n3、为什么？\nWhere?") == ["When?", "Who?", "为什么？"]
-    assert as_parts("1）谁？\n2．为什么？\n3)How?") == ["谁？", "为什么？", "How?"]
-    assert as_parts("") == []
+    assert as_subquestions("1. When?\n\n- Who?\n3、为什么？\nWhere?") == [
+        "When?",
+        "Who?",
+        "为什么？",
+    ]
+    assert as_subquestions("1）谁？\n2．为什么？\n3)How?") == ["谁？", "为什么？", "How?"]
+    assert as_subquestions("") == []
 
 
 @pytest.mark.parametrize(
@@ -47,7 +51,7 @@ def test_parts_lose_their_marks_and_are_three_at_most() -> None:
     ],
 )
 def test_a_number_that_opens_a_question_is_no_mark(reply: str, parts: list[str]) -> None:
-    assert as_parts(reply) == parts
+    assert as_subquestions(reply) == parts
 
 
 def test_a_passage_is_joined_with_its_question() -> None:
@@ -55,19 +59,19 @@ def test_a_passage_is_joined_with_its_question() -> None:
     assert as_passage("```text\n它于1852年开业。\n```", "何时？") == "何时？\n它于1852年开业。"
     assert as_passage(" ", "When?") == ""
     assert as_passage("```\n```", "When?") == ""
-    assert len(as_passage("x" * 9999, "")) == LONGEST_PASSAGE + 1
+    assert len(as_passage("x" * 9999, "")) == MAX_PASSAGE_CHARS + 1
 
 
 def test_the_question_stays_first_and_nothing_is_asked_twice() -> None:
     assert queries_of("When?", ["", "WHEN?", "who?", "Who?"]) == ["When?", "who?"]
-    assert len(queries_of("q", [str(n) for n in range(19)])) == MOST_QUERIES
+    assert len(queries_of("q", [str(n) for n in range(19)])) == MAX_QUERIES
 
 
 @pytest.mark.parametrize("form", ["is tower {} red?", "第{}座塔有多高？"])
 def test_every_part_is_searched_beside_all_other_queries(form: str) -> None:
-    question = " ".join(form.format(n) for n in range(MOST_PARTS))
-    parts = parts_of(question)
+    question = " ".join(form.format(n) for n in range(MAX_PARTS))
+    parts = subquestions_of(question)
     made = ["A passage", "A clearer wording", *parts]
 
-    assert len(parts) == MOST_PARTS
+    assert len(parts) == MAX_PARTS
     assert queries_of(question, made) == [question, *made]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.generation.repack import Repack, repacked
+from graphs.options import Repack, repacked
 from graphs.text.citations import without_markers
 from graphs.types import Origin, Strip
 from tests.fakes import FakeChat

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs.grading.actions import PRESETS, action_of, choose_action, searches_web, uses_documents
+from graphs.options import Ablation
 from graphs.state import Context
 from graphs.types import Action, Thresholds
 
@@ -57,7 +58,7 @@ def test_the_order_of_passages_does_not_matter(
 ) -> None:
     shuffled = scores.copy()
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    context = Context(without_action=without)  # type: ignore[arg-type]
+    context = Context(ablation=Ablation(without_action=without))  # type: ignore[arg-type]
 
     assert choose_action([scores], PRESETS["popqa"], context) == choose_action(
         [shuffled], PRESETS["popqa"], context
@@ -74,12 +75,17 @@ def test_one_more_passage_never_lowers_the_action(scores: list[float], more: flo
 
 @given(SCORES, st.sampled_from(["correct", "incorrect", "ambiguous"]))
 def test_an_action_left_out_is_never_taken(scores: list[float], left_out: Action) -> None:
-    assert choose_action([scores], PRESETS["popqa"], Context(without_action=left_out)) != left_out
+    assert (
+        choose_action(
+            [scores], PRESETS["popqa"], Context(ablation=Ablation(without_action=left_out))
+        )
+        != left_out
+    )
 
 
 @given(SCORES, st.sampled_from(["correct", "incorrect", "ambiguous"]))
 def test_the_only_action_is_always_taken(scores: list[float], only: Action) -> None:
-    context = Context(only_action=only, without_action=only)
+    context = Context(ablation=Ablation(only_action=only), ablation=Ablation(without_action=only))
 
     assert choose_action([scores], PRESETS["popqa"], context) == only
 
@@ -127,7 +133,9 @@ def test_every_part_of_a_question_counts(
     grades = [[whole], *([score] for score in parts)]
 
     assert choose_action(grades, PRESETS["popqa"], Context()) == action
-    assert choose_action(grades, PRESETS["popqa"], Context(without_action="ambiguous")) == (
+    assert choose_action(
+        grades, PRESETS["popqa"], Context(ablation=Ablation(without_action="ambiguous"))
+    ) == (
         "correct"
         if action == "ambiguous" and any(score > 0.5 for score in parts)
         else "correct"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.grading.strips import join, paragraphs_of, select, strips_of, with_scores
+from graphs.grading.strips import join, paragraphs_of, select, strips_of, with_relevance
 from graphs.nodes.build_candidates import knowledge_apart
-from graphs.nodes.select_web_strips import MOST_PARAGRAPHS, openings
+from graphs.nodes.select_web_strips import MAX_PARAGRAPHS, openings
 from graphs.ports import ANSWER_MARK, with_answer
 from graphs.text.sentences import token_count
 from graphs.types import Origin, Strip, WebPage
@@ -94,13 +94,16 @@ def test_a_long_page_does_not_crowd_out_the_others() -> None:
     ]
     first = openings(paragraphs_of(pages))
 
-    assert len(first) == MOST_PARAGRAPHS
+    assert len(first) == MAX_PARAGRAPHS
     assert [sum(strip.source == f"u{n}" for strip in first) for n in range(3)] == [95, 10, 95]
     assert [strip.position for strip in first] == sorted(strip.position for strip in first)
 
 
 def test_unscored_strips_are_left_out() -> None:
-    assert [strip.score for strip in with_scores(strips(0, 0, 0), [0.3, None, 0.1])] == [0.3, 0.1]
+    assert [strip.score for strip in with_relevance(strips(0, 0, 0), [0.3, None, 0.1])] == [
+        0.3,
+        0.1,
+    ]
 
 
 def test_internal_comes_before_external_without_repeats() -> None:

@@ -8,6 +8,7 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graphs.errors import CompressorFailed
+from graphs.options import Ablation
 from graphs.state import Context
 from graphs.text.citations import without_markers
 from graphs.types import WebPage
@@ -170,11 +171,11 @@ async def test_documents_are_summarised_side_by_side_and_once() -> None:
         parts.services,
         EN.question,
         "self_crag",
-        only_action="ambiguous",
-        ambiguous_candidates="all",
+        ablation=Ablation(only_action="ambiguous"),
+        ablation=Ablation(ambiguous_candidates="all"),
         web="always",
         retrieval="always",
-        rewriting=False,
+        ablation=Ablation(rewriting=False),
         compress="abstractive",
         max_critic=0,
     )
@@ -251,7 +252,7 @@ async def test_the_order_is_that_of_the_best_also_when_documents_are_joined() ->
     trace = await traced(
         parts.services,
         EN.question,
-        only_action="correct",
+        ablation=Ablation(only_action="correct"),
         compress="abstractive",
         repack="reverse",
     )

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from graphs.errors import GeneratorFailed
 from graphs.generation.answer import cited
+from graphs.options import Ablation
 from graphs.ports import Reflected
 from graphs.reflection.beam import Extension, Path, Segment, drafts_of, extended
 from graphs.text.citations import citations_in, with_marker
@@ -148,7 +149,12 @@ async def test_a_model_that_asks_for_more_is_given_more() -> None:
     services = replace(parts.services, reflective=reflective)
 
     trace = await traced(
-        services, EN.question, "self_rag", beam_depth=4, beam_width=1, retrieval="always"
+        services,
+        EN.question,
+        "self_rag",
+        beam_depth=4,
+        ablation=Ablation(beam_width=1),
+        retrieval="always",
     )
 
     assert "look" in trace.nodes

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from graphs.generation.answer import EXTRACTIVE
+from graphs.options import Ablation
 from graphs.state import Context, Question
 from graphs.types import Draft, Judgement, Usage, WebPage
 from graphs.workflows.registry import WORKFLOWS
@@ -34,7 +35,7 @@ async def test_the_web_is_searched_and_quoted_when_rewriting_took_the_last_call(
     workflow: str, question: str, spent: dict[str, int]
 ) -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
-    context = Context(only_action="incorrect", reflect=True, **spent)
+    context = Context(ablation=Ablation(only_action="incorrect"), reflect=True, **spent)
     graph = WORKFLOWS[workflow].build(parts(chat))
     answer = await graph.ainvoke(Question(question=question), context=context)
 
@@ -84,7 +85,9 @@ async def test_what_is_quoted_for_the_model_that_failed_at_its_last_call_is_not_
 ) -> None:
     chat = fakes.ScriptedChat(fails_on=question)
     graph = WORKFLOWS[workflow].build(replace(parts(chat), critic=fakes.FakeCritic()))
-    context = Context(only_action="correct", reflect=True, retrieval="always", max_llm_calls=1)
+    context = Context(
+        ablation=Ablation(only_action="correct"), reflect=True, retrieval="always", max_llm_calls=1
+    )
     answer = await graph.ainvoke(Question(question=question), context=context)
 
     assert "generator" in {entry.component for entry in answer["degraded"]}
@@ -98,7 +101,9 @@ async def test_a_draft_of_the_last_call_is_accepted(workflow: str, question: str
     """The budget changed nothing of it."""
     chat = fakes.FakeChat(chunks=["Tall [1]."])
     graph = WORKFLOWS[workflow].build(replace(parts(chat), critic=fakes.FakeCritic()))
-    context = Context(only_action="correct", reflect=True, retrieval="always", max_llm_calls=1)
+    context = Context(
+        ablation=Ablation(only_action="correct"), reflect=True, retrieval="always", max_llm_calls=1
+    )
     answer = await graph.ainvoke(Question(question=question), context=context)
 
     assert (answer["answer"], answer["stopped_by"]) == ("Tall [1].", "accepted")
@@ -137,7 +142,9 @@ async def test_who_could_quote_nothing_for_want_of_calls_abstains_for_the_budget
 @pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
 async def test_no_draft_is_revised_beyond_it(workflow: str, spent: dict[str, int]) -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."])
-    context = Context(only_action="correct", reflect=True, retrieval="always", **spent)
+    context = Context(
+        ablation=Ablation(only_action="correct"), reflect=True, retrieval="always", **spent
+    )
     graph = WORKFLOWS[workflow].build(parts(chat))
     answer = await graph.ainvoke(Question(question=ENGLISH), context=context)
 
@@ -174,7 +181,9 @@ async def test_no_more_web_searches_than_allowed() -> None:
     web = fakes.FakeWebSearch([PAGE])
     services = fakes.services(fakes.FakeRetriever([TOWER]), web_search=web)
     for most in (0, 1):
-        context = Context(only_action="incorrect", web="always", max_web_searches=most)
+        context = Context(
+            ablation=Ablation(only_action="incorrect"), web="always", max_web_searches=most
+        )
         await (
             WORKFLOWS["self_crag"]
             .build(services)
@@ -221,7 +230,7 @@ async def test_a_criticism_that_took_the_last_call_is_not_followed(question: str
     chat = fakes.FakeChat(chunks=["Tall [1]."])
     critic = Wordy(script=(fakes.POOR,), costs=Usage(llm_calls=1))
     services = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat, critic=critic)
-    context = Context(only_action="correct", reflect=True, max_llm_calls=3)
+    context = Context(ablation=Ablation(only_action="correct"), reflect=True, max_llm_calls=3)
     answer = (
         await WORKFLOWS["crag"]
         .build(services)

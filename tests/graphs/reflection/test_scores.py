@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphs.options import Ablation
 from graphs.reflection import scores as reflection
 from graphs.reflection.scores import (
     RELEVANT,
@@ -69,7 +70,7 @@ def test_the_golden_figures() -> None:
     assert [reflection.grade_of(use) for use in (-1, 0, 1)] == [1, 3, 5]
     judged = Judgement(relevance=0.8, support=0.75, utility=0.5, likelihood=0.4)
     assert score_of(judged, Context()) == pytest.approx(0.8 + 0.75 + 0.25)
-    assert score_of(judged, Context(sequence_score=True)) == pytest.approx(2.2)
+    assert score_of(judged, Context(ablation=Ablation(sequence_score=True))) == pytest.approx(2.2)
 
 
 @pytest.mark.parametrize("p", [{}, {"[Retrieval]": 0.0}, dict.fromkeys(TOKENS, 0.0)])

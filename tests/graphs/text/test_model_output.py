@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from graphs.text.model_output import spoken, without_thoughts
+from graphs.text.model_output import without_opening_thoughts, without_thoughts
 from tests import fakes
 from tests.graphs.traced import traced
 
@@ -25,7 +25,7 @@ async def heard(pieces: Sequence[str]) -> list[str]:
         for piece in pieces:
             yield piece
 
-    return [text async for text in spoken(chunks())]
+    return [text async for text in without_opening_thoughts(chunks())]
 
 
 @pytest.mark.parametrize(("reply", "said"), REPLIES)

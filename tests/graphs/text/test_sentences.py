@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.text.sentences import StripMode, sentence_spans, sentences, split_strips
+from graphs.options import StripMode
+from graphs.text.sentences import sentence_spans, sentences, split_strips
 
 MODES: list[StripMode] = ["sentences", "groups", "words", "passage"]
 # Texts made of what sentences are cut at, so that random ones are worth trying.

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.text.subquestions import MOST_PARTS, is_question, parts_of
+from graphs.text.subquestions import MAX_PARTS, is_question, subquestions_of
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,9 @@ from graphs.text.subquestions import MOST_PARTS, is_question, parts_of
 def test_what_is_asked_is_told_apart(question: str, parts: list[str] | None) -> None:
     expected = parts or ["In which year did it open", "to whom was it sold?"]
 
-    assert [part.casefold() for part in parts_of(question)] == [p.casefold() for p in expected]
+    assert [part.casefold() for part in subquestions_of(question)] == [
+        p.casefold() for p in expected
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_what_is_asked_is_told_apart(question: str, parts: list[str] | None) -> 
     ],
 )
 def test_one_question_stays_whole(question: str) -> None:
-    assert parts_of(question) == [question]
+    assert subquestions_of(question) == [question]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_one_question_stays_whole(question: str) -> None:
     ],
 )
 def test_what_is_only_said_is_no_part(question: str, parts: list[str]) -> None:
-    assert parts_of(question) == parts
+    assert subquestions_of(question) == parts
 
 
 ENGLISH = ("who", "what is", "and", "when does", "the tower", ", ", "; ", "? ", "if", ". ", "\n")
@@ -82,24 +84,24 @@ WORDS = st.sampled_from(ENGLISH + CHINESE)
 
 @given(st.lists(WORDS, max_size=12).map(" ".join) | st.text(max_size=40))
 def test_there_is_always_a_part_and_none_twice(question: str) -> None:
-    parts = parts_of(question)
+    parts = subquestions_of(question)
 
     assert parts
     assert len(parts) == len(set(parts))
     assert all(parts) or not question.strip()
-    assert parts == parts_of(question)
+    assert parts == subquestions_of(question)
 
 
 @pytest.mark.parametrize(
     "text",
     [
         " ".join(f"Tower {n} is red." for n in range(100)),
-        " ".join(f"is tower {n} red?" for n in range(MOST_PARTS + 1)),
-        "".join(f"第{n}座塔有多高？" for n in range(MOST_PARTS + 1)),
+        " ".join(f"is tower {n} red?" for n in range(MAX_PARTS + 1)),
+        "".join(f"第{n}座塔有多高？" for n in range(MAX_PARTS + 1)),
     ],
 )
 def test_a_pasted_text_is_one_question(text: str) -> None:
-    assert parts_of(text) == [text]
+    assert subquestions_of(text) == [text]
 
 
 @pytest.mark.parametrize(

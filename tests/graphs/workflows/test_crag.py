@@ -11,7 +11,7 @@ from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import Trace, traced
 
 LOCAL = ["retrieve", "grade", "refine", "generate"]
-WEB = ["retrieve", "grade", "rewrite", "search_web", "select", "generate"]
+WEB = ["retrieve", "grade", "rewrite_query", "search_web", "select_web_strips", "generate"]
 
 
 def spans_carry_their_marker(trace: Trace) -> bool:

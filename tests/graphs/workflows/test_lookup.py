@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graphs.generation.fusion import by_reciprocal_ranks
+from graphs.nodes.search import fused
 from graphs.state import Context
 from graphs.types import Message, Usage
 from graphs.workflows.crag import build_crag
@@ -211,11 +211,11 @@ async def test_what_an_earlier_run_left_on_the_thread_is_void() -> None:
 def test_ranks_are_joined_reciprocally() -> None:
     a, b, c = (passage(text, n) for n, text in enumerate("abc"))
 
-    assert by_reciprocal_ranks([[b, a]]) == [b, a], "a lone ranking keeps its scores"
-    joined = by_reciprocal_ranks([[a, b], [b, c], []])
+    assert fused([[b, a]]) == [b, a], "a lone ranking keeps its scores"
+    joined = fused([[a, b], [b, c], []])
     assert [found.id for found in joined] == [b.id, a.id, c.id]
     assert joined[0].score == pytest.approx(1 / 61 + 1 / 62)
-    assert by_reciprocal_ranks([]) == []
+    assert fused([]) == []
 
 
 @both_languages

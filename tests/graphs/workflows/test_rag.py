@@ -9,7 +9,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from graphs.ports import Services
 from graphs.workflows.rag import build_rag
-from graphs.workflows.reflect import build_reflecting
+from graphs.workflows.reflect import build_reflection
 from tests.fakes import FakeChat, FakeEvaluator, passage
 from tests.graphs.languages import EN, World, both_languages
 from tests.graphs.traced import traced
@@ -69,7 +69,7 @@ async def test_it_runs_without_a_context() -> None:
 
 
 @both_languages
-@pytest.mark.parametrize("build", [build_rag, build_reflecting], ids=["rag", "reflect"])
+@pytest.mark.parametrize("build", [build_rag, build_reflection], ids=["rag", "reflect"])
 async def test_a_second_question_on_the_thread_has_its_strips(
     world: World, build: Callable[[Services], Any]
 ) -> None:

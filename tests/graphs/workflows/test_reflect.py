@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphs.options import Search
 from graphs.reflection.scores import accepted, score_of
-from graphs.search import Search
 from graphs.state import Context
 from graphs.types import Bars, Judgement, Passage, Usage
 from tests.fakes import (

@@ -6,14 +6,15 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from app.websearch.speculative import SearchesAhead
+from graphs.options import Ablation
 from graphs.types import Judgement, Retrieval, Usage, WebPage
 from graphs.workflows.self_crag import build_self_crag
 from tests.fakes import GOOD, POOR, FakeCritic, FakeEvaluator, FakeWebSearch, ScriptedChat, passage
 from tests.graphs.languages import EN, ZH, Parts, World, both_languages
 from tests.graphs.traced import Trace, traced
 
-DRAFTED = ["gather", "draft", "judge", "choose", "reflect"]
-WEB = ["rewrite", "search_web", "select"]
+DRAFTED = ["build_candidates", "draft", "judge", "select_candidate", "reflect"]
+WEB = ["rewrite_query", "search_web", "select_web_strips"]
 
 
 async def asked(parts: Parts, world: World = EN, **options: object) -> Trace:
@@ -56,13 +57,13 @@ async def test_incorrect_is_drafted_from_the_web(world: World) -> None:
 @pytest.mark.parametrize("mode", ["joined", "all"])
 async def test_ambiguous_is_drafted_from_both(world: World, mode: str) -> None:
     parts = drafting(world, world.half, answers=("x [1].", "y [1].", "z [1]."))
-    trace = await asked(parts, world, ambiguous_candidates=mode)
+    trace = await asked(parts, world, ablation=Ablation(ambiguous_candidates=mode))
 
     assert sorted(trace.nodes) == sorted(
         ["decide", "retrieve", "grade", "refine", *WEB, *DRAFTED]
         + (["draft"] * 2 if mode == "all" else [])
     )
-    assert trace.nodes.index("gather") > trace.nodes.index("select"), "it waits for both"
+    assert trace.nodes.index("build_candidates") > trace.nodes.index("select"), "it waits for both"
     drafted = [[s.text for s in draft.knowledge] for draft in trace.output["candidates"]]
     joined = [world.half, world.web]
     assert drafted == ([joined] if mode == "joined" else [[world.half], [world.web], joined])
@@ -73,7 +74,7 @@ async def test_ambiguous_is_drafted_from_both(world: World, mode: str) -> None:
 async def test_what_both_origins_say_is_not_drafted_twice() -> None:
     parts = drafting(EN, EN.half)
     parts.web.pages = [WebPage(EN.url, "Mills", 0.8, (EN.half,))]
-    trace = await asked(parts, ambiguous_candidates="all")
+    trace = await asked(parts, ablation=Ablation(ambiguous_candidates="all"))
     prompts = [parts.chat.prompt(n) for n in range(1, len(parts.chat.asked))]  # type: ignore[union-attr]
 
     assert len(prompts) == len(set(prompts)) == len(trace.output["candidates"]) == 2
@@ -97,7 +98,7 @@ async def test_without_evidence_it_admits_not_knowing(world: World) -> None:
     parts = world.parts(world.off, chat=chat, critic=critic, offline=True)
     trace = await asked(parts, world)
 
-    assert trace.nodes[-2:] == ["gather", "abstain"]
+    assert trace.nodes[-2:] == ["build_candidates", "abstain"]
     assert trace.answer == trace.streamed == world.unknown
     assert (trace.output["stopped_by"], trace.output["citations"]) == ("no_evidence", [])
     assert (chat.asked, critic.judged) == ([], [])
@@ -137,7 +138,7 @@ async def test_a_failed_draft_is_quoted_and_judged() -> None:
 
 
 async def test_the_action_is_the_ablations() -> None:
-    trace = await asked(drafting(EN, EN.full), only_action="incorrect")
+    trace = await asked(drafting(EN, EN.full), ablation=Ablation(only_action="incorrect"))
 
     assert trace.output["action"] == "incorrect"
     assert {draft.origin for draft in trace.output["candidates"]} == {"web"}

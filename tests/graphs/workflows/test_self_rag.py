@@ -23,9 +23,9 @@ from tests.fakes import (
 from tests.graphs.languages import EN, ZH, Parts, World, both_languages
 from tests.graphs.traced import Trace, traced
 
-DRAFTED = ["judge", "choose", "reflect"]
+DRAFTED = ["judge", "select_candidate", "reflect"]
 LOOK = ["retrieve", "assess"]
-WEB = ["rewrite", "search_web", "select"]
+WEB = ["rewrite_query", "search_web", "select_web_strips"]
 
 
 async def asked(parts: Parts, world: World = EN, **options: object) -> Trace:
@@ -137,7 +137,7 @@ async def test_each_relevant_passage_is_drafted_from_alone(world: World) -> None
     parts = world.parts(world.off, world.half, world.full, chat=chat, critic=critic)
     trace = await asked(parts, world)
 
-    assert trace.nodes == ["decide", *LOOK, "gather", "draft", "draft", *DRAFTED]
+    assert trace.nodes == ["decide", *LOOK, "build_candidates", "draft", "draft", *DRAFTED]
     assert trace.output["action"] is None
     first, second = trace.output["candidates"]
     assert [first.document_ids, second.document_ids] == [("p2",), ("p1",)], "the best first"
@@ -206,7 +206,7 @@ async def test_a_critic_that_fails_to_judge_leaves_a_draft() -> None:
     trace = await asked(EN.parts(EN.full, EN.half, chat=chat, critic=critic))
 
     assert trace.failed == ["critic"]
-    assert trace.nodes[-1] == "choose", "it is not asked again"
+    assert trace.nodes[-1] == "select_candidate", "it is not asked again"
     assert trace.answer in {"One [1].", "Two [1]."}
     assert trace.output["stopped_by"] == "answered"
     assert trace.output.get("critique", []) == []
@@ -240,7 +240,7 @@ async def test_irrelevant_passages_make_it_look_again_then_go_to_the_web(world: 
     parts = world.parts(*[world.off] * 5, chat=ScriptedChat(), critic=FakeCritic())
     trace = await asked(parts, world, retrieve_k=2)
 
-    assert trace.nodes == ["decide", *LOOK * 2, *WEB, "gather", "draft", *DRAFTED]
+    assert trace.nodes == ["decide", *LOOK * 2, *WEB, "build_candidates", "draft", *DRAFTED]
     assert [k for _, k in parts.retriever.asked] == [2, 4]
     [candidate] = trace.output["candidates"]
     assert (candidate.origin, candidate.document_ids) == ("web", (world.url,))
@@ -280,7 +280,7 @@ async def test_where_nothing_is_relevant_it_admits_not_knowing(world: World, web
 
     assert trace.answer == trace.streamed == world.unknown
     assert (trace.output["stopped_by"], trace.output["citations"]) == ("no_evidence", [])
-    assert trace.nodes[-2:] == ["gather", "abstain"]
+    assert trace.nodes[-2:] == ["build_candidates", "abstain"]
     assert (chat.given, critic.judged) == (0, []), "nothing was drafted"
     assert trace.output["degraded"] == []
 

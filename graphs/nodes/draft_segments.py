@@ -1,0 +1,156 @@
+"""Draft a long answer by segments: extend the beam, prune it, retrieve more (Self-RAG 3.3)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from langchain_core.runnables.utils import gather_with_concurrency
+from langgraph.runtime import Runtime
+
+from graphs.errors import CriticFailed, RetrieverFailed
+from graphs.generation.answer import EXTRACTIVE, request_of
+from graphs.grading.actions import relevant
+from graphs.grading.plan import plan_of
+from graphs.grading.strips import strips_of
+from graphs.nodes.grade import graded
+from graphs.ports import Services
+from graphs.reflection.beam import cited_segment, drafts_of, extended, segment_from
+from graphs.reflection.budget import calls_left, is_spent, within_budget
+from graphs.reflection.scores import score_of
+from graphs.state import Context, State, effective_question, options_of, total_usage
+from graphs.types import Degraded, Draft, Extension, Passage, Path, Plan, Strip, Usage
+
+
+async def extend(state: State, runtime: Runtime[Context], *, services: Services) -> State:
+    """Every segment that could come next, not judged yet, side by side.
+
+    Each unfinished path goes on from each of its passages; the first from every candidate.
+    """
+    context, usage = options_of(runtime), total_usage(state)
+    able = within_budget(usage, context, services)
+    paths = state.get("paths") or [
+        Path(tuple(_best(draft.knowledge) for draft in state.get("candidates", [])))
+    ]
+    request = request_of(state, [], plan_of(state, context, services), context)
+    places = [
+        (n, path, passage)
+        for n, path in enumerate(paths)
+        if not path.is_finished
+        for passage in path.passages
+    ]
+    if able.writes_by_model:
+        places = places[: calls_left(usage, context)]
+    continuations = await gather_with_concurrency(
+        None, *(segment_from(request, passage, path.text, able) for _, path, passage in places)
+    )
+    generator = services.chat_name if able.writes_by_model else EXTRACTIVE
+    exhausted = able is not services
+    return {
+        "paths": paths,
+        "extensions": [
+            Extension(n, replace(each.segment, generator=generator, budget_exhausted=exhausted))
+            for (n, _, _), each in zip(places, continuations, strict=True)
+            if each.segment is not None
+        ],
+        "usage": sum((each.usage for each in continuations), Usage()),
+        "degraded": list(dict.fromkeys(entry for each in continuations for entry in each.degraded)),
+    }
+
+
+async def prune(state: State, runtime: Runtime[Context], *, services: Services) -> State:
+    """The new segments judged, the best `beam_width` paths, and what they come to as drafts.
+
+    Where the critic fails the passages' own scores decide, and what is said stays unjudged.
+    """
+    context, extensions = options_of(runtime), list(state.get("extensions", []))
+    waiting = [each for each in extensions if each.segment.judgement is None]
+    usage, degraded = Usage(), list[Degraded]()
+    try:
+        if waiting:
+            judgements, usage = await services.critic.judge(
+                effective_question(state), [_as_draft(each) for each in waiting]
+            )
+            judged = dict(zip(map(id, waiting), judgements, strict=True))
+            extensions = [
+                replace(e, segment=replace(e.segment, judgement=judged[id(e)]))
+                if id(e) in judged
+                else e
+                for e in extensions
+            ]
+    except CriticFailed as error:
+        degraded = [Degraded(error.component, str(error))]
+    scored = [_scored(each, context) for each in extensions]
+    paths = extended(state.get("paths", []), scored, context.ablation.beam_width)
+    longest = max((len(path.segments) for path in paths), default=0)
+    ends = longest >= context.beam_depth or is_spent(total_usage(state) + usage, context)
+    return {
+        "paths": [replace(path, is_finished=path.is_finished or ends) for path in paths],
+        "extensions": [],
+        "candidates": drafts_of(paths),
+        "usage": usage,
+        "degraded": degraded,
+    }
+
+
+async def retrieve_more(state: State, runtime: Runtime[Context], *, services: Services) -> State:
+    """For paths that ask for it, passages found by the question with what was said last.
+
+    They take the old ones' place; where nothing relevant is found, or the index fails, these stay.
+    """
+    context = options_of(runtime)
+    plan = plan_of(state, context, services)
+    known = {passage.id: passage for passage in state.get("documents", [])}
+    paths: list[Path] = []
+    usage, degraded = Usage(), list[Degraded]()
+    for path in state.get("paths", []):
+        passages: list[Passage] = []
+        if path.wants_retrieval(plan.bars.retrieval):
+            query = f"{effective_question(state)} {path.segments[-1].text}"
+            try:
+                passages, update = await _relevant_to(query, state, plan, context, services)
+            except RetrieverFailed as error:
+                degraded.append(Degraded(error.component, str(error)))
+            else:
+                usage += update.get("usage", Usage())
+                degraded += update.get("degraded", [])
+        known = {**{passage.id: passage for passage in passages}, **known}
+        strips = tuple(replace(strip, kept=True) for strip in strips_of(passages, "passage"))
+        paths.append(replace(path, passages=strips or path.passages))
+    return {
+        "paths": paths,
+        "documents": sorted(known.values(), key=lambda passage: -passage.score),
+        "internal_strips": _with_passages_of(paths, state.get("internal_strips", [])),
+        "usage": usage,
+        "degraded": degraded,
+    }
+
+
+async def _relevant_to(
+    query: str, state: State, plan: Plan, context: Context, services: Services
+) -> tuple[list[Passage], State]:
+    """Graded against the question itself, not against the query."""
+    passages = await services.retriever.retrieve(query, context.retrieve_k, context.searching())
+    found = State(**{**state, "documents": list(passages)})
+    update = await graded(found, plan, context, services)
+    documents = update.get("documents", list(passages))
+    return relevant(documents, plan.thresholds)[: context.max_drafts], update
+
+
+def _best(knowledge: Sequence[Strip]) -> Strip:
+    """The strip of the best score, whatever else of its page is kept; of equal ones the first."""
+    return min(knowledge, key=lambda strip: (-strip.score, strip.position))
+
+
+def _as_draft(each: Extension) -> Draft:
+    return Draft(cited_segment(each.segment, 1), (each.segment.strip,))
+
+
+def _scored(each: Extension, context: Context) -> Extension:
+    segment = each.segment
+    score = score_of(segment.judgement, context) if segment.judgement else segment.strip.score
+    return replace(each, segment=replace(segment, critique_score=score))
+
+
+def _with_passages_of(paths: Sequence[Path], strips: Sequence[Strip]) -> list[Strip]:
+    """All strips once, with those that came in."""
+    came = [strip for path in paths for strip in path.passages]
+    return list({strip.id: strip for strip in [*came, *strips]}.values())
