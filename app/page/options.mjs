@@ -9,7 +9,7 @@ let fields = []; // {pointer, path, value(), reset(), item, error}
 export function build(schema, changed) {
   const kept = fields.length ? given() : {};
   fields = [];
-  put(byId("fields"), ...items(schema.properties, schema, [], kept));
+  put(byId("fields"), ...groups(schema, kept));
   byId("fields").oninput = () => count(changed);
   byId("option-filter").oninput = filter;
   byId("option-reset").onclick = () => {
@@ -65,6 +65,20 @@ function count(changed) {
 function filter() {
   const wanted = byId("option-filter").value.trim().toLowerCase();
   for (const { item } of fields) item.hidden = !item.textContent.toLowerCase().includes(wanted);
+  for (const group of byId("fields").children) group.hidden = !group.querySelector(".option:not([hidden])");
+}
+
+/** The options as the schema groups them, each group under its name. */
+function groups(schema, kept) {
+  const named = Object.groupBy(Object.entries(schema.properties), ([, option]) => option.group);
+  return Object.entries(named).map(([name, options]) =>
+    h(
+      "fieldset",
+      { class: "group" },
+      h("legend", {}, said("GROUPS", name, name)),
+      ...items(Object.fromEntries(options), schema, [], kept),
+    ),
+  );
 }
 
 function items(properties, root, path, kept) {
@@ -101,7 +115,7 @@ function helpOf(name, schema, kind, isNullable) {
   const told = [said("HELP", name, schema.description)];
   const least = kind.minimum ?? kind.exclusiveMinimum;
   if (least !== undefined) told.push(t("from", least, kind.maximum));
-  if (kind.type === "array") told.push(t("oneALine"));
+  if (kind.type === "array") told.push(t("oneALine"), (kind.items.enum ?? []).join(", "));
   else if (!isNullable) told.push(t("isDefault", String(schema.default)));
   return told.join(" ");
 }
