@@ -24,9 +24,9 @@ from evaluator.cli import app as evaluator_cli
 from evaluator.serving.app import create_app as create_worker
 from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
 from evaluator.settings import EvaluatorSettings, ServeSettings
-from graphs.generation.extractive import MOST_SENTENCES, WITHIN
-from graphs.grading.actions import PRESETS
-from graphs.state import Context
+from graphs.generation.extractive import MAX_SENTENCES, WITHIN
+from graphs.grading.actions import PAPER_THRESHOLDS
+from graphs.options import Ablation, Context
 from graphs.text.language import language_of
 from graphs.text.sentences import STRIP_WORDS, sentences
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
@@ -176,10 +176,16 @@ def test_every_variable_is_documented_with_its_default(language: str, variable: 
         assert DEFAULT_IS[language].format(shown(default)) in lines[0]
 
 
+OPTIONS = {
+    **Context.model_fields,
+    **{f"ablation.{name}": field for name, field in Ablation.model_fields.items()},
+}
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("option", Context.model_fields)
+@pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_is_documented_with_its_default(language: str, option: str) -> None:
-    field = Context.model_fields[option]
+    field = OPTIONS[option]
     lines = [
         line
         for line in text_of(language, "options.md").splitlines()
@@ -192,7 +198,8 @@ def test_every_option_is_documented_with_its_default(language: str, option: str)
     else:
         default = field.get_default(call_default_factory=True)
         assert DEFAULT_IS[language].format(shown(default)) in lines[0]
-    schema = Context.model_json_schema()["properties"][option]
+    owner_schema = Ablation if "." in option else Context
+    schema = owner_schema.model_json_schema()["properties"][option.rpartition(".")[2]]
     schema = schema.get("anyOf", [schema])[0]
     if "minimum" in schema:
         assert RANGE[language].format(schema["minimum"], schema["maximum"]) in lines[0]
@@ -202,10 +209,10 @@ def test_every_option_is_documented_with_its_default(language: str, option: str)
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_no_option_is_invented(language: str) -> None:
-    word = {"en": r"[Oo]ptions? `(\w+)`", "zh": r"选项 `(\w+)`"}[language]
+    word = {"en": r"[Oo]ptions? `([\w.]+)`", "zh": r"选项 `([\w.]+)`"}[language]
     for page in PAGES:
         named = set(re.findall(word, prose_of(language, page)))
-        assert named <= Context.model_fields.keys(), page
+        assert named <= OPTIONS.keys(), page
 
 
 @pytest.mark.parametrize(("language", "page"), BOTH)
@@ -290,13 +297,13 @@ def figures() -> list[tuple[str, str, str]]:
 def test_figures_are_those_of_the_code(language: str) -> None:
     for page, english, chinese in figures():
         assert (english if language == "en" else chinese) in text_of(language, page)
-    assert MOST_SENTENCES == 3, "the pages on generators say three in words"
+    assert MAX_SENTENCES == 3, "the pages on generators say three in words"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_presets_workflows_and_suffixes_are_listed(language: str) -> None:
     thresholds = text_of(language, "thresholds.md")
-    for name, preset in PRESETS.items():
+    for name, preset in PAPER_THRESHOLDS.items():
         (line,) = [x for x in thresholds.splitlines() if x.startswith("- ") and f"`{name}`" in x]
         assert f"{preset.upper:g}" in line
         assert f"{preset.lower:g}" in line
