@@ -187,7 +187,7 @@ async def _at_work(
 
 
 def _asked(part: str, **fields: Any) -> dict[str, Any]:
-    return body({"only_action": ACTION.get(part, "correct")}, **fields)
+    return body({"ablation": {"only_action": ACTION.get(part, "correct")}}, **fields)
 
 
 async def _until_at_work(client: httpx.AsyncClient) -> None:

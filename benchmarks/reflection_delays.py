@@ -58,7 +58,7 @@ class Case:
 def cases(rounds: int) -> list[Case]:
     """Every workflow, its ways and, where it reflects, 0 to `rounds` revisions."""
     drafting = {"retrieval": "always", "max_drafts": DRAFTS, "retrieve_k": DRAFTS}
-    by_action = [(action, n, {"only_action": action}) for action, n in ACTIONS.items()]
+    by_action = [(action, n, {"ablation": {"only_action": action}}) for action, n in ACTIONS.items()]
     found = [Case("rag", "", 1), *(Case("crag", *way) for way in by_action)]
     drafted = Case("self_rag", f"{DRAFTS} drafts", 1, drafting)
     found += [drafted.revised(times) for times in range(rounds + 1)]
@@ -218,7 +218,7 @@ def _took_the_way(case: Case, told: Told) -> None:
         and len(response.critique) != case.revisions + 1
         else "",
         f"action {response.action}"
-        if case.options.get("only_action", response.action) != response.action
+        if case.options.get("ablation", {}).get("only_action", response.action) != response.action
         else "",
     ]
     if any(wrong):

@@ -54,7 +54,7 @@ async def asked(state: Path) -> list[dict[str, Any]]:
     ):
         for question in json.loads(QUESTIONS.read_text(encoding="utf-8")):
             # Fixed to Ambiguous, so that strips are cut and scored whatever the grades.
-            options = {"web": "never", "only_action": "ambiguous"}
+            options = {"web": "never", "ablation": {"only_action": "ambiguous"}}
             body = {"question": question["text"], "workflow": "crag", "options": options}
             response = await client.post("/ask", json=body, timeout=120)
             response.raise_for_status()
