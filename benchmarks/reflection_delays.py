@@ -58,7 +58,9 @@ class Case:
 def cases(rounds: int) -> list[Case]:
     """Every workflow, its ways and, where it reflects, 0 to `rounds` revisions."""
     drafting = {"retrieval": "always", "max_drafts": DRAFTS, "retrieve_k": DRAFTS}
-    by_action = [(action, n, {"ablation": {"only_action": action}}) for action, n in ACTIONS.items()]
+    by_action = [
+        (action, n, {"ablation": {"only_action": action}}) for action, n in ACTIONS.items()
+    ]
     found = [Case("rag", "", 1), *(Case("crag", *way) for way in by_action)]
     drafted = Case("self_rag", f"{DRAFTS} drafts", 1, drafting)
     found += [drafted.revised(times) for times in range(rounds + 1)]
