@@ -9,6 +9,7 @@ and the end of its stream, in all threads; what was loaded or opened before does
 
 import asyncio
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -63,10 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"SELFCRAG_DATA_DIR": folder, "SELFCRAG_SEARCH": "off"}
         command = [sys.executable, "-c", "from app.cli import main; main()", "ingest", "docs"]
-        code = os.spawnve(
-            os.P_WAIT, sys.executable, command, {**os.environ, "PYTHONPATH": str(root)}
-        )
-        assert code == 0, "the handbook could not be ingested"
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(root)})
         tracer = Tracer(root)
         threading.setprofile(tracer)
         sys.setprofile(tracer)

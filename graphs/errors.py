@@ -17,7 +17,7 @@ secrets. The node that called the port turns them into an entry of `degraded` an
 
 from collections.abc import Sequence
 
-from graphs.types import Component, Passage
+from graphs.types import Component, Degraded, Passage
 
 
 class InvalidQuestion(ValueError):
@@ -28,6 +28,11 @@ class PortError(Exception):
     """A dependency failed; `str(error)` is fit to be shown to a user."""
 
     component: Component
+
+    @property
+    def degraded(self) -> Degraded:
+        """What the run says of it in `degraded`."""
+        return Degraded(self.component, str(self))
 
 
 class RetrieverFailed(PortError):

@@ -170,7 +170,7 @@ def after_failure(error: GeneratorFailed, stand_in: GeneratedText) -> GeneratedT
     return replace(
         stand_in,
         usage=stand_in.usage + Usage(llm_calls=1),
-        degraded=(Degraded(error.component, str(error)), *stand_in.degraded),
+        degraded=(error.degraded, *stand_in.degraded),
     )
 
 
@@ -231,7 +231,7 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
     except EvaluatorFailed as error:
         # Graded strips may be quoted; of ungraded ones nobody knows whether they answer anything.
         chosen = first_sentences([s for s in candidates if s.strip_relevance is not None])
-        degraded = (Degraded(error.component, str(error)),)
+        degraded = (error.degraded,)
     else:
         chosen = best_supported(candidates, graded.best, request.floor, keep_best=request.keep_best)
         usage = graded.usage
@@ -253,7 +253,7 @@ async def _choose(request: DraftRequest, services: Services, listener: Listener)
     try:
         scores = (await services.evaluator.score("support", pairs)).values
     except EvaluatorFailed as error:
-        return GeneratedText("", EXTRACTIVE, Usage(), (Degraded(error.component, str(error)),))
+        return GeneratedText("", EXTRACTIVE, Usage(), (error.degraded,))
     scored = [
         (score, place) for score, place in zip(scores, places, strict=True) if score is not None
     ]

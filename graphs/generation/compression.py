@@ -78,7 +78,7 @@ async def compressed(
         else:
             result = await _by_local_model(questions[0], knowledge, context, services)
     except PortError as error:
-        result = Compressed(knowledge, degraded=(Degraded(error.component, str(error)),))
+        result = Compressed(knowledge, degraded=(error.degraded,))
     after = [repacked(strips, context.repack) for strips in result.knowledge]
     sizes = Compression(_tokens(knowledge), _tokens(after))
     return replace(result, knowledge=after, compression=sizes)
@@ -172,7 +172,7 @@ async def summary_of(question: str, document: Strip, ratio: float, chat: BaseCha
             [SystemMessage(prompt("compress_system", language).render()), HumanMessage(body)]
         )
     except GeneratorFailed as error:
-        return Summary(None, Usage(llm_calls=1), (Degraded(error.component, str(error)),))
+        return Summary(None, Usage(llm_calls=1), (error.degraded,))
     return Summary(as_summary(text_of(reply)), usage_of(reply))
 
 

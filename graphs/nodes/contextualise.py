@@ -14,7 +14,7 @@ from graphs.reflection.budget import within_budget
 from graphs.state import Context, State, options_of, total_usage
 from graphs.text.language import language_of, spoken_in
 from graphs.text.model_output import without_fence
-from graphs.types import Degraded, Message, Usage
+from graphs.types import Message, Usage
 
 MAX_QUESTION_CHARS = 600
 _QUOTES = '"“”「」`* \t\n'
@@ -34,8 +34,7 @@ async def contextualise(state: State, runtime: Runtime[Context], *, services: Se
     try:
         reply = await chat.ainvoke(contextualising_messages(question, history))
     except GeneratorFailed as error:
-        failed = Degraded(error.component, str(error))
-        return {"usage": Usage(llm_calls=1), "degraded": [failed]}
+        return {"usage": Usage(llm_calls=1), "degraded": [error.degraded]}
     worded = as_question(text_of(reply), question, history)
     if not worded:
         return {"usage": usage_of(reply)}

@@ -12,7 +12,7 @@ from graphs.reflection.budget import is_spent
 from graphs.reflection.scores import accepted, plain, score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.citations import citations_in
-from graphs.types import Critique, Degraded, Draft, Judgement, Plan, StoppedBy, Usage
+from graphs.types import Critique, Draft, Judgement, Plan, StoppedBy, Usage
 
 
 async def critique(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -33,7 +33,7 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
         return {
             "has_ended": True,
             "stopped_by": draft.stopped_by,
-            "degraded": [Degraded(error.component, str(error))],
+            "degraded": [error.degraded],
             "usage": usage,
         }
     plan = plan_of(state, context, services)
@@ -60,7 +60,7 @@ async def criticise(state: State, *, services: Services) -> State:
             effective_question(state), draft, draft.judgement or Judgement()
         )
     except CriticFailed as error:
-        return {"degraded": [Degraded(error.component, str(error))]}
+        return {"degraded": [error.degraded]}
     rounds[-1] = replace(rounds[-1], criticism=text)
     return {"critique": rounds, "usage": usage}
 

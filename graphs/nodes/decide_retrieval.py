@@ -9,7 +9,7 @@ from graphs.reflection.budget import is_spent
 from graphs.reflection.scores import needs_retrieval
 from graphs.state import Context, State, effective_question, options_of
 from graphs.text.followups import is_courtesy
-from graphs.types import Degraded, Retrieval, RetrievalMode, Usage
+from graphs.types import Retrieval, RetrievalMode, Usage
 
 
 async def decide_retrieval(
@@ -35,8 +35,7 @@ async def decide_retrieval(
     try:
         share, usage = await services.critic.needs_retrieval(effective_question(state))
     except CriticFailed as error:
-        failed = Degraded(error.component, str(error))
-        return {"retrieval": Retrieval(True, 1.0), "degraded": [failed], "spent": spent}
+        return {"retrieval": Retrieval(True, 1.0), "degraded": [error.degraded], "spent": spent}
     if services.writes_by_model and not is_spent(spent + usage, context):
         decision = needs_retrieval(share, plan_of(state, context, services).bars.retrieval)
     else:

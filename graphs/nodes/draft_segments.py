@@ -77,7 +77,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
                 for e in extensions
             ]
     except CriticFailed as error:
-        degraded = [Degraded(error.component, str(error))]
+        degraded = [error.degraded]
     scored = [_scored(each, context) for each in extensions]
     paths = extended(state.get("paths", []), scored, context.ablation.beam_width)
     longest = max((len(path.segments) for path in paths), default=0)
@@ -108,7 +108,7 @@ async def retrieve_more(state: State, runtime: Runtime[Context], *, services: Se
             try:
                 passages, update = await _relevant_to(query, state, plan, context, services)
             except RetrieverFailed as error:
-                degraded.append(Degraded(error.component, str(error)))
+                degraded.append(error.degraded)
             else:
                 usage += update.get("usage", Usage())
                 degraded += update.get("degraded", [])

@@ -82,6 +82,5 @@ async def _reply(
     try:
         reply = await services.chat.ainvoke(list(messages))
     except GeneratorFailed as error:
-        failed = Degraded(error.component, str(error))
-        return ModelReply(usage=Usage(llm_calls=1), degraded=(failed,))
+        return ModelReply(usage=Usage(llm_calls=1), degraded=(error.degraded,))
     return ModelReply(text_of(reply), usage_of(reply))

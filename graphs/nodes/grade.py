@@ -51,7 +51,7 @@ async def graded(state: State, plan: Plan, context: Context, services: Services)
     try:
         relevance = await relevance_of(questions, texts, services.evaluator)
     except EvaluatorFailed as error:
-        return {"action": None, "degraded": [Degraded(error.component, str(error))]}
+        return {"action": None, "degraded": [error.degraded]}
     documents = by_relevance(passages, relevance.best)
     update: State = {
         "documents": documents,

@@ -32,7 +32,7 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
     except EvaluatorFailed as error:
         return {
             "internal_strips": select(whole, floor, context.top_strips, keep_best=keep_best),
-            "degraded": [Degraded(error.component, str(error))],
+            "degraded": [error.degraded],
         }
     selected = select(
         with_relevance(strips, graded.best), floor, context.top_strips, keep_best=keep_best

@@ -26,8 +26,7 @@ async def rerank(state: State, runtime: Runtime[Context], *, services: Services)
     try:
         scores, usage = await _scores(questions, passages, context, services)
     except PortError as error:
-        failed = Degraded(error.component, str(error))
-        return {"documents": passages[:most], "degraded": [failed]}
+        return {"documents": passages[:most], "degraded": [error.degraded]}
     update: State = {"documents": reordered(passages, scores)[:most], "usage": usage}
     if unscored := sum(score is None for score in scores):
         reason = f"{unscored} passages could not be reranked."

@@ -24,7 +24,7 @@ from graphs.reflection.budget import is_spent
 from graphs.reflection.scores import plain
 from graphs.state import Context, State, options_of, total_usage
 from graphs.text.citations import without_markers
-from graphs.types import Degraded, Draft, Judgement, Passage, Strip
+from graphs.types import Draft, Judgement, Passage, Strip
 
 
 async def revise(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -44,8 +44,7 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
         passages = await _passages_for(_open_parts(draft), state, context, services)
         revision, written = await _revised(state, passages, context, services, listener)
     except (EvaluatorFailed, RetrieverFailed) as error:
-        failed = Degraded(error.component, str(error))
-        return {"has_ended": True, "stopped_by": "unchanged", "degraded": [failed]}
+        return {"has_ended": True, "stopped_by": "unchanged", "degraded": [error.degraded]}
     update: State = {"usage": written.usage, "degraded": list(written.degraded)}
     if plain(written.answer) in {"", *state.get("seen", [])}:
         return {**update, "has_ended": True, "stopped_by": "unchanged"}

@@ -11,7 +11,7 @@ from graphs.ports import Services
 from graphs.reflection.budget import within_budget
 from graphs.state import Context, State, effective_question, options_of
 from graphs.text.model_output import without_fence
-from graphs.types import Degraded, Usage
+from graphs.types import Usage
 
 MAX_KEYWORDS = 3
 MAX_KEYWORD_CHARS = 80
@@ -45,7 +45,7 @@ async def rewritten(state: State, context: Context, services: Services) -> State
             reply = await chat.ainvoke(rewriting_messages(question, state.get("history", [])))
         except GeneratorFailed as error:
             update["usage"] = Usage(llm_calls=1)
-            update["degraded"] = [Degraded(error.component, str(error))]
+            update["degraded"] = [error.degraded]
         else:
             update["usage"] = usage_of(reply)
             query = as_keywords(text_of(reply))

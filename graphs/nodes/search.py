@@ -33,7 +33,7 @@ async def search(state: State, runtime: Runtime[Context], *, services: Services)
         try:
             return await services.retriever.retrieve(query, most, context.searching())
         except RetrieverFailed as error:
-            degraded.append(Degraded(error.component, str(error)))
+            degraded.append(error.degraded)
             return error.passages
 
     queries = state.get("queries") or [effective_question(state)]

@@ -45,8 +45,7 @@ async def _searched(state: State, context: Context, services: Services) -> State
     try:
         pages, degraded = await services.web_search.search(web_query(state), context.web_pages)
     except SearchFailed as error:
-        failed = Degraded(error.component, str(error))
-        return {"web_pages": [], "degraded": [failed], "usage": usage}
+        return {"web_pages": [], "degraded": [error.degraded], "usage": usage}
     return {"web_pages": list(pages), "degraded": list(degraded), "usage": usage}
 
 
@@ -60,8 +59,7 @@ async def _collected(ticket: str, services: Services) -> tuple[State, list[Degra
     try:
         found = await ahead.take(ticket) if ahead is not None else None
     except SearchFailed as error:
-        failed = Degraded(error.component, str(error))
-        return {**update, "usage": Usage(web_searches=1)}, [failed]
+        return {**update, "usage": Usage(web_searches=1)}, [error.degraded]
     if found is not None:
         pages, degraded = found
         update = {

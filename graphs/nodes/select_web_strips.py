@@ -33,7 +33,7 @@ async def select_web_strips(
     try:
         graded = await relevance_of(questions, [s.text for s in strips], services.evaluator)
     except EvaluatorFailed as error:
-        return {"web_strips": strips, "degraded": [Degraded(error.component, str(error))]}
+        return {"web_strips": strips, "degraded": [error.degraded]}
     selected = select(
         with_relevance(strips, graded.best), plan.thresholds.strip_floor, context.top_strips
     )

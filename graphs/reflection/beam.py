@@ -44,7 +44,7 @@ async def segment_from(
             found = await _quoted(request, passage, preceding, services.evaluator)
     except PortError as error:
         used = Usage(llm_calls=int(isinstance(error, GeneratorFailed)))
-        return Continuation(None, used, (Degraded(error.component, str(error)),))
+        return Continuation(None, used, (error.degraded,))
     said = {plain(line) for line in sentences(preceding)}
     if found.segment is None or plain(found.segment.text) in {"", *said}:
         return Continuation(None, found.usage)
