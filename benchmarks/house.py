@@ -104,15 +104,19 @@ class Checkout:
 
     def tunables(self) -> dict[str, int | float]:
         """Fields of the classes that hold options and settings, read from the source."""
-        counts = Counter[str]()
-        for tree in self.trees.values():
+        options = Counter[str]()
+        settings = 0
+        for name, tree in self.trees.items():
             for node in tree.body:
                 if isinstance(node, ast.ClassDef):
-                    counts[node.name] += sum(_is_field(item) for item in node.body)
-        settings = sum(n for name, n in counts.items() if name.endswith("Settings"))
+                    fields = sum(map(_is_field, node.body))
+                    settings += fields if node.name.endswith("Settings") else 0
+                    if name in ("graphs.context", "graphs.options"):
+                        options[node.name] += fields
+        of_runs = sum(n for name, n in options.items() if name.endswith(("Context", "Options")))
         return {
-            "options of a run": counts["Context"],
-            "options under ablation": counts["Ablation"],
+            "options of a run, beside ablation": of_runs - bool(options["Ablation"]),
+            "options under ablation": options["Ablation"],
             "settings": settings,
         }
 
