@@ -84,3 +84,7 @@ ZH = World(
     url="https://mills.example/zh/卑尔根",
 )
 both_languages = pytest.mark.parametrize("world", [EN, ZH], ids=["en", "zh"])
+every_workflow = pytest.mark.parametrize(
+    ("workflow", "world"), [("rag", EN), ("crag", ZH), ("self_rag", ZH), ("self_crag", EN)],
+    ids=["rag", "crag", "self_rag", "self_crag"],
+)  # fmt: skip

@@ -5,22 +5,27 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from graphs.leaning import content_of, leans
 
 from graphs.critics.structured_output import quoted
 from graphs.generation.answer import cited
 from graphs.generation.compression import as_summary
 from graphs.generation.extractive import candidate_sentences
-from graphs.generation.query_expansion import as_subquestions
+from graphs.generation.query_expansion import (
+    as_hypothetical_questions,
+    as_query,
+    as_subquestions,
+)
 from graphs.nodes.contextualise import as_question
+from graphs.nodes.rewrite_query import as_keywords
 from graphs.reflection.tokens import clean
 from graphs.text.citations import without_unknown_markers
+from graphs.text.followups import is_courtesy, standalone
 from graphs.text.language import language_of
 from graphs.text.sentences import sentences, split_strips
 from graphs.text.subquestions import subquestions_of
-from graphs.types import Strip
+from graphs.types import Message, Strip
 
-LENGTH = 2_500
+LENGTH = 1_500
 """Of the shorter text; the longer one has four times as many characters."""
 SLACK_S = 0.05
 
@@ -30,12 +35,12 @@ def quotable(text: str) -> object:
 
 
 def filtered(text: str) -> None:
-    """As it is streamed, a token of a few characters at a time."""
+    """As it is streamed, some tokens at a time."""
 
     async def streamed() -> None:
         async def chunks() -> AsyncIterator[str]:
-            for at in range(0, len(text), 8):
-                yield text[at : at + 8]
+            for at in range(0, len(text), 16):
+                yield text[at : at + 16]
 
         async for _ in without_unknown_markers(chunks(), 3):
             pass
@@ -43,26 +48,22 @@ def filtered(text: str) -> None:
     asyncio.run(streamed())
 
 
+def followed(text: str) -> object:
+    return standalone(text, [Message(role="user", content=text)] * 3)
+
+
+def worded(text: str) -> object:
+    return as_question(text, text)
+
+
+def hypothetical(text: str) -> object:
+    return as_hypothetical_questions(text, 3)
+
+
 READERS: list[Callable[[str], object]] = [
-    *(
-        subquestions_of,
-        language_of,
-        sentences,
-        split_strips,
-        quoted,
-        quotable,
-        clean,
-        leans,
-        content_of,
-    ),
-    *(as_summary, as_query, as_subquestions, filtered, cited),
-    lambda text: as_question(text, text),
-    lambda text: as_hypothetical_questions(text, 3),
-]
-NAMES = [
-    *("subquestions_of", "language_of", "sentences", "split_strips", "quoted", "quotable", "clean"),
-    *("leans", "content_of", "as_summary", "as_query", "as_subquestions", "filtered", "cited"),
-    *("as_question", "questions_in"),
+    *(subquestions_of, language_of, sentences, split_strips, quoted, quotable, clean, is_courtesy),
+    *(as_summary, as_query, as_keywords, as_subquestions, filtered, cited),
+    *(followed, worded, hypothetical),
 ]
 # A text is its beginning, then the unit again and again, then its end.
 UNITS = [
@@ -80,7 +81,7 @@ def spent(read: Callable[[str], object], text: str) -> float:
     return time.process_time() - started
 
 
-@pytest.mark.parametrize("read", READERS, ids=NAMES)
+@pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
 def test_four_times_the_text_takes_about_four_times_as_long(
     read: Callable[[str], object],
 ) -> None:

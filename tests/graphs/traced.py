@@ -1,5 +1,6 @@
 """Runs a graph as the service does and keeps what could be seen of it."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +16,11 @@ from graphs.workflows.registry import WORKFLOWS
 class Trace:
     """Nodes in the order they ended, the tokens and retractions, the graph's output.
 
-    `inner` are the nodes of `reflect`, which `nodes` has as one.
+    `inner` are the nodes of each subgraph, which `nodes` has as one.
     """
 
     nodes: list[str] = field(default_factory=list)
-    inner: list[str] = field(default_factory=list)
+    inner: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     said: list[dict[str, Any]] = field(default_factory=list)
     output: dict[str, Any] = field(default_factory=dict)
 
@@ -59,7 +60,8 @@ async def traced(
         if part["type"] == "custom":
             trace.said.append(part["data"])
         elif part["type"] == "tasks" and "result" in part["data"]:
-            (trace.inner if part["ns"] else trace.nodes).append(part["data"]["name"])
+            subgraph = part["ns"][-1].split(":")[0] if part["ns"] else ""
+            (trace.inner[subgraph] if subgraph else trace.nodes).append(part["data"]["name"])
         elif part["type"] == "values" and not part["ns"]:
             trace.output = dict(part["data"])
     return trace

@@ -16,26 +16,25 @@ def test_the_files_are_the_names(language: Language) -> None:
     assert found == {f"{name}.txt" for name in NAMES}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_both_languages_have_the_same_slots(name: str) -> None:
-    assert prompt(name, "en").slots == prompt(name, "zh").slots
+def test_both_languages_have_the_same_slots() -> None:
+    assert [name for name in NAMES if prompt(name, "en").slots != prompt(name, "zh").slots] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("name", NAMES)
-def test_every_prompt_renders_all_it_is_given(name: str, language: Language) -> None:
-    asked = prompt(name, language)
-    values = {slot: f"<{slot} $slot ${{x}} $$ {{y}} 值>" for slot in asked.slots}
-    text = asked.render(**values)
+def test_every_prompt_renders_all_it_is_given(language: Language) -> None:
+    for name in NAMES:
+        asked = prompt(name, language)
+        values = {slot: f"<{slot} $slot ${{x}} $$ {{y}} 值>" for slot in asked.slots}
+        text = asked.render(**values)
 
-    assert all(value in text for value in values.values())
-    assert text == text.strip() != ""
-    for slot in asked.slots:
-        rest = {key: value for key, value in values.items() if key != slot}
-        with pytest.raises(SlotError, match=slot):
-            asked.render(**rest)
-    with pytest.raises(SlotError, match="surplus"):
-        asked.render(**values, surplus="x")
+        assert all(value in text for value in values.values()), name
+        assert text == text.strip() != "", name
+        for slot in asked.slots:
+            rest = {key: value for key, value in values.items() if key != slot}
+            with pytest.raises(SlotError, match=slot):
+                asked.render(**rest)
+        with pytest.raises(SlotError, match="surplus"):
+            asked.render(**values, surplus="x")
 
 
 def test_every_dollar_of_a_prompt_is_a_slot() -> None:

@@ -73,7 +73,7 @@ async def test_the_schema_is_asked_for_with_log_probabilities(
     await critic.judge(QUESTION, [DRAFT])
     body = critic_server.requests[0].body
     told = body["response_format"]["json_schema"]
-    assert (told["name"], told["strict"]) == ("graded", True)
+    assert (told["name"], told["strict"]) == ("draftverdict", True)
     assert told["schema"]["required"] == list(told["schema"]["properties"])
     assert told["schema"]["additionalProperties"] is False
     assert told["schema"]["properties"]["utility"]["enum"] == [1, 2, 3, 4, 5]

@@ -60,9 +60,9 @@ def test_no_marker_stands_alone_and_none_is_hidden_in_code(pieces: list[str]) ->
     assert bool(citations_in(answer, [PASSAGE])) == bool(marked)
 
 
-@pytest.mark.parametrize("unit", ["`", " ", "` ", "`a` ", "```\n", "1. ```\n", "a `\n", "好。`"])
-def test_a_long_row_of_anything_is_cited_in_a_moment(unit: str) -> None:
-    started = time.process_time()
-    cited("So. " + unit * (100_000 // len(unit)))
+def test_a_long_row_of_anything_is_cited_in_a_moment() -> None:
+    for unit in ("`", " ", "` ", "`a` ", "```\n", "1. ```\n", "a `\n", "好。`"):
+        started = time.process_time()
+        cited("So. " + unit * (100_000 // len(unit)))
 
-    assert time.process_time() - started < 2
+        assert time.process_time() - started < 2, unit

@@ -15,14 +15,21 @@ from graphs.generation.extractive import (
 from graphs.text.citations import citations_in
 from graphs.types import Strip
 
-
-def strip(text: str, number: int = 0, score: float = 0.5) -> Strip:
-    return Strip(f"p#{number}", "p", text, "T", "a.md", "internal", (0, number), score, kept=True)
+SCORE = st.none() | st.floats(-1, 1)
 
 
-def best(candidates: list[Sentence], scores: list[float | None], **changed: object) -> list[str]:
-    options = {"floor": -0.5, "graded": True, "keep_best": False} | changed
-    return [item.text for item in best_supported(candidates, scores, **options)]  # type: ignore[arg-type]
+def strip(text: str, number: int = 0) -> Strip:
+    return Strip(f"p#{number}", "p", text, "T", "a.md", "internal", (0, number), 0.5, kept=True)
+
+
+def of_graded(n: int, text: str, relevance: float) -> Sentence:
+    return Sentence(n, text, relevance, relevance)
+
+
+def best(
+    candidates: list[Sentence], scores: list[float | None], *, keep_best: bool = False
+) -> list[str]:
+    return [item.text for item in best_supported(candidates, scores, -0.5, keep_best=keep_best)]
 
 
 def test_questions_marks_and_fragments_are_not_quoted() -> None:
@@ -47,18 +54,17 @@ def test_fragments_serve_where_there_is_nothing_longer() -> None:
     [
         """-d '{"pairs": [["How long is it? [SEP] It is long.", "A strip is short."]]}'""",
         """-d '{"pairs": [["它有多长？", "一个知识条是同一段落里的几句话。"]]}'""",
-        """-d '{"pairs": [["多长？ [SEP] 一个知识条是几句话。", "知识条是同一段落里的话。"]]}'""",
         # A strip may begin within a line.
         """[SEP] A strip is a few sentences.", "A strip is short."]]}'""",
-        """, "知识条是同一段落里的话。"]]}'""",
         """{"role": "assistant", "content": "知识条是一个段落中的几个句子。", "run_id": "run-1"}""",
     ],
 )
-@pytest.mark.parametrize("told", ["A longer passage is cut.", "更长的段落被切开。"])
-def test_pieces_of_data_are_not_quoted(line: str, told: str) -> None:
-    found = candidate_sentences([strip(f"curl http://localhost/score \\\n{line}\n{told}")])
+def test_pieces_of_data_are_not_quoted(line: str) -> None:
+    told = ["A longer passage is cut.", "更长的段落被切开。"]
+    lines = ["curl http://localhost/score \\", line, *told]
+    found = candidate_sentences([strip("\n".join(lines))])
 
-    assert [item.text for item in found] == ["curl http://localhost/score \\", told]
+    assert [item.text for item in found] == [lines[0], *told]
 
 
 @pytest.mark.parametrize(
@@ -88,21 +94,22 @@ def test_footnotes_of_a_source_do_not_become_citations() -> None:
 
 
 def test_support_is_the_mean_with_the_strips_grade() -> None:
-    candidates = [Sentence(1, "a", 0.9), Sentence(2, "b", -0.9)]
+    candidates = [of_graded(1, "a", 0.9), of_graded(2, "b", -0.9)]
 
     assert best(candidates, [0.0, 0.9]) == ["a", "b"]
     assert best(candidates, [0.1, 0.1]) == ["a"]
 
 
 def test_a_retrievers_score_is_no_support() -> None:
-    candidates = [Sentence(1, "a", 5.0)]
+    candidates = [Sentence(1, "a", 5.0), of_graded(2, "b", 5.0)]
 
-    assert best(candidates, [-0.6], graded=False) == []
-    assert best(candidates, [-0.5], graded=False) == ["a"]
+    assert best(candidates, [-0.6, None]) == []
+    assert best(candidates, [-0.5, None]) == ["a"]
+    assert best(candidates, [None, -0.6]) == ["b"], "a graded strip carries its sentences"
 
 
 def test_below_the_floor_only_the_best_is_kept_when_asked() -> None:
-    candidates = [Sentence(1, "a", -0.9), Sentence(1, "b", -0.9)]
+    candidates = [of_graded(1, "a", -0.9), of_graded(1, "b", -0.9)]
 
     assert best(candidates, [-0.9, -0.8]) == []
     assert best(candidates, [-0.9, -0.8], keep_best=True) == ["b"]
@@ -110,8 +117,8 @@ def test_below_the_floor_only_the_best_is_kept_when_asked() -> None:
 
 
 def test_a_sentence_of_two_strips_is_quoted_once() -> None:
-    candidates = [Sentence(1, "Same words.", 0.2), Sentence(2, "same words.", 0.6)]
-    twice = [Sentence(1, "Same words.", 0.2)] * 2
+    candidates = [of_graded(1, "Same words.", 0.2), of_graded(2, "same words.", 0.6)]
+    twice = [of_graded(1, "Same words.", 0.2)] * 2
 
     assert best(candidates, [0.5, 0.5]) == ["same words."]
     assert best(twice, [0.5, 0.5]) == ["Same words."]
@@ -119,18 +126,15 @@ def test_a_sentence_of_two_strips_is_quoted_once() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(1, 4), st.floats(-1, 1), st.none() | st.floats(-1, 1)), max_size=12
-    ),
+    st.lists(st.tuples(st.integers(1, 4), SCORE, SCORE), max_size=12),
     st.floats(-1, 1),
-    st.booleans(),
 )
 def test_chosen_sentences_are_few_and_supported_the_best_strips_first(
-    given_: list[tuple[int, float, float | None]], floor: float, graded: bool
+    given_: list[tuple[int, float | None, float | None]], floor: float
 ) -> None:
-    candidates = [Sentence(n, f"s{i}", score) for i, (n, score, _) in enumerate(given_)]
+    candidates = [Sentence(n, f"s{i}", 9.0, grade) for i, (n, grade, _) in enumerate(given_)]
     scores = [own for _, _, own in given_]
-    chosen = best_supported(candidates, scores, floor, graded=graded, keep_best=False)
+    chosen = best_supported(candidates, scores, floor, keep_best=False)
 
     assert len(chosen) <= MAX_SENTENCES
     assert all(item.score >= floor for item in chosen)

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from graphs.generation.prompts import LATEST_TURNS, answering_messages
-from graphs.nodes.search_web import LONGEST_QUERY, query_of
+from graphs.generation.prompts import LATEST_TURNS, DraftRequest, answering_messages
 from graphs.text.language import script_of
 from graphs.types import Message
 from tests.fakes import FakeChat, FakeCritic
@@ -46,52 +45,11 @@ async def test_without_dialogue_none_is_mentioned(world: World) -> None:
 
 def test_only_the_latest_turns_are_told() -> None:
     history: list[Message] = [{"role": "user", "content": f"turn-{n}."} for n in range(20)]
-    said = str(answering_messages("why?", history, [])[-1].text)
+    request = DraftRequest("why?", history, [], floor=0, language="en")
+    said = str(answering_messages(request)[-1].text)
 
     assert said.count("turn-") == LATEST_TURNS
     assert "turn-19." in said
-
-
-@pytest.mark.parametrize(
-    ("reply", "query"),
-    [
-        ("Bergen, paper mill, opening", "Bergen, paper mill, opening"),
-        ("Keywords: Bergen, mill", "Bergen, mill"),
-        ("关键词：卑尔根，造纸厂、开业；年份", "卑尔根, 造纸厂, 开业"),
-        ("1. Bergen\n2. mill\n3. year\n4. more", "Bergen, mill, year"),
-        ("- “Bergen”\n- 2024", "Bergen, 2024"),
-        ("```\nBergen, paper mill, opening\n```", "Bergen, paper mill, opening"),
-        ("```text\nBergen\nmill```", "Bergen, mill"),
-        ("**Keywords:** Bergen, `mill`", "Bergen, mill"),
-        ("**Search keywords**: Bergen", "Bergen"),
-        ("關鍵詞：卑爾根，造紙廠", "卑爾根, 造紙廠"),
-        ("**搜索关键词**：卑尔根", "卑尔根"),
-        ("3.5 mm jack, C++", "3.5 mm jack, C++"),
-        ("1、法国\n2、首都\n3、巴黎", "法国, 首都, 巴黎"),
-        ("关键词：\n1、澜沧江铁索桥\n2、主持修建", "澜沧江铁索桥, 主持修建"),
-        ("关键词：1、法国，2、首都", "法国, 首都"),
-        ("1）法国\n2）首都", "法国, 首都"),
-        ("1.法国\n2．首都", "法国, 首都"),
-        ("1)France, 2)capital", "France, capital"),
-        ("3.5 T5\n2024年 奥运会", "3.5 T5, 2024年 奥运会"),
-        ("3.5 T5\n2024 Olympics", "3.5 T5, 2024 Olympics"),
-        ("Sure! Here are three keywords:\n\nFrance, capital, city", "France, capital, city"),
-        ("好的，以下是关键词：\n\n法国、首都、城市", "法国, 首都, 城市"),
-        ("Keywords:", ""),
-        ("关键词：", ""),
-        ("", ""),
-        (" , ,", ""),
-        ("x" * 81, ""),
-    ],
-)
-def test_at_most_three_keywords_are_read_from_a_reply(reply: str, query: str) -> None:
-    assert as_query(reply) == query
-
-
-def test_the_query_is_plain_and_bounded() -> None:
-    assert query_of({"question": "why?", "rewritten_query": "a, b"}) == "a, b"
-    assert query_of({"question": "why\n so?", "rewritten_query": None}) == "why so?"
-    assert len(query_of({"question": "word " * 1000})) <= LONGEST_QUERY
 
 
 async def test_unknown_markers_never_reach_the_reader() -> None:
@@ -108,8 +66,11 @@ FOLLOW_UPS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "question", "world"), FOLLOW_UPS, ids=["en", "zh"])
-@pytest.mark.parametrize("workflow", ["crag", "self_crag"])
+@pytest.mark.parametrize(
+    ("before", "question", "world", "workflow"),
+    [(*FOLLOW_UPS[0], "crag"), (*FOLLOW_UPS[1], "self_crag")],
+    ids=["en", "zh"],
+)
 async def test_a_topic_of_another_language_does_not_change_the_abstentions(
     before: str, question: str, world: World, workflow: str
 ) -> None:
@@ -120,15 +81,15 @@ async def test_a_topic_of_another_language_does_not_change_the_abstentions(
     assert trace.answer == world.unknown
 
 
-@pytest.mark.parametrize(("before", "question", "world"), FOLLOW_UPS, ids=["en", "zh"])
 @pytest.mark.parametrize(
-    ("workflow", "options"),
+    ("before", "question", "world", "workflow", "options"),
     [
-        ("crag", {}),
-        ("crag", {"choices": ["a", "b"]}),
-        ("self_rag", {"retrieval": "never"}),
-        ("self_rag", {"beam_depth": 2}),
+        (*FOLLOW_UPS[0], "crag", {}),
+        (*FOLLOW_UPS[1], "crag", {"choices": ["a", "b"]}),
+        (*FOLLOW_UPS[0], "self_rag", {"retrieval": "never"}),
+        (*FOLLOW_UPS[1], "self_rag", {"beam_depth": 2}),
     ],
+    ids=["answer", "choice", "direct", "segment"],
 )
 async def test_a_topic_of_another_language_does_not_change_the_models(
     before: str, question: str, world: World, workflow: str, options: dict[str, Any]

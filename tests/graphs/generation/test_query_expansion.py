@@ -1,16 +1,20 @@
-"""What a language model replies, read as queries."""
+"""What a language model replies, read as queries, and as questions that a text answers."""
 
 import pytest
 
 from graphs.generation.query_expansion import (
     MAX_PASSAGE_CHARS,
     MAX_QUERIES,
+    MAX_QUESTION_CHARS,
+    as_hypothetical_questions,
     as_passage,
     as_query,
     as_subquestions,
+    hypothetical_messages,
     queries_of,
 )
 from graphs.text.subquestions import MAX_PARTS, subquestions_of
+from graphs.types import Language
 
 
 @pytest.mark.parametrize(
@@ -75,3 +79,31 @@ def test_every_part_is_searched_beside_all_other_queries(form: str) -> None:
 
     assert len(parts) == MAX_PARTS
     assert queries_of(question, made) == [question, *made]
+
+
+@pytest.mark.parametrize(
+    ("language", "marks"),
+    [("en", ("Write 3", "Title: Pump")), ("zh", ("写出 3 个", "标题：Pump"))],
+)
+def test_the_prompt_names_text_and_count(language: Language, marks: tuple[str, str]) -> None:
+    (message,) = hypothetical_messages("Pump", "It pumps. $HOME", 3, language)
+    assert all(mark in str(message.text) for mark in (*marks, "It pumps. $HOME"))
+
+
+@pytest.mark.parametrize(
+    ("reply", "questions"),
+    [
+        ("1. Who is it?\n2) Where is it?\n", ["Who is it?", "Where is it?"]),
+        (
+            "- 水泵在哪里？\n\n（2）谁检修了水泵？\n3、水泵多大？",
+            ["水泵在哪里？", "谁检修了水泵？"],
+        ),
+        ("Who?\nWho?\n  \n?\n" + "x" * (MAX_QUESTION_CHARS + 1), ["Who?"]),
+        ("```text\n1. Where is it?\n2. 水泵多大？\n```", ["Where is it?", "水泵多大？"]),
+        ("", []),
+    ],
+)
+def test_questions_that_a_text_answers_are_read_one_a_line(
+    reply: str, questions: list[str]
+) -> None:
+    assert as_hypothetical_questions(reply, 2) == questions

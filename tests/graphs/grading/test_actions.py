@@ -1,15 +1,27 @@
 """The action from the scores (CRAG 4.3; golden checks of the thresholds)."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.grading.actions import PRESETS, action_of, choose_action, searches_web, uses_documents
-from graphs.options import Ablation
-from graphs.state import Context
-from graphs.types import Action, Thresholds
+from graphs.grading.actions import (
+    PAPER_THRESHOLDS,
+    action_of,
+    choose_action,
+    corrections,
+    is_exhausted,
+    relevant,
+    searches_web,
+    uses_documents,
+)
+from graphs.options import MAX_RETRIEVALS, Ablation
+from graphs.types import Action, Bars, Plan, Thresholds, WebUse
+from tests.fakes import passage
 
 SCORES = st.lists(st.floats(-1.5, 1.5), max_size=12)
+POPQA = PAPER_THRESHOLDS["popqa"]
 
 
 @pytest.mark.parametrize(
@@ -38,18 +50,18 @@ def test_boundaries_of_the_published_thresholds(scores: list[float], action: Act
     ],
 )
 def test_presets_and_their_boundaries(preset: str, upper: float, lower: float) -> None:
-    assert PRESETS[preset] == Thresholds(upper, lower, strip_floor=-0.5)
+    assert PAPER_THRESHOLDS[preset] == Thresholds(upper, lower, strip_floor=-0.5)
     for score, action in (
         (upper, "correct"),
         (upper - 1e-6, "ambiguous"),
         (lower, "ambiguous"),
         (lower - 1e-6, "incorrect"),
     ):
-        assert choose_action([[score]], PRESETS[preset], Context()) == action
+        assert choose_action([[score]], PAPER_THRESHOLDS[preset], Ablation()) == action
 
 
 def test_there_is_no_other_preset() -> None:
-    assert set(PRESETS) == {"popqa", "pubhealth", "arc", "biography"}
+    assert set(PAPER_THRESHOLDS) == {"popqa", "pubhealth", "arc", "biography"}
 
 
 @given(SCORES, st.randoms(), st.sampled_from(["none", "correct", "incorrect", "ambiguous"]))
@@ -58,11 +70,9 @@ def test_the_order_of_passages_does_not_matter(
 ) -> None:
     shuffled = scores.copy()
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    context = Context(ablation=Ablation(without_action=without))  # type: ignore[arg-type]
+    ablation = Ablation(without_action=without)  # type: ignore[arg-type]
 
-    assert choose_action([scores], PRESETS["popqa"], context) == choose_action(
-        [shuffled], PRESETS["popqa"], context
-    )
+    assert choose_action([scores], POPQA, ablation) == choose_action([shuffled], POPQA, ablation)
 
 
 @given(SCORES, st.floats(-1.5, 1.5))
@@ -74,42 +84,39 @@ def test_one_more_passage_never_lowers_the_action(scores: list[float], more: flo
 
 
 @given(SCORES, st.sampled_from(["correct", "incorrect", "ambiguous"]))
-def test_an_action_left_out_is_never_taken(scores: list[float], left_out: Action) -> None:
-    assert (
-        choose_action(
-            [scores], PRESETS["popqa"], Context(ablation=Ablation(without_action=left_out))
-        )
-        != left_out
-    )
-
-
-@given(SCORES, st.sampled_from(["correct", "incorrect", "ambiguous"]))
-def test_the_only_action_is_always_taken(scores: list[float], only: Action) -> None:
-    context = Context(ablation=Ablation(only_action=only), ablation=Ablation(without_action=only))
-
-    assert choose_action([scores], PRESETS["popqa"], context) == only
+def test_an_action_left_out_is_never_taken_and_the_only_one_always(
+    scores: list[float], action: Action
+) -> None:
+    assert choose_action([scores], POPQA, Ablation(without_action=action)) != action
+    only = Ablation(only_action=action, without_action=action)
+    assert choose_action([scores], POPQA, only) == action
 
 
 @pytest.mark.parametrize(
-    ("action", "web", "searches", "has_engine", "expected"),
+    ("action", "web", "expected"),
     [
-        ("correct", "auto", 1, True, False),
-        ("ambiguous", "auto", 1, True, True),
-        ("incorrect", "auto", 1, True, True),
-        (None, "auto", 1, True, False),
-        ("correct", "always", 1, True, True),
-        (None, "always", 1, True, True),
-        ("incorrect", "never", 1, True, False),
-        ("incorrect", "auto", 0, True, False),
-        ("incorrect", "always", 1, False, False),
+        ("correct", "auto", ["refine"]),
+        ("ambiguous", "auto", ["refine", "rewrite_query"]),
+        ("incorrect", "auto", ["rewrite_query"]),
+        (None, "auto", []),
+        ("correct", "always", ["refine", "rewrite_query"]),
+        (None, "always", ["rewrite_query"]),
+        ("incorrect", "never", []),
+        ("ambiguous", "never", ["refine"]),
     ],
 )
-def test_when_the_web_is_searched(
-    action: Action | None, web: str, searches: int, has_engine: bool, expected: bool
+def test_each_action_has_its_branches(
+    action: Action | None, web: WebUse, expected: list[str]
 ) -> None:
-    context = Context(web=web, max_web_searches=searches)  # type: ignore[arg-type]
+    plan = Plan(POPQA, Bars(), "en", web=web)
 
-    assert searches_web(action, context, has_engine) is expected
+    assert corrections({"action": action, "plan": plan}) == expected
+    assert searches_web(action, plan) is ("rewrite_query" in expected)
+
+
+def test_without_a_plan_the_web_is_left_alone() -> None:
+    assert corrections({"action": "ambiguous"}) == ["refine"]
+    assert corrections({"action": "incorrect"}) == corrections({}) == []
 
 
 def test_incorrect_alone_drops_the_documents() -> None:
@@ -117,28 +124,33 @@ def test_incorrect_alone_drops_the_documents() -> None:
     assert not uses_documents("incorrect")
 
 
+def test_what_an_action_could_rest_on_is_relevant_and_so_is_what_nobody_graded() -> None:
+    graded = [replace(passage("x"), relevance=score) for score in (0.9, -0.99, -0.991, None)]
+
+    assert [p.relevance for p in relevant(graded, POPQA)] == [0.9, -0.99, None]
+
+
+def test_the_index_is_searched_again_only_where_more_may_be_found() -> None:
+    assert not is_exhausted(1, found=10, k=10)
+    assert is_exhausted(1, found=9, k=10)
+    assert is_exhausted(MAX_RETRIEVALS, found=10 * MAX_RETRIEVALS, k=10)
+
+
 @pytest.mark.parametrize(
-    ("whole", "parts", "action"),
+    ("whole", "parts", "action", "without_ambiguous"),
     [
-        (0.7, (-1, -1), "correct"),
-        (-1, (0.7, 0.7), "correct"),
-        (-1, (0.7, -1), "ambiguous"),
-        (0.0, (-1, -1), "ambiguous"),
-        (-1, (-1, -1), "incorrect"),
+        (0.7, (-1, -1), "correct", "correct"),
+        (-1, (0.7, 0.7), "correct", "correct"),
+        (-1, (0.7, -1), "ambiguous", "correct"),
+        (0.0, (-1, -1), "ambiguous", "incorrect"),
+        (-1, (-1, -1), "incorrect", "incorrect"),
     ],
 )
 def test_every_part_of_a_question_counts(
-    whole: float, parts: tuple[float, ...], action: Action
+    whole: float, parts: tuple[float, ...], action: Action, without_ambiguous: Action
 ) -> None:
     grades = [[whole], *([score] for score in parts)]
 
-    assert choose_action(grades, PRESETS["popqa"], Context()) == action
-    assert choose_action(
-        grades, PRESETS["popqa"], Context(ablation=Ablation(without_action="ambiguous"))
-    ) == (
-        "correct"
-        if action == "ambiguous" and any(score > 0.5 for score in parts)
-        else "correct"
-        if action == "correct"
-        else "incorrect"
-    )
+    assert choose_action(grades, POPQA, Ablation()) == action
+    left_out = Ablation(without_action="ambiguous")
+    assert choose_action(grades, POPQA, left_out) == without_ambiguous

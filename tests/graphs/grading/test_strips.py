@@ -17,9 +17,12 @@ from tests.fakes import passage
 
 def strips(*scores: float, origin: Origin = "internal", kept: bool = False) -> list[Strip]:
     return [
-        Strip(f"{origin}#{n}", "p", f"{origin} text {n}", "T", "a.md", origin, (0, n), score, kept)
+        Strip(
+            f"{origin}#{n}", "p", f"{origin} text {n}", "T", "a.md", origin, (0, n),
+            relevance=score, kept=kept,
+        )
         for n, score in enumerate(scores)
-    ]
+    ]  # fmt: skip
 
 
 def kept(chosen: list[Strip]) -> list[int]:
@@ -160,11 +163,12 @@ def test_a_page_s_paragraphs_stay_in_its_order() -> None:
     """The best page comes first; within it nothing is shuffled by score."""
     found = [
         Strip(
-            f"{page}{n}", page, f"{page}, paragraph {n}.", "", page, "web", (rank, n), score, True
+            f"{page}{n}", page, f"{page}, paragraph {n}.", "", page, "web", (rank, n),
+            relevance=score, kept=True,
         )
         for rank, page in enumerate(["a", "b"])
         for n, score in enumerate([0.1, 0.5 + rank, 0.3])
-    ]
+    ]  # fmt: skip
     apart = knowledge_apart(found, 5, 1000)
     assert [[strip.id for strip in page] for page in apart] == [
         ["b0", "b1", "b2"],

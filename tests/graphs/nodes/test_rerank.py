@@ -35,7 +35,7 @@ def test_unscored_passages_stand_behind_in_their_old_order() -> None:
     four = [passage(f"{n}", n) for n in range(4)]
     found = reordered(four, [None, 0.2, None, 0.9])
 
-    assert [(item.id, item.score) for item in found] == [
+    assert [(item.id, item.retrieval_score) for item in found] == [
         ("p3", 0.9),
         ("p1", 0.2),
         ("p0", 0.2),
@@ -50,7 +50,7 @@ def test_no_passage_is_lost_and_scores_fall(scores: list[float | None]) -> None:
     found = reordered(passages, scores)
 
     assert sorted(item.id for item in found) == sorted(item.id for item in passages)
-    falling = [item.score for item in found]
+    falling = [item.retrieval_score for item in found]
     assert falling == sorted(falling, reverse=True)
 
 
@@ -59,10 +59,11 @@ async def test_the_evaluator_orders_the_candidates_and_the_best_are_kept(world: 
     parts = world.parts(world.off, world.half, world.full)
     trace = await traced(parts.services, world.question, "rag", rerank="evaluator", retrieve_k=2)
 
-    assert trace.nodes == ["retrieve", "rerank", "generate"]
+    assert trace.inner["retrieve"] == ["search", "rerank"]
     assert parts.retriever.asked == [(world.question, 50)]
     assert ids(trace) == ["p2", "p1"]
-    assert trace.output["documents"][0].score == overlap(world.question, world.full)
+    assert trace.output["documents"][0].retrieval_score == overlap(world.question, world.full)
+    assert trace.output["documents"][0].relevance is None, "reranked, not graded"
     assert trace.output["usage"].scored_pairs >= 3
 
 
@@ -121,5 +122,5 @@ async def test_a_later_look_brings_the_next_ones_too() -> None:
         retrieval="always",
     )
 
-    assert trace.nodes.count("rerank") == 2
+    assert trace.inner["retrieve"] == ["search", "rerank"] * 2
     assert len(ids(trace)) == 2

@@ -16,7 +16,9 @@ CHINESE = "乌木城的红塔有多高？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 PAGE = WebPage("https://example.org/tower", "Tower", 0.9, (TOWER.text, TURM.text))
-SPENT = [{"max_llm_calls": 1}, {"max_tokens": 1}]
+REFLECTING = [("crag", ENGLISH), ("self_rag", CHINESE), ("self_crag", ENGLISH)]
+reflecting = pytest.mark.parametrize(("workflow", "question"), REFLECTING)
+both_questions = pytest.mark.parametrize("question", [ENGLISH, CHINESE], ids=["en", "zh"])
 
 
 def parts(chat: fakes.FakeChat) -> fakes.Services:
@@ -28,9 +30,16 @@ def parts(chat: fakes.FakeChat) -> fakes.Services:
     )
 
 
-@pytest.mark.parametrize("spent", SPENT)
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-@pytest.mark.parametrize("workflow", list(WORKFLOWS))
+@pytest.mark.parametrize(
+    ("workflow", "question", "spent"),
+    [
+        ("rag", CHINESE, {"max_llm_calls": 1}),
+        ("crag", ENGLISH, {"max_tokens": 1}),
+        ("self_rag", CHINESE, {"max_llm_calls": 1}),
+        ("self_crag", ENGLISH, {"max_llm_calls": 1}),
+        ("self_crag", CHINESE, {"max_tokens": 1}),
+    ],
+)
 async def test_the_web_is_searched_and_quoted_when_rewriting_took_the_last_call(
     workflow: str, question: str, spent: dict[str, int]
 ) -> None:
@@ -44,8 +53,7 @@ async def test_the_web_is_searched_and_quoted_when_rewriting_took_the_last_call(
     assert answer["stopped_by"] == ("answered" if workflow == "rag" else "budget")
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+@reflecting
 async def test_an_accepted_answer_quoted_for_want_of_calls_is_the_budget_s(
     workflow: str, question: str
 ) -> None:
@@ -60,10 +68,13 @@ async def test_an_accepted_answer_quoted_for_want_of_calls_is_the_budget_s(
     assert answer["stopped_by"] == "budget"
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
 @pytest.mark.parametrize(
-    "critic", [fakes.FakeCritic(fails_from_call=1), fakes.FakeCritic(script=(Judgement(),))]
+    ("workflow", "question", "critic"),
+    [
+        ("self_rag", ENGLISH, fakes.FakeCritic(fails_from_call=1)),
+        ("self_crag", CHINESE, fakes.FakeCritic(script=(Judgement(),))),
+    ],
+    ids=["fails", "judges nothing"],
 )
 async def test_what_is_quoted_for_want_of_calls_is_the_budget_s_where_the_critic_fails(
     workflow: str, question: str, critic: fakes.FakeCritic
@@ -78,8 +89,7 @@ async def test_what_is_quoted_for_want_of_calls_is_the_budget_s_where_the_critic
     assert (answer["generator"], answer["stopped_by"]) == (EXTRACTIVE, "budget")
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+@reflecting
 async def test_what_is_quoted_for_the_model_that_failed_at_its_last_call_is_not_the_budget_s(
     workflow: str, question: str
 ) -> None:
@@ -95,8 +105,7 @@ async def test_what_is_quoted_for_the_model_that_failed_at_its_last_call_is_not_
     assert answer["stopped_by"] == "accepted"
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+@reflecting
 async def test_a_draft_of_the_last_call_is_accepted(workflow: str, question: str) -> None:
     """The budget changed nothing of it."""
     chat = fakes.FakeChat(chunks=["Tall [1]."])
@@ -109,12 +118,12 @@ async def test_a_draft_of_the_last_call_is_accepted(workflow: str, question: str
     assert (answer["answer"], answer["stopped_by"]) == ("Tall [1].", "accepted")
 
 
-@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
 @pytest.mark.parametrize(
-    ("question", "text"),
+    ("workflow", "question", "text"),
     [
-        ("How tall is the tower?", "Bananas are yellow fruit."),
-        ("红塔有多高？", "香蕉是黄色的水果。"),
+        ("crag", "红塔有多高？", "香蕉是黄色的水果。"),
+        ("self_rag", "How tall is the tower?", "Bananas are yellow fruit."),
+        ("self_crag", "红塔有多高？", "香蕉是黄色的水果。"),
     ],
 )
 @pytest.mark.parametrize("has_page", [True, False])
@@ -138,8 +147,14 @@ async def test_who_could_quote_nothing_for_want_of_calls_abstains_for_the_budget
     assert answer["stopped_by"] == ("budget" if has_page else "no_evidence")
 
 
-@pytest.mark.parametrize("spent", SPENT)
-@pytest.mark.parametrize("workflow", ["crag", "self_rag", "self_crag"])
+@pytest.mark.parametrize(
+    ("workflow", "spent"),
+    [
+        ("crag", {"max_llm_calls": 1}),
+        ("self_rag", {"max_tokens": 1}),
+        ("self_crag", {"max_tokens": 1}),
+    ],
+)
 async def test_no_draft_is_revised_beyond_it(workflow: str, spent: dict[str, int]) -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."])
     context = Context(
@@ -164,7 +179,7 @@ async def test_a_long_answer_ends_where_it_has_come_to() -> None:
     assert len(chat.asked) <= 2
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+@both_questions
 async def test_a_long_answer_quoted_for_want_of_calls_is_the_budget_s(question: str) -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
     fruit = fakes.FakeRetriever([fakes.passage("Bananas are yellow fruit. 香蕉是黄色的。", 1)])
@@ -203,13 +218,12 @@ async def test_no_more_segments_are_asked_for_than_calls_are_left() -> None:
     assert len(chat.asked) == 3
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize(("question", "most"), [(ENGLISH, 1), (CHINESE, 2)])
 async def test_a_question_is_expanded_by_no_more_calls_than_are_left(
     question: str, most: int
 ) -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="red tower height 红塔")
-    context = Context(rewrite_question=True, decompose=True, hyde=True, max_llm_calls=most)
+    context = Context(expand=["rewrite", "decompose", "hyde"], max_llm_calls=most)
     graph = WORKFLOWS["crag"].build(parts(chat))
     answer = await graph.ainvoke(Question(question=question), context=context)
 
@@ -218,7 +232,7 @@ async def test_a_question_is_expanded_by_no_more_calls_than_are_left(
     assert answer["citations"]
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+@both_questions
 async def test_a_criticism_that_took_the_last_call_is_not_followed(question: str) -> None:
     class Wordy(fakes.FakeCritic):
         async def criticise(
@@ -242,31 +256,30 @@ async def test_a_criticism_that_took_the_last_call_is_not_followed(question: str
     assert len(chat.asked) == len(critic.criticised) == 1
 
 
-@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
-@pytest.mark.parametrize(
-    ("question", "meant"),
-    [("How tall is it?", ENGLISH), ("它有多高？", CHINESE)],
-)
-async def test_what_no_model_may_answer_any_more_is_looked_up(
-    workflow: str, question: str, meant: str
-) -> None:
-    chat = fakes.FakeChat(chunks=["Tall."], keywords=meant)
-    critic = fakes.FakeCritic(share=0.0)
-    services = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat, critic=critic)
-    asked = Question(question=question, history=[{"role": "user", "content": meant}])
-    graph = WORKFLOWS[workflow].build(services)
-    answer = await graph.ainvoke(asked, context=Context(max_llm_calls=1))
+@reflecting
+async def test_what_no_model_may_answer_any_more_is_looked_up(workflow: str, question: str) -> None:
+    class Costly(fakes.FakeCritic):
+        async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+            share, _ = await super().needs_retrieval(question, evidence)
+            return share, Usage(llm_calls=1)
 
-    assert len(chat.asked) == 1
+    chat = fakes.FakeChat(chunks=["Tall."])
+    services = replace(parts(chat), critic=Costly(share=0.0))
+    graph = WORKFLOWS[workflow].build(services)
+    context = Context(retrieval="adaptive", max_llm_calls=1)
+    answer = await graph.ainvoke(Question(question=question), context=context)
+
+    assert chat.asked == []
     assert (answer["retrieval"].decision, answer["retrieval"].probability) == (True, 0.0)
     assert answer["citations"]
 
 
-@pytest.mark.parametrize("question", ["When was it built?", "它是什么时候建成的？"])
-async def test_steps_before_retrieval_keep_to_it(question: str) -> None:
+async def test_steps_before_retrieval_keep_to_it() -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="When was the red tower built?")
-    context = Context(rewrite_question=True, decompose=True, hyde=True, max_llm_calls=1)
-    asked = Question(question=question, history=[{"role": "user", "content": "The red tower?"}])
+    context = Context(expand=["rewrite", "decompose", "hyde"], max_llm_calls=1)
+    asked = Question(
+        question="它是什么时候建成的？", history=[{"role": "user", "content": "The red tower?"}]
+    )
     await WORKFLOWS["rag"].build(parts(chat)).ainvoke(asked, context=context)
 
     assert len(chat.asked) == 1

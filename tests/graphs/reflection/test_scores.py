@@ -1,14 +1,13 @@
-"""Reflection tokens as numbers: the papers' figures, the bounds, the choice among drafts."""
+"""Reflection tokens as numbers: the papers' figures and the bounds."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.options import Ablation
+from graphs.options import Ablation, CritiqueWeights
 from graphs.reflection import scores as reflection
 from graphs.reflection.scores import (
     RELEVANT,
@@ -16,7 +15,6 @@ from graphs.reflection.scores import (
     SUPPORT,
     UTILITY,
     accepted,
-    choose,
     needs_retrieval,
     plain,
     retrieval_share,
@@ -24,7 +22,7 @@ from graphs.reflection.scores import (
 )
 from graphs.reflection.tokens import Token, retrieval_at
 from graphs.state import Context
-from graphs.types import Bars, Draft, Judgement, Strip
+from graphs.types import Bars, Judgement
 
 TOKENS = (*RETRIEVE, *RELEVANT, *SUPPORT, *UTILITY)
 SHARE = st.floats(0, 1)
@@ -40,11 +38,6 @@ judgements = st.builds(
 
 def of(group: Sequence[str], *values: float) -> dict[str, float]:
     return dict(zip(group, values, strict=True))
-
-
-def drafted(answer: str, score: float = 0.0, n: int = 1) -> Draft:
-    strip = Strip(f"p{n}#0", f"p{n}", "text", "Title", "a.md", "internal", (n, 0))
-    return Draft(answer, (strip,), n, score=score)
 
 
 @pytest.mark.parametrize(("p", "decision"), [(0.9, True), (0.1, False), (0.2, False)])
@@ -98,7 +91,7 @@ def test_the_mass_of_a_group_does_not_matter(p: dict[str, float], factor: float)
 @given(judgements)
 def test_the_score_is_a_number_within_its_weights(judgement: Judgement) -> None:
     assert -0.5 <= score_of(judgement, Context()) <= 2.5
-    weightless = Context(relevance_weight=0, support_weight=0, utility_weight=0)
+    weightless = Context(weights=CritiqueWeights(relevance=0, support=0, utility=0))
     assert score_of(judgement, weightless) == 0
 
 
@@ -112,57 +105,6 @@ def test_acceptance_wants_both_bars_and_nothing_to_mend() -> None:
     assert not accepted(Judgement(1, 1, 1, uncovered=("why",)), bars)
     assert not accepted(Judgement(1, None, 1), bars), "what was not judged is not accepted"
     assert not accepted(Judgement(1, 1, None), bars)
-
-
-def test_a_run_may_set_the_bars_that_are_else_the_critics() -> None:
-    own = Bars(support=0.6, utility=2.5)
-
-    assert Context().bars(own) == own
-    assert Context(min_support=0.0).bars(own) == Bars(support=0.0, utility=2.5)
-    assert Context(min_utility=1.0).bars(own) == Bars(support=0.6, utility=1.0)
-
-
-ANSWERS = st.sampled_from(["yes", "Yes.", "Yes [1].", "no", "是", "是。"])
-drafts_of_answers = st.lists(st.tuples(ANSWERS, st.floats(-1, 3)), min_size=1, max_size=7).map(
-    lambda pairs: [drafted(*pair, n) for n, pair in enumerate(pairs, start=1)]
-)
-
-
-@given(drafts_of_answers.flatmap(lambda d: st.tuples(st.just(d), st.permutations(d))))
-@pytest.mark.parametrize("closed", [True, False])
-def test_the_order_of_the_drafts_decides_nothing(
-    closed: bool, both: tuple[list[Draft], list[Draft]]
-) -> None:
-    drafts, shuffled = both
-
-    assert choose(drafts, closed) == choose(shuffled, closed)
-
-
-@given(drafts_of_answers)
-def test_an_open_question_takes_the_best_score(drafts: list[Draft]) -> None:
-    assert choose(drafts, closed=False).score == max(draft.score for draft in drafts)
-
-
-def test_a_closed_question_sums_the_votes_of_equal_answers() -> None:
-    drafts = [drafted("True [1].", 0.6, 1), drafted("false", 1.0, 2), drafted("true [2]", 0.7, 3)]
-
-    assert choose(drafts, closed=False).n == 2
-    assert choose(drafts, closed=True).n == 3, "1.3 for true, by its best draft"
-
-
-@pytest.mark.parametrize("closed", [True, False])
-@pytest.mark.parametrize(("yes", "no"), [("yes", "no"), ("是", "否")])
-def test_a_draft_that_nobody_judged_stands_behind_one_judged_badly(
-    closed: bool, yes: str, no: str
-) -> None:
-    judged = replace(drafted(no, -0.5, 2), judgement=Judgement(0.0, 0.0, -1.0))
-
-    assert choose([drafted(yes, 0.0, 1), judged, drafted(yes, 0.0, 3)], closed) == judged
-    assert choose([drafted(yes, 0.0, 1), drafted(no, 0.0, 2)], closed).answer in (yes, no)
-
-
-def test_one_alone_is_chosen_even_with_a_negative_score() -> None:
-    assert choose([drafted("yes", -1)], closed=True).answer == "yes"
 
 
 @pytest.mark.parametrize(

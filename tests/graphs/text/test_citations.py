@@ -20,7 +20,7 @@ from graphs.text.citations import (
 from graphs.types import Strip
 
 KNOWLEDGE = [
-    Strip(f"p#{n}", "p", f"text {n}", f"Title {n}", "a.md", "internal", (0, n), score=0.5)
+    Strip(f"p#{n}", "p", f"text {n}", f"Title {n}", "a.md", "internal", (0, n), 0.5)
     for n in range(3)
 ]
 

@@ -4,14 +4,16 @@ import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
 from graphs.generation.answer import EXTRACTIVE
+from graphs.state import Context
 from graphs.types import Usage, WebPage
 from graphs.workflows.crag import build_crag
 from tests.fakes import POOR, FakeChat, FakeCritic, FakeEvaluator, FakeWebSearch, passage
 from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import Trace, traced
 
-LOCAL = ["retrieve", "grade", "refine", "generate"]
-WEB = ["retrieve", "grade", "rewrite_query", "search_web", "select_web_strips", "generate"]
+BEGINNING = ["prepare", "decide_retrieval", "retrieve", "grade"]
+LOCAL = [*BEGINNING, "refine", "generate"]
+WEB = [*BEGINNING, "rewrite_query", "search_web", "select_web_strips", "generate"]
 
 
 def spans_carry_their_marker(trace: Trace) -> bool:
@@ -74,12 +76,11 @@ async def test_ambiguous_joins_both_and_generates_once(world: World) -> None:
     assert trace.output["usage"] == Usage(2, 20, 6, scored_pairs=6, web_searches=1)
 
 
-@both_languages
 @pytest.mark.parametrize("critic", [FakeCritic(), FakeCritic(script=[POOR])])
-async def test_who_wrote_is_told_after_reflection(world: World, critic: FakeCritic) -> None:
-    parts = world.parts(world.full, chat=FakeChat(chunks=["x [1]."]), critic=critic)
-    trace = await traced(parts.services, world.question, reflect=True)
-    quoted = await traced(world.parts(world.full).services, world.question, reflect=True)
+async def test_who_wrote_is_told_after_reflection(critic: FakeCritic) -> None:
+    parts = EN.parts(EN.full, chat=FakeChat(chunks=["x [1]."]), critic=critic)
+    trace = await traced(parts.services, EN.question, reflect=True)
+    quoted = await traced(EN.parts(EN.full).services, EN.question, reflect=True)
 
     assert trace.output["critique"]
     assert quoted.output["critique"]
@@ -87,36 +88,30 @@ async def test_who_wrote_is_told_after_reflection(world: World, critic: FakeCrit
     assert quoted.output["generator"] == EXTRACTIVE
 
 
-@both_languages
-async def test_everything_is_graded_against_the_original_question(world: World) -> None:
-    parts = world.parts(world.half, chat=FakeChat(chunks=["z [1]."], keywords="other, words"))
-    trace = await traced(parts.services, world.question)
+async def test_everything_is_graded_against_the_original_question() -> None:
+    parts = EN.parts(EN.half, chat=FakeChat(chunks=["z [1]."], keywords="other, words"))
+    trace = await traced(parts.services, EN.question)
 
-    assert {asked for call in parts.evaluator.calls for asked, _ in call} == {world.question}
-    assert (world.question, world.web) in [pair for call in parts.evaluator.calls for pair in call]
+    assert {asked for call in parts.evaluator.calls for asked, _ in call} == {EN.question}
+    assert (EN.question, EN.web) in [pair for call in parts.evaluator.calls for pair in call]
     assert parts.web.queries == ["other, words"]
     assert trace.output["rewritten_query"] == "other, words"
-    assert world.question in parts.chat.prompt()
+    assert EN.question in parts.chat.prompt()
 
 
-@both_languages
-async def test_documents_are_graded_best_first(world: World) -> None:
-    parts = world.parts(world.off, world.full, world.half)
-    trace = await traced(parts.services, world.question)
+async def test_documents_are_graded_best_first() -> None:
+    parts = ZH.parts(ZH.off, ZH.full, ZH.half)
+    trace = await traced(parts.services, ZH.question)
 
-    assert [document.text for document in trace.output["documents"]] == [
-        world.full,
-        world.half,
-        world.off,
-    ]
-    scores = [document.score for document in trace.output["documents"]]
-    assert scores == sorted(scores, reverse=True)
-    assert scores[0] >= parts.evaluator.thresholds.upper
+    assert [document.text for document in trace.output["documents"]] == [ZH.full, ZH.half, ZH.off]
+    relevance = [document.relevance for document in trace.output["documents"]]
+    assert relevance == sorted(relevance, reverse=True)
+    assert relevance[0] >= parts.evaluator.thresholds.upper
+    assert {document.retrieval_score for document in trace.output["documents"]} == {0.1}
 
 
-@both_languages
-@pytest.mark.parametrize("workflow", ["rag", "crag"])
-async def test_without_evidence_it_admits_not_knowing(world: World, workflow: str) -> None:
+@pytest.mark.parametrize(("workflow", "world"), [("rag", ZH), ("crag", EN)])
+async def test_without_evidence_it_admits_not_knowing(workflow: str, world: World) -> None:
     trace = await traced(world.parts(world.off, offline=True).services, world.question, workflow)
 
     assert trace.answer == world.unknown == trace.streamed
@@ -125,13 +120,12 @@ async def test_without_evidence_it_admits_not_knowing(world: World, workflow: st
     assert trace.output["degraded"] == []
 
 
-@both_languages
-async def test_a_web_without_relevant_paragraphs_is_no_evidence(world: World) -> None:
-    web = FakeWebSearch([WebPage(world.url, "Mills", 0.8, (world.noise,))])
+async def test_a_web_without_relevant_paragraphs_is_no_evidence() -> None:
+    web = FakeWebSearch([WebPage(ZH.url, "Mills", 0.8, (ZH.noise,))])
     chat = FakeChat(chunks=["made up"])
-    trace = await traced(world.parts(world.off, web=web, chat=chat).services, world.question)
+    trace = await traced(ZH.parts(ZH.off, web=web, chat=chat).services, ZH.question)
 
-    assert (trace.answer, trace.output["stopped_by"]) == (world.unknown, "no_evidence")
+    assert (trace.answer, trace.output["stopped_by"]) == (ZH.unknown, "no_evidence")
     assert len(chat.asked) == 1, "the model is asked for keywords, never for an answer"
 
 
@@ -147,10 +141,9 @@ async def test_under_correct_the_best_strip_stays_though_all_fall_below_the_floo
     assert trace.output["citations"]
 
 
-@both_languages
-async def test_under_ambiguous_no_strip_below_the_floor_stays(world: World) -> None:
-    parts = world.parts(world.half)
-    trace = await traced(parts.services, world.question, strip_floor=0.9, web="never")
+async def test_under_ambiguous_no_strip_below_the_floor_stays() -> None:
+    parts = EN.parts(EN.half)
+    trace = await traced(parts.services, EN.question, strip_floor=0.9, web="never")
 
     assert trace.output["action"] == "ambiguous"
     assert [strip.kept for strip in trace.output["internal_strips"]] == [False]
@@ -194,19 +187,20 @@ async def test_a_second_question_on_the_thread_inherits_nothing() -> None:
     graph = build_crag(parts.services)
     graph.checkpointer = InMemorySaver()
     thread = {"configurable": {"thread_id": "one"}}
-    before = await graph.ainvoke({"question": EN.question}, thread)
+    context = Context(follow_ups=False)
+    before = await graph.ainvoke({"question": EN.question}, thread, context=context)
     assert before["web_strips"]
 
     parts.retriever.passages = [passage(ZH.full)]
-    after = await graph.ainvoke({"question": ZH.question}, thread)
+    after = await graph.ainvoke({"question": ZH.question}, thread, context=context)
     assert after["action"] == "correct"
     assert {citation.origin for citation in after["citations"]} == {"internal"}
     assert (after["web_strips"], after["web_pages"], after["rewritten_query"]) == ([], [], None)
     assert after["usage"] == Usage(scored_pairs=3)
 
     parts.retriever.fails, parts.web.fails = True, True
-    failed = await graph.ainvoke({"question": EN.question}, thread)
+    failed = await graph.ainvoke({"question": EN.question}, thread, context=context)
     assert [entry.component for entry in failed["degraded"]] == ["retriever", "web_search"]
-    again = await graph.ainvoke({"question": EN.question}, thread)
+    again = await graph.ainvoke({"question": EN.question}, thread, context=context)
     assert [entry.component for entry in again["degraded"]] == ["retriever", "web_search"]
     assert again["answer"] == EN.unknown

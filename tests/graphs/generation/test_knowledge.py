@@ -1,23 +1,26 @@
-"""The order of the knowledge: golden check of sides, and what must hold of any order."""
+"""What is answered from, and its order: golden check of sides, and what holds of any order."""
 
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.options import Repack, repacked
+from graphs.generation.knowledge import internal_knowledge, repacked
+from graphs.options import Ablation, Repack
+from graphs.state import Answer
 from graphs.text.citations import without_markers
 from graphs.types import Origin, Strip
-from tests.fakes import FakeChat
-from tests.graphs.languages import World, both_languages
+from tests.fakes import FakeChat, passage
+from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import traced
 
 ORDERS = get_args(Repack)
 
 
 def strip(number: int, score: float, origin: Origin = "internal") -> Strip:
-    return Strip(f"{origin}{number}", "p", f"{number}", "T", "a.md", origin, (0, number), score)
+    place = (0, number)
+    return Strip(f"{origin}{number}", "p", f"{number}", "T", "a.md", origin, place, relevance=score)
 
 
 SIX = [strip(number, 1 - number / 10) for number in (4, 1, 6, 2, 5, 3)]
@@ -58,18 +61,20 @@ def test_an_order_is_a_permutation_and_doing_it_twice_changes_nothing(
         assert once[-1].score == max(scores)
 
 
-@both_languages
-@pytest.mark.parametrize("workflow", ["rag", "crag", "self_crag"])
-async def test_numbers_follow_the_order_shown(world: World, workflow: str) -> None:
+@pytest.mark.parametrize(("workflow", "world"), [("rag", EN), ("crag", ZH), ("self_crag", EN)])
+async def test_numbers_follow_the_order_shown(workflow: str, world: World) -> None:
     chat = FakeChat(chunks=["x [2]"])
     parts = world.parts(world.full, world.half, chat=chat)
-    options: dict[str, Any] = {
-        "web": "never",
-        "only_action": "correct",
-        "retrieval": "always",
-        "rerank": "evaluator",
-    }
-    trace = await traced(parts.services, world.question, workflow, **options, repack="reverse")
+    trace = await traced(
+        parts.services,
+        world.question,
+        workflow,
+        web="never",
+        ablation=Ablation(only_action="correct"),
+        retrieval="always",
+        rerank="evaluator",
+        repack="reverse",
+    )
 
     said = next(text for n in range(len(chat.asked)) if "[2]" in (text := chat.prompt(n)))
     assert said.index(f"{world.half}") < said.index(f"{world.full}")
@@ -85,3 +90,13 @@ async def test_the_order_does_not_change_what_is_quoted(world: World) -> None:
         assert [c.text for c in trace.output["citations"]][:1]
         said.add(without_markers(trace.answer))
     assert said == {world.full}
+
+
+def test_ungraded_passages_are_knowledge_as_they_are_and_incorrect_ones_are_none() -> None:
+    whole = [passage("One. Two.", n) for n in range(3)]
+
+    assert [s.kept for s in internal_knowledge({"documents": whole}, 2)] == [True, True, False]
+    refined = [strip(1, 0.5)]
+    graded: Answer = {"documents": whole, "internal_strips": refined, "action": "correct"}
+    assert internal_knowledge(graded, 2) == refined
+    assert internal_knowledge({**graded, "action": "incorrect"}, 2) == []

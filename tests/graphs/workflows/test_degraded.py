@@ -5,41 +5,39 @@ import pytest
 from graphs.types import Degraded, Judgement
 from tests import fakes
 from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch
-from tests.graphs.languages import EN, World, both_languages
+from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import traced
+from tests.graphs.workflows.test_crag import BEGINNING
 
 
-@both_languages
-async def test_without_the_index_the_web_answers(world: World) -> None:
-    parts = world.parts()
+async def test_without_the_index_the_web_answers() -> None:
+    parts = ZH.parts()
     parts.retriever.fails = True
-    trace = await traced(parts.services, world.question)
+    trace = await traced(parts.services, ZH.question)
 
     assert trace.failed == ["retriever"]
     assert trace.output["degraded"][0].reason == "the index is gone"
     assert (trace.output["action"], trace.output["stopped_by"]) == ("incorrect", "answered")
-    assert trace.output["citations"][0].source == world.url
+    assert trace.output["citations"][0].source == ZH.url
 
 
-@both_languages
-async def test_without_grades_there_is_no_action_and_no_web(world: World) -> None:
-    parts = world.parts(world.full, evaluator=FakeEvaluator(fails_from_call=1))
-    trace = await traced(parts.services, world.question)
+async def test_without_grades_there_is_no_action_and_no_web() -> None:
+    parts = EN.parts(EN.full, evaluator=FakeEvaluator(fails_from_call=1))
+    trace = await traced(parts.services, EN.question)
 
-    assert trace.nodes == ["retrieve", "grade", "generate"]
+    assert trace.nodes == [*BEGINNING, "generate"]
     assert trace.output["action"] is None
     assert set(trace.failed) == {"evaluator"}
     assert (trace.output["stopped_by"], trace.output["citations"]) == ("no_evidence", [])
 
 
-@both_languages
-async def test_ungraded_passages_are_left_to_the_language_model(world: World) -> None:
+async def test_ungraded_passages_are_left_to_the_language_model() -> None:
     chat = FakeChat(chunks=["a [1]."])
-    parts = world.parts(world.full, evaluator=FakeEvaluator(fails_from_call=1), chat=chat)
-    trace = await traced(parts.services, world.question)
+    parts = ZH.parts(ZH.full, evaluator=FakeEvaluator(fails_from_call=1), chat=chat)
+    trace = await traced(parts.services, ZH.question)
 
     assert trace.output["action"] is None
-    assert world.full in chat.prompt()
+    assert ZH.full in chat.prompt()
     assert trace.output["citations"][0].origin == "internal"
 
 
@@ -51,13 +49,10 @@ async def test_without_grades_forced_web_text_is_not_trusted() -> None:
     assert trace.output["citations"] == []
 
 
-@both_languages
-async def test_evaluator_failing_at_refinement_leaves_graded_passages(world: World) -> None:
+async def test_evaluator_failing_at_refinement_leaves_graded_passages() -> None:
     chat = FakeChat(chunks=["a [1]."])
-    parts = world.parts(
-        world.full, world.off, evaluator=FakeEvaluator(fails_from_call=2), chat=chat
-    )
-    trace = await traced(parts.services, world.question)
+    parts = EN.parts(EN.full, EN.off, evaluator=FakeEvaluator(fails_from_call=2), chat=chat)
+    trace = await traced(parts.services, EN.question)
 
     assert trace.failed == ["evaluator"]
     assert [strip.kept for strip in trace.output["internal_strips"]] == [True, False]
@@ -65,13 +60,12 @@ async def test_evaluator_failing_at_refinement_leaves_graded_passages(world: Wor
     assert trace.output["usage"].scored_pairs == 2, "what failed is not counted"
 
 
-@both_languages
-async def test_evaluator_failing_at_selection_drops_the_web(world: World) -> None:
-    parts = world.parts(world.off, evaluator=FakeEvaluator(fails_from_call=2))
-    trace = await traced(parts.services, world.question)
+async def test_evaluator_failing_at_selection_drops_the_web() -> None:
+    parts = ZH.parts(ZH.off, evaluator=FakeEvaluator(fails_from_call=2))
+    trace = await traced(parts.services, ZH.question)
 
     assert trace.failed == ["evaluator"]
-    assert (trace.answer, trace.output["stopped_by"]) == (world.unknown, "no_evidence")
+    assert (trace.answer, trace.output["stopped_by"]) == (ZH.unknown, "no_evidence")
 
 
 @both_languages
@@ -84,22 +78,20 @@ async def test_evaluator_failing_at_the_answer_quotes_what_opens_the_best(world:
     assert len(trace.output["citations"]) == 1
 
 
-@both_languages
-async def test_an_evaluator_that_grades_nothing_gives_no_verdict(world: World) -> None:
+async def test_an_evaluator_that_grades_nothing_gives_no_verdict() -> None:
     chat = FakeChat(chunks=["a [1]."])
-    parts = world.parts(world.full, evaluator=FakeEvaluator(scores_until_call=1), chat=chat)
-    trace = await traced(parts.services, world.question)
+    parts = EN.parts(EN.full, evaluator=FakeEvaluator(scores_until_call=1), chat=chat)
+    trace = await traced(parts.services, EN.question)
 
     assert (trace.output["action"], trace.failed) == (None, ["evaluator"])
     assert parts.web.queries == []
-    assert [document.text for document in trace.output["documents"]] == [world.full]
-    assert trace.output["citations"][0].text == world.full
+    assert [document.text for document in trace.output["documents"]] == [EN.full]
+    assert trace.output["citations"][0].text == EN.full
 
 
-@both_languages
-@pytest.mark.parametrize("call", [2, 3], ids=["strips", "sentences"])
+@pytest.mark.parametrize(("call", "world"), [(2, EN), (3, ZH)], ids=["strips", "sentences"])
 async def test_an_evaluator_that_falls_silent_leaves_what_was_graded(
-    world: World, call: int
+    call: int, world: World
 ) -> None:
     parts = world.parts(world.full, evaluator=FakeEvaluator(scores_until_call=call))
     trace = await traced(parts.services, world.question)
@@ -109,12 +101,11 @@ async def test_an_evaluator_that_falls_silent_leaves_what_was_graded(
     assert trace.output["citations"][0].text == world.full
 
 
-@both_languages
-async def test_choices_that_could_not_be_scored_are_told(world: World) -> None:
-    parts = world.parts(world.full, evaluator=FakeEvaluator(scores_until_call=3))
-    trace = await traced(parts.services, world.question, choices=["1852", "1920"])
+async def test_choices_that_could_not_be_scored_are_told() -> None:
+    parts = ZH.parts(ZH.full, evaluator=FakeEvaluator(scores_until_call=3))
+    trace = await traced(parts.services, ZH.question, choices=["1852", "1920"])
 
-    assert (trace.failed, trace.answer) == (["evaluator"], world.unknown)
+    assert (trace.failed, trace.answer) == (["evaluator"], ZH.unknown)
     assert "2 of 2" in trace.output["degraded"][0].reason
 
 
@@ -129,21 +120,17 @@ async def test_sentences_that_could_not_be_graded_are_told() -> None:
     assert "1 sentences" in trace.output["degraded"][0].reason
 
 
-@both_languages
-async def test_a_failed_search_is_said_and_the_answer_admits_it(world: World) -> None:
-    trace = await traced(
-        world.parts(world.off, web=FakeWebSearch(fails=True)).services, world.question
-    )
+async def test_a_failed_search_is_said_and_the_answer_admits_it() -> None:
+    trace = await traced(ZH.parts(ZH.off, web=FakeWebSearch(fails=True)).services, ZH.question)
 
     assert trace.failed == ["web_search"]
-    assert trace.answer == world.unknown
+    assert trace.answer == ZH.unknown
     assert trace.output["usage"].web_searches == 1
 
 
-@both_languages
-async def test_a_failed_search_leaves_ambiguous_its_local_half(world: World) -> None:
-    parts = world.parts(world.half, web=FakeWebSearch(fails=True), chat=FakeChat(chunks=["a [1]"]))
-    trace = await traced(parts.services, world.question)
+async def test_a_failed_search_leaves_ambiguous_its_local_half() -> None:
+    parts = EN.parts(EN.half, web=FakeWebSearch(fails=True), chat=FakeChat(chunks=["a [1]"]))
+    trace = await traced(parts.services, EN.question)
 
     assert trace.failed == ["web_search"]
     assert [citation.origin for citation in trace.output["citations"]] == ["internal"]
@@ -157,10 +144,9 @@ async def test_pages_that_could_not_be_read_are_said() -> None:
     assert trace.output["citations"]
 
 
-@both_languages
-@pytest.mark.parametrize("fails_after", [0, 1], ids=["before", "midstream"])
+@pytest.mark.parametrize(("fails_after", "world"), [(0, EN), (1, ZH)], ids=["before", "midstream"])
 async def test_a_failed_model_is_retracted_and_sentences_are_quoted(
-    world: World, fails_after: int
+    fails_after: int, world: World
 ) -> None:
     chat = FakeChat(chunks=["Half a sen", "tence [1]."], fails_after=fails_after)
     trace = await traced(world.parts(world.full, chat=chat).services, world.question)

@@ -3,33 +3,25 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from graphs.options import Ablation
-from graphs.state import Context
-from graphs.types import Thresholds
 from tests.fakes import FakeChat
-from tests.graphs.languages import EN, World, both_languages
+from tests.graphs.languages import EN, ZH
 from tests.graphs.traced import traced
+from tests.graphs.workflows import test_crag
 
-LOCAL = {"retrieve", "grade", "refine", "generate"}
-WEB = {"retrieve", "grade", "rewrite_query", "search_web", "select_web_strips", "generate"}
-NEITHER = {"retrieve", "grade", "generate"}
+LOCAL, WEB, NEITHER = set(test_crag.LOCAL), set(test_crag.WEB), {*test_crag.BEGINNING, "generate"}
 
 
 @pytest.mark.parametrize(
     ("text", "options", "action", "nodes"),
     [
-        (EN.full, {"without_action": "correct"}, "ambiguous", LOCAL | WEB),
-        (EN.half, {"without_action": "correct"}, "ambiguous", LOCAL | WEB),
-        (EN.off, {"without_action": "correct"}, "incorrect", WEB),
-        (EN.full, {"without_action": "incorrect"}, "correct", LOCAL),
-        (EN.off, {"without_action": "incorrect"}, "ambiguous", LOCAL | WEB),
-        (EN.full, {"without_action": "ambiguous"}, "correct", LOCAL),
-        (EN.half, {"without_action": "ambiguous"}, "incorrect", WEB),
-        (EN.off, {"only_action": "correct"}, "correct", LOCAL),
-        (EN.full, {"only_action": "incorrect"}, "incorrect", WEB),
-        (EN.full, {"only_action": "ambiguous"}, "ambiguous", LOCAL | WEB),
+        (EN.full, {"ablation": Ablation(without_action="correct")}, "ambiguous", LOCAL | WEB),
+        (EN.off, {"ablation": Ablation(without_action="incorrect")}, "ambiguous", LOCAL | WEB),
+        (EN.half, {"ablation": Ablation(without_action="ambiguous")}, "incorrect", WEB),
+        (EN.off, {"ablation": Ablation(only_action="correct")}, "correct", LOCAL),
+        (EN.full, {"ablation": Ablation(only_action="incorrect")}, "incorrect", WEB),
+        (EN.full, {"ablation": Ablation(only_action="ambiguous")}, "ambiguous", LOCAL | WEB),
         (EN.full, {"web": "always"}, "correct", LOCAL | WEB),
         (EN.off, {"web": "always"}, "incorrect", WEB),
         (EN.half, {"web": "never"}, "ambiguous", LOCAL),
@@ -50,18 +42,16 @@ async def test_the_action_and_its_path(
     assert trace.output["degraded"] == []
 
 
-@both_languages
-async def test_web_never_abstains_and_is_not_degraded(world: World) -> None:
-    trace = await traced(world.parts(world.off).services, world.question, web="never")
+async def test_web_never_abstains_and_is_not_degraded() -> None:
+    trace = await traced(ZH.parts(ZH.off).services, ZH.question, web="never")
 
-    assert (trace.answer, trace.output["stopped_by"]) == (world.unknown, "no_evidence")
+    assert (trace.answer, trace.output["stopped_by"]) == (ZH.unknown, "no_evidence")
     assert (trace.output["degraded"], trace.output["citations"]) == ([], [])
 
 
-@both_languages
-async def test_web_always_joins_under_correct(world: World) -> None:
+async def test_web_always_joins_under_correct() -> None:
     chat = FakeChat(chunks=["a [1][2]"])
-    trace = await traced(world.parts(world.full, chat=chat).services, world.question, web="always")
+    trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question, web="always")
 
     assert [citation.origin for citation in trace.output["citations"]] == ["internal", "web"]
 
@@ -119,33 +109,3 @@ async def test_top_strips_bound_each_origin() -> None:
 
     kept = [strip for strip in trace.output["internal_strips"] if strip.kept]
     assert len(trace.output["internal_strips"]) > len(kept) == 2
-
-
-def test_left_out_thresholds_are_the_evaluators() -> None:
-    calibrated = Thresholds(upper=0.4, lower=-0.3, strip_floor=-0.2)
-
-    assert Context().thresholds(calibrated) == calibrated
-    assert Context(upper=0.0).thresholds(calibrated) == Thresholds(0.0, -0.3, -0.2)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"retrieve_k": 0},
-        {"retrieve_k": "10"},
-        {"web": "sometimes"},
-        {"upper": float("nan")},
-        {"max_critic": 11},
-        {"refinement": "yes"},
-        {"unknown": 1},
-    ],
-)
-def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        Context(**options)
-
-
-def test_every_field_says_what_it_means() -> None:
-    assert [
-        name for name, field in Context.model_fields.items() if not (field.description or "")
-    ] == []

@@ -1,0 +1,40 @@
+"""Keywords for the web search: what is read from a model's reply, and where none are asked for."""
+
+import pytest
+
+from graphs.nodes.rewrite_query import as_keywords
+from tests import fakes
+from tests.graphs.traced import traced
+
+
+@pytest.mark.parametrize(
+    ("reply", "keywords"),
+    [
+        ("Bergen, paper mill, opening", "Bergen, paper mill, opening"),
+        ("关键词：卑尔根，造纸厂、开业；年份", "卑尔根, 造纸厂, 开业"),
+        ("1. Bergen\n2. mill\n3. year\n4. more", "Bergen, mill, year"),
+        ("- “Bergen”\n- 2024", "Bergen, 2024"),
+        ("```text\nBergen\nmill```", "Bergen, mill"),
+        ("**Keywords:** Bergen, `mill`", "Bergen, mill"),
+        ("**搜索关键词**：卑尔根", "卑尔根"),
+        ("關鍵詞：卑爾根，造紙廠", "卑爾根, 造紙廠"),
+        ("3.5 mm jack, C++", "3.5 mm jack, C++"),
+        ("关键词：\n1、澜沧江铁索桥\n2、主持修建", "澜沧江铁索桥, 主持修建"),
+        ("1）法国\n2．首都", "法国, 首都"),
+        ("3.5 T5\n2024年 奥运会", "3.5 T5, 2024年 奥运会"),
+        ("Sure! Here are three keywords:\n\nFrance, capital, city", "France, capital, city"),
+        ("好的，以下是关键词：\n\n法国、首都、城市", "法国, 首都, 城市"),
+        *((reply, "") for reply in ("Keywords:", "关键词：", "", " , ,", "x" * 81)),
+    ],
+)
+def test_at_most_three_keywords_are_read_from_a_reply(reply: str, keywords: str) -> None:
+    assert as_keywords(reply) == keywords
+
+
+async def test_keywords_are_told_without_thoughts() -> None:
+    chat = fakes.FakeChat(chunks=["x"], keywords="<think>Okay, who pays, well</think>Umbra, tower")
+    web = fakes.FakeWebSearch([])
+    services = fakes.services(fakes.FakeRetriever([]), web_search=web, chat=chat)
+    await traced(services, "How tall is the red tower of Umbra?", "crag")
+
+    assert web.queries == ["Umbra, tower"]
