@@ -91,7 +91,7 @@ def test_a_graph_answers(client: httpx.Client, graph: str, question: str, said: 
 
 
 def test_tunables_are_the_runs_context(client: httpx.Client) -> None:
-    context = {"retrieve_k": 2, "only_action": "incorrect"}
+    context = {"retrieve_k": 2, "ablation": {"only_action": "incorrect"}}
     answer = run(client, "crag", {"question": ENGLISH}, context=context)
 
     assert len(answer["documents"]) == 2
@@ -118,6 +118,56 @@ def test_a_thread_is_answered_afresh_each_time(client: httpx.Client) -> None:
 
     assert first["answer"] == second["answer"]
     assert first["usage"] == second["usage"], "only what the run itself spent"
+
+
+def test_a_state_edited_after_grading_goes_on_from_there(client: httpx.Client) -> None:
+    thread = client.post("/threads", json={}).json()["thread_id"]
+    body = {"assistant_id": "crag", "input": {"question": ENGLISH}, "interrupt_after": ["grade"]}
+    client.post(f"/threads/{thread}/runs/wait", json=body)
+    paused = client.get(f"/threads/{thread}/state").json()
+    edit = {"values": {"action": "incorrect"}, "as_node": "grade"}
+    client.post(f"/threads/{thread}/state", json=edit).raise_for_status()
+    edited = client.get(f"/threads/{thread}/state").json()
+    answer = client.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "crag"}).json()
+
+    assert (paused["values"]["action"], paused["next"]) == ("correct", ["refine"])
+    assert edited["next"] != ["refine"]
+    assert (answer["action"], answer["stopped_by"]) == ("incorrect", "no_evidence")
+
+
+def test_documents_edited_as_json_are_refined(client: httpx.Client) -> None:
+    thread = client.post("/threads", json={}).json()["thread_id"]
+    body = {"assistant_id": "crag", "input": {"question": ENGLISH}, "interrupt_after": ["grade"]}
+    client.post(f"/threads/{thread}/runs/wait", json=body)
+    documents = client.get(f"/threads/{thread}/state").json()["values"]["documents"][:1]
+    documents[0]["text"] = "The red tower of Umbra is 88 metres tall since last year."
+    edit = {"values": {"documents": documents}, "as_node": "grade"}
+    client.post(f"/threads/{thread}/state", json=edit).raise_for_status()
+    answer = client.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "crag"}).json()
+
+    assert "88 metres" in answer["answer"]
+
+
+def test_a_breakpoint_inside_reflect_holds(client: httpx.Client) -> None:
+    thread = client.post("/threads", json={}).json()["thread_id"]
+    body = {"assistant_id": "reflect", "input": {"question": ENGLISH}}
+    client.post(f"/threads/{thread}/runs/wait", json=body | {"interrupt_before": ["critique"]})
+    paused = client.get(f"/threads/{thread}/state", params={"subgraphs": True}).json()
+    answer = client.post(f"/threads/{thread}/runs/wait", json={"assistant_id": "reflect"}).json()
+
+    assert paused["next"] == ["reflect"]
+    assert paused["tasks"][0]["state"]["next"] == ["critique"]
+    assert answer["critique"]
+
+
+def test_a_second_question_is_understood_from_the_first(client: httpx.Client) -> None:
+    thread = client.post("/threads", json={}).json()["thread_id"]
+    for question in (ENGLISH, "How tall is it?"):
+        body = {"assistant_id": "crag", "input": {"question": question}}
+        answer = client.post(f"/threads/{thread}/runs/wait", json=body).json()
+
+    assert "red tower of Umbra" in answer["standalone_question"]
+    assert "87 metres" in answer["answer"]
 
 
 def test_steps_can_be_watched(client: httpx.Client) -> None:
@@ -162,3 +212,14 @@ def test_nothing_blocked_the_event_loop(server: Process, client: httpx.Client) -
     assert "BlockingError" not in server.said
     assert "Blocking call" not in server.said
     assert "Traceback" not in server.said
+
+
+# Last, for the server logs the traceback of what a graph raises.
+@pytest.mark.parametrize("question", [{}, {"question": " "}])
+def test_an_empty_question_is_one_clear_error(
+    client: httpx.Client, question: dict[str, str]
+) -> None:
+    body = {"assistant_id": "crag", "input": question}
+    failed = client.post("/runs/wait", json=body).json()
+
+    assert failed["__error__"]["message"].startswith("question is empty")
