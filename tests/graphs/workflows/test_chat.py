@@ -1,11 +1,24 @@
-"""The chat view: messages in, one cited message out."""
+"""The chat view: messages in, one cited message out, streamed as one."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+)
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 
-from graphs.workflows.chat import build_messages, turns_of
+from graphs.critics.llm import LlmCritic
+from graphs.workflows.chat import CHUNK_CHARS, build_messages, turns_of
 from graphs.workflows.crag import build_crag
+from graphs.workflows.self_crag import build_self_crag
 from tests.fakes import FakeChat
 from tests.graphs.languages import EN, ZH, World, both_languages
 
@@ -75,3 +88,73 @@ def test_empty_turns_and_tools_are_no_dialogue() -> None:
     assert turns_of([HumanMessage(" "), SystemMessage("x"), AIMessage("y")]) == [
         {"role": "assistant", "content": "y"}
     ]
+
+
+VERDICT = {"relevance": 1, "weak": [], "support": 2, "uncovered": [], "utility": 5}
+REJECTED = {**VERDICT, "support": 0, "criticism": "Say the secret year."}
+KEYWORDS, DRAFT = "secret, keywords", "A rejected draft [1]."
+REVISION = "It did open in 1852, when rails came to it [1]. " * 3
+
+
+class Versatile(FakeChat):
+    """One model that rewrites, drafts, judges and revises; whether it is asked to stream or not."""
+
+    def said(self, messages: list[BaseMessage]) -> str:
+        asked = "\n".join(str(message.text) for message in messages)
+        if "<answer>" in asked:
+            return json.dumps(REJECTED if "rejected draft" in asked else VERDICT)
+        if "<question>" in asked:
+            return json.dumps({"retrieval": 1})
+        if asked.endswith("Keywords:"):
+            return KEYWORDS
+        return REVISION if "secret year" in asked else DRAFT
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        self.keywords = self.said(messages)
+        return super()._generate(messages)
+
+    async def _astream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
+        self.chunks = list(self.said(messages))
+        async for chunk in super()._astream(messages):
+            yield chunk
+
+
+async def test_chunks_of_one_message_add_up_to_it_and_nothing_else_is_streamed() -> None:
+    """Keywords, drafts, judgements and criticism are no messages of the chat."""
+    chat = Versatile()
+    parts = EN.parts(EN.off, chat=chat, critic=LlmCritic(chat, "chat"))  # type: ignore[arg-type]
+    graph = build_messages(build_self_crag(parts.services))
+    graph.checkpointer = InMemorySaver()
+    thread: Any = {"configurable": {"thread_id": "one"}}
+    chunks = [
+        chunk
+        async for chunk, _ in graph.astream(
+            {"messages": [HumanMessage(EN.question)]}, thread, stream_mode="messages"
+        )
+    ]
+    message = (await graph.aget_state(thread)).values["messages"][-1]
+
+    assert parts.web.queries == [KEYWORDS]
+    assert len(chat.asked) == 6, "decided, rewritten, drafted, judged, revised, judged"
+    assert {chunk.id for chunk in chunks} == {message.id}
+    assert {type(chunk) for chunk in chunks} == {AIMessageChunk}
+    assert all(len(chunk.content) <= CHUNK_CHARS for chunk in chunks)
+    text = "".join(chunk.content for chunk in chunks)
+    assert text == message.content
+    assert text.startswith(REVISION.strip())
+    assert not any(other in text for other in ("secret", "rejected", "relevance"))
+
+
+async def test_a_breakpoint_in_the_workflow_holds_in_the_chat_too() -> None:
+    parts = EN.parts(EN.full)
+    graph = build_messages(build_crag(parts.services))
+    graph.checkpointer = InMemorySaver()
+    thread: Any = {"configurable": {"thread_id": "one"}}
+    given: Any = {"messages": [HumanMessage(EN.question)]}
+    await graph.ainvoke(given, thread, interrupt_before=["generate"])
+    assert (await graph.aget_state(thread)).next == ("workflow",)
+
+    state = await graph.ainvoke(None, thread)
+    assert "1852" in str(state["messages"][-1].content)
