@@ -1,7 +1,7 @@
 """What flows through a graph: channels that take JSON, and what a new run forgets."""
 
 from dataclasses import asdict
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 import pytest
 from langgraph.types import Overwrite
@@ -23,21 +23,15 @@ from tests.graphs.workflows.threads import GRAPHS, on_threads, parts, thread
 STRIP = Strip("p#0", "p", "Text.", "T", "a.md", "internal", (0, 1), relevance=0.5)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "result"),
-    [
+def test_a_typed_channel_keeps_the_latest_as_a_value_of_ours() -> None:
+    for kind, value, result in [
         (list[Strip], [asdict(STRIP), STRIP], [STRIP, STRIP]),
         (list[Strip], [], []),
         (Draft, asdict(Draft("x [1].", (STRIP,))), Draft("x [1].", (STRIP,))),
         (Plan | None, None, None),
         (Usage, {"llm_calls": 2}, Usage(llm_calls=2)),
-    ],
-    ids=["list", "empty", "nested", "none", "defaults"],
-)
-def test_a_typed_channel_keeps_the_latest_as_a_value_of_ours(
-    kind: Any, value: Any, result: Any
-) -> None:
-    assert typed(kind)("whatever was there before", value) == result
+    ]:
+        assert typed(kind)("whatever was there before", value) == result
 
 
 def test_positions_and_spans_given_as_json_are_tuples_again() -> None:
@@ -52,13 +46,14 @@ def test_positions_and_spans_given_as_json_are_tuples_again() -> None:
     assert typed(list[Citation])([], [citation])[0].spans == ((0, 4),)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [(list[Strip], [{"id": "p#0"}]), (list[Strip], None), (Plan | None, {"web": "sometimes"})],
-)
-def test_what_is_no_such_value_is_refused(kind: Any, value: Any) -> None:
-    with pytest.raises(ValidationError):
-        typed(kind)([], value)
+def test_what_is_no_such_value_is_refused() -> None:
+    for kind, value in [
+        (list[Strip], [{"id": "p#0"}]),
+        (list[Strip], None),
+        (Plan | None, {"web": "sometimes"}),
+    ]:
+        with pytest.raises(ValidationError):
+            typed(kind)([], value)
 
 
 def test_a_fresh_thread_has_nothing_to_forget() -> None:

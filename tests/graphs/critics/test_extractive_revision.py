@@ -110,13 +110,13 @@ async def test_what_could_not_be_scored_does_not_come() -> None:
     assert (await strips_for(["tower"], [BUILT], evaluator, floor=-1))[0] == []
 
 
-@pytest.mark.parametrize("parts", [[], ["who built the tower"]])
-async def test_nothing_is_asked_where_there_is_nothing_to_ask(parts: list[str]) -> None:
-    evaluator = FakeEvaluator(fails_from_call=1)
-    pool: list[Strip] = [] if parts else [BUILT]
-    found, usage = await strips_for(parts, pool, evaluator, floor=0)
+async def test_nothing_is_asked_where_there_is_nothing_to_ask() -> None:
+    for parts in [[], ["who built the tower"]]:
+        evaluator = FakeEvaluator(fails_from_call=1)
+        pool: list[Strip] = [] if parts else [BUILT]
+        found, usage = await strips_for(parts, pool, evaluator, floor=0)
 
-    assert (found, usage.scored_pairs, evaluator.calls) == ([], 0, [])
+        assert (found, usage.scored_pairs, evaluator.calls) == ([], 0, [])
 
 
 async def test_a_failing_evaluator_is_told() -> None:

@@ -13,6 +13,7 @@ from graphs.types import Draft, Judgement, Strip, Usage
 from tests.loopback.critic import CRITICISM, CriticServer
 from tests.loopback.openai import MODEL, OPENAI_KEY, Failure
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 QUESTION = "What does a lighthouse do, and who built the one at Hornsvik?"
 KNOWLEDGE = (
     Strip("s1", "d1", "A lighthouse warns ships.", "Lighthouse", "a.md", "internal", (0, 0)),
@@ -91,15 +92,13 @@ async def test_what_an_endpoint_refuses_is_left_out_from_then_on(
     assert "response_format" not in critic_server.requests[-1].body
 
 
-@pytest.mark.parametrize(
-    "around", ["```json\n{}\n```", "Here you are: {} Good luck!", "<think>{ or [ ?</think>\n{}"]
-)
 async def test_words_around_the_json_do_no_harm(
-    critic: LlmCritic, critic_server: CriticServer, around: str
+    critic: LlmCritic, critic_server: CriticServer
 ) -> None:
-    critic_server.around = around
     critic_server.tells_logprobs = False
-    assert (await judged(critic)).support == 1
+    for around in ("```json\n{}\n```", "So: {} Good luck!", "<think>{ or [ ?</think>\n{}"):
+        critic_server.around = around
+        assert (await judged(critic)).support == 1
 
 
 async def test_a_malformed_reply_may_be_mended_once(
@@ -113,15 +112,15 @@ async def test_a_malformed_reply_may_be_mended_once(
     assert "not the JSON object" in critic_server.prompts[1]
 
 
-@pytest.mark.parametrize("reply", ["I would rather not.", "{}", '{"relevance": "very"}', "}{"])
 async def test_a_reply_that_stays_malformed_is_one_clear_failure(
-    critic: LlmCritic, critic_server: CriticServer, reply: str
+    critic: LlmCritic, critic_server: CriticServer
 ) -> None:
-    critic_server.replies = [reply, reply]
-    with pytest.raises(CriticFailed, match="judgement could not be read") as failed:
-        await critic.judge(QUESTION, [DRAFT])
-    assert "\n" not in str(failed.value)
-    assert failed.value.component == "critic"
+    for reply in ("I would rather not.", "{}", '{"relevance": "very"}', "}{"):
+        critic_server.replies = [reply, reply]
+        with pytest.raises(CriticFailed, match="judgement could not be read") as failed:
+            await critic.judge(QUESTION, [DRAFT])
+        assert "\n" not in str(failed.value)
+        assert failed.value.component == "critic"
 
 
 async def test_drafts_are_judged_side_by_side_in_order(
@@ -166,17 +165,17 @@ async def test_criticism_that_came_with_the_judgement_costs_no_call(
     assert len(critic_server.prompts) == 1
 
 
-@pytest.mark.parametrize(("language", "question"), [("en", QUESTION), ("zh", "灯塔有什么用？")])
 async def test_criticism_is_written_in_the_question_s_language(
-    critic: LlmCritic, critic_server: CriticServer, language: str, question: str
+    critic: LlmCritic, critic_server: CriticServer
 ) -> None:
     found = Judgement(weak=("It bakes bread.",), uncovered=("the builder",))
-    criticism, usage = await critic.criticise(question, DRAFT, found)
-    assert criticism == CRITICISM[language]
-    assert usage.llm_calls == 1
-    asked = critic_server.prompts[0]
-    for shown in (question, "A lighthouse warns ships.", DRAFT.answer, "the builder"):
-        assert shown in asked
+    for language, question in (("en", QUESTION), ("zh", "灯塔有什么用？")):
+        criticism, usage = await critic.criticise(question, DRAFT, found)
+        assert criticism == CRITICISM[language]
+        assert usage.llm_calls == 1
+        asked = critic_server.prompts[-1]
+        for shown in (question, "A lighthouse warns ships.", DRAFT.answer, "the builder"):
+            assert shown in asked
 
 
 async def test_a_criticism_of_thoughts_alone_is_none(
@@ -210,10 +209,7 @@ async def test_what_is_missing_is_told_in_short(
     assert found[:2] == ("x" * MAX_UNCOVERED_CHARS, "part 0")
 
 
-@pytest.mark.parametrize(
-    ("status", "words"),
-    [(400, "did not accept"), (401, "refused the key"), (500, "failing on its side")],
-)
+@pytest.mark.parametrize(("status", "words"), [(400, "did not accept"), (401, "refused the key")])
 async def test_a_refusal_is_told_in_words(
     critic: LlmCritic, critic_server: CriticServer, status: int, words: str
 ) -> None:
@@ -228,40 +224,31 @@ async def test_a_refusal_is_told_in_words(
         assert OPENAI_KEY not in str(failed.value)
 
 
-@pytest.mark.parametrize("failure", ["garbage", "empty", "hang"])
-async def test_a_broken_endpoint_is_a_failed_critic(
-    critic_server: CriticServer, failure: Failure
-) -> None:
-    critic_server.failure = failure
-    chat = chat_model(critic_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.4)
-    with pytest.raises(CriticFailed, match="chat endpoint"):
-        await LlmCritic(chat, "stand-in").judge(QUESTION, [DRAFT])
+async def test_a_broken_endpoint_is_a_failed_critic(critic_server: CriticServer) -> None:
+    chat = chat_model(critic_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.2)
+    failures: list[Failure] = ["garbage", "empty", "hang"]
+    for failure in failures:
+        critic_server.failure = failure
+        with pytest.raises(CriticFailed, match="chat endpoint"):
+            await LlmCritic(chat, "stand-in").judge(QUESTION, [DRAFT])
     await chat.aclose()
 
 
 @pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"logprob": None},
-        {"logprob": -0.1, "bytes": [300]},
-        {"logprob": -0.1, "bytes": "7b"},
-        {"logprob": -0.1, "bytes": None, "top_logprobs": [None]},
-        "x",
-    ],
-)
-@pytest.mark.parametrize("question", [QUESTION, "灯塔是做什么的？"])
 async def test_odd_log_probabilities_are_left_aside(
-    critic: LlmCritic,
-    critic_server: CriticServer,
-    monkeypatch: pytest.MonkeyPatch,
-    odd: dict[str, object] | str,
-    question: str,
+    critic: LlmCritic, critic_server: CriticServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = {"token": json.dumps({"support": 2, "utility": 4})}
-    told = {"content": [{**whole, **odd} if isinstance(odd, dict) else odd]}
-    monkeypatch.setattr(critic_server, "logprobs", lambda *_: told)
-    assert (await judged(critic, question=question)).support == 1
+    token = json.dumps({"support": 2, "utility": 4})
+    for odd in (
+        {"token": token, "logprob": None},
+        {"token": token, "logprob": -0.1, "bytes": [300]},
+        {"token": token, "logprob": -0.1, "bytes": "7b"},
+        {"token": token, "logprob": -0.1, "bytes": None, "top_logprobs": [None]},
+        "x",
+    ):
+        told = {"content": [odd]}
+        monkeypatch.setattr(critic_server, "logprobs", lambda *_, told=told: told)
+        assert (await judged(critic)).support == 1
 
 
 async def test_a_draft_whose_judgement_fails_leaves_the_others_theirs() -> None:

@@ -1,5 +1,6 @@
 """A language model as CRAG's evaluator, over HTTP, asked in the paper's three ways."""
 
+from itertools import product
 from typing import get_args
 
 import pytest
@@ -12,26 +13,26 @@ from graphs.ports import Evaluator
 from tests.loopback.critic import CriticServer
 
 MODES: tuple[Mode, ...] = get_args(Mode)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 PAIRS = {
     "en": ("What does a lighthouse do?", "Lighthouse // A lighthouse warns ships."),
     "zh": ("灯塔有什么用？", "灯塔 // 灯塔为船只引航。"),
 }
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("yes", [0.9, 0.3])
 async def test_a_score_is_the_probability_of_yes(
-    chat: EndpointChat, critic_server: CriticServer, mode: Mode, language: str, yes: float
+    chat: EndpointChat, critic_server: CriticServer, mode: Mode
 ) -> None:
-    critic_server.yes = yes
     evaluator: Evaluator = LlmEvaluator(chat, "stand-in", mode)
-    scores = await evaluator.score("relevance", [PAIRS[language]])
+    for language, yes in product(PAIRS, (0.9, 0.3)):
+        critic_server.yes = yes
+        scores = await evaluator.score("relevance", [PAIRS[language]])
 
-    assert scores.values == (pytest.approx(2 * yes - 1),)
-    asked = critic_server.prompts[0]
-    assert all(text in asked for text in PAIRS[language])
-    assert asked.count("<passage>") == (5 if mode == "few_shot" else 1)
+        assert scores.values == (pytest.approx(2 * yes - 1),)
+        asked = critic_server.prompts[-1]
+        assert all(text in asked for text in PAIRS[language])
+        assert asked.count("<passage>") == (5 if mode == "few_shot" else 1)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -45,9 +46,12 @@ async def test_without_log_probabilities_it_is_yes_or_no(
     assert (await evaluator.score("relevance", [PAIRS["zh"]])).values == (-1,)
 
 
-@pytest.mark.parametrize(
-    ("reply", "score"),
-    [
+async def test_replies_are_read_as_they_come(
+    chat: EndpointChat, critic_server: CriticServer
+) -> None:
+    critic_server.tells_logprobs = False
+    evaluator = LlmEvaluator(chat, "stand-in", "direct")
+    for reply, score in (
         ("Yes.", 1),
         ("**No**", -1),
         ("是的", 1),
@@ -57,19 +61,13 @@ async def test_without_log_probabilities_it_is_yes_or_no(
         ("It is no use to guess.\nAnswer: **yes**", 1),
         ("Answer: yes?\nNo.\nAnswer: no", -1),
         ("The passage yesterday said nothing.", None),
-    ],
-)
-async def test_replies_are_read_as_they_come(
-    chat: EndpointChat, critic_server: CriticServer, reply: str, score: float | None
-) -> None:
-    critic_server.tells_logprobs = False
-    critic_server.replies = [reply]
-    evaluator = LlmEvaluator(chat, "stand-in", "direct")
-    if score is None:
-        with pytest.raises(EvaluatorFailed, match="neither yes nor no"):
-            await evaluator.score("relevance", [PAIRS["en"]])
-    else:
-        assert (await evaluator.score("relevance", [PAIRS["en"]])).values == (score,)
+    ):
+        critic_server.replies = [reply]
+        if score is None:
+            with pytest.raises(EvaluatorFailed, match="neither yes nor no"):
+                await evaluator.score("relevance", [PAIRS["en"]])
+        else:
+            assert (await evaluator.score("relevance", [PAIRS["en"]])).values == (score,)
 
 
 async def test_pairs_are_asked_side_by_side_and_one_may_be_lost(
@@ -83,13 +81,12 @@ async def test_pairs_are_asked_side_by_side_and_one_may_be_lost(
     assert values.count(pytest.approx(0.8)) == 3
 
 
-@pytest.mark.parametrize(("status", "words"), [(401, "refused the key"), (500, "failing")])
 async def test_a_failing_endpoint_is_a_failed_evaluator(
-    chat: EndpointChat, critic_server: CriticServer, status: int, words: str
+    chat: EndpointChat, critic_server: CriticServer
 ) -> None:
-    critic_server.status = status
+    critic_server.status = 500
     evaluator = LlmEvaluator(chat, "stand-in", "direct")
-    with pytest.raises(EvaluatorFailed, match=words):
+    with pytest.raises(EvaluatorFailed, match="failing"):
         await evaluator.score("relevance", [PAIRS["en"]])
     assert (await evaluator.score("relevance", [])).values == ()
 
@@ -102,7 +99,7 @@ async def test_other_tasks_are_refused(chat: EndpointChat) -> None:
     assert await evaluator.ready()
 
 
-def test_the_thresholds_tell_yes_from_no() -> None:
+async def test_the_thresholds_tell_yes_from_no() -> None:
     upper, lower = THRESHOLDS.upper, THRESHOLDS.lower
     assert action_of([-1, 1], upper, lower) == "correct"
     assert action_of([-1, -1], upper, lower) == "incorrect"

@@ -1,6 +1,5 @@
 """The answer without a language model."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,27 +48,23 @@ def test_fragments_serve_where_there_is_nothing_longer() -> None:
     assert candidate_sentences([strip("Why?"), strip("***")]) == []
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_pieces_of_data_are_not_quoted() -> None:
+    for line in [
         """-d '{"pairs": [["How long is it? [SEP] It is long.", "A strip is short."]]}'""",
         """-d '{"pairs": [["它有多长？", "一个知识条是同一段落里的几句话。"]]}'""",
         # A strip may begin within a line.
         """[SEP] A strip is a few sentences.", "A strip is short."]]}'""",
         """{"role": "assistant", "content": "知识条是一个段落中的几个句子。", "run_id": "run-1"}""",
-    ],
-)
-def test_pieces_of_data_are_not_quoted(line: str) -> None:
-    told = ["A longer passage is cut.", "更长的段落被切开。"]
-    lines = ["curl http://localhost/score \\", line, *told]
-    found = candidate_sentences([strip("\n".join(lines))])
+    ]:
+        told = ["A longer passage is cut.", "更长的段落被切开。"]
+        lines = ["curl http://localhost/score \\", line, *told]
+        found = candidate_sentences([strip("\n".join(lines))])
 
-    assert [item.text for item in found] == [lines[0], *told]
+        assert [item.text for item in found] == [lines[0], *told]
 
 
-@pytest.mark.parametrize(
-    ("line", "texts"),
-    [
+def test_sentences_with_quotes_and_brackets_are_quoted() -> None:
+    for line, texts in [
         ("The board's width is 6\". It is oak.", ["The board's width is 6\".", "It is oak."]),
         ('He said "It is tall. It is old."', ['He said "It is tall.', 'It is old."']),
         ("他说“塔很高大。它已经很老。”", ["他说“塔很高大。", "它已经很老。”"]),
@@ -77,12 +72,10 @@ def test_pieces_of_data_are_not_quoted(line: str) -> None:
         ('请发送 ["甲", "乙"] 给它。它会回答你。', ['请发送 ["甲", "乙"] 给它。', "它会回答你。"]),
         ("It lies in [0, 1). It is a share.", ["It lies in [0, 1).", "It is a share."]),
         ('{"upper": 0.7, "lower": -0.6}', ['{"upper": 0.7, "lower": -0.6}']),
-    ],
-)
-def test_sentences_with_quotes_and_brackets_are_quoted(line: str, texts: list[str]) -> None:
-    found = candidate_sentences([strip(line)])
+    ]:
+        found = candidate_sentences([strip(line)])
 
-    assert [item.text for item in found] == texts
+        assert [item.text for item in found] == texts
 
 
 def test_footnotes_of_a_source_do_not_become_citations() -> None:
@@ -155,40 +148,32 @@ def test_unscored_openings_come_from_the_best_strips_in_order() -> None:
     assert [item.text for item in first_sentences(candidates)] == ["2a", "3a", "4a"]
 
 
-@pytest.mark.parametrize(
-    ("texts", "answer"),
-    [
+def test_pieces_join_so_that_each_sentence_can_be_found_again() -> None:
+    for texts, answer in [
         ([], ""),
         (["One.", "Two."], "One [1]. Two [2]."),
         (["一。", "二。"], "一[1]。二[2]。"),
         (["One.", "二。", "Three."], "One [1]. 二[2]。Three [3]."),
         (["Port: 8000", "It is open."], "Port: 8000 [1]\nIt is open [2]."),
         (["他说“好。”", "走了。"], "他说“好。”[1]走了[2]。"),
-    ],
-)
-def test_pieces_join_so_that_each_sentence_can_be_found_again(
-    texts: list[str], answer: str
-) -> None:
-    pieces = compose([Sentence(n, text) for n, text in enumerate(texts, start=1)])
+    ]:
+        pieces = compose([Sentence(n, text) for n, text in enumerate(texts, start=1)])
 
-    assert "".join(pieces) == answer
-    knowledge = [strip(text, n) for n, text in enumerate(texts)]
-    spans = [citation.spans for citation in citations_in(answer, knowledge)]
-    assert [len(own) for own in spans] == [1] * len(texts)
-    assert len({own[0] for own in spans}) == len(texts)
+        assert "".join(pieces) == answer
+        knowledge = [strip(text, n) for n, text in enumerate(texts)]
+        spans = [citation.spans for citation in citations_in(answer, knowledge)]
+        assert [len(own) for own in spans] == [1] * len(texts)
+        assert len({own[0] for own in spans}) == len(texts)
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+def test_code_is_quoted_whole() -> None:
+    for text, answer in [
         ("The first argument is `argv[1]`.[1]", "The first argument is `argv[1]` [1]."),
         ("第一个参数是 `argv[1]`。[1]", "第一个参数是 `argv[1]` [1]。"),
         ("It runs `x is done. Then b` there.", "It runs x is done [1]. Then b there [1]."),
-    ],
-)
-def test_code_is_quoted_whole(text: str, answer: str) -> None:
-    knowledge = [strip(text)]
-    said = "".join(compose(candidate_sentences(knowledge)))
+    ]:
+        knowledge = [strip(text)]
+        said = "".join(compose(candidate_sentences(knowledge)))
 
-    assert said == answer
-    assert [citation.n for citation in citations_in(said, knowledge)] == [1]
+        assert said == answer
+        assert [citation.n for citation in citations_in(said, knowledge)] == [1]

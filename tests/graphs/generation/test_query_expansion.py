@@ -1,7 +1,5 @@
 """What a language model replies, read as queries, and as questions that a text answers."""
 
-import pytest
-
 from graphs.generation.query_expansion import (
     MAX_PASSAGE_CHARS,
     MAX_QUERIES,
@@ -14,22 +12,18 @@ from graphs.generation.query_expansion import (
     queries_of,
 )
 from graphs.text.subquestions import MAX_PARTS, subquestions_of
-from graphs.types import Language
 
 
-@pytest.mark.parametrize(
-    ("reply", "query"),
-    [
+def test_a_query_is_one_bounded_line() -> None:
+    for reply, query in [
         ("When did it open?", "When did it open?"),
         (" “何时开业？” \n", "何时开业？"),
         ("One\ntwo", ""),
         ("x" * 401, ""),
         ("```text\nWhen did it open?\n```", "When did it open?"),
         ("", ""),
-    ],
-)
-def test_a_query_is_one_bounded_line(reply: str, query: str) -> None:
-    assert as_query(reply) == query
+    ]:
+        assert as_query(reply) == query
 
 
 def test_parts_lose_their_marks_and_are_three_at_most() -> None:
@@ -42,9 +36,8 @@ def test_parts_lose_their_marks_and_are_three_at_most() -> None:
     assert as_subquestions("") == []
 
 
-@pytest.mark.parametrize(
-    ("reply", "parts"),
-    [
+def test_a_number_that_opens_a_question_is_no_mark() -> None:
+    for reply, parts in [
         (
             "3.5 mm 接口和 USB-C 有什么区别？\n3.11 版的 Python 有什么变化？",
             ["3.5 mm 接口和 USB-C 有什么区别？", "3.11 版的 Python 有什么变化？"],
@@ -52,10 +45,8 @@ def test_parts_lose_their_marks_and_are_three_at_most() -> None:
         ("1. 3.5 mm or USB-C?\n2)5 mm?\n-5 °C?", ["3.5 mm or USB-C?", "5 mm?", "-5 °C?"]),
         ("```\nWhen?\nWho?\n```", ["When?", "Who?"]),
         ("```text\nWhen?\n为什么？\n```", ["When?", "为什么？"]),
-    ],
-)
-def test_a_number_that_opens_a_question_is_no_mark(reply: str, parts: list[str]) -> None:
-    assert as_subquestions(reply) == parts
+    ]:
+        assert as_subquestions(reply) == parts
 
 
 def test_a_passage_is_joined_with_its_question() -> None:
@@ -71,28 +62,27 @@ def test_the_question_stays_first_and_nothing_is_asked_twice() -> None:
     assert len(queries_of("q", [str(n) for n in range(19)])) == MAX_QUERIES
 
 
-@pytest.mark.parametrize("form", ["is tower {} red?", "第{}座塔有多高？"])
-def test_every_part_is_searched_beside_all_other_queries(form: str) -> None:
-    question = " ".join(form.format(n) for n in range(MAX_PARTS))
-    parts = subquestions_of(question)
-    made = ["A passage", "A clearer wording", *parts]
+def test_every_part_is_searched_beside_all_other_queries() -> None:
+    for form in ["is tower {} red?", "第{}座塔有多高？"]:
+        question = " ".join(form.format(n) for n in range(MAX_PARTS))
+        parts = subquestions_of(question)
+        made = ["A passage", "A clearer wording", *parts]
 
-    assert len(parts) == MAX_PARTS
-    assert queries_of(question, made) == [question, *made]
-
-
-@pytest.mark.parametrize(
-    ("language", "marks"),
-    [("en", ("Write 3", "Title: Pump")), ("zh", ("写出 3 个", "标题：Pump"))],
-)
-def test_the_prompt_names_text_and_count(language: Language, marks: tuple[str, str]) -> None:
-    (message,) = hypothetical_messages("Pump", "It pumps. $HOME", 3, language)
-    assert all(mark in str(message.text) for mark in (*marks, "It pumps. $HOME"))
+        assert len(parts) == MAX_PARTS
+        assert queries_of(question, made) == [question, *made]
 
 
-@pytest.mark.parametrize(
-    ("reply", "questions"),
-    [
+def test_the_prompt_names_text_and_count() -> None:
+    for language, marks in [
+        ("en", ("Write 3", "Title: Pump")),
+        ("zh", ("写出 3 个", "标题：Pump")),
+    ]:
+        (message,) = hypothetical_messages("Pump", "It pumps. $HOME", 3, language)
+        assert all(mark in str(message.text) for mark in (*marks, "It pumps. $HOME"))
+
+
+def test_questions_that_a_text_answers_are_read_one_a_line() -> None:
+    for reply, questions in [
         ("1. Who is it?\n2) Where is it?\n", ["Who is it?", "Where is it?"]),
         (
             "- 水泵在哪里？\n\n（2）谁检修了水泵？\n3、水泵多大？",
@@ -101,9 +91,5 @@ def test_the_prompt_names_text_and_count(language: Language, marks: tuple[str, s
         ("Who?\nWho?\n  \n?\n" + "x" * (MAX_QUESTION_CHARS + 1), ["Who?"]),
         ("```text\n1. Where is it?\n2. 水泵多大？\n```", ["Where is it?", "水泵多大？"]),
         ("", []),
-    ],
-)
-def test_questions_that_a_text_answers_are_read_one_a_line(
-    reply: str, questions: list[str]
-) -> None:
-    assert as_hypothetical_questions(reply, 2) == questions
+    ]:
+        assert as_hypothetical_questions(reply, 2) == questions

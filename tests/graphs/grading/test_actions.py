@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,16 +16,15 @@ from graphs.grading.actions import (
     uses_documents,
 )
 from graphs.options import MAX_RETRIEVALS, Ablation
-from graphs.types import Action, Bars, Plan, Thresholds, WebUse
+from graphs.types import Action, Bars, Plan, Thresholds
 from tests.fakes import passage
 
 SCORES = st.lists(st.floats(-1.5, 1.5), max_size=12)
 POPQA = PAPER_THRESHOLDS["popqa"]
 
 
-@pytest.mark.parametrize(
-    ("scores", "action"),
-    [
+def test_boundaries_of_the_published_thresholds() -> None:
+    for scores, action in [
         ([0.592], "correct"),
         ([0.591, -1], "ambiguous"),
         ([-0.995], "ambiguous"),
@@ -34,30 +32,25 @@ POPQA = PAPER_THRESHOLDS["popqa"]
         ([-1, -1, 0.592], "correct"),
         ([-1, -0.9951], "incorrect"),
         ([], "incorrect"),
-    ],
-)
-def test_boundaries_of_the_published_thresholds(scores: list[float], action: Action) -> None:
-    assert action_of(scores, upper=0.592, lower=-0.995) == action
+    ]:
+        assert action_of(scores, upper=0.592, lower=-0.995) == action
 
 
-@pytest.mark.parametrize(
-    ("preset", "upper", "lower"),
-    [
+def test_presets_and_their_boundaries() -> None:
+    for preset, upper, lower in [
         ("popqa", 0.59, -0.99),
         ("pubhealth", 0.5, -0.91),
         ("arc", 0.5, -0.91),
         ("biography", 0.95, -0.91),
-    ],
-)
-def test_presets_and_their_boundaries(preset: str, upper: float, lower: float) -> None:
-    assert PAPER_THRESHOLDS[preset] == Thresholds(upper, lower, strip_floor=-0.5)
-    for score, action in (
-        (upper, "correct"),
-        (upper - 1e-6, "ambiguous"),
-        (lower, "ambiguous"),
-        (lower - 1e-6, "incorrect"),
-    ):
-        assert choose_action([[score]], PAPER_THRESHOLDS[preset], Ablation()) == action
+    ]:
+        assert PAPER_THRESHOLDS[preset] == Thresholds(upper, lower, strip_floor=-0.5)
+        for score, action in (
+            (upper, "correct"),
+            (upper - 1e-6, "ambiguous"),
+            (lower, "ambiguous"),
+            (lower - 1e-6, "incorrect"),
+        ):
+            assert choose_action([[score]], PAPER_THRESHOLDS[preset], Ablation()) == action
 
 
 def test_there_is_no_other_preset() -> None:
@@ -92,9 +85,8 @@ def test_an_action_left_out_is_never_taken_and_the_only_one_always(
     assert choose_action([scores], POPQA, only) == action
 
 
-@pytest.mark.parametrize(
-    ("action", "web", "expected"),
-    [
+def test_each_action_has_its_branches() -> None:
+    for action, web, expected in [
         ("correct", "auto", ["refine"]),
         ("ambiguous", "auto", ["refine", "rewrite_query"]),
         ("incorrect", "auto", ["rewrite_query"]),
@@ -103,15 +95,11 @@ def test_an_action_left_out_is_never_taken_and_the_only_one_always(
         (None, "always", ["rewrite_query"]),
         ("incorrect", "never", []),
         ("ambiguous", "never", ["refine"]),
-    ],
-)
-def test_each_action_has_its_branches(
-    action: Action | None, web: WebUse, expected: list[str]
-) -> None:
-    plan = Plan(POPQA, Bars(), "en", web=web)
+    ]:
+        plan = Plan(POPQA, Bars(), "en", web=web)
 
-    assert corrections({"action": action, "plan": plan}) == expected
-    assert searches_web(action, plan) is ("rewrite_query" in expected)
+        assert corrections({"action": action, "plan": plan}) == expected
+        assert searches_web(action, plan) is ("rewrite_query" in expected)
 
 
 def test_without_a_plan_the_web_is_left_alone() -> None:
@@ -136,21 +124,16 @@ def test_the_index_is_searched_again_only_where_more_may_be_found() -> None:
     assert is_exhausted(MAX_RETRIEVALS, found=10 * MAX_RETRIEVALS, k=10)
 
 
-@pytest.mark.parametrize(
-    ("whole", "parts", "action", "without_ambiguous"),
-    [
+def test_every_part_of_a_question_counts() -> None:
+    for whole, parts, action, without_ambiguous in [
         (0.7, (-1, -1), "correct", "correct"),
         (-1, (0.7, 0.7), "correct", "correct"),
         (-1, (0.7, -1), "ambiguous", "correct"),
         (0.0, (-1, -1), "ambiguous", "incorrect"),
         (-1, (-1, -1), "incorrect", "incorrect"),
-    ],
-)
-def test_every_part_of_a_question_counts(
-    whole: float, parts: tuple[float, ...], action: Action, without_ambiguous: Action
-) -> None:
-    grades = [[whole], *([score] for score in parts)]
+    ]:
+        grades = [[whole], *([score] for score in parts)]
 
-    assert choose_action(grades, POPQA, Ablation()) == action
-    left_out = Ablation(without_action="ambiguous")
-    assert choose_action(grades, POPQA, left_out) == without_ambiguous
+        assert choose_action(grades, POPQA, Ablation()) == action
+        left_out = Ablation(without_action="ambiguous")
+        assert choose_action(grades, POPQA, left_out) == without_ambiguous

@@ -1,9 +1,6 @@
 """The plan of a run: what options, question and services come to, settled once."""
 
 from dataclasses import replace
-from typing import Any
-
-import pytest
 
 from graphs.grading.plan import make_plan, parts_to_grade, plan_of
 from graphs.options import Ablation
@@ -25,38 +22,28 @@ def test_thresholds_and_bars_are_the_parts_own_unless_the_run_sets_them() -> Non
     assert own.bars == Bars(0.8, 2.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("options", "has_engine", "web"),
-    [
+def test_the_web_is_searched_only_where_it_can_be() -> None:
+    for options, has_engine, web in [
         ({}, True, "auto"),
         ({"web": "always"}, True, "always"),
         ({"web": "never"}, True, "never"),
         ({"web": "always"}, False, "never"),
         ({"web": "always", "max_web_searches": 0}, True, "never"),
-    ],
-)
-def test_the_web_is_searched_only_where_it_can_be(
-    options: dict[str, Any], has_engine: bool, web: str
-) -> None:
-    parts = PARTS if has_engine else services()
+    ]:
+        parts = PARTS if has_engine else services()
 
-    assert make_plan(ASKED, Context(**options), parts).web == web
+        assert make_plan(ASKED, Context(**options), parts).web == web
 
 
-@pytest.mark.parametrize(
-    ("options", "step"),
-    [
+def test_a_step_is_gone_through_where_the_run_asks_for_it() -> None:
+    for options, step in [
         ({"expand": ["hyde"]}, "expands"),
         ({"rerank": "lexical"}, "reranks"),
         ({"beam_depth": 2}, "drafts_segments"),
         ({"reflect": True}, "reflects"),
-    ],
-)
-def test_a_step_is_gone_through_where_the_run_asks_for_it(
-    options: dict[str, Any], step: str
-) -> None:
-    assert getattr(make_plan(ASKED, Context(**options), PARTS), step)
-    assert not getattr(make_plan(ASKED, Context(), PARTS), step)
+    ]:
+        assert getattr(make_plan(ASKED, Context(**options), PARTS), step)
+        assert not getattr(make_plan(ASKED, Context(), PARTS), step)
 
 
 def test_of_a_closed_set_no_long_answer_is_drafted() -> None:

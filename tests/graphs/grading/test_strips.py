@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,13 +131,13 @@ def test_the_budget_goes_to_the_best_and_order_stays() -> None:
     assert [strip.id for strip in join(internal, [], budget)] == ["internal#1", "internal#2"]
 
 
-@pytest.mark.parametrize("text", ["word " * 500, "字" * 1000])
-def test_a_first_strip_over_the_budget_is_cut_to_it(text: str) -> None:
-    long = replace(strips(0.9, kept=True)[0], text=text)
-    [cut] = join([long], strips(0.1, origin="web", kept=True), 50)
+def test_a_first_strip_over_the_budget_is_cut_to_it() -> None:
+    for text in ["word " * 500, "字" * 1000]:
+        long = replace(strips(0.9, kept=True)[0], text=text)
+        [cut] = join([long], strips(0.1, origin="web", kept=True), 50)
 
-    assert text.startswith(cut.text)
-    assert 45 <= token_count(cut.text) <= 50
+        assert text.startswith(cut.text)
+        assert 45 <= token_count(cut.text) <= 50
 
 
 def test_a_cut_strip_ends_with_a_sentence() -> None:

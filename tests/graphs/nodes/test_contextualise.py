@@ -1,7 +1,5 @@
 """What a language model replies for a follow-up, taken where it may be the question meant."""
 
-import pytest
-
 from graphs.nodes.contextualise import MAX_QUESTION_CHARS, as_question
 from graphs.types import Message
 
@@ -23,9 +21,8 @@ def taken(language: str, reply: str) -> str:
     return as_question(reply, FOLLOW_UP[language], DIALOGUE[language])
 
 
-@pytest.mark.parametrize(
-    ("language", "form"),
-    [
+def test_what_models_put_around_a_question_is_cut() -> None:
+    for language, form in [
         ("en", "{}"),
         ("zh", " “{}”\n"),
         ("en", "**{}**"),
@@ -34,39 +31,30 @@ def taken(language: str, reply: str) -> str:
         ("en", "**Standalone Question:** {}"),
         ("zh", "**獨立問題**：{}"),
         ("zh", "问题: {}"),
-    ],
-)
-def test_what_models_put_around_a_question_is_cut(language: str, form: str) -> None:
-    assert taken(language, form.format(MEANT[language])) == MEANT[language]
+    ]:
+        assert taken(language, form.format(MEANT[language])) == MEANT[language]
 
 
-@pytest.mark.parametrize(
-    ("language", "reply"),
-    [
+def test_what_is_no_question_in_its_language_is_left() -> None:
+    for language, reply in [
         ("en", MEANT["zh"]),
         ("zh", MEANT["en"]),
         ("en", "How tall is the lighthouse?\nIt is 16 metres tall."),
         ("en", "How tall is the lighthouse? " + "x" * MAX_QUESTION_CHARS),
         ("zh", ""),
-    ],
-    ids=["language", "language-zh", "lines", "length", "empty"],
-)
-def test_what_is_no_question_in_its_language_is_left(language: str, reply: str) -> None:
-    assert taken(language, reply) == ""
+    ]:
+        assert taken(language, reply) == ""
 
 
-@pytest.mark.parametrize(
-    ("question", "reply", "language"),
-    [
+def test_a_reply_of_the_same_kind_is_taken() -> None:
+    for question, reply, language in [
         ("Tell me more.", "Tell me more about the lighthouse at Lindesnes.", "en"),
         ("那看不到呢？", "我无法看到应县木塔怎么办？", "zh"),
         ("那 checkpointer 呢？", "LangGraph 的 checkpointer 是什么？", "en"),
         ("Gmail？", "Gmail 怎么重置密码？", "zh"),
         ("Кто его построил?", "Кто построил маяк?", "en"),
-    ],
-)
-def test_a_reply_of_the_same_kind_is_taken(question: str, reply: str, language: str) -> None:
-    assert as_question(reply, question, DIALOGUE[language]) == reply
+    ]:
+        assert as_question(reply, question, DIALOGUE[language]) == reply
 
 
 def test_a_long_question_may_be_said_as_long() -> None:

@@ -11,7 +11,7 @@ from graphs.errors import RetrieverFailed
 from graphs.nodes.rerank import reordered
 from graphs.types import Passage
 from tests.fakes import FakeEvaluator, overlap, passage
-from tests.graphs.languages import EN, World, both_languages
+from tests.graphs.languages import EN, ZH
 from tests.graphs.traced import traced
 
 
@@ -54,29 +54,25 @@ def test_no_passage_is_lost_and_scores_fall(scores: list[float | None]) -> None:
     assert falling == sorted(falling, reverse=True)
 
 
-@both_languages
-async def test_the_evaluator_orders_the_candidates_and_the_best_are_kept(world: World) -> None:
-    parts = world.parts(world.off, world.half, world.full)
-    trace = await traced(parts.services, world.question, "rag", rerank="evaluator", retrieve_k=2)
+async def test_the_evaluator_orders_the_candidates_and_the_best_are_kept() -> None:
+    parts = EN.parts(EN.off, EN.half, EN.full)
+    trace = await traced(parts.services, EN.question, "rag", rerank="evaluator", retrieve_k=2)
 
     assert trace.inner["retrieve"] == ["search", "rerank"]
-    assert parts.retriever.asked == [(world.question, 50)]
+    assert parts.retriever.asked == [(EN.question, 50)]
     assert ids(trace) == ["p2", "p1"]
-    assert trace.output["documents"][0].retrieval_score == overlap(world.question, world.full)
+    assert trace.output["documents"][0].retrieval_score == overlap(EN.question, EN.full)
     assert trace.output["documents"][0].relevance is None, "reranked, not graded"
     assert trace.output["usage"].scored_pairs >= 3
 
 
-@both_languages
-async def test_a_model_orders_by_its_own_task(world: World) -> None:
-    parts = world.parts(world.off, world.full)
-    trace = await traced(
-        replace(parts.services, reranks=True), world.question, "rag", rerank="model"
-    )
+async def test_a_model_orders_by_its_own_task() -> None:
+    parts = ZH.parts(ZH.off, ZH.full)
+    trace = await traced(replace(parts.services, reranks=True), ZH.question, "rag", rerank="model")
 
     assert ids(trace) == ["p1", "p0"]
     assert parts.evaluator.tasks[0] == "rerank"
-    assert parts.evaluator.calls[0][0] == (world.question, f"Page 0 // {world.off}")
+    assert parts.evaluator.calls[0][0] == (ZH.question, f"Page 0 // {ZH.off}")
 
 
 async def test_term_weights_order_without_scoring_a_pair() -> None:

@@ -1,15 +1,12 @@
 """Keywords for the web search: what is read from a model's reply, and where none are asked for."""
 
-import pytest
-
 from graphs.nodes.rewrite_query import as_keywords
 from tests import fakes
 from tests.graphs.traced import traced
 
 
-@pytest.mark.parametrize(
-    ("reply", "keywords"),
-    [
+def test_at_most_three_keywords_are_read_from_a_reply() -> None:
+    for reply, keywords in [
         ("Bergen, paper mill, opening", "Bergen, paper mill, opening"),
         ("关键词：卑尔根，造纸厂、开业；年份", "卑尔根, 造纸厂, 开业"),
         ("1. Bergen\n2. mill\n3. year\n4. more", "Bergen, mill, year"),
@@ -25,10 +22,8 @@ from tests.graphs.traced import traced
         ("Sure! Here are three keywords:\n\nFrance, capital, city", "France, capital, city"),
         ("好的，以下是关键词：\n\n法国、首都、城市", "法国, 首都, 城市"),
         *((reply, "") for reply in ("Keywords:", "关键词：", "", " , ,", "x" * 81)),
-    ],
-)
-def test_at_most_three_keywords_are_read_from_a_reply(reply: str, keywords: str) -> None:
-    assert as_keywords(reply) == keywords
+    ]:
+        assert as_keywords(reply) == keywords
 
 
 async def test_keywords_are_told_without_thoughts() -> None:

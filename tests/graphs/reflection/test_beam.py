@@ -19,7 +19,7 @@ from graphs.reflection.beam import drafts_of, extended
 from graphs.text.citations import citations_in, with_marker
 from graphs.types import Extension, Judgement, Path, Segment, Strip, Usage, WebPage
 from tests.fakes import FakeChat, FakeCritic, FakeWebSearch
-from tests.graphs.languages import EN, ZH, World, both_languages
+from tests.graphs.languages import EN, ZH, World
 from tests.graphs.traced import traced
 
 SCORES = st.floats(-0.5, 2.5)
@@ -41,22 +41,19 @@ def test_among_paths_of_one_length_the_product_ranks(scores: list[float]) -> Non
     assert path.score == pytest.approx(product ** (1 / len(scores)))
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
+def test_backticks_left_open_hide_no_marker() -> None:
+    for first, second in [
         ("Use `foo.", "It is `x` here."),
         ("Run ```make run to serve.", "It listens on 8080."),
         ("使用 `foo。", "它是 `x`。"),
         ("运行 ```make run 来启动。", "它监听 8080。"),
-    ],
-)
-def test_backticks_left_open_hide_no_marker(first: str, second: str) -> None:
-    path = Path((), (segment(first, n=0), segment(second, n=1)))
-    [draft] = drafts_of([path])
-    assert [c.n for c in citations_in(draft.answer, draft.knowledge)] == [1, 2]
+    ]:
+        path = Path((), (segment(first, n=0), segment(second, n=1)))
+        [draft] = drafts_of([path])
+        assert [c.n for c in citations_in(draft.answer, draft.knowledge)] == [1, 2]
 
-    [citation] = citations_in(cited(f"{first} {second}"), [strip(0)])
-    assert len(citation.spans) == 2
+        [citation] = citations_in(cited(f"{first} {second}"), [strip(0)])
+        assert len(citation.spans) == 2
 
 
 def test_the_best_paths_are_kept_and_no_wording_twice() -> None:
@@ -95,12 +92,12 @@ def test_a_segment_that_continues_keeps_to_its_passage() -> None:
     assert not path.wants_retrieval(0.0)
 
 
-@pytest.mark.parametrize(("share", "asks"), [(0.9, True), (0.2, False), (None, False)])
-def test_a_path_asks_above_the_threshold(share: float | None, asks: bool) -> None:
-    path = Path((strip(0),), (segment("So far.", retrieval=share),))
+def test_a_path_asks_above_the_threshold() -> None:
+    for share, asks in [(0.9, True), (0.2, False), (None, False)]:
+        path = Path((strip(0),), (segment("So far.", retrieval=share),))
 
-    assert path.wants_retrieval(0.2) is asks
-    assert not replace(path, is_finished=True).wants_retrieval(0.2)
+        assert path.wants_retrieval(0.2) is asks
+        assert not replace(path, is_finished=True).wants_retrieval(0.2)
 
 
 def test_every_segment_is_cited_with_its_passage() -> None:
@@ -210,11 +207,10 @@ async def test_a_sentence_that_holds_the_word_goes_on() -> None:
     assert trace.answer == "The end is near [1]."
 
 
-@both_languages
-async def test_of_a_page_the_paragraph_that_answers_opens(world: World) -> None:
-    page = WebPage(world.url, "Mills", 0.8, (world.half, world.full))
-    parts = world.parts(web=FakeWebSearch([page]), critic=FakeCritic())
-    trace = await traced(parts.services, world.question, "self_rag", beam_depth=2)
+async def test_of_a_page_the_paragraph_that_answers_opens() -> None:
+    page = WebPage(ZH.url, "Mills", 0.8, (ZH.half, ZH.full))
+    parts = ZH.parts(web=FakeWebSearch([page]), critic=FakeCritic())
+    trace = await traced(parts.services, ZH.question, "self_rag", beam_depth=2)
 
     assert [strip.kept for strip in trace.output["web_strips"]] == [True, True]
-    assert trace.answer == with_marker(world.full, 1)
+    assert trace.answer == with_marker(ZH.full, 1)

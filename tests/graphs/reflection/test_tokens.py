@@ -147,9 +147,8 @@ def test_a_given_answer_is_judged_by_what_the_model_adds() -> None:
     assert judged_after([]) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("raw", "text"),
-    [
+def test_text_is_cleaned() -> None:
+    for raw, text in [
         ("One.[Fully supported][Continue to Use Evidence]Two.", "One. Two."),
         ("一。[Fully supported]二。[Utility:5]</s>", "一。二。"),
         ("It [Relevant]is[Utility:1].", "It is."),
@@ -158,10 +157,8 @@ def test_a_given_answer_is_judged_by_what_the_model_adds() -> None:
         ("[Rele[Utility:1]vant]Said<|im_end|>", "[Rele vant]Said"),
         ("[No[Utility:1]support / Contradictory]Said", "Said"),
         ("[fully Supported] Said [1].", "Said [1]."),
-    ],
-)
-def test_text_is_cleaned(raw: str, text: str) -> None:
-    assert clean(raw) == text
+    ]:
+        assert clean(raw) == text
 
 
 def test_a_passage_keeps_its_words_without_the_tokens() -> None:

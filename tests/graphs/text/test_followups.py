@@ -17,9 +17,8 @@ def dialogue(*turns: str) -> list[Message]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("turns", "question", "joined"),
-    [
+def test_a_follow_up_is_joined_with_the_question_before_it() -> None:
+    for turns, question, joined in [
         (["Where is the mill?", "In Bergen."], "And when?", "And when? (Where is the mill)"),
         (["造纸厂在哪里？", "在卑尔根。"], "什么时候？", "什么时候？ (造纸厂在哪里)"),
         # A pronoun in a question of any length.
@@ -51,17 +50,12 @@ def dialogue(*turns: str) -> list[Message]:
             "How long?",
             "How long? (Which trains go from Oslo to Bergen every single day)",
         ),
-    ],
-)
-def test_a_follow_up_is_joined_with_the_question_before_it(
-    turns: list[str], question: str, joined: str
-) -> None:
-    assert standalone(question, dialogue(*turns)) == joined
+    ]:
+        assert standalone(question, dialogue(*turns)) == joined
 
 
-@pytest.mark.parametrize(
-    ("turns", "question"),
-    [
+def test_what_stands_alone_or_follows_nothing_is_left() -> None:
+    for turns, question in [
         (["What is a strip?"], "How do I delete all documents of a knowledge base at once?"),
         (["什么是知识条？"], "怎样一次删除一个知识库里的所有文档并且释放磁盘空间？"),
         (["What is a strip?"], "Thanks!"),
@@ -69,10 +63,8 @@ def test_a_follow_up_is_joined_with_the_question_before_it(
         (["Hello", "Hello!"], "Go on"),
         (["你好", "您好！"], "继续"),
         ([], "Why?"),
-    ],
-)
-def test_what_stands_alone_or_follows_nothing_is_left(turns: list[str], question: str) -> None:
-    assert standalone(question, dialogue(*turns)) is None
+    ]:
+        assert standalone(question, dialogue(*turns)) is None
 
 
 def test_what_others_said_is_no_topic() -> None:
@@ -96,20 +88,17 @@ def test_the_topic_is_no_part_to_be_answered(turns: list[str], question: str) ->
     assert subquestions_of(joined) == [joined]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_thanks_and_greetings_ask_nothing() -> None:
+    for said in [
         *("Hello", "hi there!", "Thank you very much!", "OK", "Got it.", "Good morning!"),
         *("你好", "您好！", "非常感谢你", "謝謝您", "好的", "明白了", "再见"),
-    ],
-)
-def test_thanks_and_greetings_ask_nothing(said: str) -> None:
-    assert is_courtesy(said)
+    ]:
+        assert is_courtesy(said)
 
 
-@pytest.mark.parametrize("said", ["", "?", "Why?", "Is it ok?", "Hi-fi", "好吗？", "好处"])
-def test_what_asks_is_no_courtesy(said: str) -> None:
-    assert not is_courtesy(said)
+def test_what_asks_is_no_courtesy() -> None:
+    for said in ["", "?", "Why?", "Is it ok?", "Hi-fi", "好吗？", "好处"]:
+        assert not is_courtesy(said)
 
 
 @given(st.lists(st.text(max_size=300), max_size=12), st.text(min_size=1, max_size=50))

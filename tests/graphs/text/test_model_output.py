@@ -45,12 +45,12 @@ async def heard(pieces: Sequence[str], filtered: Filter = without_opening_though
     return [text async for text in filtered(chunks())]
 
 
-@pytest.mark.parametrize(("reply", "said"), REPLIES)
-async def test_thoughts_are_left_out_wherever_the_stream_is_cut(reply: str, said: str) -> None:
-    for cut in range(len(reply) + 1):
-        assert "".join(await heard([reply[:cut], reply[cut:]])) == said
-    assert "".join(await heard(list(reply))) == said
-    assert without_thoughts(reply) == said
+async def test_thoughts_are_left_out_wherever_the_stream_is_cut() -> None:
+    for reply, said in REPLIES:
+        for cut in range(len(reply) + 1):
+            assert "".join(await heard([reply[:cut], reply[cut:]])) == said
+        assert "".join(await heard(list(reply))) == said
+        assert without_thoughts(reply) == said
 
 
 async def test_an_answer_is_not_held_back() -> None:
@@ -59,12 +59,12 @@ async def test_an_answer_is_not_held_back() -> None:
     assert await heard(["In ", "1852", "。"], joined_characters) == ["In ", "1852", "。"]
 
 
-@pytest.mark.parametrize(("said", "told"), CHARACTERS)
-async def test_a_pair_stays_whole_wherever_the_stream_is_cut(said: str, told: str) -> None:
-    for cut in range(len(said) + 1):
-        assert "".join(await heard([said[:cut], said[cut:]], joined_characters)) == told
-    assert "".join(await heard(list(said), joined_characters)) == told
-    assert whole_characters(said) == told
+async def test_a_pair_stays_whole_wherever_the_stream_is_cut() -> None:
+    for said, told in CHARACTERS:
+        for cut in range(len(said) + 1):
+            assert "".join(await heard([said[:cut], said[cut:]], joined_characters)) == told
+        assert "".join(await heard(list(said), joined_characters)) == told
+        assert whole_characters(said) == told
 
 
 @pytest.mark.parametrize(("workflow", "world"), [("rag", EN), ("crag", ZH)])
@@ -99,14 +99,12 @@ def test_thoughts_that_the_prompt_opened_end_where_they_are_closed() -> None:
     assert without_thoughts("let me see</think>\nIn 1852.") == "In 1852."
 
 
-@pytest.mark.parametrize(
-    "reply", ["<think>hm, Oslo</think>\nIt is tall [1].", "hm</think>It is tall [1]."]
-)
-async def test_an_answer_is_told_without_thoughts(reply: str) -> None:
-    tower = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-    chat = fakes.FakeChat(chunks=list(reply))
-    services = fakes.services(fakes.FakeRetriever([tower]), chat=chat)
-    trace = await traced(services, "How tall is the red tower of Umbra?", "rag")
+async def test_an_answer_is_told_without_thoughts() -> None:
+    for reply in ["<think>hm, Oslo</think>\nIt is tall [1].", "hm</think>It is tall [1]."]:
+        tower = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+        chat = fakes.FakeChat(chunks=list(reply))
+        services = fakes.services(fakes.FakeRetriever([tower]), chat=chat)
+        trace = await traced(services, "How tall is the red tower of Umbra?", "rag")
 
-    assert trace.output["answer"] == "It is tall [1]."
-    assert [citation.n for citation in trace.output["citations"]] == [1]
+        assert trace.output["answer"] == "It is tall [1]."
+        assert [citation.n for citation in trace.output["citations"]] == [1]

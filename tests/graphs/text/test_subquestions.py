@@ -1,15 +1,13 @@
 """The parts of a question that asks for more than one thing, in both languages."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs.text.subquestions import MAX_PARTS, is_question, subquestions_of
 
 
-@pytest.mark.parametrize(
-    ("question", "parts"),
-    [
+def test_what_is_asked_is_told_apart() -> None:
+    for question, parts in [
         ("Who built the tower and when did it open?", ["Who built the tower", "when did it open?"]),
         ("Who built it, and how tall is it?", ["Who built it", "how tall is it?"]),
         ("Who built it; when did it open?", ["Who built it", "when did it open?"]),
@@ -35,19 +33,16 @@ from graphs.text.subquestions import MAX_PARTS, is_question, subquestions_of
         ),
         ("紅塔幾年開放，並且歸誰管？", ["紅塔幾年開放", "歸誰管？"]),
         ("Who built  it ,\t  and  how tall is it?", ["Who built it", "how tall is it?"]),
-    ],
-)
-def test_what_is_asked_is_told_apart(question: str, parts: list[str] | None) -> None:
-    expected = parts or ["In which year did it open", "to whom was it sold?"]
+    ]:
+        expected = parts or ["In which year did it open", "to whom was it sold?"]
 
-    assert [part.casefold() for part in subquestions_of(question)] == [
-        p.casefold() for p in expected
-    ]
+        assert [part.casefold() for part in subquestions_of(question)] == [
+            p.casefold() for p in expected
+        ]
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
+def test_one_question_stays_whole() -> None:
+    for question in [
         "How tall is the tower?",
         "What are salt and pepper?",
         "Who is John and Mary's father?",
@@ -59,22 +54,17 @@ def test_what_is_asked_is_told_apart(question: str, parts: list[str] | None) -> 
         "如果网络关闭，会发生什么？",
         "红塔、面包和盐有什么区别？",
         "介绍一下红塔。",
-    ],
-)
-def test_one_question_stays_whole(question: str) -> None:
-    assert subquestions_of(question) == [question]
+    ]:
+        assert subquestions_of(question) == [question]
 
 
-@pytest.mark.parametrize(
-    ("question", "parts"),
-    [
+def test_what_is_only_said_is_no_part() -> None:
+    for question, parts in [
         ("The tower is old. Who built it?", ["The tower is old. Who built it?"]),
         ("The tower is old. Who built it and who paid?", ["Who built it", "who paid?"]),
         ("红塔很旧。红塔是谁建的，花了多少钱？", ["红塔是谁建的", "花了多少钱？"]),
-    ],
-)
-def test_what_is_only_said_is_no_part(question: str, parts: list[str]) -> None:
-    assert subquestions_of(question) == parts
+    ]:
+        assert subquestions_of(question) == parts
 
 
 ENGLISH = ("who", "what is", "and", "when does", "the tower", ", ", "; ", "? ", "if", ". ", "\n")
@@ -92,21 +82,17 @@ def test_there_is_always_a_part_and_none_twice(question: str) -> None:
     assert parts == subquestions_of(question)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_pasted_text_is_one_question() -> None:
+    for text in [
         " ".join(f"Tower {n} is red." for n in range(100)),
         " ".join(f"is tower {n} red?" for n in range(MAX_PARTS + 1)),
         "".join(f"第{n}座塔有多高？" for n in range(MAX_PARTS + 1)),
-    ],
-)
-def test_a_pasted_text_is_one_question(text: str) -> None:
-    assert subquestions_of(text) == [text]
+    ]:
+        assert subquestions_of(text) == [text]
 
 
-@pytest.mark.parametrize(
-    ("line", "asks"),
-    [
+def test_a_question_is_known_by_its_mark_or_its_words() -> None:
+    for line, asks in [
         ("How tall is it?", True),
         ("how tall is it", True),
         ("Tell me how tall it is.", False),
@@ -115,7 +101,5 @@ def test_a_pasted_text_is_one_question(text: str) -> None:
         ("誰建的", True),
         ("我不知道它有多高。", False),
         ("", False),
-    ],
-)
-def test_a_question_is_known_by_its_mark_or_its_words(line: str, asks: bool) -> None:
-    assert is_question(line) == asks
+    ]:
+        assert is_question(line) == asks

@@ -162,7 +162,7 @@ async def test_a_failed_model_is_retracted_and_sentences_are_quoted(
     assert (trace.output["usage"].llm_calls, trace.output["stopped_by"]) == (1, "answered")
 
 
-@pytest.mark.parametrize("chunks", [[], ["  ", "\n"], ["[7]"]])
+@pytest.mark.parametrize("chunks", [["  ", "\n"], ["[7]"]])
 async def test_an_empty_answer_is_a_failure(chunks: list[str]) -> None:
     chat = FakeChat(chunks=chunks)
     trace = await traced(EN.parts(EN.full, chat=chat).services, EN.question)

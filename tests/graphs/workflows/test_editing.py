@@ -1,6 +1,7 @@
 """A state edited by hand on a thread, at any node, as Studio does; the run goes on from there."""
 
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -94,10 +95,16 @@ def answer_of(graph: str, output: dict[str, Any]) -> object:
     return output["answer"]
 
 
+@cache
+def shared(name: str) -> Graph:
+    """One graph for all its nodes, each edited on a thread of its own."""
+    return on_threads({**GRAPHS, **SUBGRAPHS}[name], parts().services)
+
+
 @pytest.mark.parametrize(("name", "node"), NODES, ids=[f"{name}-{node}" for name, node in NODES])
 async def test_a_run_edited_at_any_node_goes_on_to_an_answer(name: str, node: str) -> None:
-    graph = on_threads({**GRAPHS, **SUBGRAPHS}[name], parts().services)
-    config, context = thread(), Context(reflect=name == "crag", max_critic=1)
+    graph, config = shared(name), thread(node)
+    context = Context(reflect=name == "crag", max_critic=1)
     await graph.ainvoke(input_of(name), config, context=context, interrupt_after=[node])
     update = EDITS.get(node, {})
     await graph.aupdate_state(config, update, as_node=node)

@@ -192,9 +192,7 @@ async def test_what_one_query_alone_finds_is_there() -> None:
     ("retrieval", "share", "nodes"),
     [
         ("never", 1.0, DIRECT),
-        ("adaptive", 0.1, DIRECT),
         ("adaptive", 0.9, LOCAL),
-        ("always", 0.1, LOCAL),
         (None, 0.1, LOCAL),
     ],
 )

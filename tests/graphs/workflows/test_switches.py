@@ -21,13 +21,10 @@ LOCAL, WEB, NEITHER = set(test_crag.LOCAL), set(test_crag.WEB), {*test_crag.BEGI
         (EN.half, {"ablation": Ablation(without_action="ambiguous")}, "incorrect", WEB),
         (EN.off, {"ablation": Ablation(only_action="correct")}, "correct", LOCAL),
         (EN.full, {"ablation": Ablation(only_action="incorrect")}, "incorrect", WEB),
-        (EN.full, {"ablation": Ablation(only_action="ambiguous")}, "ambiguous", LOCAL | WEB),
         (EN.full, {"web": "always"}, "correct", LOCAL | WEB),
-        (EN.off, {"web": "always"}, "incorrect", WEB),
         (EN.half, {"web": "never"}, "ambiguous", LOCAL),
         (EN.off, {"web": "never"}, "incorrect", NEITHER),
         (EN.half, {"max_web_searches": 0}, "ambiguous", LOCAL),
-        (EN.full, {"web": "always", "max_web_searches": 0}, "correct", LOCAL),
         (EN.half, {"upper": -0.2}, "correct", LOCAL),
         (EN.half, {"lower": 0.0}, "incorrect", WEB),
     ],
@@ -83,15 +80,12 @@ async def test_without_selection_every_paragraph_is_knowledge() -> None:
     assert trace.output["usage"].scored_pairs == 1
 
 
-@pytest.mark.parametrize(
-    ("mode", "strips"), [("sentences", 2), ("groups", 3), ("words", 2), ("passage", 1)]
-)
-async def test_strip_modes_cut_as_they_say(mode: str, strips: int) -> None:
+async def test_a_strip_mode_cuts_as_it_says() -> None:
     sentence = "The Bergen paper mill did open when {} came along."
     text = " ".join(sentence.format(word) for word in range(7))
-    trace = await traced(EN.parts(text).services, EN.question, strip_mode=mode)
+    trace = await traced(EN.parts(text).services, EN.question, strip_mode="groups")
 
-    assert len(trace.output["internal_strips"]) == strips
+    assert len(trace.output["internal_strips"]) == 3
 
 
 async def test_bounds_reach_the_ports() -> None:
