@@ -36,24 +36,24 @@ def test_boundaries_of_the_published_thresholds() -> None:
         assert action_of(scores, upper=0.592, lower=-0.995) == action
 
 
-def test_presets_and_their_boundaries() -> None:
-    for preset, upper, lower in [
+def test_the_thresholds_of_the_paper_and_their_boundaries() -> None:
+    for data, upper, lower in [
         ("popqa", 0.59, -0.99),
         ("pubhealth", 0.5, -0.91),
         ("arc", 0.5, -0.91),
         ("biography", 0.95, -0.91),
     ]:
-        assert PAPER_THRESHOLDS[preset] == Thresholds(upper, lower, strip_floor=-0.5)
+        assert PAPER_THRESHOLDS[data] == Thresholds(upper, lower, strip_floor=-0.5)
         for score, action in (
             (upper, "correct"),
             (upper - 1e-6, "ambiguous"),
             (lower, "ambiguous"),
             (lower - 1e-6, "incorrect"),
         ):
-            assert choose_action([[score]], PAPER_THRESHOLDS[preset], Ablation()) == action
+            assert choose_action([[score]], PAPER_THRESHOLDS[data], Ablation()) == action
 
 
-def test_there_is_no_other_preset() -> None:
+def test_the_paper_tells_no_other_thresholds() -> None:
     assert set(PAPER_THRESHOLDS) == {"popqa", "pubhealth", "arc", "biography"}
 
 

@@ -121,7 +121,7 @@ class Versatile(FakeChat):
 
 
 async def test_chunks_of_one_message_add_up_to_it_and_nothing_else_is_streamed() -> None:
-    """Keywords, drafts, judgements and criticism are no messages of the chat."""
+    """Keywords, drafts, judgements and criticism are no messages of the chat, at any depth."""
     chat = Versatile()
     parts = EN.parts(EN.off, chat=chat, critic=LlmCritic(chat, "chat"))  # type: ignore[arg-type]
     graph = build_messages(build_self_crag(parts.services))
@@ -129,8 +129,11 @@ async def test_chunks_of_one_message_add_up_to_it_and_nothing_else_is_streamed()
     thread: Any = {"configurable": {"thread_id": "one"}}
     chunks = [
         chunk
-        async for chunk, _ in graph.astream(
-            {"messages": [HumanMessage(EN.question)]}, thread, stream_mode="messages"
+        async for _, (chunk, _) in graph.astream(
+            {"messages": [HumanMessage(EN.question)]},
+            thread,
+            stream_mode="messages",
+            subgraphs=True,
         )
     ]
     message = (await graph.aget_state(thread)).values["messages"][-1]
