@@ -17,7 +17,7 @@ from app.ingest.hypothetical_questions import Questioner
 from app.ingest.pipeline import Report, ingest
 from app.ingest.ray import ClusterFailed
 from app.ingest.reindex import reindex
-from app.ingest.web_pages import Site, is_url
+from app.ingest.web_pages import is_url, page_reader
 from app.retrieval.embedders.static import EmbedderFailed
 from app.retrieval.index import IndexMismatch
 from app.retrieval.index_factory import open_index
@@ -31,7 +31,7 @@ console = Console(stderr=True)
 def ingest_command(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Files, folders, patterns such as 'docs/**/*.md', URLs and sitemaps."),
+        typer.Argument(help="Files, folders, patterns such as 'docs/**/*.md', URLs."),
     ] = None,
     prune: Annotated[
         bool, typer.Option(help="Remove documents of these paths whose file is gone or refused.")
@@ -92,7 +92,6 @@ async def _ingest(
     index = await open_index(settings.data_dir / "index", embedder, settings.index_url, token)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     async with AsyncExitStack() as stack:
-        site = await stack.enter_async_context(aclosing(_site(settings)))
         bar = stack.enter_context(
             Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         )
@@ -102,12 +101,16 @@ async def _ingest(
             bar.update(task, completed=done, total=everything, description=source[-40:])
 
         questioner = await stack.enter_async_context(_questioner(settings, segmenter))
+        urls = [name for name in names if is_url(name)]
+        reader = page_reader(settings.fetch_allowed_hosts) if urls else None
+        if reader is not None:
+            await stack.enter_async_context(aclosing(reader))
         report = await ingest(
             [Path(name) for name in names if not is_url(name)],
             index,
             segmenter,
-            urls=[name for name in names if is_url(name)],
-            site=site,
+            urls=urls,
+            reader=reader,
             prune=prune,
             progress=progress,
             cutting=settings.cutting,
@@ -141,15 +144,6 @@ async def _questioner(
         yield Questioner(chat, settings.hypothetical_questions, segmenter)
     finally:
         await chat.aclose()
-
-
-def _site(settings: StateSettings) -> Site:
-    return Site(
-        settings.data_dir / "cache" / "pages.json",
-        max_pages=settings.ingest_max_pages,
-        allowed_private_hosts=settings.fetch_allowed_hosts,
-        timeout_s=settings.ingest_page_timeout_s,
-    )
 
 
 async def _reindex(settings: StateSettings) -> int:

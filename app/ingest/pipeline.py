@@ -17,12 +17,13 @@ from app.ingest.hypothetical_questions import Questioner
 from app.ingest.loaders.by_suffix import BINARY
 from app.ingest.ray import Outcome, cluster_outcomes
 from app.ingest.rows import BATCH_ROWS, Row, embedded, file_rows, with_words
-from app.ingest.web_pages import Site, Unchanged, pages
+from app.ingest.web_pages import downloaded, listed_pages
 from app.retrieval.chunking import Cutting
 from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.index import Index, StoredDocument
 from app.retrieval.tokenizer import Segmenter
 from app.retrieval.write_lock import writing
+from app.websearch.page import PageReader
 
 # Rows that are put into the index in one commit, and so the most that are held in memory beside
 # those of the documents that are being read.
@@ -66,14 +67,14 @@ async def ingest(
     segmenter: Segmenter,
     *,
     urls: Sequence[str] = (),
-    site: Site | None = None,
+    reader: PageReader | None = None,
     prune: bool = False,
     progress: Progress | None = None,
     cutting: Cutting | None = None,
     questioner: Questioner | None = None,
     on_cluster: bool = False,
 ) -> Report:
-    """Brings files, folders (with all below them), patterns and, with a `site`, URLs in.
+    """Brings files, folders (with all below them), patterns and, with a `reader`, URLs in.
 
     A file is known by its path, links resolved, and skipped while its content is unchanged. What
     lies in the state folder is left out, but for shared uploads.
@@ -90,15 +91,11 @@ async def ingest(
         outdated = await asyncio.to_thread(gone, paths, known, files, state) if prune else []
         work = Ingest(
             index, segmenter, known, prune=prune, progress=progress, cutting=cutting,
-            site=site if urls else None, questioner=questioner, on_cluster=on_cluster,
+            reader=reader, questioner=questioner, on_cluster=on_cluster,
         )  # fmt: skip
         kept = await asyncio.to_thread(state.kept, paths)
         work.report.refused += [Refused(shown(str(path)), KEPT) for path in kept]
-        if urls and site is not None:
-            found, refused = await pages(urls, site, known, cutting.name)
-            files += found
-            work.report.refused += [Refused(url, reason) for url, reason in refused]
-        return await work.all(files, outdated)
+        return await work.all([*files, *listed_pages(urls, known)], outdated)
 
 
 class Ingest:
@@ -113,12 +110,12 @@ class Ingest:
         prune: bool | None = None,
         progress: Progress | None = None,
         cutting: Cutting | None = None,
-        site: Site | None = None,
+        reader: PageReader | None = None,
         questioner: Questioner | None = None,
         on_cluster: bool = False,
     ) -> None:
         self.report = Report()
-        self._site, self._questioner, self._on_cluster = site, questioner, on_cluster
+        self._reader, self._questioner, self._on_cluster = reader, questioner, on_cluster
         self._index = index
         self._segmenter = segmenter
         self._known = known
@@ -144,9 +141,6 @@ class Ingest:
             await self._children.aclose()
         await self._commit()
         await self._remove()
-        if self._site is not None:
-            kept = [*self.report.added, *self.report.updated, *self.report.skipped]
-            await asyncio.to_thread(self._site.keep, kept)
         self._tell(len(items), len(items), "")
         # One that was killed before may have left much to be tidied, though nothing is new.
         await self._index.tidy()
@@ -159,7 +153,7 @@ class Ingest:
         try:
             for number, item in enumerate(items):
                 ahead.append((number, item, asyncio.create_task(self._read(item))))
-                while len(ahead) > (0 if self._here and self._site is None else self._most):
+                while len(ahead) > (0 if self._here and self._reader is None else self._most):
                     await self._take(ahead, len(items))
             while ahead:
                 await self._take(ahead, len(items))
@@ -215,12 +209,10 @@ class Ingest:
 
     async def _read(self, item: Listed) -> list[Row]:
         """Rows of a new or changed document, none of an unchanged one. Raises DocumentRefused."""
-        if item.is_page and self._site is not None:
-            try:
-                async with self._site.download(item.source) as file:
-                    return await self._read(replace(item, file=file, is_page=False))
-            except Unchanged:
-                return []
+        if item.is_page:
+            assert self._reader is not None
+            async with downloaded(item.source, self._reader) as file:
+                return await self._read(replace(item, file=file, is_page=False))
         size = await asyncio.to_thread(changed_bytes, item, self._cutting.name)
         if size is None:
             return []

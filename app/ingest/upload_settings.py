@@ -16,9 +16,3 @@ class IncomingSettings(BaseModel):
     upload_max_total_bytes: int = Field(
         default=200_000_000, ge=1000, description="Largest upload of several files; beyond it 413."
     )
-    ingest_max_pages: int = Field(
-        default=500, ge=1, description="Most pages that one ingest reads from the web."
-    )
-    ingest_page_timeout_s: float = Field(
-        default=20.0, gt=0, description="Longest wait for a page or sitemap of an ingest."
-    )

@@ -2,9 +2,9 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.cookiejar import DefaultCookiePolicy
 from typing import cast
@@ -45,16 +45,18 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """The first bytes of a page, decompressed, its Content-Type as sent and its validators."""
+    """The first bytes of a page, decompressed, and its Content-Type as sent."""
 
     body: bytes
     content_type: str
-    etag: str = ""
-    last_modified: str = ""
 
     @property
     def media_type(self) -> str:
-        return self.content_type.partition(";")[0].strip().casefold()
+        return media_type_of(self.content_type)
+
+
+def media_type_of(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().casefold()
 
 
 class PageReader:
@@ -103,22 +105,22 @@ class PageReader:
     async def read(self, url: str) -> Page:
         """Raises PageFailed, which says why the page cannot be used."""
         async with self._slots:
-            download = await self._download(url, {})
+            download = await self._download(url)
             fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
             extract = await asyncio.to_thread(self._extract, download)
         if not extract.paragraphs:
             raise PageFailed("has no readable paragraphs")
         return Page(extract.title, extract.paragraphs, fetched_at)
 
-    async def download(self, url: str, headers: Mapping[str, str] | None = None) -> Download:
+    async def download(self, url: str) -> Download:
         """The page as it was sent. Raises PageFailed, PageAnswered where a server said why."""
         async with self._slots:
-            return await self._download(url, headers or {})
+            return await self._download(url)
 
-    async def _download(self, url: str, headers: Mapping[str, str]) -> Download:
+    async def _download(self, url: str) -> Download:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._follow(self._http.build_request("GET", url, headers=headers))
+                return await self._follow(self._http.build_request("GET", url))
         except (TimeoutError, httpx.TimeoutException):
             raise PageFailed(f"took longer than {self._timeout_s:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, zlib.error):
@@ -138,13 +140,8 @@ class PageReader:
         content_type = response.headers.get("Content-Type", "")
         if response.status_code != 200:
             raise PageAnswered(response.status_code)
-        found = Download(
-            b"",
-            content_type,
-            response.headers.get("ETag", ""),
-            response.headers.get("Last-Modified", ""),
-        )
-        if self._media_types and found.media_type not in self._media_types:
+        media_type = media_type_of(content_type)
+        if self._media_types and media_type not in self._media_types:
             raise PageFailed("is neither HTML nor plain text")
         encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()
         if encoding not in {"gzip", "x-gzip", "identity", ""}:
@@ -159,7 +156,7 @@ class PageReader:
                 body += inflate.decompress(chunk, room) if inflate else chunk[:room]
                 if len(body) >= self._max_bytes:
                     break
-        return replace(found, body=bytes(body))
+        return Download(bytes(body), content_type)
 
     def _extract(self, download: Download) -> Extract:
         text = decode(download.body, download.content_type)
