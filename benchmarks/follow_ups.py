@@ -16,9 +16,10 @@ import tempfile
 from pathlib import Path
 from typing import TypedDict
 
+from app.composition.embedder import open_retriever, term_tables
 from app.ingest.pipeline import ingest
+from app.retrieval.keywords import RareWords
 from app.retrieval.retriever import HybridRetriever
-from app.websearch.query_keywords import QuestionKeywords
 from graphs.followups import standalone
 from graphs.types import Message
 
@@ -45,7 +46,7 @@ def follow_ups(language: str, half: str) -> list[FollowUp]:
 
 async def opened(folder: Path, *, rebuild: bool) -> HybridRetriever:
     """The handbook's index, read anew unless it stands in `folder` already."""
-    retriever = await HybridRetriever.open(folder)
+    retriever = await open_retriever(folder)
     if rebuild:
         await ingest([Path("docs")], retriever.index, retriever.segmenter)
     return retriever
@@ -57,7 +58,7 @@ async def is_found(retriever: HybridRetriever, question: str, sources: list[str]
 
 
 async def measured(language: str, half: str, retriever: HybridRetriever, *, tell: bool) -> str:
-    extractor = QuestionKeywords(retriever.segmenter)
+    extractor = RareWords(retriever.segmenter, term_tables(retriever))
     rows = follow_ups(language, half)
     changes = [row for row in rows if row["question"] == row["standalone"]]
     found = {"as asked": 0, "by rule": 0, "written out": 0}

@@ -12,8 +12,8 @@ from sentence_transformers import SentenceTransformer
 from app.composition.grading import WorkerEvaluator
 from app.retrieval.embedders.openai import Address, EndpointEmbedder
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
+from app.retrieval.term_rerank import LexicalReranker, TermTables
 from app.retrieval.tokenizer import Segmenter
 from benchmarks import retrieval_plain as plain
 from benchmarks.retrieval_base import by_search, knowledge_base, summary, told
@@ -42,7 +42,7 @@ async def reranked(
         evaluator() as grader,
     ):
         rows = {"hybrid": await told(by_search(retriever, Search(), CANDIDATES), asked)}
-        lexical = lexical_reranker(retriever)
+        lexical = LexicalReranker(retriever.index, TermTables(segmenter, embedder))
         rows["+ lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
 
         async def grades(question: str, passages: Sequence[Passage]) -> Sequence[float]:
@@ -143,7 +143,7 @@ async def beside_plain(
     async with knowledge_base(found, embedder, segmenter) as (retriever, took_s):
         built["ours"] = took_s
         rows["ours, hybrid"] = await told(by_search(retriever, Search()), asked)
-        lexical = lexical_reranker(retriever)
+        lexical = LexicalReranker(retriever.index, TermTables(segmenter, embedder))
         rows["ours, hybrid + lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
     embeddings: dict[str, Embeddings] = {"our table": StaticEmbeddings(embedder)}
     if found.task.language == "en":

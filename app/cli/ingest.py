@@ -13,16 +13,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.composition.embedder import chosen_embedder
 from app.composition.services import load_settings, load_settings_of
 from app.errors import StartFailed
+from app.ingest.changes import Report, unchanged
+from app.ingest.chunker import Chunking
+from app.ingest.files import is_url
 from app.ingest.hypothetical_questions import Questioner
-from app.ingest.pipeline import Report, ingest
+from app.ingest.pipeline import ingest, reindex
 from app.ingest.ray import ClusterFailed
-from app.ingest.reindex import reindex
-from app.ingest.web_pages import is_url, page_reader
-from app.retrieval.embedders.static import EmbedderFailed
+from app.ingest.web_pages import page_reader
+from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch
-from app.retrieval.index_factory import open_index
+from app.retrieval.index_factory import IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
-from app.retrieval.write_lock import IngestBusy
 from app.settings import StateSettings
 
 console = Console(stderr=True)
@@ -55,7 +56,9 @@ def ingest_command(
             console.print(f"renewed {chunks} chunks")
         if not paths:
             return
-        report = asyncio.run(_ingest(paths, settings, prune, ray))
+        report = unchanged(paths, settings, prune=prune) or asyncio.run(
+            _ingest(paths, settings, prune, ray)
+        )
     except (StartFailed, IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed) as error:
         console.print(
             f"selfcrag: {error}", style="red", markup=False, highlight=False, soft_wrap=True
@@ -113,7 +116,7 @@ async def _ingest(
             reader=reader,
             prune=prune,
             progress=progress,
-            cutting=settings.cutting,
+            chunking=Chunking(settings.chunking, settings.chunk_tokens),
             questioner=questioner,
             on_cluster=on_cluster,
         )

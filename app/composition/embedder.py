@@ -1,13 +1,20 @@
-"""The embedder that the settings choose, for the service and for `selfcrag ingest` alike."""
+"""The embedder that the settings choose, and the knowledge base it searches."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
 
-from app.retrieval.embedders.static import Embedder, EmbedderFailed, StaticEmbedder
+from app.retrieval.embedder import Embedder, EmbedderFailed
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.index import make_folder
+from app.retrieval.index_factory import open_index
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.term_rerank import TermTables
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
 
@@ -15,6 +22,32 @@ if TYPE_CHECKING:
     from app.retrieval.embedders.openai import EndpointEmbedder
 
 PROBE_S = 5.0
+
+
+async def open_retriever(
+    data_dir: Path, embedder: Embedder | None = None, url: str = "", token: str = ""
+) -> HybridRetriever:
+    """The knowledge base in `data_dir`, or in the Milvus at `url`, warm.
+
+    The shipped table embeds unless an `embedder` is given. Raises IndexMismatch where another
+    embedder wrote the index, IndexUnusable where it is damaged or the folder cannot be.
+    """
+    await asyncio.to_thread(make_folder, data_dir)
+    segmenter = Segmenter(data_dir / "cache")
+    await asyncio.to_thread(segmenter.load)
+    if embedder is None:
+        embedder = StaticEmbedder(segmenter)
+        await asyncio.to_thread(embedder.load)
+    return HybridRetriever(await open_index(data_dir / "index", embedder, url, token), segmenter)
+
+
+def term_tables(retriever: HybridRetriever) -> TermTables:
+    """For the passages of this retriever; the shipped table is loaded where none is yet."""
+    embedder = retriever.index.embedder
+    if not isinstance(embedder, StaticEmbedder):
+        embedder = StaticEmbedder(retriever.segmenter)
+        embedder.load()
+    return TermTables(retriever.segmenter, embedder)
 
 
 def chosen_embedder(settings: StateSettings, segmenter: Segmenter) -> Embedder:
@@ -45,7 +78,6 @@ def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
             model,
             settings.embedder_key.get_secret_value(),
             dimensions=settings.embedder_dimensions,
-            timeout_s=settings.embedder_timeout_s,
             tells_input_type=is_worker,
         )
         for url in urls
@@ -55,8 +87,6 @@ def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
         _name(settings, model),
         settings.embedder_dimensions,
         prefixes=(settings.embedder_query_prefix, settings.embedder_passage_prefix),
-        batch=settings.embedder_batch,
-        max_concurrent=settings.embedder_max_concurrent,
     )
 
 

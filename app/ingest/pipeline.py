@@ -1,28 +1,27 @@
-"""Documents to the knowledge base: only what is new or changed is read, split and embedded."""
+"""Ingest pipeline: only what is new or changed is read, cut into chunks, embedded and stored."""
 
 import asyncio
 import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from app.ingest.changes import changed_bytes
-from app.ingest.child import Task
-from app.ingest.children import Children
-from app.ingest.errors import DocumentRefused
-from app.ingest.files import Listed, StateFolder, at_or_below, gone, is_gone, listed, shown
+from app.ingest.changes import RefusedFile, Report, changed_bytes, judged, write_manifest
+from app.ingest.chunker import Chunking
+from app.ingest.files import Listed, StateFolder, gone, listed, shown
 from app.ingest.hypothetical_questions import Questioner
-from app.ingest.loaders.by_suffix import BINARY
+from app.ingest.loaders.document import BINARY, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
-from app.ingest.rows import BATCH_ROWS, Row, embedded, file_rows, with_words
+from app.ingest.rows import BATCH_ROWS, Row, embedded, encoded, file_rows, with_words
+from app.ingest.sandbox import ParseTask, Sandbox
 from app.ingest.web_pages import downloaded, listed_pages
-from app.retrieval.chunking import Cutting
+from app.retrieval.embedder import Embedder, EmbedderFailed
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index import Index, StoredDocument
+from app.retrieval.index import Index, IndexUnusable, StoredDocument
+from app.retrieval.index_factory import renew_index, writing
 from app.retrieval.tokenizer import Segmenter
-from app.retrieval.write_lock import writing
 from app.websearch.page import PageReader
 
 # Rows that are put into the index in one commit, and so the most that are held in memory beside
@@ -30,35 +29,12 @@ from app.websearch.page import PageReader
 COMMIT_ROWS = BATCH_ROWS
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
-HERE_DOCUMENTS = 100
-HERE_BYTES = 200_000
-MOST_CHILDREN = 8
+IN_PROCESS_DOCUMENTS = 100
+IN_PROCESS_BYTES = 200_000
+MAX_PROCESSES = 8
 KEPT = "lies in the state folder, of which only uploads/shared is read"
 
 Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    source: str
-    reason: str
-
-
-@dataclass(slots=True)
-class Report:
-    """Sources by what became of them; `chunks` counts those written in this run."""
-
-    added: list[str] = field(default_factory=list)
-    updated: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
-    refused: list[Refused] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    chunks: int = 0
-    took_s: float = 0.0
-
-    @property
-    def nothing_read(self) -> bool:
-        return not (self.added or self.updated or self.skipped or self.removed)
 
 
 async def ingest(
@@ -70,7 +46,7 @@ async def ingest(
     reader: PageReader | None = None,
     prune: bool = False,
     progress: Progress | None = None,
-    cutting: Cutting | None = None,
+    chunking: Chunking | None = None,
     questioner: Questioner | None = None,
     on_cluster: bool = False,
 ) -> Report:
@@ -83,19 +59,48 @@ async def ingest(
     IngestBusy after waiting a minute for another writer, IndexUnusable where the index is damaged,
     ClusterFailed.
     """
-    cutting = cutting or Cutting()
     async with writing(index.folder):
         known = await index.documents()
         state = StateFolder(index.folder.parent)
         files = await asyncio.to_thread(listed, paths, known, state)
         outdated = await asyncio.to_thread(gone, paths, known, files, state) if prune else []
         work = Ingest(
-            index, segmenter, known, prune=prune, progress=progress, cutting=cutting,
+            index, segmenter, known, prune=prune, progress=progress, chunking=chunking,
             reader=reader, questioner=questioner, on_cluster=on_cluster,
         )  # fmt: skip
         kept = await asyncio.to_thread(state.kept, paths)
-        work.report.refused += [Refused(shown(str(path)), KEPT) for path in kept]
-        return await work.all([*files, *listed_pages(urls, known)], outdated)
+        work.report.refused += [RefusedFile(shown(str(path)), KEPT) for path in kept]
+        report = await work.all([*files, *listed_pages(urls, known)], outdated)
+        if index.folder.is_dir():  # a server does not tell of changes
+            known = await index.documents()
+            await asyncio.to_thread(write_manifest, index.folder, index.embedder.name, known)
+        return report
+
+
+async def reindex(
+    folder: Path, embedder: Embedder, segmenter: Segmenter, url: str = "", token: str = ""
+) -> int:
+    """Renews words and vectors of every stored chunk; says how many chunks there are.
+
+    Raises IngestBusy, EmbedderFailed, and IndexUnusable where there is no index or it cannot be
+    read; the old index then stays.
+    """
+    failed: list[EmbedderFailed] = []
+
+    def encode(rows: Sequence[Row]) -> list[Row]:
+        try:
+            return encoded(rows, embedder=embedder, segmenter=segmenter)
+        except EmbedderFailed as error:
+            failed.append(error)  # the storage that asks for rows makes another error of it
+            raise
+
+    async with writing(folder):
+        try:
+            return await renew_index(folder, embedder, encode, url, token)
+        except IndexUnusable:
+            if failed:
+                raise failed[0] from None
+            raise
 
 
 class Ingest:
@@ -109,7 +114,7 @@ class Ingest:
         *,
         prune: bool | None = None,
         progress: Progress | None = None,
-        cutting: Cutting | None = None,
+        chunking: Chunking | None = None,
         reader: PageReader | None = None,
         questioner: Questioner | None = None,
         on_cluster: bool = False,
@@ -121,24 +126,24 @@ class Ingest:
         self._known = known
         self._prune = prune
         self._progress = progress
-        self._cutting = cutting or Cutting()
+        self._chunking = chunking or Chunking()
         self._waiting: list[Row] = []
         self._outdated: list[StoredDocument] = []
-        self._most = min(os.cpu_count() or 1, MOST_CHILDREN)
-        self._children = Children(index.folder.parent / "cache", self._most)
-        self._here = True
+        self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
+        self._sandbox = Sandbox(index.folder.parent / "cache", self._max_processes)
+        self._in_process = True
 
     async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
         """Brings the items in and removes what is outdated."""
         started = time.perf_counter()
         self._outdated += outdated
-        self._here = len(items) <= HERE_DOCUMENTS
+        self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
         try:
             if self._on_cluster:
                 items = await self._read_on_cluster(items)
             await self._read_all(items)
         finally:
-            await self._children.aclose()
+            await self._sandbox.aclose()
         await self._commit()
         await self._remove()
         self._tell(len(items), len(items), "")
@@ -150,10 +155,11 @@ class Ingest:
     async def _read_all(self, items: Sequence[Listed]) -> None:
         """A few are read ahead, as many as there are processes, and taken in their order."""
         ahead: deque[tuple[int, Listed, asyncio.Task[list[Row]]]] = deque()
+        max_ahead = 0 if self._in_process and self._reader is None else self._max_processes
         try:
             for number, item in enumerate(items):
                 ahead.append((number, item, asyncio.create_task(self._read(item))))
-                while len(ahead) > (0 if self._here and self._reader is None else self._most):
+                while len(ahead) > max_ahead:
                     await self._take(ahead, len(items))
             while ahead:
                 await self._take(ahead, len(items))
@@ -163,10 +169,10 @@ class Ingest:
             await asyncio.gather(*(task for *_, task in ahead), return_exceptions=True)
 
     async def _take(
-        self, ahead: deque[tuple[int, Listed, asyncio.Task[list[Row]]]], every: int
+        self, ahead: deque[tuple[int, Listed, asyncio.Task[list[Row]]]], total: int
     ) -> None:
         number, item, task = ahead[0]
-        self._tell(number, every, item.shown)
+        self._tell(number, total, item.shown)
         try:
             outcome: Outcome = await task
         except DocumentRefused as refusal:
@@ -177,15 +183,16 @@ class Ingest:
 
     async def _settle(self, item: Listed, outcome: Outcome) -> None:
         if isinstance(outcome, DocumentRefused):
-            self._refuse(item, outcome)
-            return
-        if not outcome:
+            refused, outdated = judged(item, outcome, self._known, self._prune)
+            self._outdated += outdated
+            self.report.refused += [refused] if refused else []
+        elif not outcome:
             self.report.skipped.append(item.source)
-            return
-        self._waiting += outcome
-        (self.report.updated if item.stored else self.report.added).append(item.source)
-        if len(self._waiting) >= COMMIT_ROWS:
-            await self._commit()
+        else:
+            self._waiting += outcome
+            (self.report.updated if item.stored else self.report.added).append(item.source)
+            if len(self._waiting) >= COMMIT_ROWS:
+                await self._commit()
 
     async def _read_on_cluster(self, items: Sequence[Listed]) -> list[Listed]:
         """Reads the files and returns the pages, which are downloaded and read here."""
@@ -194,7 +201,7 @@ class Ingest:
             if item.is_page:
                 continue
             try:
-                if await asyncio.to_thread(changed_bytes, item, self._cutting.name) is None:
+                if await asyncio.to_thread(changed_bytes, item, self._chunking.name) is None:
                     await self._settle(item, [])
                 else:
                     new.append(item)
@@ -213,42 +220,22 @@ class Ingest:
             assert self._reader is not None
             async with downloaded(item.source, self._reader) as file:
                 return await self._read(replace(item, file=file, is_page=False))
-        size = await asyncio.to_thread(changed_bytes, item, self._cutting.name)
+        size = await asyncio.to_thread(changed_bytes, item, self._chunking.name)
         if size is None:
             return []
-        if self._here and size <= HERE_BYTES and item.file.suffix.lower() not in BINARY:
+        is_small = size <= IN_PROCESS_BYTES and item.file.suffix.lower() not in BINARY
+        if self._in_process and is_small:
             return await asyncio.to_thread(self._rows, item)
-        return await self._children.rows(self._task(item))
+        return await self._sandbox.rows(self._task(item))
 
-    def _task(self, item: Listed) -> Task:
+    def _task(self, item: Listed) -> ParseTask:
         embed = isinstance(self._index.embedder, StaticEmbedder)
         file = os.path.abspath(item.file)
-        return Task(file, item.source, item.path, item.owner, embed, asdict(self._cutting))
+        return ParseTask(file, item.source, item.path, item.owner, embed, self._chunking)
 
     def _rows(self, item: Listed) -> list[Row]:
-        rows = file_rows(item.file, item.source, item.path, item.owner, self._cutting)
+        rows = file_rows(item.file, item.source, item.path, item.owner, self._chunking)
         return with_words(rows, self._segmenter)
-
-    def _refuse(self, item: Listed, refusal: DocumentRefused) -> None:
-        """What was read from the path before stays, and so said, or goes if asked to prune.
-
-        An outage is no reason to let it go.
-        """
-        reason = refusal.reason
-        missing = bool(item.path) and is_gone(item.path)
-        stored = at_or_below([item.path], self._known) if missing else [item.stored]
-        earlier = [document for document in stored if document is not None]
-        if earlier and self._prune and not refusal.may_pass:
-            if missing:  # told among the removed
-                return
-            self._outdated += earlier
-        elif earlier and item.stored:
-            reason += "; its earlier version stays"
-            if self._prune is not None:
-                reason += ", for this may pass" if refusal.may_pass else ", --prune removes it"
-        elif earlier:
-            reason += f"; {len(earlier)} documents read from it stay, --prune removes them"
-        self.report.refused.append(Refused(item.shown, reason))
 
     async def _commit(self) -> None:
         if not self._waiting:
@@ -264,6 +251,6 @@ class Ingest:
         await self._index.delete([document.id for document in self._outdated])
         self.report.removed += sorted(document.source for document in self._outdated)
 
-    def _tell(self, done: int, every: int, source: str) -> None:
+    def _tell(self, done: int, total: int, source: str) -> None:
         if self._progress is not None:
-            self._progress(done, every, source)
+            self._progress(done, total, source)

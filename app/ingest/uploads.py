@@ -1,4 +1,4 @@
-"""Documents that come over HTTP: an owner's files, listed, replaced and deleted.
+"""Uploads: an owner's files, brought in over HTTP, listed, replaced and deleted.
 
 An upload is received beside its place, read from there, and moved to its place when the index has
 it: whoever leaves or dies on the way leaves what was there before.
@@ -16,16 +16,17 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeVar
 
+from app.ingest.changes import Report
+from app.ingest.chunker import Chunking
 from app.ingest.files import SHARED_FOLDER, Listed
-from app.ingest.pipeline import Ingest, Progress, Report
-from app.ingest.receiving import Received, receive
-from app.ingest.upload_settings import IncomingSettings
-from app.retrieval.chunking import Cutting
+from app.ingest.multipart import Received, receive
+from app.ingest.pipeline import Ingest, Progress
+from app.retrieval.filters import visible_to
 from app.retrieval.index import Index, IndexUnusable, StoredDocument
+from app.retrieval.index_factory import IngestBusy, writing
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.tenancy import visible_to
 from app.retrieval.tokenizer import Segmenter
-from app.retrieval.write_lock import IngestBusy, writing
+from app.settings import StateSettings
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +61,11 @@ class Uploads:
         segmenter: Segmenter,
         *,
         max_bytes: int,
-        max_total_bytes: int,
-        cutting: Cutting | None = None,
+        chunking: Chunking | None = None,
     ) -> None:
         self._folder = Path(os.path.realpath(data_dir)) / "uploads"
-        self._index, self._segmenter, self._cutting = index, segmenter, cutting
-        self._max_bytes, self._max_total_bytes = max_bytes, max_total_bytes
+        self._index, self._segmenter, self._chunking = index, segmenter, chunking
+        self._max_bytes = max_bytes
         self._under_way: set[asyncio.Task[Any]] = set()
         self._deletions = asyncio.Lock()
         self._writers = 0
@@ -90,7 +90,7 @@ class Uploads:
         """The files of a form, until the block ends. Raises UploadTooLarge, UploadBroken."""
         folder = await asyncio.to_thread(self._staging)
         try:
-            yield await receive(body, content_type, folder, self._max_bytes, self._max_total_bytes)
+            yield await receive(body, content_type, folder, self._max_bytes)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -104,7 +104,7 @@ class Uploads:
                 folder = self._folder / (f"@{owner}" if owner else SHARED_FOLDER)
                 items = await asyncio.to_thread(listed_in, folder, files, owner, known)
                 work = Ingest(
-                    self._index, self._segmenter, known, progress=progress, cutting=self._cutting
+                    self._index, self._segmenter, known, progress=progress, chunking=self._chunking
                 )
                 report = await work.all(items)
                 in_index = {*report.added, *report.updated, *report.skipped}
@@ -169,7 +169,7 @@ class Uploads:
             log.warning("not tidied after a deletion: %s", error)
 
     def _staging(self) -> Path:
-        """A folder of its own for one upload; what the dead have left goes."""
+        """Create a staging folder and delete abandoned ones."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for left in self._folder.glob(f"{INCOMING}*"):
             # Whoever is done meanwhile has removed its own.
@@ -179,19 +179,16 @@ class Uploads:
         return Path(mkdtemp(prefix=INCOMING, dir=self._folder))
 
 
-def uploads_into(
-    retriever: object, data_dir: Path, bounds: IncomingSettings, cutting: Cutting
-) -> Uploads | None:
+def uploads_into(retriever: object, settings: StateSettings) -> Uploads | None:
     """Into the index that `retriever` reads; None where that is not one of ours."""
     if not isinstance(retriever, HybridRetriever):
         return None
     return Uploads(
-        data_dir,
+        settings.data_dir,
         retriever.index,
         retriever.segmenter,
-        max_bytes=bounds.upload_max_bytes,
-        max_total_bytes=bounds.upload_max_total_bytes,
-        cutting=cutting,
+        max_bytes=settings.upload_max_bytes,
+        chunking=Chunking(settings.chunking, settings.chunk_tokens),
     )
 
 

@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from app.ingest.errors import DocumentRefused
 from app.ingest.files import Listed
-from app.ingest.loaders.by_suffix import BINARY, READERS
+from app.ingest.loaders.document import BINARY, SUFFIXES, DocumentRefused
 from app.retrieval.index import StoredDocument
 from app.websearch.html_text import decode
 from app.websearch.page import HTML_TYPES, PLAIN_TYPES, Download, PageAnswered, PageReader
@@ -20,7 +19,7 @@ MAX_PAGE_BYTES = 10_000_000
 PAGE_TIMEOUT_S = 20.0
 TOO_MANY_REQUESTS = 429
 # By the media type that is sent; else by the end of the address.
-SUFFIXES = (
+SUFFIX_OF = (
     dict.fromkeys(HTML_TYPES, ".html")
     | dict.fromkeys(PLAIN_TYPES, ".txt")
     | {
@@ -46,10 +45,6 @@ def page_reader(allowed_private_hosts: Collection[str] = ()) -> PageReader:
     )
 
 
-def is_url(name: str) -> bool:
-    return name.lower().startswith(("http://", "https://"))
-
-
 def listed_pages(urls: Sequence[str], known: Sequence[StoredDocument]) -> list[Listed]:
     by_source = {document.source: document for document in known}
     pages = dict.fromkeys(urldefrag(url).url for url in urls)
@@ -67,8 +62,8 @@ async def downloaded(url: str, reader: PageReader) -> AsyncIterator[Path]:
         raise DocumentRefused(str(failure), may_pass=may_pass) from None
     if len(download.body) >= MAX_PAGE_BYTES:
         raise DocumentRefused(f"too large: {MAX_PAGE_BYTES / 1e6:.0f} MB or more")
-    suffix = SUFFIXES.get(download.media_type, Path(urlsplit(url).path).suffix.lower())
-    if suffix not in READERS:
+    suffix = SUFFIX_OF.get(download.media_type, Path(urlsplit(url).path).suffix.lower())
+    if suffix not in SUFFIXES:
         raise DocumentRefused(f"is of a kind that cannot be read: {download.media_type}")
     with tempfile.TemporaryDirectory(prefix="selfcrag-page-") as folder:
         file = Path(folder, _name(url) + suffix)

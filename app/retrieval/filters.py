@@ -1,15 +1,20 @@
-"""Filters as conditions of the two index languages; values are quoted, never trusted."""
+"""Filters: who may see what, as conditions of the two index languages; values are quoted."""
 
 import json
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 
-from app.retrieval.tenancy import owners
 from graphs.search import Filters
 from graphs.types import Language
 
 GLOB = frozenset("*?")
 LAST_CHARACTER = "\U0010ffff"
 Quote = Callable[[str], str]
+
+SHARED = ""
+
+visible_to: ContextVar[str] = ContextVar("visible_to", default=SHARED)
+"""The owner whose documents are seen beside the shared ones; tasks begun here inherit it."""
 
 
 def lance_condition(filters: Filters, language: Language | None = None) -> str:
@@ -73,7 +78,7 @@ def _escaped(text: str) -> str:
 
 
 def _among(filters: Filters, language: Language | None, quote: Quote, form: str) -> list[str]:
-    chosen = [("owner", owners())]
+    chosen = [("owner", list(dict.fromkeys((SHARED, visible_to.get()))))]
     # Both are asked where both are given, and then may have nothing in common.
     chosen += [("language", [given]) for given in {language, filters.language} if given]
     if filters.document_ids:

@@ -1,4 +1,4 @@
-"""What the knowledge base is kept in, said as a protocol, and what it holds.
+"""Index protocol: chunks searched by words and by vectors, and what is stored of each.
 
 A document's facts stand in each of its chunks: there is one table, and no second one to disagree
 with it.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.retrieval.embedders.static import Embedder, Vectors
+from app.retrieval.embedder import Embedder, Vectors
 from graphs.search import Filters
 from graphs.types import Language
 
@@ -121,6 +121,10 @@ class Index(Protocol):
 
     async def count(self) -> int:
         """How many chunks there are."""
+        ...
+
+    async def size(self) -> tuple[int, int] | None:
+        """Documents and chunks of all owners; None where counting them costs too much."""
         ...
 
     async def search_words(

@@ -1,4 +1,4 @@
-"""The index in a Milvus: many machines may search it, and it may be larger than one of them.
+"""Index in a Milvus: many machines may search it, and it may be larger than one of them.
 
 Milvus has no transactions. A document is replaced by writing its new chunks and then deleting the
 old: readers may for a moment see both, never neither. A document is known by its chunk of position
@@ -7,19 +7,22 @@ old: readers may for a moment see both, never neither. A document is known by it
 
 import asyncio
 import logging
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from uuid import uuid4
 
-from pymilvus import MilvusClient, MilvusException
+import numpy as np
+from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
 
-from app.retrieval.collection import ALIAS, WORDS, as_read, created, stored
-from app.retrieval.embedders.static import Embedder, Vectors
+from app.retrieval.embedder import Embedder, Vectors
 from app.retrieval.filters import listed, milvus_condition, milvus_literal
 from app.retrieval.index import (
     ANYTHING,
     DOCUMENT_COLUMNS,
+    FORMAT,
     HIT_COLUMNS,
     LISTS,
     NUMBERS,
@@ -30,6 +33,7 @@ from app.retrieval.index import (
     Row,
     StoredDocument,
     check,
+    completed,
     hit_of,
     stored_documents,
 )
@@ -38,6 +42,14 @@ from graphs.types import Language
 
 BATCH_ROWS = 512
 TIMEOUT_S = 30.0
+# What clients open; the collection behind it changes when all is renewed.
+ALIAS = "selfcrag"
+MAX_FIELD_BYTES, MAX_LIST_ITEMS = 65_535, 64
+# The text of each language, and what Milvus makes of it for BM25.
+WORDS: dict[Language, tuple[str, str]] = {
+    "en": ("text_en", "words_en"),
+    "zh": ("text_zh", "words_zh"),
+}
 
 logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # each error is raised as well
 
@@ -61,7 +73,7 @@ class MilvusIndex:
         with _reached(url):
             client = MilvusClient(url, token=token, timeout=TIMEOUT_S)
             if not client.has_collection(ALIAS):
-                client.create_alias(created(client, url, embedder), ALIAS)
+                client.create_alias(_created(client, url, embedder), ALIAS)
             check(url, embedder, client.describe_collection(ALIAS)["properties"])
         return cls(client, url, embedder, folder)
 
@@ -83,6 +95,9 @@ class MilvusIndex:
 
     async def count(self) -> int:
         return await asyncio.to_thread(self._count, milvus_condition(ANYTHING))
+
+    async def size(self) -> None:
+        """Not known: Milvus would count every row."""
 
     async def search_words(
         self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
@@ -119,7 +134,7 @@ class MilvusIndex:
         ordered = sorted(rows, key=lambda row: (row["document_id"], -row["position"]))
         with _reached(self._url):
             for at in range(0, len(ordered), BATCH_ROWS):
-                batch = [stored(row, self.embedder) for row in ordered[at : at + BATCH_ROWS]]
+                batch = [_stored(row, self.embedder) for row in ordered[at : at + BATCH_ROWS]]
                 self._client.upsert(ALIAS, batch, timeout=TIMEOUT_S)
             for document_id, group in groupby(ordered, key=lambda row: str(row["document_id"])):
                 version = next(group)["id"].rpartition("-")[0] or document_id
@@ -169,7 +184,7 @@ class MilvusIndex:
                 output_fields=HIT_COLUMNS,
                 timeout=TIMEOUT_S,
             )
-        return [(as_read({"id": hit["id"], **hit["entity"]}), hit["distance"]) for hit in found]
+        return [(_as_read({"id": hit["id"], **hit["entity"]}), hit["distance"]) for hit in found]
 
 
 def renew(url: str, token: str, embedder: Embedder, encode: Encode) -> int:
@@ -181,11 +196,11 @@ def renew(url: str, token: str, embedder: Embedder, encode: Encode) -> int:
                 f"There is no index in {url} to renew. Run `selfcrag ingest PATH` to make one."
             )
         old = str(client.describe_collection(ALIAS)["collection_name"])
-        new = created(client, url, embedder)
+        new = _created(client, url, embedder)
         kept = [*STRINGS, *NUMBERS, *LISTS]
         count = 0
         for batch in _batches(client, 'id != ""', kept):
-            rows = [stored(row, embedder) for row in encode(batch)]
+            rows = [_stored(row, embedder) for row in encode(batch)]
             client.insert(new, rows, timeout=TIMEOUT_S)
             count += len(rows)
         client.alter_alias(new, ALIAS)
@@ -199,7 +214,7 @@ def _batches(client: MilvusClient, condition: str, names: Sequence[str]) -> Iter
     )
     try:
         while rows := pages.next():
-            yield [as_read(row) for row in rows]
+            yield [_as_read(row) for row in rows]
     finally:
         pages.close()
 
@@ -214,3 +229,78 @@ def _reached(url: str) -> Iterator[None]:
             f"The index in {url} cannot be used ({reason}). See to it that Milvus runs there and"
             " SELFCRAG_INDEX_TOKEN is right."
         ) from error
+
+
+def _created(client: MilvusClient, url: str, embedder: Embedder) -> str:
+    """The name of a new, empty collection."""
+    name = f"{ALIAS}_{uuid4().hex[:12]}"
+    layout = client.create_schema(auto_id=False, enable_dynamic_field=False)
+    layout.add_field("id", DataType.VARCHAR, is_primary=True, max_length=255)
+    for column in STRINGS[1:]:
+        analysed = column in ("text_en", "text_zh")
+        more = {"enable_analyzer": True, "analyzer_params": _analyser(column, url)}
+        layout.add_field(
+            column, DataType.VARCHAR, max_length=MAX_FIELD_BYTES, **(more if analysed else {})
+        )
+    for column in NUMBERS:
+        layout.add_field(column, DataType.INT64)
+    for column in LISTS:
+        layout.add_field(
+            column,
+            DataType.ARRAY,
+            element_type=DataType.VARCHAR,
+            max_capacity=MAX_LIST_ITEMS,
+            max_length=MAX_FIELD_BYTES,
+        )
+    layout.add_field("terms", DataType.VARCHAR, max_length=MAX_FIELD_BYTES)
+    layout.add_field("vector", DataType.FLOAT_VECTOR, dim=embedder.dimensions)
+    indexes = client.prepare_index_params()
+    indexes.add_index("vector", index_type="AUTOINDEX", metric_type="IP")
+    for text, words in WORDS.values():
+        layout.add_field(words, DataType.SPARSE_FLOAT_VECTOR)
+        layout.add_function(Function(words, FunctionType.BM25, [text], [words]))
+        indexes.add_index(words, index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
+    client.create_collection(
+        name,
+        schema=layout,
+        index_params=indexes,
+        consistency_level="Strong",
+        properties={"embedder": embedder.name, "format": FORMAT},
+    )
+    return name
+
+
+def _analyser(column: str, url: str) -> dict[str, object]:
+    """English stems; of Chinese, which comes segmented, the words between blanks."""
+    if url.endswith(".db"):
+        return {"tokenizer": "standard"}  # all that Milvus Lite knows
+    return {"type": "english"} if column == "text_en" else {"tokenizer": "whitespace"}
+
+
+def _stored(row: Row, embedder: Embedder) -> Row:
+    """As Milvus takes it: no nulls, no bytes, nothing it has no field for."""
+    row = completed(row)
+    kept: Row = {name: _bounded(row.get(name) or "") for name in STRINGS}
+    kept |= {name: row.get(name) or 0 for name in NUMBERS}
+    kept |= {name: list(row.get(name) or [])[:MAX_LIST_ITEMS] for name in LISTS}
+    vector = row.get("vector")
+    unknown = np.zeros(embedder.dimensions, dtype=np.float32)
+    kept["vector"] = np.asarray(unknown if vector is None else vector).tolist()
+    kept["terms"] = b64encode(row.get("terms") or b"").decode()
+    return kept
+
+
+def _as_read(row: Row) -> Row:
+    read = dict(row)
+    if "page" in read:
+        read["page"] = read["page"] or None
+    if "terms" in read:
+        read["terms"] = b64decode(read["terms"]) or None
+    return read
+
+
+def _bounded(text: str) -> str:
+    """Milvus counts the bytes of a field."""
+    if len(text) * 4 <= MAX_FIELD_BYTES:
+        return text
+    return text.encode()[:MAX_FIELD_BYTES].decode(errors="ignore")

@@ -1,4 +1,4 @@
-"""Words of a text: what the full-text columns hold and what a query looks for.
+"""Tokenizer: the words that the full-text columns hold and that a query looks for.
 
 Chinese is brought to Simplified characters first, so a Traditional question finds a Simplified
 page and the other way round; then jieba cuts it in search mode, long words and their parts.
@@ -7,13 +7,14 @@ page and the other way round; then jieba cuts it in search mode, long words and 
 import logging
 import re
 import unicodedata
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-
-import jieba
-from opencc import OpenCC
+from typing import Any
 
 WORD = re.compile(r"[^\W_]")
+# Each text is cut twice when it is read: for the index and for the embedder.
+CACHED_TEXTS = 1024
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -42,35 +43,54 @@ class Segmenter:
     """
 
     def __init__(self, cache_dir: Path | None = None) -> None:
-        self.cutter = jieba.Tokenizer()
-        self.cutter.tmp_dir = None if cache_dir is None else str(cache_dir)
-        self._converter = OpenCC("t2s")
+        self._cache_dir = cache_dir
         self._loading = Lock()
+        self._loaded: tuple[Any, Any] | None = None
+        self._cached = lru_cache(CACHED_TEXTS)(self._cut)
 
     def load(self) -> None:
-        with self._loading:
-            if not self.cutter.initialized:
-                jieba.default_logger.setLevel(logging.WARNING)
-                if self.cutter.tmp_dir is not None:
-                    Path(self.cutter.tmp_dir).mkdir(parents=True, exist_ok=True)
-                self.cutter.initialize()
+        _ = self.cutter
+
+    @property
+    def cutter(self) -> Any:
+        """jieba's tokenizer, its dictionary loaded."""
+        return self._parts()[0]
 
     def simplified(self, text: str) -> str:
         """Simplified, width-folded and lower-cased: the form all Chinese words are kept in."""
-        converted: str = self._converter.convert(unicodedata.normalize("NFKC", text).lower())
+        converter = self._parts()[1]
+        converted: str = converter.convert(unicodedata.normalize("NFKC", text).lower())
         return converted
 
-    def words(self, text: str) -> list[str]:
+    def words(self, text: str) -> tuple[str, ...]:
         """Words in reading order, parts before the whole word; punctuation is left out."""
-        self.load()
-        cut = self.cutter.cut_for_search(self.simplified(text), HMM=False)
-        return [word for word in cut if WORD.search(word)]
+        return self._cached(text)
 
     def query_words(self, text: str) -> list[str]:
         """Words worth looking for; all of them where nothing but stop words was asked."""
         words = list(dict.fromkeys(self.words(text)))
         telling = [word for word in words if word not in STOP_WORDS_ZH | STOP_WORDS_EN]
         return telling or words
+
+    def _cut(self, text: str) -> tuple[str, ...]:
+        cut = self.cutter.cut_for_search(self.simplified(text), HMM=False)
+        return tuple(word for word in cut if WORD.search(word))
+
+    def _parts(self) -> tuple[Any, Any]:
+        with self._loading:
+            if self._loaded is None:
+                # Both take their time, which who reads no document need not wait for.
+                import jieba  # noqa: PLC0415
+                import opencc  # noqa: PLC0415
+
+                jieba.default_logger.setLevel(logging.WARNING)
+                cutter = jieba.Tokenizer()
+                if self._cache_dir is not None:
+                    self._cache_dir.mkdir(parents=True, exist_ok=True)
+                    cutter.tmp_dir = str(self._cache_dir)
+                cutter.initialize()
+                self._loaded = cutter, opencc.OpenCC("t2s")
+            return self._loaded
 
 
 def english_query(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Encodings: how a text is marked, what a page declares, what is likeliest, and what reads it."""
+"""Text decoding: by byte order mark, by declared charset, else by the likeliest encoding."""
 
 import re
 from codecs import getincrementaldecoder
@@ -35,6 +35,25 @@ CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f\x7f]")
 MOST_CONTROLS = 0.01
 # All but the space that does not break, which French has within its quotes.
 ACCENTED = re.compile(rb"[\x80-\x9f\xa1-\xff]+")
+
+
+def decode(content: bytes, *declared: str) -> str | None:
+    """The text, whose last character may be cut off; None where its encoding is not known.
+
+    A byte order mark counts most, then UTF-8, then the first of the `declared` charsets that is
+    known. What the codec cannot read becomes U+FFFD.
+    """
+    if mark := marked(content):
+        return content.decode(mark, errors="replace")
+    codec = next(filter(None, map(codec_of, declared)), "")
+    # English in UTF-16 is valid UTF-8. Other old declarations stay in pages that were made UTF-8
+    # long since, and are hardly ever valid.
+    is_utf_16 = codec.startswith("utf-16")
+    if not codec or (not is_utf_16 and (is_utf_8(content) or read(content, codec) is None)):
+        codec = likely(content) or codec
+    if not codec:
+        return None
+    return getincrementaldecoder(codec)(errors="replace").decode(content)
 
 
 def marked(text: bytes) -> str:

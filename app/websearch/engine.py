@@ -1,8 +1,10 @@
-"""What every search engine adapter has in common: its result, its port and its failures."""
+"""Search engine protocol, and what its adapters share: results, time limit and failures."""
 
+import asyncio
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -13,6 +15,8 @@ from graphs.errors import SearchFailed
 from graphs.text.characters import whole
 
 USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
+SEARCH_TIMEOUT_S = 8.0
+CONNECT_TIMEOUT_S = 3.0
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -39,8 +43,18 @@ class SearchEngine(Protocol):
         ...
 
 
-def timeouts(timeout_s: float, connect_timeout_s: float) -> httpx.Timeout:
-    return httpx.Timeout(timeout_s, connect=min(connect_timeout_s, timeout_s))
+def timeouts(timeout_s: float) -> httpx.Timeout:
+    return httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
+
+
+@asynccontextmanager
+async def in_time(provider: str, url: str) -> AsyncIterator[None]:
+    """Raises SearchFailed after SEARCH_TIMEOUT_S, whatever the client waits for."""
+    try:
+        async with asyncio.timeout(SEARCH_TIMEOUT_S):
+            yield
+    except TimeoutError as error:
+        raise unreachable(provider, url, error) from None
 
 
 async def get_json(
@@ -90,8 +104,8 @@ def malformed(provider: str) -> SearchFailed:
     )
 
 
-def results_of(hits: Sequence[object], most: int) -> list[SearchResult]:
-    """The first `most` hits that have an address, each an object with url, title and content."""
+def results_of(hits: Sequence[object], max_results: int) -> list[SearchResult]:
+    """The first hits that have an address, each an object with url, title and content."""
     return [
         SearchResult(
             url=url,
@@ -99,7 +113,7 @@ def results_of(hits: Sequence[object], most: int) -> list[SearchResult]:
             text=text_of(hit.get("content")),
             score=score_of(hit.get("score"), rank),
         )
-        for rank, hit in enumerate(hits[:most])
+        for rank, hit in enumerate(hits[:max_results])
         if isinstance(hit, Mapping) and (url := url_of(hit.get("url")))
     ]
 

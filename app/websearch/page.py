@@ -1,4 +1,4 @@
-"""A URL turned into paragraphs, within bounds that no page can stretch."""
+"""Page reader: a URL to its paragraphs, within bounds that no page can stretch."""
 
 import asyncio
 import zlib
@@ -12,7 +12,13 @@ from typing import cast
 import httpx
 
 from app.websearch.engine import USER_AGENT, timeouts
-from app.websearch.html_text import Extract, decode, html_paragraphs, plain_paragraphs
+from app.websearch.html_text import (
+    Extract,
+    TooNested,
+    decode,
+    html_paragraphs,
+    plain_paragraphs,
+)
 from app.websearch.ssrf_guard import (
     WEB_PORTS,
     GuardedTransport,
@@ -21,7 +27,12 @@ from app.websearch.ssrf_guard import (
     resolve_addresses,
 )
 
-MOST_REDIRECTS = 3
+MAX_REDIRECTS = 3
+MAX_BYTES = 2_000_000
+PAGE_TIMEOUT_S = 8.0
+MAX_CONCURRENT = 10
+MAX_PARAGRAPHS = 80
+MAX_CHARS = 40_000
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 PLAIN_TYPES = frozenset({"text/plain"})
 
@@ -62,7 +73,7 @@ def media_type_of(content_type: str) -> str:
 class PageReader:
     """Fetches and reads pages; `max_bytes` counts after decompression, the rest is cut off.
 
-    `timeout_s` bounds a page with all its redirects, `max_concurrent` the pages of all runs.
+    `timeout_s` bounds a page with all its redirects, MAX_CONCURRENT the pages of all runs.
     Pages of other `media_types` are refused; none given takes all.
     """
 
@@ -71,29 +82,22 @@ class PageReader:
         *,
         allowed_private_hosts: Collection[str] = (),
         ports: Collection[int] = WEB_PORTS,
-        max_bytes: int = 2_000_000,
-        timeout_s: float = 8.0,
-        connect_timeout_s: float = 4.0,
-        max_concurrent: int = 10,
-        max_paragraphs: int = 80,
-        max_characters: int = 40_000,
+        max_bytes: int = MAX_BYTES,
+        timeout_s: float = PAGE_TIMEOUT_S,
         media_types: Collection[str] = HTML_TYPES | PLAIN_TYPES,
-        user_agent: str = USER_AGENT,
         resolve: Resolve = resolve_addresses,
     ) -> None:
         self._max_bytes = max_bytes
         self._media_types = frozenset(media_types)
         self._timeout_s = timeout_s
-        self._max_paragraphs = max_paragraphs
-        self._max_characters = max_characters
-        self._slots = asyncio.Semaphore(max_concurrent)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._http = httpx.AsyncClient(
             transport=GuardedTransport(
                 allowed_private_hosts=allowed_private_hosts, ports=ports, resolve=resolve
             ),
-            timeout=timeouts(timeout_s, connect_timeout_s),
+            timeout=timeouts(timeout_s),
             headers={
-                "User-Agent": user_agent,
+                "User-Agent": USER_AGENT,
                 "Accept": "text/html,application/xhtml+xml,text/plain;q=0.8",
                 "Accept-Encoding": "gzip",
             },
@@ -107,7 +111,10 @@ class PageReader:
         async with self._slots:
             download = await self._download(url)
             fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
-            extract = await asyncio.to_thread(self._extract, download)
+            try:
+                extract = await asyncio.to_thread(self._extract, download)
+            except TooNested:
+                raise PageFailed("is nested too deeply to be read safely") from None
         if not extract.paragraphs:
             raise PageFailed("has no readable paragraphs")
         return Page(extract.title, extract.paragraphs, fetched_at)
@@ -128,13 +135,13 @@ class PageReader:
 
     async def _follow(self, request: httpx.Request) -> Download:
         # Redirects are followed here, for the client would read their bodies, however long.
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             response = await self._http.send(request, stream=True, follow_redirects=False)
             async with aclosing(response):
                 if response.next_request is None:
                     return await self._receive(response)
                 request = response.next_request
-        raise PageFailed(f"redirects more than {MOST_REDIRECTS} times")
+        raise PageFailed(f"redirects more than {MAX_REDIRECTS} times")
 
     async def _receive(self, response: httpx.Response) -> Download:
         content_type = response.headers.get("Content-Type", "")
@@ -162,7 +169,7 @@ class PageReader:
         text = decode(download.body, download.content_type)
         is_html = download.media_type in HTML_TYPES
         read = html_paragraphs if is_html else plain_paragraphs
-        return read(text, self._max_paragraphs, self._max_characters)
+        return read(text, MAX_PARAGRAPHS, MAX_CHARS)
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -1,4 +1,4 @@
-"""Recorded searches: the same answers every time, without a network.
+"""Recorded search results: the same every time, without a network.
 
 The file is a JSON object, UTF-8, from queries to lists of results:
 

@@ -1,17 +1,16 @@
-"""A SearXNG instance, by its JSON interface."""
-
-import asyncio
+"""SearXNG, by its JSON interface."""
 
 import httpx
 
 from app.websearch.engine import (
+    SEARCH_TIMEOUT_S,
     USER_AGENT,
     SearchResult,
     get_json,
+    in_time,
     malformed,
     results_of,
     timeouts,
-    unreachable,
 )
 from graphs.errors import SearchFailed
 
@@ -21,23 +20,18 @@ PROVIDER = "SearXNG"
 class SearxngSearch:
     """Raises SearchFailed, too, where the instance has its JSON format switched off."""
 
-    def __init__(
-        self, base_url: str, *, timeout_s: float = 10.0, connect_timeout_s: float = 4.0
-    ) -> None:
+    def __init__(self, base_url: str) -> None:
         self._url = f"{base_url.rstrip('/')}/search"
-        self._timeout_s = timeout_s
         self._http = httpx.AsyncClient(
-            timeout=timeouts(timeout_s, connect_timeout_s), headers={"User-Agent": USER_AGENT}
+            timeout=timeouts(SEARCH_TIMEOUT_S), headers={"User-Agent": USER_AGENT}
         )
 
     async def search(self, query: str, max_results: int) -> list[SearchResult]:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with in_time(PROVIDER, self._url):
                 reply = await get_json(
                     self._http, PROVIDER, self._url, {"q": query, "format": "json"}
                 )
-        except TimeoutError as error:
-            raise unreachable(PROVIDER, self._url, error) from None
         except SearchFailed as failure:
             if "HTTP 403" in str(failure):
                 raise SearchFailed(

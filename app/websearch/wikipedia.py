@@ -1,6 +1,5 @@
-"""Wikipedia's public API: full-text search with the introductions of the articles found."""
+"""Wikipedia, by its public API: full-text search with the introductions of the articles."""
 
-import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -8,20 +7,21 @@ from typing import Any
 import httpx
 
 from app.websearch.engine import (
+    SEARCH_TIMEOUT_S,
     USER_AGENT,
     SearchResult,
     get_json,
+    in_time,
     malformed,
     text_of,
     timeouts,
-    unreachable,
     url_of,
 )
 
 PROVIDER = "Wikipedia"
 # The API joins at most this many introductions to one list of hits.
-MOST_RESULTS = 20
-MOST_QUERY_CHARACTERS = 300
+MAX_RESULTS = 20
+MAX_QUERY_CHARS = 300
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _BETWEEN_KEYWORDS = re.compile(r"\s*[,，、;；]\s*")
 
@@ -29,19 +29,11 @@ _BETWEEN_KEYWORDS = re.compile(r"\s*[,，、;；]\s*")
 class WikipediaSearch:
     """Asks the Wikipedia of the query's language; `{language}` in `api_url` becomes en or zh."""
 
-    def __init__(
-        self,
-        *,
-        api_url: str = "https://{language}.wikipedia.org/w/api.php",
-        user_agent: str = USER_AGENT,
-        timeout_s: float = 8.0,
-        connect_timeout_s: float = 3.0,
-    ) -> None:
+    def __init__(self, api_url: str = "https://{language}.wikipedia.org/w/api.php") -> None:
         self._api_url = api_url
-        self._timeout_s = timeout_s
         self._http = httpx.AsyncClient(
-            timeout=timeouts(timeout_s, connect_timeout_s),
-            headers={"User-Agent": user_agent},
+            timeout=timeouts(SEARCH_TIMEOUT_S),
+            headers={"User-Agent": USER_AGENT},
             follow_redirects=True,
             max_redirects=3,
         )
@@ -50,15 +42,12 @@ class WikipediaSearch:
         language = "zh" if _CHINESE.search(query) else "en"
         url = self._api_url.replace("{language}", language)
         keywords = [word for word in _BETWEEN_KEYWORDS.split(query.strip()) if word]
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                found = await self._ask(url, " ".join(keywords), max_results)
-                if not found and len(keywords) > 1:
-                    # The engine wants every word: few articles hold all of several keywords.
-                    found = await self._ask(url, " OR ".join(keywords), max_results)
-        except TimeoutError as error:
-            raise unreachable(PROVIDER, url, error) from None
-        return found
+        async with in_time(PROVIDER, url):
+            results = await self._ask(url, " ".join(keywords), max_results)
+            if not results and len(keywords) > 1:
+                # The engine wants every word: few articles hold all of several keywords.
+                results = await self._ask(url, " OR ".join(keywords), max_results)
+        return results
 
     async def _ask(self, url: str, query: str, max_results: int) -> list[SearchResult]:
         reply = await get_json(
@@ -70,8 +59,8 @@ class WikipediaSearch:
                 "format": "json",
                 "formatversion": 2,
                 "generator": "search",
-                "gsrsearch": query[:MOST_QUERY_CHARACTERS],
-                "gsrlimit": min(max_results, MOST_RESULTS),
+                "gsrsearch": query[:MAX_QUERY_CHARS],
+                "gsrlimit": min(max_results, MAX_RESULTS),
                 "prop": "extracts|info",
                 "exintro": 1,
                 "explaintext": 1,
@@ -88,8 +77,8 @@ class WikipediaSearch:
 def _results(reply: Mapping[str, Any]) -> list[SearchResult]:
     if "error" in reply:
         raise malformed(PROVIDER)
-    found = reply.get("query", {})
-    pages = found.get("pages", []) if isinstance(found, Mapping) else None
+    query = reply.get("query", {})
+    pages = query.get("pages", []) if isinstance(query, Mapping) else None
     if not isinstance(pages, list) or not all(isinstance(page, Mapping) for page in pages):
         raise malformed(PROVIDER)
     # The pages come unordered; `index` is their rank in the search.
@@ -108,4 +97,4 @@ def _results(reply: Mapping[str, Any]) -> list[SearchResult]:
 
 def _rank(page: Mapping[str, Any]) -> int:
     index = page.get("index")
-    return index if isinstance(index, int) else MOST_RESULTS + 1
+    return index if isinstance(index, int) else MAX_RESULTS + 1

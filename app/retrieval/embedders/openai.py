@@ -1,4 +1,4 @@
-"""Vectors of an OpenAI-compatible endpoint: bounded, retried once, failing in plain words."""
+"""Endpoint embedder: any OpenAI-compatible /embeddings, bounded, retried once, with failover."""
 
 import time
 import weakref
@@ -16,13 +16,16 @@ from langchain_openai import OpenAIEmbeddings
 from pydantic import SecretStr
 
 from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
-from app.retrieval.embedders.static import EmbedderFailed, Vectors, unit
+from app.retrieval.embedder import EmbedderFailed, Vectors, unit
 from app.retrieval.hybrid import ENCODER_WEIGHTS
 
+BATCH_PASSAGES = 64
+MAX_CONCURRENT = 4
+TIMEOUT_S = 15.0
 QUERY_TIMEOUT_S = 4.0
 """A question does not wait longer: words alone find passages too."""
 REST_S = 5.0
-LONGEST_PAUSE_S = 20.0
+MAX_PAUSE_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,16 @@ class Address:
     close: Callable[[], None] = lambda: None
 
     def vectors(self, texts: Sequence[str], more: dict[str, Any] | None) -> Vectors:
-        found = self.embeddings.embed_documents(list(texts), **(more or {}))
-        return np.asarray(found, dtype=np.float32)
+        vectors = self.embeddings.embed_documents(list(texts), **(more or {}))
+        return np.asarray(vectors, dtype=np.float32)
 
 
 class EndpointEmbedder:
     """Any LangChain embeddings behind one address or several, which stand in for each other.
 
-    Passages go in batches of `batch`, `max_concurrent` at a time; a batch that fails is asked once
-    more, of the next address. A question is asked once; when that fails, further questions fail at
-    once for REST_S, so that an endpoint that hangs does not hold up every answer.
+    Passages go in batches of BATCH_PASSAGES, MAX_CONCURRENT at a time; a batch that fails is asked
+    once more, of the next address. A question is asked once; when that fails, further questions
+    fail at once for REST_S, so that an endpoint that hangs does not hold up every answer.
     """
 
     crosses_languages = True
@@ -58,8 +61,6 @@ class EndpointEmbedder:
         dimensions: int = 0,
         *,
         prefixes: tuple[str, str] = ("", ""),
-        batch: int = 64,
-        max_concurrent: int = 4,
     ) -> None:
         """`prefixes` of questions and passages; 0 `dimensions` are asked for by one call.
 
@@ -68,10 +69,9 @@ class EndpointEmbedder:
         self.name = name
         self._addresses, self._turns = list(addresses), count()
         self._query_prefix, self._passage_prefix = prefixes
-        self._batch_size = batch
-        self._pool = ThreadPoolExecutor(max_concurrent, "embeddings")
-        self._asking = ThreadPoolExecutor(max_concurrent, "question-embeddings")
-        pools = self._pool, self._asking
+        self._pool = ThreadPoolExecutor(MAX_CONCURRENT, "embeddings")
+        self._query_pool = ThreadPoolExecutor(MAX_CONCURRENT, "question-embeddings")
+        pools = self._pool, self._query_pool
         self._finalizer = weakref.finalize(self, _close, pools, self._addresses)
         self._rests_until, self._rests_for = 0.0, ""
         self.dimensions = dimensions
@@ -80,24 +80,26 @@ class EndpointEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         prefixed = [self._passage_prefix + text for text in texts]
-        starts = range(0, len(prefixed), self._batch_size)
         parts = [
-            self._pool.submit(self._batch, prefixed[start : start + self._batch_size])
-            for start in starts
+            self._pool.submit(self._batch, prefixed[start : start + BATCH_PASSAGES])
+            for start in range(0, len(prefixed), BATCH_PASSAGES)
         ]
         try:
-            found = [part.result() for part in parts]
+            batches = [part.result() for part in parts]
         finally:
             for part in parts:  # after a failure the others are of no use
                 part.cancel()
-        return unit(np.concatenate(found)) if found else np.zeros((0, self.dimensions), np.float32)
+        if not batches:
+            return np.zeros((0, self.dimensions), np.float32)
+        return unit(np.concatenate(batches))
 
     def embed_query(self, text: str) -> Vectors:
         if time.monotonic() < self._rests_until:
             raise EmbedderFailed(self._rests_for)
-        asked = self._asking.submit(self._once, self._next(), [self._query_prefix + text], True)
+        texts = [self._query_prefix + text]
+        call = self._query_pool.submit(self._once, self._next(), texts, True)
         try:
-            vectors = self._in_time(asked)
+            vectors = self._in_time(call)
         except EmbedderFailed as error:
             self._rests_until, self._rests_for = time.monotonic() + REST_S, str(error)
             raise
@@ -115,11 +117,11 @@ class EndpointEmbedder:
             self.close()
             raise
 
-    def _in_time(self, asked: Future[Vectors]) -> Vectors:
+    def _in_time(self, call: Future[Vectors]) -> Vectors:
         try:
-            return asked.result(QUERY_TIMEOUT_S)
+            return call.result(QUERY_TIMEOUT_S)
         except NotDone:
-            asked.cancel()
+            call.cancel()
             raise EmbedderFailed(
                 f"The embeddings of the question did not come within {QUERY_TIMEOUT_S:g} s"
             ) from None
@@ -139,7 +141,7 @@ class EndpointEmbedder:
         try:
             vectors = address.vectors(texts, more)
         except FAILURES as error:
-            raise _Passing(address.failure(error), _retry_after_s(error)) from None
+            raise _Retriable(address.failure(error), _retry_after_s(error)) from None
         wanted = len(texts), self.dimensions or vectors.shape[-1]
         if vectors.shape != wanted or not np.isfinite(vectors).all():
             raise EmbedderFailed(
@@ -156,8 +158,8 @@ def _close(pools: Sequence[ThreadPoolExecutor], addresses: Sequence[Address]) ->
         address.close()
 
 
-class _Passing(EmbedderFailed):
-    """May be over after `pause_s`."""
+class _Retriable(EmbedderFailed):
+    """May be over after `pause_s`; negative where asking again brings the same."""
 
     def __init__(self, message: str, pause_s: float) -> None:
         super().__init__(message)
@@ -166,9 +168,9 @@ class _Passing(EmbedderFailed):
 
 def _pause_s(error: EmbedderFailed) -> float:
     """Before the second try; raises the error where none would help."""
-    if not isinstance(error, _Passing) or error.pause_s < 0:
+    if not isinstance(error, _Retriable) or error.pause_s < 0:
         raise error
-    return min(error.pause_s, LONGEST_PAUSE_S)
+    return min(error.pause_s, MAX_PAUSE_S)
 
 
 def _retry_after_s(error: Exception) -> float:
@@ -176,8 +178,8 @@ def _retry_after_s(error: Exception) -> float:
     if isinstance(error, openai.APIStatusError):
         if error.status_code < 500 and error.status_code not in {408, 409, 429}:
             return -1.0
-        told = error.response.headers.get("retry-after", "")
-        return float(told) if told.isdigit() else 0.5
+        asked = error.response.headers.get("retry-after", "")
+        return float(asked) if asked.isdigit() else 0.5
     return 0.2 if isinstance(error, openai.APIConnectionError) else -1.0
 
 
@@ -187,11 +189,10 @@ def openai_address(
     key: str,
     *,
     dimensions: int = 0,
-    timeout_s: float = 15.0,
     tells_input_type: bool = False,
 ) -> Address:
     """An endpoint in OpenAI's form; `tells_input_type` where it is a worker of ours."""
-    http = openai.DefaultHttpxClient(timeout=timeout_s)
+    http = openai.DefaultHttpxClient(timeout=TIMEOUT_S)
     embeddings = OpenAIEmbeddings(
         model=model,
         openai_api_base=base_url,
@@ -199,13 +200,15 @@ def openai_address(
         dimensions=dimensions or None,
         # Texts as text: other servers than OpenAI's know nothing of its tokens.
         check_embedding_ctx_length=False,
-        request_timeout=timeout_s,
+        request_timeout=TIMEOUT_S,
         max_retries=0,
         http_client=http,
     )
-    told = Endpoint(base_url, model, timeout_s=timeout_s, max_concurrent=1, kind="embeddings")
+    endpoint = Endpoint(base_url, model, timeout_s=TIMEOUT_S, max_concurrent=1, kind="embeddings")
     kinds = [{"extra_body": {"input_type": kind}} for kind in ("query", "passage")]
     more = kinds if tells_input_type else [None, None]
-    return Address(
-        embeddings, lambda error: str(told.failure(error)).rstrip("."), more[0], more[1], http.close
-    )
+
+    def failure(error: Exception) -> str:
+        return str(endpoint.failure(error)).rstrip(".")
+
+    return Address(embeddings, failure, more[0], more[1], http.close)

@@ -9,14 +9,14 @@ import pytest
 from filelock import FileLock
 
 from app.ingest import pipeline as module
+from app.ingest.changes import Report
 from app.ingest.files import source_of
-from app.ingest.pipeline import Report, ingest
-from app.retrieval import write_lock as lock
+from app.ingest.pipeline import ingest
+from app.retrieval import index_factory as lock
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index_factory import open_index
+from app.retrieval.index_factory import IngestBusy, lock_file, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
-from app.retrieval.write_lock import IngestBusy, lock_file
 
 PAGE = "# Page {0}\n\nThe {0} stands in the hall.\n\n## Care\n\nPolish the {0} once a year.\n"
 
@@ -236,11 +236,11 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from app.ingest import pipeline
-from app.retrieval.retriever import HybridRetriever
+from app.composition.embedder import open_retriever
 
 async def main():
     pipeline.COMMIT_ROWS = 4
-    retriever = await HybridRetriever.open(Path("data"))
+    retriever = await open_retriever(Path("data"))
     def progress(done, everything, source):
         if done == 9:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -295,7 +295,7 @@ async def test_patterns_name_files_at_any_depth(retriever: HybridRetriever, docs
 async def test_many_documents_are_read_apart_to_the_same_end(
     retriever: HybridRetriever, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "HERE_DOCUMENTS", 2)
+    monkeypatch.setattr(module, "IN_PROCESS_DOCUMENTS", 2)
     write(docs / "阀门.md", "# 阀门\n\n阀门在夜里打开。\n")
     write(docs / "empty.md", "")
     report = await run(retriever, docs)

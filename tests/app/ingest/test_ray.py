@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from app.cli.main import cli
 from app.ingest import pipeline as module
-from app.ingest.child import Task
 from app.ingest.pipeline import ingest
-from app.ingest.ray import Outcome, Reading
+from app.ingest.ray import ClusterReader, Outcome
+from app.ingest.sandbox import ParseTask
 from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.index_factory import open_index
 from app.retrieval.tokenizer import Segmenter
@@ -37,14 +37,14 @@ def ingested(folder: Path, state: Path, *flags: str) -> str:
     return said
 
 
-async def read_by_one(tasks: Sequence[Task]) -> AsyncIterator[tuple[int, Outcome]]:
+async def read_by_one(tasks: Sequence[ParseTask]) -> AsyncIterator[tuple[int, Outcome]]:
     """What a reader of the cluster does, without Ray around it, the last document first."""
-    reading = Reading()
+    reader = ClusterReader()
     for at, task in reversed(list(enumerate(tasks))):
         batch = {"number": [at], "task": [pickle.dumps(task)]}
-        found = await asyncio.to_thread(reading, batch)
-        yield found["number"][0], pickle.loads(found["outcome"][0])
-    await asyncio.to_thread(reading.close)
+        outcome = await asyncio.to_thread(reader, batch)
+        yield outcome["number"][0], pickle.loads(outcome["outcome"][0])
+    await asyncio.to_thread(reader.close)
 
 
 async def test_outcomes_in_any_order_make_the_same_rows(

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from app.ingest import uploads as module
-from app.ingest.receiving import Received
+from app.ingest.multipart import Received
 from app.ingest.uploads import Uploads, listed_in
-from app.retrieval import lance_table
+from app.retrieval import lancedb
 from app.retrieval.index import IndexUnusable, StoredDocument
+from app.retrieval.index_factory import writing
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.write_lock import writing
 
 
 @pytest.fixture
 async def uploads(tmp_path: Path, retriever: HybridRetriever) -> AsyncIterator[Uploads]:
     index, segmenter = retriever.index, retriever.segmenter
-    opened = Uploads(tmp_path, index, segmenter, max_bytes=1_000_000, max_total_bytes=1_000_000)
+    opened = Uploads(tmp_path, index, segmenter, max_bytes=1_000_000)
     yield opened
     await opened.aclose()
 
@@ -90,8 +90,8 @@ async def test_uploads_at_once_do_not_trip_over_folders_that_go(uploads: Uploads
 async def test_what_many_deletions_leave_is_cleaned_away(
     uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lance_table, "KEEP_VERSIONS", timedelta(milliseconds=1))
-    monkeypatch.setattr(lance_table, "MOST_VERSIONS", 5)
+    monkeypatch.setattr(lancedb, "KEEP_VERSIONS", timedelta(milliseconds=1))
+    monkeypatch.setattr(lancedb, "MAX_VERSIONS", 5)
     texts = {f"泵{number}": f"水泵{number}在三月检修。 The pump.\n" for number in range(12)}
     pumps = (await uploads.bring_in(sent(tmp_path / "sent", **texts))).documents
     for pump in pumps:

@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.ingest import web_pages as module
+from app.ingest.changes import Report
 from app.ingest.loaders.by_suffix import load
-from app.ingest.pipeline import Report, ingest
+from app.ingest.pipeline import ingest
 from app.ingest.web_pages import downloaded, page_reader
 from app.retrieval.retriever import HybridRetriever
 from app.websearch.encoding import codec_of

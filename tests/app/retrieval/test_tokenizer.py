@@ -15,7 +15,7 @@ def test_latin_words_in_chinese_are_lower_case(segmenter: Segmenter) -> None:
 
 
 def test_punctuation_is_no_word(segmenter: Segmenter) -> None:
-    assert segmenter.words("，。！《》……") == []
+    assert segmenter.words("，。！《》……") == ()
 
 
 def test_question_words_are_not_looked_for(segmenter: Segmenter) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from app.websearch.speculative import SearchesAhead
+from app.websearch.search import SearchesAhead
 from graphs.types import Judgement, Retrieval, Usage, WebPage
 from graphs.workflows.self_crag import build_self_crag
 from tests.fakes import GOOD, POOR, FakeCritic, FakeEvaluator, FakeWebSearch, ScriptedChat, passage
@@ -145,7 +145,7 @@ async def test_the_action_is_the_ablations() -> None:
 
 async def test_a_search_that_began_beside_grading_is_drafted_from() -> None:
     parts = drafting(EN, EN.half)
-    ahead = replace(parts.services, search_ahead=SearchesAhead(parts.web, 1))
+    ahead = replace(parts.services, search_ahead=SearchesAhead(parts.web))
     trace = await traced(ahead, EN.question, "self_crag", speculative_search=True)
 
     assert "collect" in trace.nodes

@@ -1,0 +1,210 @@
+"""Parser processes: documents are read apart from the service, within bounds of time and memory.
+
+A parser led astray by a document takes its process along and nothing else.
+"""
+
+import asyncio
+import os
+import resource
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from app.ingest.chunker import Chunking
+from app.ingest.loaders.document import DocumentRefused
+
+Row = dict[str, Any]
+
+MEMORY_BYTES = 2_000_000_000
+CPU_S = 120
+"""CPU time for the parsing of a document, and for each batch of its rows; a signal ends it."""
+WAIT_S = 900.0
+"""Longest wait for a process that may compute no longer than CPU_S."""
+MAX_DOCUMENTS = 1000
+"""Of one process, which is then replaced: what libraries leak goes with it."""
+NICENESS = 5
+TOO_MUCH_MEMORY = f"needs more than {MEMORY_BYTES / 1e9:.0f} GB of memory to be read; split it"
+
+
+@dataclass(frozen=True, slots=True)
+class ParseTask:
+    """A document to read; `embed`: with the vectors of the shipped table."""
+
+    file: str
+    source: str
+    path: str
+    owner: str
+    embed: bool
+    chunking: Chunking
+
+
+Serve = Callable[[Connection, Path], None]
+
+
+class ParserProcess:
+    """One process, started at once; `rows` blocks, `close` may be called from another thread."""
+
+    def __init__(self, cache: Path, serve: Serve | None = None) -> None:
+        self.documents = 0
+        self._closing = threading.Lock()
+        context = get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self.process = context.Process(
+            target=serve or serve_rows, args=(theirs, cache), daemon=True
+        )
+        # Ctrl-C is for the service alone; the process inherits the mask.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        theirs.close()
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the next document needs another process."""
+        return self.documents >= MAX_DOCUMENTS or not self.process.is_alive()
+
+    def rows(self, task: ParseTask) -> list[Row]:
+        """The rows of a document. Raises DocumentRefused, also where reading ends the process."""
+        self.documents += 1
+        try:
+            self._connection.send(task)
+            rows: list[Row] = []
+            while (batch := self._received()) is not None:
+                rows += batch
+        except (EOFError, OSError):
+            self.close()
+            reason = "the parser crashed on this file"
+            if self.process.exitcode == -signal.SIGXCPU:
+                reason = f"takes more than {CPU_S} s of computing; split it"
+            raise DocumentRefused(reason) from None
+        return rows
+
+    def close(self) -> None:
+        with self._closing:
+            self.process.kill()
+            self.process.join()
+
+    def _received(self) -> list[Row] | None:
+        """A batch of rows, None behind the last. Raises what the process sends instead."""
+        if not self._connection.poll(WAIT_S):
+            self.close()
+            raise DocumentRefused(f"takes longer than {WAIT_S:g} s to be read; split it")
+        message = self._connection.recv()
+        if isinstance(message, Exception):
+            if isinstance(message, MemoryError):
+                # Memory that was once used up may stay in pieces.
+                self.close()
+                raise DocumentRefused(TOO_MUCH_MEMORY)
+            raise message
+        rows: list[Row] | None = message
+        return rows
+
+
+class Sandbox:
+    """At most `max_processes`, started when they are first needed; close them with `aclose`."""
+
+    def __init__(self, cache: Path, max_processes: int) -> None:
+        self._cache = cache
+        self._free = asyncio.Semaphore(max_processes)
+        # Of its own: a document takes a thread for as long as it is read.
+        self._threads = ThreadPoolExecutor(max_processes, "parser")
+        self._idle: list[ParserProcess] = []
+
+    async def rows(self, task: ParseTask) -> list[Row]:
+        """As `ParserProcess.rows`; ends the process of whoever stops waiting."""
+        async with self._free:
+            parser = self._idle.pop() if self._idle else ParserProcess(self._cache)
+            running = asyncio.get_running_loop()
+            try:
+                return await running.run_in_executor(self._threads, parser.rows, task)
+            except asyncio.CancelledError:
+                parser.close()
+                raise
+            finally:
+                if parser.is_spent:
+                    parser.close()
+                else:
+                    self._idle.append(parser)
+
+    async def aclose(self) -> None:
+        for parser in self._idle:
+            parser.close()
+        self._idle.clear()
+        self._threads.shutdown(wait=False)
+
+
+def serve_rows(connection: Connection, cache: Path) -> None:
+    """In the process: for each task its rows, a batch at a time, and None behind the last."""
+    _bound()
+    # Numbers of one thread each: those of two processes would wait for each other's cores.
+    os.putenv("OPENBLAS_NUM_THREADS", "1")
+    from app.ingest import rows  # noqa: PLC0415 -- loads what the line above is for
+    from app.retrieval.embedders.static import StaticEmbedder  # noqa: PLC0415
+    from app.retrieval.tokenizer import Segmenter  # noqa: PLC0415
+
+    segmenter = Segmenter(cache)
+    embedder = StaticEmbedder(segmenter)
+
+    def read(task: ParseTask) -> Iterator[list[Row]]:
+        file = Path(task.file)
+        found = rows.file_rows(file, task.source, task.path, task.owner, task.chunking)
+        for at in range(0, len(found), rows.BATCH_ROWS):
+            batch = rows.with_words(found[at : at + rows.BATCH_ROWS], segmenter)
+            yield rows.with_vectors(batch, embedder) if task.embed else batch
+
+    answer_tasks(connection, read)
+
+
+def answer_tasks(connection: Connection, read: Callable[[ParseTask], Iterator[list[Row]]]) -> None:
+    """Until the other end is closed."""
+    while True:
+        try:
+            task = connection.recv()
+        except EOFError:
+            return
+        _allow_cpu(CPU_S)
+        try:
+            for batch in read(task):
+                connection.send(batch)
+                _allow_cpu(CPU_S)
+            connection.send(None)
+        except DocumentRefused as refusal:
+            connection.send(refusal)
+        except MemoryError:
+            connection.send(MemoryError())
+        except Exception:  # noqa: BLE001 - a fault of ours is raised where it was asked
+            connection.send(RuntimeError(f"a parser process failed:\n{traceback.format_exc()}"))
+
+
+def _bound() -> None:
+    """Limits memory and priority, silences what parsers print, and ends with the parent."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    os.nice(NICENESS)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _allow_cpu(seconds: int) -> None:
+    """So much CPU time from now on; the time of the clock says little on a busy machine."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = int(used.ru_utime + used.ru_stime) + seconds + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
