@@ -64,7 +64,7 @@ def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
     if settings.embedder == "static":
         return None
     # Its client takes two seconds to load, and most have the table.
-    from app.retrieval.embedders.openai import EndpointEmbedder, openai_address  # noqa: PLC0415
+    from app.retrieval.embedders.openai import EndpointEmbedder  # noqa: PLC0415
 
     is_worker = settings.embedder == "worker"
     urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url] if is_worker else []
@@ -72,21 +72,14 @@ def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
     model = settings.embedder_model
     if is_worker:
         model = model or _worker_model(urls)
-    addresses = [
-        openai_address(
-            url,
-            model,
-            settings.embedder_key.get_secret_value(),
-            dimensions=settings.embedder_dimensions,
-            tells_input_type=is_worker,
-        )
-        for url in urls
-    ]
     return EndpointEmbedder(
-        addresses,
-        _name(settings, model),
-        settings.embedder_dimensions,
+        urls,
+        model,
+        settings.embedder_key.get_secret_value(),
+        name=_name(settings, model),
+        dimensions=settings.embedder_dimensions,
         prefixes=(settings.embedder_query_prefix, settings.embedder_passage_prefix),
+        tells_input_type=is_worker,
     )
 
 
