@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -23,7 +23,7 @@ from app.ingest.multipart import Received, receive
 from app.ingest.pipeline import Ingest, Progress
 from app.retrieval.filters import visible_to
 from app.retrieval.index import Index, IndexUnusable, StoredDocument
-from app.retrieval.index_factory import IngestBusy, writing
+from app.retrieval.index_factory import writing
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
@@ -68,8 +68,6 @@ class Uploads:
         self._max_bytes = max_bytes
         self._under_way: set[asyncio.Task[Any]] = set()
         self._deletions = asyncio.Lock()
-        self._writers = 0
-        self._tidying: asyncio.Task[None] | None = None
 
     def go_on(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begins what goes on to its end whoever waits for it, or until `aclose`."""
@@ -99,7 +97,7 @@ class Uploads:
     ) -> Brought:
         """Raises IngestBusy where another writer does not end within WAIT_S; IndexUnusable."""
         with seen_by(owner):
-            async with self._writing():
+            async with writing(self._index.folder, WAIT_S):
                 known = await self._index.documents()
                 folder = self._folder / (f"@{owner}" if owner else SHARED_FOLDER)
                 items = await asyncio.to_thread(listed_in, folder, files, owner, known)
@@ -126,10 +124,11 @@ class Uploads:
     async def delete(self, document_id: str, owner: str = "") -> bool:
         """Removes a document and the file it was uploaded as; False where there is none.
 
-        Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
+        Deletions take turns, however many they are. Raises SharedDocument to an owner, IngestBusy
+        and IndexUnusable.
         """
         with seen_by(owner):
-            async with self._writing(self._deletions):
+            async with self._deletions, writing(self._index.folder, WAIT_S):
                 known = {document.id: document for document in await self._index.documents()}
                 document = known.get(document_id)
                 if document is None:
@@ -140,33 +139,11 @@ class Uploads:
                 # Still as the only writer: the next one may put a new file in this place.
                 if self._folder in Path(document.path).parents:
                     await asyncio.to_thread(Path(document.path).unlink, missing_ok=True)
-        # Whoever else is about to write here tidies when it has written.
-        if not self._writers:
-            self._tidying = self.go_on(self._tidy())
+                try:
+                    await self._index.tidy()
+                except IndexUnusable as error:  # it is left to the next writer
+                    log.warning("not tidied after a deletion: %s", error)
         return True
-
-    @asynccontextmanager
-    async def _writing(self, turn: asyncio.Lock | None = None) -> AsyncIterator[None]:
-        """The right to write; tidying of our own, which is no other writer, is let end before.
-
-        Those that take turns wait for each other however many they are.
-        """
-        while self._tidying is not None and not self._tidying.done():
-            await asyncio.wait([self._tidying])
-        self._writers += 1
-        try:
-            async with turn or nullcontext(), writing(self._index.folder, WAIT_S):
-                yield
-        finally:
-            self._writers -= 1
-
-    async def _tidy(self) -> None:
-        """Where another writes meanwhile, or this fails, it is left to the next."""
-        try:
-            async with writing(self._index.folder, WAIT_S):
-                await self._index.tidy()
-        except (IngestBusy, IndexUnusable) as error:
-            log.warning("not tidied after a deletion: %s", error)
 
     def _staging(self) -> Path:
         """Create a staging folder and delete abandoned ones."""
