@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from app.retrieval.embedder import Embedder, Vectors
-from app.retrieval.filters import lance_condition, listed, sql_literal
+from app.retrieval.filters import LANCE
 from app.retrieval.index import (
     ANYTHING,
     DOCUMENT_COLUMNS,
@@ -109,7 +109,7 @@ class LanceIndex:
         if not rows:
             return
         data = await asyncio.to_thread(_table_of, rows, self.embedder)
-        replaced = f"document_id in ({listed(_ids(rows), sql_literal)})"
+        replaced = LANCE.among("document_id", sorted({row["document_id"] for row in rows}))
         with _storage(self.folder):
             await self._check()
             # Texts without any known word have no vector.
@@ -124,37 +124,35 @@ class LanceIndex:
     async def delete(self, document_ids: Sequence[str]) -> int:
         if not document_ids:
             return 0
-        named = lance_condition(Filters.model_construct(document_ids=list(document_ids)))
+        named = LANCE.condition(Filters.model_construct(document_ids=list(document_ids)))
         with _storage(self.folder):
-            found = int(await self._table.count_rows(f"{named} AND position = 0"))
-            if found:
+            documents = int(await self._table.count_rows(f"{named} and position = 0"))
+            if documents:
                 await self._table.delete(named)
-        return found
+        return documents
 
     async def tidy(self) -> None:
         with _storage(self.folder):
             await _tidy(self._table, self.folder)
 
     async def documents(self) -> list[StoredDocument]:
-        seen = f"position = 0 AND {lance_condition(ANYTHING)}"
+        seen = f"position = 0 and {LANCE.condition(ANYTHING)}"
         with _storage(self.folder):
             # Asked for before the rows are: if they change meanwhile, the list is made again.
             version = (await self._table.version(), seen)
             last = self._last_list
             if last[0] != version:
-                found = await self._table.query().where(seen).select(DOCUMENT_COLUMNS).to_arrow()
-                last = self._last_list = (version, await asyncio.to_thread(_documents, found))
+                rows = await self._table.query().where(seen).select(DOCUMENT_COLUMNS).to_arrow()
+                last = self._last_list = (version, await asyncio.to_thread(_documents, rows))
         return list(last[1])
 
     async def count(self) -> int:
-        return int(await self._table.count_rows(lance_condition(ANYTHING)))
+        return int(await self._table.count_rows(LANCE.condition(ANYTHING)))
 
     async def size(self) -> tuple[int, int]:
         with _storage(self.folder):
-            return (
-                await self._table.count_rows("position = 0"),
-                await self._table.count_rows(),
-            )
+            documents = await self._table.count_rows("position = 0")
+            return documents, await self._table.count_rows()
 
     async def search_words(
         self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
@@ -163,7 +161,7 @@ class LanceIndex:
             return []
         column = TEXT_COLUMNS[language]
         query = await self._table.search(words, query_type="fts", fts_columns=[column])
-        query = query.where(lance_condition(filters)).select([*HIT_COLUMNS, "_score"])
+        query = query.where(LANCE.condition(filters)).select([*HIT_COLUMNS, "_score"])
         return [hit_of(row, row["_score"]) for row in await query.limit(limit).to_list()]
 
     async def search_vector(
@@ -173,17 +171,17 @@ class LanceIndex:
             return []
         await self._check()
         query = self._table.query().nearest_to(vector).distance_type("l2")
-        query = query.where(lance_condition(filters, language)).select([*HIT_COLUMNS, "_distance"])
+        query = query.where(LANCE.condition(filters, language)).select([*HIT_COLUMNS, "_distance"])
         # Of unit vectors the squared distance is 2 - 2 · cosine.
-        found = await query.limit(limit).to_list()
-        return [hit_of(row, 1.0 - row["_distance"] / 2) for row in found]
+        rows = await query.limit(limit).to_list()
+        return [hit_of(row, 1.0 - row["_distance"] / 2) for row in rows]
 
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
             return {}
-        wanted = f"id in ({listed(ids, sql_literal)}) AND {lance_condition(ANYTHING)}"
-        found = await self._table.query().where(wanted).select(["id", *names]).to_list()
-        return {row["id"]: row for row in found}
+        wanted = f"{LANCE.among('id', ids)} and {LANCE.condition(ANYTHING)}"
+        rows = await self._table.query().where(wanted).select(["id", *names]).to_list()
+        return {row["id"]: row for row in rows}
 
     async def _check(self) -> None:
         """Raises IndexMismatch where all was renewed for another embedder since it was opened."""
@@ -249,8 +247,8 @@ def _storage(folder: Path) -> Iterator[None]:
 
 async def _written(table: lancedb.AsyncTable) -> dict[str, str]:
     """What the index says of itself."""
-    found: dict[bytes, bytes] = (await table.schema()).metadata or {}
-    return {key.decode(): value.decode() for key, value in found.items()}
+    metadata: dict[bytes, bytes] = (await table.schema()).metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
 async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
@@ -261,18 +259,13 @@ async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
 
 
 def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
-    return pa.Table.from_pylist(
-        list(map(completed, rows)), schema=schema(embedder)
-    ).combine_chunks()
+    table = pa.Table.from_pylist(list(map(completed, rows)), schema=schema(embedder))
+    return table.combine_chunks()
 
 
-def _ids(rows: Sequence[Row]) -> list[str]:
-    return sorted({row["document_id"] for row in rows})
-
-
-def _documents(found: pa.Table) -> list[StoredDocument]:
+def _documents(rows: pa.Table) -> list[StoredDocument]:
     """Column by column, for there may be a hundred thousand."""
-    columns = [found[name].to_pylist() for name in DOCUMENT_COLUMNS]
+    columns = [rows[name].to_pylist() for name in DOCUMENT_COLUMNS]
     return stored_documents(zip(*columns, strict=True))
 
 

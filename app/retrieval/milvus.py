@@ -18,7 +18,7 @@ import numpy as np
 from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
 
 from app.retrieval.embedder import Embedder, Vectors
-from app.retrieval.filters import listed, milvus_condition, milvus_literal
+from app.retrieval.filters import MILVUS
 from app.retrieval.index import (
     ANYTHING,
     DOCUMENT_COLUMNS,
@@ -94,7 +94,7 @@ class MilvusIndex:
         return await asyncio.to_thread(self._documents)
 
     async def count(self) -> int:
-        return await asyncio.to_thread(self._count, milvus_condition(ANYTHING))
+        return await asyncio.to_thread(self._count, MILVUS.condition(ANYTHING))
 
     async def size(self) -> None:
         """Not known: Milvus would count every row."""
@@ -105,7 +105,7 @@ class MilvusIndex:
         if not words.strip():
             return []
         _, field = WORDS[language]
-        condition = milvus_condition(filters, language)
+        condition = MILVUS.condition(filters, language)
         found = await asyncio.to_thread(self._search, words, field, "BM25", limit, condition)
         # Milvus Lite tells BM25 scores negated.
         return [hit_of(row, abs(score)) for row, score in found if score]
@@ -115,7 +115,7 @@ class MilvusIndex:
     ) -> list[Hit]:
         if not vector.any():
             return []
-        condition = milvus_condition(filters, language)
+        condition = MILVUS.condition(filters, language)
         found = await asyncio.to_thread(
             self._search, vector.tolist(), "vector", "IP", limit, condition
         )
@@ -125,7 +125,7 @@ class MilvusIndex:
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
             return {}
-        wanted = f"id in [{listed(ids, milvus_literal)}] and {milvus_condition(ANYTHING)}"
+        wanted = f"{MILVUS.among('id', ids)} and {MILVUS.condition(ANYTHING)}"
         rows = await asyncio.to_thread(self._query, wanted, ["id", *names])
         return {row["id"]: row for row in rows}
 
@@ -138,14 +138,14 @@ class MilvusIndex:
                 self._client.upsert(ALIAS, batch, timeout=TIMEOUT_S)
             for document_id, group in groupby(ordered, key=lambda row: str(row["document_id"])):
                 version = next(group)["id"].rpartition("-")[0] or document_id
-                old = f"document_id == {milvus_literal(document_id)}"
-                old += f" and not (id like {milvus_literal(version + '%')})"
+                old = f"document_id == {MILVUS.quote(document_id)}"
+                old += f" and not (id like {MILVUS.quote(version + '%')})"
                 self._client.delete(ALIAS, filter=old, timeout=TIMEOUT_S)
 
     def _delete(self, document_ids: Sequence[str]) -> int:
         if not document_ids:
             return 0
-        named = milvus_condition(Filters.model_construct(document_ids=list(document_ids)))
+        named = MILVUS.condition(Filters.model_construct(document_ids=list(document_ids)))
         found = {row["document_id"] for row in self._query(named, ["document_id"])}
         if found:
             with _reached(self._url):
@@ -153,7 +153,7 @@ class MilvusIndex:
         return len(found)
 
     def _documents(self) -> list[StoredDocument]:
-        seen = f"position == 0 and {milvus_condition(ANYTHING)}"
+        seen = f"position == 0 and {MILVUS.condition(ANYTHING)}"
         readings = sorted(self._query(seen, DOCUMENT_COLUMNS), key=lambda row: row["added_at"])
         oldest = {row["document_id"]: row for row in reversed(readings)}
         return stored_documents([row[name] for name in DOCUMENT_COLUMNS] for row in oldest.values())
