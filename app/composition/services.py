@@ -24,13 +24,10 @@ from app.retrieval.index import IndexMismatch
 from app.retrieval.keywords import RareWords
 from app.retrieval.term_rerank import LexicalReranker
 from app.settings import Settings, StateSettings
-from app.websearch.engine import SearchEngine
+from app.websearch.engines import FixtureSearch, SearchEngine, SearxngSearch, WikipediaSearch
 from app.websearch.page import PageReader
-from app.websearch.recorded import FixtureSearch
 from app.websearch.search import FetchingWebSearch, SearchesAhead
-from app.websearch.searxng import SearxngSearch
 from app.websearch.tavily import TavilySearch
-from app.websearch.wikipedia import WikipediaSearch
 from evaluator.client.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.serving.app import create_app as create_worker
 from graphs.errors import PortError

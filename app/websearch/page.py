@@ -11,7 +11,7 @@ from typing import cast
 
 import httpx
 
-from app.websearch.engine import USER_AGENT, timeouts
+from app.websearch.engines import USER_AGENT, timeouts
 from app.websearch.html_text import (
     Extract,
     TooNested,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from app.websearch.engine import SEARCH_TIMEOUT_S, SearchEngine, SearchResult
+from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, SearchResult
 from app.websearch.page import PAGE_TIMEOUT_S, Page, PageReader
 from app.websearch.ssrf_guard import PageFailed
 from graphs.ports import WebSearch

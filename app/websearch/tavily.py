@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 from tavily import AsyncTavilyClient, errors
 
-from app.websearch.engine import (
+from app.websearch.engines import (
     SEARCH_TIMEOUT_S,
     SearchResult,
     in_time,

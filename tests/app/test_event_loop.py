@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from app.event_loop import MOST_LOOK_UPS, EventLoop, run
+from app.websearch.engines import WikipediaSearch
 from app.websearch.page import PageReader
 from app.websearch.ssrf_guard import PageFailed
-from app.websearch.wikipedia import WikipediaSearch
 from graphs.errors import SearchFailed
 from tests.app.processes import BIN, environment
 

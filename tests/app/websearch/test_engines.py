@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from app.websearch import engine as module
-from app.websearch.engine import SearchEngine, score_of, text_of
-from app.websearch.recorded import FixtureSearch
-from app.websearch.searxng import SearxngSearch
+from app.websearch import engines as module
+from app.websearch.engines import (
+    FixtureSearch,
+    SearchEngine,
+    SearxngSearch,
+    WikipediaSearch,
+    score_of,
+    text_of,
+)
 from app.websearch.tavily import TavilySearch
-from app.websearch.wikipedia import WikipediaSearch
 from graphs.errors import SearchFailed
 from tests.loopback.corpus import BY_SLUG
 from tests.loopback.pages import PageServer

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.websearch import engine as engines
+from app.websearch import engines as engines
 from app.websearch import search as module
-from app.websearch.engine import SearchResult
+from app.websearch.engines import SearchResult, WikipediaSearch
 from app.websearch.page import PageReader
 from app.websearch.search import FetchingWebSearch, SearchesAhead
 from app.websearch.tavily import TavilySearch
-from app.websearch.wikipedia import WikipediaSearch
 from graphs.errors import SearchFailed
 from graphs.ports import WebSearch
 from graphs.types import WebPage
