@@ -15,7 +15,7 @@ from app.ingest.loaders.markup import text_blocks
 from app.ingest.pipeline import COMMIT_ROWS
 from app.ingest.rows import document_rows, encoded
 from app.retrieval.embedder import Embedder
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from benchmarks.retrieval_sets import DEPTH, Material, documents, gains, measured

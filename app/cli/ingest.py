@@ -21,8 +21,7 @@ from app.ingest.pipeline import ingest, reindex
 from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import page_reader
 from app.retrieval.embedder import EmbedderFailed
-from app.retrieval.index import IndexMismatch
-from app.retrieval.index_factory import IngestBusy, open_index
+from app.retrieval.index import IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
 

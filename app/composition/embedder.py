@@ -11,8 +11,7 @@ import httpx
 
 from app.retrieval.embedder import Embedder, EmbedderFailed
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index import make_folder
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import make_folder, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.term_rerank import TermTables
 from app.retrieval.tokenizer import Segmenter

@@ -19,8 +19,7 @@ from app.ingest.sandbox import ParseTask, Sandbox
 from app.ingest.web_pages import downloaded, listed_pages
 from app.retrieval.embedder import Embedder, EmbedderFailed
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index import Index, IndexUnusable, StoredDocument
-from app.retrieval.index_factory import renew_index, writing
+from app.retrieval.index import Index, IndexUnusable, StoredDocument, renew_index, writing
 from app.retrieval.tokenizer import Segmenter
 from app.websearch.page import PageReader
 

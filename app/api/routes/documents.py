@@ -24,8 +24,7 @@ from app.errors import (
 from app.ingest.multipart import Received, UploadBroken, UploadTooLarge
 from app.ingest.uploads import Brought, SharedDocument, Uploads
 from app.retrieval.embedder import EmbedderFailed
-from app.retrieval.index import IndexMismatch, StoredDocument
-from app.retrieval.index_factory import IngestBusy
+from app.retrieval.index import IndexMismatch, IngestBusy, StoredDocument
 from app.schemas.ask import DoneEvent, ErrorEvent, Event
 from app.schemas.documents import (
     DocumentInfo,

@@ -12,9 +12,9 @@ from app.ingest import pipeline as module
 from app.ingest.changes import Report
 from app.ingest.files import source_of
 from app.ingest.pipeline import ingest
-from app.retrieval import index_factory as lock
+from app.retrieval import index as lock
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index_factory import IngestBusy, lock_file, open_index
+from app.retrieval.index import IngestBusy, lock_file, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 

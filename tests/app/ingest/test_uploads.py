@@ -14,8 +14,7 @@ from app.ingest import uploads as module
 from app.ingest.multipart import Received
 from app.ingest.uploads import Uploads, listed_in
 from app.retrieval import lancedb
-from app.retrieval.index import IndexUnusable, StoredDocument
-from app.retrieval.index_factory import writing
+from app.retrieval.index import IndexUnusable, StoredDocument, writing
 from app.retrieval.retriever import HybridRetriever
 
 

@@ -10,8 +10,7 @@ from app.ingest.loaders.document import Block, LoadedDocument
 from app.ingest.rows import Row, document_id, document_rows, encoded
 from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.filters import visible_to
-from app.retrieval.index import Hit, Index, IndexMismatch, StoredDocument
-from app.retrieval.index_factory import open_index, renew_index
+from app.retrieval.index import Hit, Index, IndexMismatch, StoredDocument, open_index, renew_index
 from app.retrieval.tokenizer import Segmenter
 from graphs.search import Filters
 

@@ -13,8 +13,7 @@ from app.ingest.rows import Row, document_rows, encoded
 from app.retrieval import lancedb as lance
 from app.retrieval.embedder import Vectors
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index import Index, IndexMismatch
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import Index, IndexMismatch, open_index
 from app.retrieval.lancedb import indexed, is_worn
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter

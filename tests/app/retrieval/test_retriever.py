@@ -11,8 +11,7 @@ from app.ingest.pipeline import ingest, reindex
 from app.retrieval.embedder import Vectors
 from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.hybrid import ENCODER_WEIGHTS
-from app.retrieval.index import IndexMismatch, IndexUnusable
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import IndexMismatch, IndexUnusable, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed

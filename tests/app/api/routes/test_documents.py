@@ -18,7 +18,7 @@ from app.errors import DocumentsProblem
 from app.ingest import uploads
 from app.ingest.multipart import clean_name
 from app.main import create_app
-from app.retrieval.index_factory import lock_file
+from app.retrieval.index import lock_file
 from app.settings import Settings
 from graphs.ports import Services
 from tests.app.ingest.word import paragraph, word

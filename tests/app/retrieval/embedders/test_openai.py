@@ -16,8 +16,7 @@ from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.embedders import openai as module
 from app.retrieval.embedders.openai import EndpointEmbedder
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index import IndexMismatch
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import IndexMismatch, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
