@@ -4,8 +4,10 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from app.ingest.changes import RefusedFile, Report, changed_bytes, judged, write_manifest
@@ -137,48 +139,61 @@ class Ingest:
         started = time.perf_counter()
         self._outdated += outdated
         self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
+        read = self._read_on_cluster if self._on_cluster else self._read_here
         try:
-            if self._on_cluster:
-                items = await self._read_on_cluster(items)
-            await self._read_all(items)
+            async with aclosing(read(items)) as outcomes:
+                async for item, outcome in outcomes:
+                    await self._settle(item, outcome)
         finally:
             await self._sandbox.aclose()
         await self._commit()
-        await self._remove()
+        await self._index.delete([document.id for document in self._outdated])
+        self.report.removed += sorted(document.source for document in self._outdated)
         self._tell(len(items), len(items), "")
         # One that was killed before may have left much to be tidied, though nothing is new.
         await self._index.tidy()
         self.report.took_s = time.perf_counter() - started
         return self.report
 
-    async def _read_all(self, items: Sequence[Listed]) -> None:
-        """A few are read ahead, as many as there are processes, and taken in their order."""
-        ahead: deque[tuple[int, Listed, asyncio.Task[list[Row]]]] = deque()
-        max_ahead = 0 if self._in_process and self._reader is None else self._max_processes
+    async def _read_here(self, items: Sequence[Listed]) -> AsyncGenerator[tuple[Listed, Outcome]]:
+        """A few are read ahead, as many as there are processes, and come in their order."""
+        ahead: deque[tuple[Listed, asyncio.Task[Outcome]]] = deque()
+        alone = self._in_process and self._reader is None
+        max_ahead, upcoming = 1 if alone else 1 + self._max_processes, iter(items)
         try:
-            for number, item in enumerate(items):
-                ahead.append((number, item, asyncio.create_task(self._read(item))))
-                while len(ahead) > max_ahead:
-                    await self._take(ahead, len(items))
-            while ahead:
-                await self._take(ahead, len(items))
+            for done in range(len(items)):
+                for item in islice(upcoming, max_ahead - len(ahead)):
+                    ahead.append((item, asyncio.create_task(self._read(item))))
+                item, task = ahead[0]
+                self._tell(done, len(items), item.shown)
+                yield item, await task
+                ahead.popleft()
         finally:
-            for *_, task in ahead:
+            for _, task in ahead:
                 task.cancel()
-            await asyncio.gather(*(task for *_, task in ahead), return_exceptions=True)
+            await asyncio.gather(*(task for _, task in ahead), return_exceptions=True)
 
-    async def _take(
-        self, ahead: deque[tuple[int, Listed, asyncio.Task[list[Row]]]], total: int
-    ) -> None:
-        number, item, task = ahead[0]
-        self._tell(number, total, item.shown)
-        try:
-            outcome: Outcome = await task
-        except DocumentRefused as refusal:
-            outcome = refusal
-        finally:
-            ahead.popleft()
-        await self._settle(item, outcome)
+    async def _read_on_cluster(
+        self, items: Sequence[Listed]
+    ) -> AsyncGenerator[tuple[Listed, Outcome]]:
+        """The files in any order, then the pages, which are downloaded and read here."""
+        new: list[Listed] = []
+        for item in (item for item in items if not item.is_page):
+            try:
+                if await asyncio.to_thread(changed_bytes, item, self._chunking.name) is None:
+                    yield item, []
+                else:
+                    new.append(item)
+            except DocumentRefused as refusal:
+                yield item, refusal
+        done = 0
+        async for at, outcome in cluster_outcomes(list(map(self._task, new)) if new else []):
+            self._tell(done, len(new), new[at].shown)
+            yield new[at], outcome
+            done += 1
+        async with aclosing(self._read_here([item for item in items if item.is_page])) as pages:
+            async for page, outcome in pages:
+                yield page, outcome
 
     async def _settle(self, item: Listed, outcome: Outcome) -> None:
         if isinstance(outcome, DocumentRefused):
@@ -193,48 +208,34 @@ class Ingest:
             if len(self._waiting) >= COMMIT_ROWS:
                 await self._commit()
 
-    async def _read_on_cluster(self, items: Sequence[Listed]) -> list[Listed]:
-        """Reads the files and returns the pages, which are downloaded and read here."""
-        new: list[Listed] = []
-        for item in items:
-            if item.is_page:
-                continue
-            try:
-                if await asyncio.to_thread(changed_bytes, item, self._chunking.name) is None:
-                    await self._settle(item, [])
-                else:
-                    new.append(item)
-            except DocumentRefused as refusal:
-                await self._settle(item, refusal)
-        done = 0
-        async for at, outcome in cluster_outcomes(list(map(self._task, new)) if new else []):
-            self._tell(done, len(new), new[at].shown)
-            await self._settle(new[at], outcome)
-            done += 1
-        return [item for item in items if item.is_page]
-
-    async def _read(self, item: Listed) -> list[Row]:
-        """Rows of a new or changed document, none of an unchanged one. Raises DocumentRefused."""
-        if item.is_page:
+    async def _read(self, item: Listed) -> Outcome:
+        """Rows of a new or changed document, none of an unchanged one, or why there are none."""
+        try:
+            if not item.is_page:
+                return await self._rows(item)
             assert self._reader is not None
             async with downloaded(item.source, self._reader) as file:
-                return await self._read(replace(item, file=file, is_page=False))
+                return await self._rows(replace(item, file=file))
+        except DocumentRefused as refusal:
+            return refusal
+
+    async def _rows(self, item: Listed) -> list[Row]:
         size = await asyncio.to_thread(changed_bytes, item, self._chunking.name)
         if size is None:
             return []
         is_small = size <= IN_PROCESS_BYTES and item.file.suffix.lower() not in BINARY
         if self._in_process and is_small:
-            return await asyncio.to_thread(self._rows, item)
+            return await asyncio.to_thread(self._rows_in_process, item)
         return await self._sandbox.rows(self._task(item))
+
+    def _rows_in_process(self, item: Listed) -> list[Row]:
+        rows = file_rows(item.file, item.source, item.path, item.owner, self._chunking)
+        return with_words(rows, self._segmenter)
 
     def _task(self, item: Listed) -> ParseTask:
         embed = isinstance(self._index.embedder, StaticEmbedder)
         file = os.path.abspath(item.file)
         return ParseTask(file, item.source, item.path, item.owner, embed, self._chunking)
-
-    def _rows(self, item: Listed) -> list[Row]:
-        rows = file_rows(item.file, item.source, item.path, item.owner, self._chunking)
-        return with_words(rows, self._segmenter)
 
     async def _commit(self) -> None:
         if not self._waiting:
@@ -245,10 +246,6 @@ class Ingest:
         rows = await asyncio.to_thread(embedded, waiting, self._index.embedder)
         await self._index.put(rows)
         self.report.chunks += len(rows)
-
-    async def _remove(self) -> None:
-        await self._index.delete([document.id for document in self._outdated])
-        self.report.removed += sorted(document.source for document in self._outdated)
 
     def _tell(self, done: int, total: int, source: str) -> None:
         if self._progress is not None:
