@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from app.ingest.files import is_url
 from app.ingest.hypothetical_questions import Questioner
 from app.ingest.pipeline import ingest, reindex
 from app.ingest.ray import ClusterFailed
-from app.ingest.web_pages import page_reader
+from app.ingest.web_pages import downloaded, page_reader
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
@@ -104,15 +105,14 @@ async def _ingest(
 
         questioner = await stack.enter_async_context(_questioner(settings, segmenter))
         urls = [name for name in names if is_url(name)]
-        reader = page_reader(settings.fetch_allowed_hosts) if urls else None
-        if reader is not None:
-            await stack.enter_async_context(aclosing(reader))
+        reader = page_reader(settings.fetch_allowed_hosts)
+        await stack.enter_async_context(aclosing(reader))
         report = await ingest(
             [Path(name) for name in names if not is_url(name)],
             index,
             segmenter,
             urls=urls,
-            reader=reader,
+            download=partial(downloaded, reader=reader),
             prune=prune,
             progress=progress,
             chunking=Chunking(settings.chunking, settings.chunk_tokens),

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urldefrag
 
 from app.retrieval.index import StoredDocument
 
@@ -63,6 +64,12 @@ def listed(
             if real not in files and not state.keeps(real):
                 files[real] = _named(file, real, by_path.get(real), by_source)
     return list(files.values())
+
+
+def listed_pages(urls: Sequence[str], known: Sequence[StoredDocument]) -> list[Listed]:
+    by_source = {document.source: document for document in known}
+    pages = dict.fromkeys(urldefrag(url).url for url in urls)
+    return [Listed(Path(), "", url, by_source.get(url), is_page=True) for url in pages]
 
 
 def files_below(path: Path) -> Iterator[Path]:

@@ -5,25 +5,26 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.ingest.changes import RefusedFile, Report, changed_bytes, judged, write_manifest
 from app.ingest.chunker import Chunking
-from app.ingest.files import Listed, StateFolder, gone, listed, shown
-from app.ingest.hypothetical_questions import Questioner
+from app.ingest.files import Listed, StateFolder, gone, listed, listed_pages, shown
 from app.ingest.loaders.document import BINARY, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
 from app.ingest.rows import BATCH_ROWS, Row, embedded, encoded, file_rows, with_words
 from app.ingest.sandbox import ParseTask, Sandbox
-from app.ingest.web_pages import downloaded, listed_pages
 from app.retrieval.embedder import Embedder, EmbedderFailed
 from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, renew_index, writing
 from app.retrieval.tokenizer import Segmenter
-from app.websearch.page import PageReader
+
+if TYPE_CHECKING:
+    from app.ingest.hypothetical_questions import Questioner
 
 # Rows that are put into the index in one commit, and so the most that are held in memory beside
 # those of the documents that are being read.
@@ -36,6 +37,8 @@ MAX_PROCESSES = 8
 KEPT = "lies in the state folder, of which only uploads/shared is read"
 
 Progress = Callable[[int, int, str], None]
+Download = Callable[[str], AbstractAsyncContextManager[Path]]
+"""A page as a file, by its URL; raises DocumentRefused."""
 
 
 async def ingest(
@@ -44,14 +47,14 @@ async def ingest(
     segmenter: Segmenter,
     *,
     urls: Sequence[str] = (),
-    reader: PageReader | None = None,
+    download: Download | None = None,
     prune: bool = False,
     progress: Progress | None = None,
     chunking: Chunking | None = None,
-    questioner: Questioner | None = None,
+    questioner: "Questioner | None" = None,
     on_cluster: bool = False,
 ) -> Report:
-    """Brings files, folders (with all below them), patterns and, with a `reader`, URLs in.
+    """Brings files, folders (with all below them), patterns and, with a `download`, URLs in.
 
     A file is known by its path, links resolved, and skipped while its content is unchanged. What
     lies in the state folder is left out, but for shared uploads.
@@ -67,7 +70,7 @@ async def ingest(
         outdated = await asyncio.to_thread(gone, paths, known, files, state) if prune else []
         work = Ingest(
             index, segmenter, known, prune=prune, progress=progress, chunking=chunking,
-            reader=reader, questioner=questioner, on_cluster=on_cluster,
+            download=download, questioner=questioner, on_cluster=on_cluster,
         )  # fmt: skip
         kept = await asyncio.to_thread(state.kept, paths)
         work.report.refused += [RefusedFile(shown(str(path)), KEPT) for path in kept]
@@ -116,12 +119,13 @@ class Ingest:
         prune: bool | None = None,
         progress: Progress | None = None,
         chunking: Chunking | None = None,
-        reader: PageReader | None = None,
-        questioner: Questioner | None = None,
+        download: Download | None = None,
+        questioner: "Questioner | None" = None,
         on_cluster: bool = False,
     ) -> None:
         self.report = Report()
-        self._reader, self._questioner, self._on_cluster = reader, questioner, on_cluster
+        self._download, self._questioner = download, questioner
+        self._on_cluster = on_cluster
         self._index = index
         self._segmenter = segmenter
         self._known = known
@@ -158,7 +162,7 @@ class Ingest:
     async def _read_here(self, items: Sequence[Listed]) -> AsyncGenerator[tuple[Listed, Outcome]]:
         """A few are read ahead, as many as there are processes, and come in their order."""
         ahead: deque[tuple[Listed, asyncio.Task[Outcome]]] = deque()
-        alone = self._in_process and self._reader is None
+        alone = self._in_process and self._download is None
         max_ahead, upcoming = 1 if alone else 1 + self._max_processes, iter(items)
         try:
             for done in range(len(items)):
@@ -213,8 +217,8 @@ class Ingest:
         try:
             if not item.is_page:
                 return await self._rows(item)
-            assert self._reader is not None
-            async with downloaded(item.source, self._reader) as file:
+            assert self._download is not None
+            async with self._download(item.source) as file:
                 return await self._rows(replace(item, file=file))
         except DocumentRefused as refusal:
             return refusal

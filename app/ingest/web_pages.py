@@ -3,14 +3,12 @@
 import asyncio
 import re
 import tempfile
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urlsplit
 
-from app.ingest.files import Listed
 from app.ingest.loaders.document import BINARY, SUFFIXES, DocumentRefused
-from app.retrieval.index import StoredDocument
 from app.websearch.html_text import decode
 from app.websearch.page import HTML_TYPES, PLAIN_TYPES, Download, PageAnswered, PageReader
 from app.websearch.ssrf_guard import PageFailed
@@ -43,12 +41,6 @@ def page_reader(allowed_private_hosts: Collection[str] = ()) -> PageReader:
         timeout_s=PAGE_TIMEOUT_S,
         media_types=(),
     )
-
-
-def listed_pages(urls: Sequence[str], known: Sequence[StoredDocument]) -> list[Listed]:
-    by_source = {document.source: document for document in known}
-    pages = dict.fromkeys(urldefrag(url).url for url in urls)
-    return [Listed(Path(), "", url, by_source.get(url), is_page=True) for url in pages]
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """Pages of a host on loopback, brought into a real index."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
@@ -27,7 +28,8 @@ async def run(
     retriever: HybridRetriever, reader: PageReader, *urls: str, prune: bool = False
 ) -> Report:
     index, segmenter = retriever.index, retriever.segmenter
-    return await ingest([], index, segmenter, urls=urls, reader=reader, prune=prune)
+    download = partial(downloaded, reader=reader)
+    return await ingest([], index, segmenter, urls=urls, download=download, prune=prune)
 
 
 def reasons(report: Report) -> dict[str, str]:
