@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import httpx
@@ -33,7 +34,8 @@ async def open_retriever(
     """
     await asyncio.to_thread(make_folder, data_dir)
     segmenter = Segmenter(data_dir / "cache")
-    await asyncio.to_thread(segmenter.load)
+    # Nobody waits for the dictionary before the first question in Chinese.
+    Thread(target=segmenter.load, daemon=True).start()
     if embedder is None:
         embedder = StaticEmbedder(segmenter)
         await asyncio.to_thread(embedder.load)

@@ -70,7 +70,6 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
     tables = await asyncio.to_thread(term_tables, retriever)
     keywords = RareWords(retriever.segmenter, tables)
-    await asyncio.to_thread(keywords.load)
     chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)

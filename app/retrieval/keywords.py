@@ -48,10 +48,6 @@ class RareWords:
     def __init__(self, segmenter: Segmenter, tables: TermTables) -> None:
         self._segmenter, self._tables = segmenter, tables
 
-    def load(self) -> None:
-        """Reads dictionary and table, which the first question would do otherwise."""
-        self.of_question("the wheel 词性", 1)
-
     async def keywords(self, question: str, most: int) -> Sequence[str]:
         return await asyncio.to_thread(self.of_question, question, most)
 

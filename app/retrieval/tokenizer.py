@@ -12,7 +12,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from graphs.text.sentences import HAN
+
 WORD = re.compile(r"[^\W_]")
+# As jieba cuts what holds no ideograph, its two words of that kind included.
+LATIN = re.compile(r"c\+\+|c#|[a-z0-9]+|[^\W_a-z0-9]")
 # Each text is cut twice when it is read: for the index and for the embedder.
 CACHED_TEXTS = 1024
 
@@ -38,8 +42,9 @@ STOP_WORDS_ZH = word_set(
 class Segmenter:
     """jieba with its dictionary and Traditional-to-Simplified conversion.
 
-    Loading takes about a second (a third of it from the cache in `cache_dir`) and happens at the
-    first use or in `load`; all methods are CPU work and safe to call from several threads.
+    Loading takes about a second (a third of it from the cache in `cache_dir`) and 80 MB, and
+    happens at the first text with an ideograph, or in `load`. All methods are CPU work and safe
+    to call from several threads.
     """
 
     def __init__(self, cache_dir: Path | None = None) -> None:
@@ -59,7 +64,7 @@ class Segmenter:
     def simplified(self, text: str) -> str:
         """Simplified, width-folded and lower-cased: the form all Chinese words are kept in."""
         converter = self._parts()[1]
-        converted: str = converter.convert(unicodedata.normalize("NFKC", text).lower())
+        converted: str = converter.convert(_folded(text))
         return converted
 
     def words(self, text: str) -> tuple[str, ...]:
@@ -73,6 +78,8 @@ class Segmenter:
         return telling or words
 
     def _cut(self, text: str) -> tuple[str, ...]:
+        if not HAN.search(text):
+            return tuple(LATIN.findall(_folded(text)))
         cut = self.cutter.cut_for_search(self.simplified(text), HMM=False)
         return tuple(word for word in cut if WORD.search(word))
 
@@ -91,6 +98,10 @@ class Segmenter:
                 cutter.initialize()
                 self._loaded = cutter, opencc.OpenCC("t2s")
             return self._loaded
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).lower()
 
 
 def english_query(text: str) -> str:

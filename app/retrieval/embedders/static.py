@@ -38,9 +38,8 @@ class StaticEmbedder:
         return table_name(self._folder)
 
     def load(self) -> None:
-        """Reads the table and jieba's dictionary."""
+        """Reads the tables, which the first text of each language would do otherwise."""
         _ = self.name, self._english, self._chinese
-        self._segmenter.load()
 
     @cached_property
     def _english(self) -> tuple[Tokenizer, "VectorTable"]:

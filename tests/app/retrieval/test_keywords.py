@@ -12,9 +12,7 @@ from app.retrieval.tokenizer import Segmenter
 
 @pytest.fixture(scope="module")
 def extractor(segmenter: Segmenter, embedder: StaticEmbedder) -> RareWords:
-    extractor = RareWords(segmenter, TermTables(segmenter, embedder))
-    extractor.load()
-    return extractor
+    return RareWords(segmenter, TermTables(segmenter, embedder))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,24 @@
-from app.retrieval.tokenizer import Segmenter, english_query
+import pytest
+
+from app.retrieval.tokenizer import WORD, Segmenter, english_query
 
 
 def test_traditional_and_simplified_become_the_same_words(segmenter: Segmenter) -> None:
     assert segmenter.words("資料庫的檢索系統") == segmenter.words("资料库的检索系统")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A run of words: self-crag, Node.js, C++ and C#, AT&T!",
+        "Café déjà vu, 3.14 v1.2, ½ x² ｆｕｌｌ",
+    ],
+)
+def test_words_without_ideographs_are_those_that_jieba_cuts(
+    segmenter: Segmenter, text: str
+) -> None:
+    cut = segmenter.cutter.cut_for_search(segmenter.simplified(text), HMM=False)
+    assert segmenter.words(text) == tuple(word for word in cut if WORD.search(word))
 
 
 def test_long_words_come_with_their_parts(segmenter: Segmenter) -> None:
