@@ -92,7 +92,7 @@ def test_looking_for_changes_loads_nothing_heavy() -> None:
         f"assert not [name for name in {heavy.split()} if name in sys.modules]\n"
         "import app.retrieval.lancedb\n"
         "assert 'lance_namespace_urllib3_client.api' not in sys.modules\n"
-        "import app.ingest.pipeline, app.websearch.search\n"
+        "import app.ingest.pipeline\n"
         "assert not [name for name in ('jieba', 'pypdf', 'mammoth', 'openai', 'tavily')"
         " if name in sys.modules]\n"
     )

@@ -236,15 +236,18 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from app.ingest import pipeline
-from app.composition.embedder import open_retriever
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.index import open_index
+from app.retrieval.tokenizer import Segmenter
 
 async def main():
     pipeline.COMMIT_ROWS = 4
-    retriever = await open_retriever(Path("data"))
+    segmenter = Segmenter()
+    index = await open_index(Path("data/index"), StaticEmbedder(segmenter))
     def progress(done, everything, source):
         if done == 9:
             os.kill(os.getpid(), signal.SIGKILL)
-    await pipeline.ingest([Path("docs")], retriever.index, retriever.segmenter, progress=progress)
+    await pipeline.ingest([Path("docs")], index, segmenter, progress=progress)
 
 asyncio.run(main())
 """
@@ -296,6 +299,7 @@ async def test_many_documents_are_read_apart_to_the_same_end(
     retriever: HybridRetriever, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "IN_PROCESS_DOCUMENTS", 2)
+    monkeypatch.setattr(module, "MAX_PROCESSES", 1)
     write(docs / "阀门.md", "# 阀门\n\n阀门在夜里打开。\n")
     write(docs / "empty.md", "")
     report = await run(retriever, docs)

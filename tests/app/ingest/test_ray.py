@@ -56,16 +56,16 @@ async def test_outcomes_in_any_order_make_the_same_rows(
     monkeypatch.setattr(module, "cluster_outcomes", read_by_one)
     docs = tmp_path / "docs"
     docs.mkdir()
-    (docs / "pump.md").write_text("# Pump\n\nIt was serviced in March.\n\n## 阀门\n\n阀门开着。\n")
+    (docs / "pump.md").write_text("# Pump\n\nIt was serviced in March.\n\n## Valve\n\nIt is open.\n")
     (docs / "hall.md").write_text("# Hall\n\nThe clock stands in it.\n")
-    (docs / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    (docs / "empty.md").touch()
     (docs / "picture.png").write_bytes(b"\x89PNG")
     for state, on_cluster in (("here", False), ("there", True)):
         index = await open_index(tmp_path / state / "index", embedder)
         report = await ingest([docs], index, segmenter, on_cluster=on_cluster)
         assert (len(report.added), report.chunks) == (2, 3)
         refused = {Path(refusal.source).name for refusal in report.refused}
-        assert refused == {"broken.pdf", "picture.png"}
+        assert refused == {"empty.md", "picture.png"}
     assert rows(tmp_path / "there") == rows(tmp_path / "here")
     assert len((await ingest([docs], index, segmenter, on_cluster=True)).skipped) == 2
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from app.cli.main import cli
 from app.composition.embedder import chosen_embedder
+from app.ingest import pipeline
 from app.ingest.pipeline import ingest
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.embedders import openai as module
@@ -184,21 +185,25 @@ def test_an_incomplete_choice_is_told(
 
 
 def documents(folder: Path, many: int) -> Path:
-    """As many files, of two of which a commit is made."""
+    """As many files, of 30 chunks each."""
     folder.mkdir()
     for number in range(many):
-        text = "\n\n".join(f"## Wheel {wheel}\n\nIt grinds corn." for wheel in range(300))
+        text = "\n\n".join(f"## Wheel {wheel}\n\nIt grinds corn." for wheel in range(30))
         (folder / f"{number}.md").write_text(f"# Mill {number}\n\n{text}\n", encoding="utf-8")
     return folder
 
 
 async def test_an_endpoint_that_fails_midway_leaves_whole_documents_and_a_clear_word(
-    server: EmbeddingsServer, tmp_path: Path, segmenter: Segmenter
+    server: EmbeddingsServer,
+    tmp_path: Path,
+    segmenter: Segmenter,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(pipeline, "COMMIT_ROWS", 60)
     folder = documents(tmp_path / "docs", 3)
     embedder = made(server, dimensions=WIDTH)
     index = await open_index(tmp_path / "data" / "index", embedder)
-    server.answers, server.headers = 12, {"retry-after": "0"}
+    server.answers = 1
     with pytest.raises(EmbedderFailed, match="failing on its side"):
         await ingest([folder], index, segmenter)
     before = await index.documents()
