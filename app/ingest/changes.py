@@ -96,8 +96,8 @@ def judged(
 ) -> tuple[RefusedFile | None, list[StoredDocument]]:
     """How a refusal is told, and what goes from the index with it where asked to `prune`.
 
-    What was read from the path before stays else, and so said; an outage is no reason to let it
-    go. `prune` None: nobody can ask for it.
+    Else what was read from the path before stays, which the reason says; an outage is no reason to
+    let it go. `prune` None: nobody can ask for it.
     """
     reason = refusal.reason
     missing = bool(item.path) and is_gone(item.path)
@@ -148,13 +148,13 @@ def _manifest_file(index: Path) -> Path:
 
 def _files_of(index: Path) -> str:
     """Changes with any file of the index."""
-    found = hashlib.sha256()
+    state = hashlib.sha256()
     for folder, folders, names in os.walk(index):
         folders.sort()
         for name in sorted(names):
             status = os.stat(os.path.join(folder, name))
-            found.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return found.hexdigest()
+            state.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return state.hexdigest()
 
 
 def _is_utf8(path: str) -> bool:

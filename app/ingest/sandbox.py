@@ -30,7 +30,6 @@ WAIT_S = 900.0
 MAX_DOCUMENTS = 1000
 """Of one process, which is then replaced: what libraries leak goes with it."""
 NICENESS = 5
-TOO_MUCH_MEMORY = f"needs more than {MEMORY_BYTES / 1e9:.0f} GB of memory to be read; split it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +44,25 @@ class ParseTask:
     chunking: Chunking
 
 
-Serve = Callable[[Connection, Path], None]
+Parse = Callable[[ParseTask], Iterator[list[Row]]]
 
 
 class ParserProcess:
     """One process, started at once; `rows` blocks, `close` may be called from another thread."""
 
-    def __init__(self, cache: Path, serve: Serve | None = None) -> None:
+    def __init__(
+        self, cache: Path, serve: Callable[[Connection, Path], None] | None = None
+    ) -> None:
         self.documents = 0
         self._closing = threading.Lock()
         context = get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self.process = context.Process(
-            target=serve or serve_rows, args=(theirs, cache), daemon=True
-        )
+        target = serve or serve_rows
+        self.process = context.Process(target=target, args=(theirs, cache), daemon=True)
         # Ctrl-C is for the service alone; the process inherits the mask.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self.process.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         theirs.close()
 
     @property
@@ -75,16 +73,22 @@ class ParserProcess:
     def rows(self, task: ParseTask) -> list[Row]:
         """The rows of a document. Raises DocumentRefused, also where reading ends the process."""
         self.documents += 1
+        rows: list[Row] = []
         try:
             self._connection.send(task)
-            rows: list[Row] = []
-            while (batch := self._received()) is not None:
-                rows += batch
+            while (message := self._received()) is not None:
+                if isinstance(message, Exception):
+                    raise message
+                rows += message
         except (EOFError, OSError):
             self.close()
             reason = "the parser crashed on this file"
             if self.process.exitcode == -signal.SIGXCPU:
                 reason = f"takes more than {CPU_S} s of computing; split it"
+            raise DocumentRefused(reason) from None
+        except MemoryError:
+            self.close()  # its memory may stay in pieces
+            reason = f"needs more than {MEMORY_BYTES / 1e9:.0f} GB of memory to be read; split it"
             raise DocumentRefused(reason) from None
         return rows
 
@@ -93,20 +97,11 @@ class ParserProcess:
             self.process.kill()
             self.process.join()
 
-    def _received(self) -> list[Row] | None:
-        """A batch of rows, None behind the last. Raises what the process sends instead."""
+    def _received(self) -> Any:
         if not self._connection.poll(WAIT_S):
             self.close()
             raise DocumentRefused(f"takes longer than {WAIT_S:g} s to be read; split it")
-        message = self._connection.recv()
-        if isinstance(message, Exception):
-            if isinstance(message, MemoryError):
-                # Memory that was once used up may stay in pieces.
-                self.close()
-                raise DocumentRefused(TOO_MUCH_MEMORY)
-            raise message
-        rows: list[Row] | None = message
-        return rows
+        return self._connection.recv()
 
 
 class Sandbox:
@@ -138,13 +133,12 @@ class Sandbox:
     async def aclose(self) -> None:
         for parser in self._idle:
             parser.close()
-        self._idle.clear()
         self._threads.shutdown(wait=False)
 
 
 def serve_rows(connection: Connection, cache: Path) -> None:
     """In the process: for each task its rows, a batch at a time, and None behind the last."""
-    _bound()
+    limit_process()
     # Numbers of one thread each: those of two processes would wait for each other's cores.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
     from app.ingest import rows  # noqa: PLC0415 -- loads what the line above is for
@@ -154,17 +148,17 @@ def serve_rows(connection: Connection, cache: Path) -> None:
     segmenter = Segmenter(cache)
     embedder = StaticEmbedder(segmenter)
 
-    def read(task: ParseTask) -> Iterator[list[Row]]:
+    def parse(task: ParseTask) -> Iterator[list[Row]]:
         file = Path(task.file)
-        found = rows.file_rows(file, task.source, task.path, task.owner, task.chunking)
-        for at in range(0, len(found), rows.BATCH_ROWS):
-            batch = rows.with_words(found[at : at + rows.BATCH_ROWS], segmenter)
+        bare = rows.file_rows(file, task.source, task.path, task.owner, task.chunking)
+        for at in range(0, len(bare), rows.BATCH_ROWS):
+            batch = rows.with_words(bare[at : at + rows.BATCH_ROWS], segmenter)
             yield rows.with_vectors(batch, embedder) if task.embed else batch
 
-    answer_tasks(connection, read)
+    answer_tasks(connection, parse)
 
 
-def answer_tasks(connection: Connection, read: Callable[[ParseTask], Iterator[list[Row]]]) -> None:
+def answer_tasks(connection: Connection, parse: Parse) -> None:
     """Until the other end is closed."""
     while True:
         try:
@@ -173,7 +167,7 @@ def answer_tasks(connection: Connection, read: Callable[[ParseTask], Iterator[li
             return
         _allow_cpu(CPU_S)
         try:
-            for batch in read(task):
+            for batch in parse(task):
                 connection.send(batch)
                 _allow_cpu(CPU_S)
             connection.send(None)
@@ -181,11 +175,11 @@ def answer_tasks(connection: Connection, read: Callable[[ParseTask], Iterator[li
             connection.send(refusal)
         except MemoryError:
             connection.send(MemoryError())
-        except Exception:  # noqa: BLE001 - a fault of ours is raised where it was asked
+        except Exception:  # noqa: BLE001 - a fault of ours is raised in the service
             connection.send(RuntimeError(f"a parser process failed:\n{traceback.format_exc()}"))
 
 
-def _bound() -> None:
+def limit_process() -> None:
     """Limits memory and priority, silences what parsers print, and ends with the parent."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     os.nice(NICENESS)
@@ -196,15 +190,14 @@ def _bound() -> None:
 
 
 def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
+    if (parent := parent_process()) is not None:
+        parent.join()
     os._exit(1)
 
 
 def _allow_cpu(seconds: int) -> None:
     """So much CPU time from now on; the time of the clock says little on a busy machine."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     soft = int(used.ru_utime + used.ru_stime) + seconds + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))

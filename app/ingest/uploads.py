@@ -117,8 +117,8 @@ class Uploads:
         """The owner's documents and the shared ones, those whose source or title has `query`."""
         with seen_by(owner):
             known = await self._index.documents()
-        found = await asyncio.to_thread(matching, known, query)
-        return found[offset : offset + limit], len(found)
+        documents = await asyncio.to_thread(matching, known, query)
+        return documents[offset : offset + limit], len(documents)
 
     async def delete(self, document_id: str, owner: str = "") -> bool:
         """Removes a document and the file it was uploaded as; False where there is none.

@@ -21,7 +21,7 @@ NO_KEY = "none"
 class Endpoint:
     """Bounds the calls to one endpoint: at most `max_concurrent` at once, `timeout_s` each.
 
-    Waiting for a turn counts. `kind` is what users are told it is, "chat" or other.
+    Waiting for a turn counts. `kind` names it in messages, "chat" or other.
     """
 
     def __init__(

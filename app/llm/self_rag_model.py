@@ -93,13 +93,13 @@ class NativeGenerator:
 
         IsRel is read after the passage, IsSup and IsUse after the answer: two calls side by side.
         """
-        prompt, said = _prompt(question), without_tokens(without_markers(answer))
+        prompt, plain = _prompt(question), without_tokens(without_markers(answer))
         if passage is None:
-            graded = await self._complete(f"{prompt}{_NO_RETRIEVAL}{said}", GRADE_TOKENS)
+            graded = await self._complete(f"{prompt}{_NO_RETRIEVAL}{plain}", GRADE_TOKENS)
             return Judgement(utility=judged_after(graded.tokens)[1]), graded.usage
         prompt += _quoted(passage)
         related, graded = await asyncio.gather(
-            self._complete(prompt, 1), self._complete(f"{prompt}{RELEVANT[0]}{said}", GRADE_TOKENS)
+            self._complete(prompt, 1), self._complete(f"{prompt}{RELEVANT[0]}{plain}", GRADE_TOKENS)
         )
         support, utility = judged_after(graded.tokens)
         relevance = relevance_at(related.tokens[0]) if related.tokens else 0.0

@@ -106,9 +106,9 @@ class MilvusIndex:
             return []
         _, field = WORDS[language]
         condition = MILVUS.condition(filters, language)
-        found = await asyncio.to_thread(self._search, words, field, "BM25", limit, condition)
+        hits = await asyncio.to_thread(self._search, words, field, "BM25", limit, condition)
         # Milvus Lite tells BM25 scores negated.
-        return [hit_of(row, abs(score)) for row, score in found if score]
+        return [hit_of(row, abs(score)) for row, score in hits if score]
 
     async def search_vector(
         self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
@@ -116,11 +116,10 @@ class MilvusIndex:
         if not vector.any():
             return []
         condition = MILVUS.condition(filters, language)
-        found = await asyncio.to_thread(
-            self._search, vector.tolist(), "vector", "IP", limit, condition
-        )
+        data = vector.tolist()
+        hits = await asyncio.to_thread(self._search, data, "vector", "IP", limit, condition)
         # Exactly 0 is the score of a text without any known word.
-        return [hit_of(row, score) for row, score in found if score]
+        return [hit_of(row, score) for row, score in hits if score]
 
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
@@ -146,11 +145,11 @@ class MilvusIndex:
         if not document_ids:
             return 0
         named = MILVUS.condition(Filters.model_construct(document_ids=list(document_ids)))
-        found = {row["document_id"] for row in self._query(named, ["document_id"])}
-        if found:
+        documents = {row["document_id"] for row in self._query(named, ["document_id"])}
+        if documents:
             with _reached(self._url):
                 self._client.delete(ALIAS, filter=named, timeout=TIMEOUT_S)
-        return len(found)
+        return len(documents)
 
     def _documents(self) -> list[StoredDocument]:
         seen = f"position == 0 and {MILVUS.condition(ANYTHING)}"
@@ -160,10 +159,10 @@ class MilvusIndex:
 
     def _count(self, condition: str) -> int:
         with _reached(self._url):
-            found = self._client.query(
+            (row,) = self._client.query(
                 ALIAS, filter=condition, output_fields=["count(*)"], timeout=TIMEOUT_S
             )
-        return int(found[0]["count(*)"])
+        return int(row["count(*)"])
 
     def _query(self, condition: str, names: Sequence[str]) -> list[Row]:
         """All rows, in batches, for a single answer of Milvus is bounded."""
@@ -174,7 +173,7 @@ class MilvusIndex:
         self, data: object, field: str, metric: str, limit: int, condition: str
     ) -> list[tuple[Row, float]]:
         with _reached(self._url):
-            (found,) = self._client.search(
+            (hits,) = self._client.search(
                 ALIAS,
                 data=[data],
                 anns_field=field,
@@ -184,7 +183,7 @@ class MilvusIndex:
                 output_fields=HIT_COLUMNS,
                 timeout=TIMEOUT_S,
             )
-        return [(_as_read({"id": hit["id"], **hit["entity"]}), hit["distance"]) for hit in found]
+        return [(_as_read({"id": hit["id"], **hit["entity"]}), hit["distance"]) for hit in hits]
 
 
 def renew(url: str, token: str, embedder: Embedder, encode: Encode) -> int:

@@ -154,8 +154,8 @@ def lexical_scores(terms: Sequence[str], stored: Sequence[bytes | None]) -> Scor
     rows, owner = np.concatenate(parts), np.repeat(np.arange(len(parts)), list(map(len, parts)))
     hits = np.isin(rows["term"], np.array([_hashed(term) for term in terms], dtype="<u4"))
     weights = rows["weight"][hits] / STEPS
-    found = np.bincount(owner[hits], weights=weights, minlength=len(parts))
-    return found.astype(np.float64)  # of no hits at all it makes integers
+    scores = np.bincount(owner[hits], weights=weights, minlength=len(parts))
+    return scores.astype(np.float64)  # of no hits at all it makes integers
 
 
 def joined(hybrid: Sequence[float], lexical: Scores, language: Language) -> Scores:

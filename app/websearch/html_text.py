@@ -86,7 +86,7 @@ def hidden_elements(page: LexborHTMLParser) -> set[int]:
     return {node.mem_id for node in page.css(", ".join(HIDDEN))}
 
 
-def html_paragraphs(html: str, most: int, most_characters: int) -> Extract:
+def html_paragraphs(html: str, max_paragraphs: int, max_chars: int) -> Extract:
     """The visible `<p>` of a page. Raises TooNested."""
     tree = parsed(html)
     hidden = hidden_elements(tree)
@@ -98,13 +98,13 @@ def html_paragraphs(html: str, most: int, most_characters: int) -> Extract:
         for node in tree.css("p")
         if node.mem_id not in within_hidden
     )
-    return Extract(title, _bounded(texts, title, most, most_characters))
+    return Extract(title, _bounded(texts, title, max_paragraphs, max_chars))
 
 
-def plain_paragraphs(text: str, most: int, most_characters: int) -> Extract:
+def plain_paragraphs(text: str, max_paragraphs: int, max_chars: int) -> Extract:
     """Blocks between blank lines; plain text has no title."""
     texts = (clean(block) for block in re.split(r"\n[ \t\r]*\n", text))
-    return Extract("", _bounded(texts, "", most, most_characters))
+    return Extract("", _bounded(texts, "", max_paragraphs, max_chars))
 
 
 def is_cheap_to_parse(html: str) -> bool:
@@ -159,12 +159,14 @@ def clean(text: str) -> str:
     return " ".join(_UNSEEN.sub("", text).split())
 
 
-def _bounded(texts: Iterable[str], title: str, most: int, most_characters: int) -> tuple[str, ...]:
+def _bounded(
+    texts: Iterable[str], title: str, max_paragraphs: int, max_chars: int
+) -> tuple[str, ...]:
     prefix = f"{title}{'：' if _CHINESE.search(title) else ': '}" if title else ""
     kept: list[str] = []
-    room = most_characters
+    room = max_chars
     for text in texts:
-        if len(kept) >= most or room <= SHORT_PARAGRAPH:
+        if len(kept) >= max_paragraphs or room <= SHORT_PARAGRAPH:
             break
         if len(text) > SHORT_PARAGRAPH:
             kept.append(prefix + text[:room])

@@ -194,13 +194,13 @@ def _paragraph(loose: list[str], outline: Outline) -> Iterator[Block]:
 
 def _above(nodes: Sequence[LexborNode]) -> set[int]:
     """The elements that have one of `nodes` in them."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for node in nodes:
         above = node.parent
-        while above is not None and above.mem_id not in found:
-            found.add(above.mem_id)
+        while above is not None and above.mem_id not in ids:
+            ids.add(above.mem_id)
             above = above.parent
-    return found
+    return ids
 
 
 def text_blocks(text: str) -> list[Block]:

@@ -17,7 +17,7 @@ def spins(connection: Connection, _: Path) -> None:
         yield []
 
     sandbox.CPU_S = 1
-    sandbox._bound()
+    sandbox.limit_process()
     answer_tasks(connection, read)
 
 
@@ -26,12 +26,12 @@ def bloats(connection: Connection, _: Path) -> None:
         yield [{"": bytes(1_000_000)} for _ in range(10_000)]
 
     sandbox.MEMORY_BYTES = 600_000_000
-    sandbox._bound()
+    sandbox.limit_process()
     answer_tasks(connection, read)
 
 
 def waits(_: Connection, __: Path) -> None:
-    sandbox._bound()
+    sandbox.limit_process()
     time.sleep(600)
 
 

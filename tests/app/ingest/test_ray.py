@@ -56,7 +56,9 @@ async def test_outcomes_in_any_order_make_the_same_rows(
     monkeypatch.setattr(module, "cluster_outcomes", read_by_one)
     docs = tmp_path / "docs"
     docs.mkdir()
-    (docs / "pump.md").write_text("# Pump\n\nIt was serviced in March.\n\n## Valve\n\nIt is open.\n")
+    (docs / "pump.md").write_text(
+        "# Pump\n\nIt was serviced in March.\n\n## Valve\n\nIt is open.\n"
+    )
     (docs / "hall.md").write_text("# Hall\n\nThe clock stands in it.\n")
     (docs / "empty.md").touch()
     (docs / "picture.png").write_bytes(b"\x89PNG")
