@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from app.retrieval.tokenizer import WORD, Segmenter, english_query
@@ -19,6 +21,12 @@ def test_words_without_ideographs_are_those_that_jieba_cuts(
 ) -> None:
     cut = segmenter.cutter.cut_for_search(segmenter.simplified(text), HMM=False)
     assert segmenter.words(text) == tuple(word for word in cut if WORD.search(word))
+
+
+def test_a_dictionary_from_the_cache_cuts_alike(segmenter: Segmenter) -> None:
+    cached = Segmenter(Path(segmenter.cutter.tmp_dir))
+    assert cached.words("資料庫的檢索系統") == segmenter.words("資料庫的檢索系統")
+    assert cached.cutter.total == segmenter.cutter.total
 
 
 def test_long_words_come_with_their_parts(segmenter: Segmenter) -> None:
