@@ -14,8 +14,6 @@ MAX_RATIO = 200
 # Small files of a few repeated words pack better than any bomb of interest.
 RATIO_FROM = 10_000_000
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-# Word writes no document types; they are what entities could be expanded from.
-DOCTYPES = tuple("<!DOCTYPE".encode(codec) for codec in ("utf-8", "utf-16-le", "utf-16-be"))
 # Styles that mammoth's own list does not know.
 STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
 
@@ -43,7 +41,7 @@ def read_docx(content: bytes) -> tuple[str, list[Block]]:
 
 
 def _measure(content: bytes) -> None:
-    """Raises DocumentRefused for a file that would unpack to too much, or would expand."""
+    """Raises DocumentRefused for a file that would unpack to too much; expat bounds entities."""
     with zipfile.ZipFile(BytesIO(content)) as archive:
         parts = archive.infolist()
         unpacked = sum(part.file_size for part in parts)
@@ -54,17 +52,3 @@ def _measure(content: bytes) -> None:
             )
         if any(part.flag_bits & 1 for part in parts):
             raise DocumentRefused("encrypted Word file: save it without a password")
-        for part in parts:
-            if part.filename.endswith((".xml", ".rels")) and _has_doctype(archive, part):
-                raise DocumentRefused("has a document type in it, which Word files have not")
-
-
-def _has_doctype(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
-    """A document type stands before the first element, in the first bytes but for comments."""
-    with archive.open(part) as file:
-        before = b""
-        while piece := file.read(1 << 16):
-            if any(mark in before + piece for mark in DOCTYPES):
-                return True
-            before = piece[-32:]
-    return False
