@@ -70,7 +70,7 @@ def create_app(
             app.state.runs = Runs(
                 graphs, services, chosen.max_runs, store, observe=app.state.metrics.observe
             )
-            uploads = uploads_into(services.retriever, chosen.data_dir, chosen, chosen.cutting)
+            uploads = uploads_into(services.retriever, chosen)
             app.state.uploads = uploads
             try:
                 yield

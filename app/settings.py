@@ -14,9 +14,6 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from app.ingest.upload_settings import IncomingSettings
-from app.retrieval.embedder_settings import EmbedderSettings
-from app.retrieval.settings import KnowledgeSettings
 from app.storage.settings import KeepingSettings
 from graphs.options import Preset
 
@@ -33,8 +30,8 @@ def _split(value: object) -> object:
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
-class StateSettings(IncomingSettings, KnowledgeSettings, EmbedderSettings, BaseSettings):
-    """Where things are kept: all that reading documents needs."""
+class StateSettings(BaseSettings):
+    """Where things are kept, and how documents are read: all that an ingest needs."""
 
     model_config = SettingsConfigDict(
         env_prefix="SELFCRAG_",
@@ -61,6 +58,77 @@ class StateSettings(IncomingSettings, KnowledgeSettings, EmbedderSettings, BaseS
     worker_url: Names = Field(
         default=(), description="Addresses of evaluator workers; empty runs one in-process."
     )
+
+    upload_max_bytes: int = Field(
+        default=20_000_000,
+        ge=1000,
+        le=20_000_000,
+        description="Largest file of an upload; beyond it 413.",
+    )
+    index_url: str = Field(
+        default="",
+        description="Address of a Milvus, or a path ending in .db for Milvus Lite; empty keeps the "
+        "index in the data folder.",
+    )
+    index_token: SecretStr = Field(
+        default=SecretStr(""), description="Token or user:password of that Milvus."
+    )
+    chunking: Literal["sentence", "small_to_big", "sliding_window"] = Field(
+        default="sentence",
+        description="sentence: chunks of whole sentences; small_to_big: small chunks are searched, "
+        "the block around is returned; sliding_window: chunks return with their neighbours.",
+    )
+    chunk_tokens: int = Field(
+        default=175, ge=20, le=1000, description="Largest number of tokens in a chunk."
+    )
+    hypothetical_questions: int = Field(
+        default=0,
+        ge=0,
+        le=10,
+        description="Questions the chat endpoint writes for each chunk, by which it is found too.",
+    )
+
+    embedder: Literal["static", "openai", "worker"] = Field(
+        default="static",
+        description="static: the shipped table; openai asks an OpenAI-compatible endpoint; worker "
+        "asks the evaluator's workers.",
+    )
+    embedder_base_url: str = Field(
+        default="https://api.openai.com/v1",
+        description="Address of the endpoint with /embeddings (OpenAI, vLLM, Ollama, TEI).",
+    )
+    embedder_model: str = Field(
+        default="",
+        description="Model to ask there; a worker may be left to name its own.",
+    )
+    embedder_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="Key of that endpoint; any value where the endpoint asks for none.",
+    )
+    embedder_dimensions: int = Field(
+        default=0, ge=0, description="Width of the vectors; 0 asks the endpoint at start."
+    )
+    embedder_query_prefix: str = Field(
+        default="", description="Put before questions, as models of E5's and BGE's kind want it."
+    )
+    embedder_passage_prefix: str = Field(default="", description="Put before passages.")
+
+    @model_validator(mode="after")
+    def _the_embedder_is_complete(self) -> Self:
+        wanting = {
+            "embedder openai needs SELFCRAG_EMBEDDER_KEY": (
+                self.embedder == "openai" and not self.embedder_key.get_secret_value()
+            ),
+            "embedder openai needs SELFCRAG_EMBEDDER_MODEL": (
+                self.embedder == "openai" and not self.embedder_model
+            ),
+            "embedder worker needs SELFCRAG_WORKER_URL": (
+                self.embedder == "worker" and not self.worker_url
+            ),
+        }
+        if missing := [reason for reason, holds in wanting.items() if holds]:
+            raise ValueError("; ".join(missing))
+        return self
 
 
 class Settings(KeepingSettings, StateSettings):
@@ -138,24 +206,9 @@ class Settings(KeepingSettings, StateSettings):
     native_api_key: SecretStr = Field(
         default=SecretStr(""), description="Its key; empty for servers without keys."
     )
-    native_timeout_s: float = Field(
-        default=60.0, gt=0, description="Longest wait for one answer of the native generator."
-    )
-    native_max_concurrent: int = Field(
-        default=8, ge=1, description="Most of its calls under way at once, of all runs."
-    )
-    native_max_output_tokens: int = Field(
-        default=300, ge=1, description="Longest answer of the native generator, in tokens."
-    )
 
     search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = Field(
         default="wikipedia", description="Web search to use; off never leaves this machine."
-    )
-    search_timeout_s: float = Field(default=8.0, gt=0, description="Longest wait for a search.")
-    max_speculative_searches: int = Field(
-        default=8,
-        ge=0,
-        description="Most speculative searches under way at once, of all runs; 0 allows none.",
     )
     tavily_api_key: SecretStr = Field(
         default=SecretStr(""),
@@ -175,10 +228,6 @@ class Settings(KeepingSettings, StateSettings):
     )
     preferred_domains: Names = Field(
         default=(), description="Domains whose pages come first, beside Wikipedia."
-    )
-    fetch_timeout_s: float = Field(default=8.0, gt=0, description="Longest wait for one page.")
-    fetch_max_bytes: int = Field(
-        default=2_000_000, ge=1000, description="Most bytes of one page, decompressed."
     )
 
     max_body_bytes: int = Field(

@@ -17,8 +17,7 @@ import numpy as np
 from app.ingest.pipeline import COMMIT_ROWS
 from app.ingest.rows import document_id, encoded
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index import Index
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import Index, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from benchmarks.evaluator_relevance import (

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TypedDict
 
+from app.composition.embedder import open_retriever
 from app.ingest.pipeline import ingest
 from app.retrieval.retriever import HybridRetriever
 from graphs.nodes.search import fused
@@ -45,7 +46,7 @@ def follow_ups(language: str, half: str) -> list[FollowUp]:
 
 async def opened(folder: Path, *, rebuild: bool) -> HybridRetriever:
     """The handbook's index, read anew unless it stands in `folder` already."""
-    retriever = await HybridRetriever.open(folder)
+    retriever = await open_retriever(folder)
     if rebuild:
         await ingest([Path("docs")], retriever.index, retriever.segmenter)
     return retriever

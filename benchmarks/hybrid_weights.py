@@ -23,8 +23,7 @@ from app.ingest.pipeline import COMMIT_ROWS
 from app.ingest.rows import document_id, encoded
 from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.hybrid import Weights, fuse
-from app.retrieval.index import Index
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import Index, open_index
 from app.retrieval.retriever import CANDIDATES, HybridRetriever
 from app.retrieval.tokenizer import Segmenter, english_query
 from benchmarks.retrieval_table import records

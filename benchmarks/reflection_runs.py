@@ -10,7 +10,7 @@ from typing import Any
 from app.composition.services import open_services
 from app.ingest.pipeline import ingest
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import open_index
 from app.retrieval.tokenizer import Segmenter
 from app.runs.manager import Runs
 from app.schemas.ask import AnswerEvent, AskResponse, ErrorEvent, RetractEvent, TokenEvent

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from app.retrieval.chunking import Cutting
+from app.ingest.chunker import Chunking
 from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.tokenizer import Segmenter
 from benchmarks.retrieval_base import by_search, knowledge_base, told
@@ -29,7 +29,7 @@ from graphs.options import Search
 
 HERE = Path(__file__).parent
 FIGURES, REPORT = HERE / "retrieval.json", HERE / "retrieval.md"
-CUTTINGS = (Cutting("sentence"), Cutting("small_to_big"), Cutting("sliding_window"))
+CHUNKINGS = (Chunking("sentence"), Chunking("small_to_big"), Chunking("sliding_window"))
 SEARCHES = {
     "BM25": Search(mode="bm25"),
     "dense": Search(mode="dense"),
@@ -47,15 +47,15 @@ SEARCHED = 500
 async def searched(found: Material, _: int, embedder: StaticEmbedder, words: Segmenter) -> Figures:
     """Every search over every way of cutting."""
     figures: Figures = {}
-    for cutting in CUTTINGS:
-        async with knowledge_base(found, embedder, words, cutting) as (retriever, built_s):
+    for chunking in CHUNKINGS:
+        async with knowledge_base(found, embedder, words, chunking) as (retriever, built_s):
             rows = {
                 name: await told(by_search(retriever, search), found.some(SEARCHED))
                 for name, search in SEARCHES.items()
             }
             chunks = await retriever.index.count()
         part = {"rows": rows, "base": "BM25", "chunks": chunks, "built_s": built_s}
-        figures[cutting.chunking] = compared(part)
+        figures[chunking.method] = compared(part)
     return figures
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from app.ingest.loaders.by_suffix import Document
+from app.ingest.chunker import Chunking
+from app.ingest.loaders.document import LoadedDocument
 from app.ingest.loaders.markup import text_blocks
 from app.ingest.pipeline import COMMIT_ROWS
 from app.ingest.rows import document_rows, encoded
-from app.retrieval.chunking import Cutting
-from app.retrieval.embedders.static import Embedder
-from app.retrieval.index_factory import open_index
+from app.retrieval.embedder import Embedder
+from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from benchmarks.retrieval_sets import DEPTH, Material, documents, gains, measured
@@ -30,7 +30,7 @@ Asking = Callable[[str], Awaitable[Sequence[Passage]]]
 
 @asynccontextmanager
 async def knowledge_base(
-    found: Material, embedder: Embedder, segmenter: Segmenter, cutting: Cutting | None = None
+    found: Material, embedder: Embedder, segmenter: Segmenter, chunking: Chunking | None = None
 ) -> AsyncIterator[tuple[HybridRetriever, float]]:
     """A retriever over the material's passages, and the seconds its index took."""
     with tempfile.TemporaryDirectory() as folder:
@@ -38,8 +38,8 @@ async def knowledge_base(
         index = await open_index(Path(folder) / "index", embedder)
         waiting: list[dict[str, Any]] = []
         for key, title, text in found.passages:
-            document = Document(title, text_blocks(text), key, len(text))
-            waiting += document_rows(key, key, document, cutting=cutting)
+            document = LoadedDocument(title, text_blocks(text), key, len(text))
+            waiting += document_rows(key, key, document, chunking=chunking)
             if len(waiting) >= COMMIT_ROWS:
                 await index.put(encoded(waiting, embedder, segmenter))
                 waiting = []

@@ -10,10 +10,11 @@ from langchain_core.embeddings import Embeddings
 from sentence_transformers import SentenceTransformer
 
 from app.composition.grading import WorkerEvaluator
-from app.retrieval.embedders.openai import Address, EndpointEmbedder
+from app.retrieval.embedder import Vectors, unit
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.rerank import lexical_reranker
+from app.retrieval.hybrid import ENCODER_WEIGHTS
 from app.retrieval.retriever import HybridRetriever
+from app.retrieval.term_rerank import LexicalReranker, TermTables
 from app.retrieval.tokenizer import Segmenter
 from benchmarks import retrieval_plain as plain
 from benchmarks.retrieval_base import by_search, knowledge_base, summary, told
@@ -43,7 +44,7 @@ async def reranked(
         evaluator() as grader,
     ):
         rows = {"hybrid": await told(by_search(retriever, Search(), CANDIDATES), asked)}
-        lexical = lexical_reranker(retriever)
+        lexical = LexicalReranker(retriever.index, TermTables(segmenter, embedder))
         rows["+ lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
 
         async def grades(question: str, passages: Sequence[Passage]) -> Sequence[float]:
@@ -103,6 +104,23 @@ class SentenceEmbeddings(Embeddings):
         return self.embed_documents([text])[0]
 
 
+class SentenceEmbedder:
+    """The same as an embedder of ours."""
+
+    name, dimensions = "all-MiniLM-L6-v2", 384
+    crosses_languages, weights = True, ENCODER_WEIGHTS
+
+    def __init__(self) -> None:
+        self._embeddings = SentenceEmbeddings()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return unit(np.asarray(self._embeddings.embed_documents(list(texts)), np.float32))
+
+    def embed_query(self, text: str) -> Vectors:
+        question: Vectors = self.embed([text])[0]
+        return question
+
+
 class StaticEmbeddings(Embeddings):
     """Our table behind LangChain's interface."""
 
@@ -127,7 +145,7 @@ async def other_embedder(
         rows["BM25"] = await told(by_search(retriever, Search(mode="bm25")), asked)
         rows["table, dense"] = await told(by_search(retriever, Search(mode="dense")), asked)
         rows["table, hybrid"] = await told(by_search(retriever, Search()), asked)
-    sentences = EndpointEmbedder([Address(SentenceEmbeddings())], "all-MiniLM-L6-v2", 384)
+    sentences = SentenceEmbedder()
     async with knowledge_base(found, sentences, segmenter) as (retriever, built_s):
         rows["MiniLM, dense"] = await told(by_search(retriever, Search(mode="dense")), asked)
         rows["MiniLM, hybrid"] = await told(by_search(retriever, Search()), asked)
@@ -150,7 +168,7 @@ async def beside_plain(
     async with knowledge_base(found, embedder, segmenter) as (retriever, took_s):
         built["ours"] = took_s
         rows["ours, hybrid"] = await told(by_search(retriever, Search()), asked)
-        lexical = lexical_reranker(retriever)
+        lexical = LexicalReranker(retriever.index, TermTables(segmenter, embedder))
         rows["ours, hybrid + lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
     embeddings: dict[str, Embeddings] = {"our table": StaticEmbeddings(embedder)}
     if found.task.language == "en":

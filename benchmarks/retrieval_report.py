@@ -7,7 +7,7 @@ from benchmarks.evaluator_report import table
 Figures = dict[str, Any]
 
 HEAD = ["", "Recall@5", "Recall@20", "nDCG@10", "95 % of the difference", "p50 ms", "p95 ms"]
-CUTTING = {
+CHUNKING = {
     "sentence": "whole sentences, 175 tokens",
     "small_to_big": "small to big, 175 tokens in blocks of 512",
     "sliding_window": "sliding window, 175 tokens, 20 overlap, one neighbour on either side",
@@ -71,8 +71,8 @@ DECISIONS = """## What follows from it
 def _searches(name: str, part: Figures) -> str:
     parts = [f"## {name}: searches and chunks"]
     parts += [
-        _rows(f"### {CUTTING[cutting]} ({found['chunks']:,} chunks)", found)
-        for cutting, found in part["search"].items()
+        _rows(f"### {CHUNKING[method]} ({found['chunks']:,} chunks)", found)
+        for method, found in part["search"].items()
     ]
     return "\n\n".join(parts)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from app.composition.embedder import open_retriever
 from app.retrieval.retriever import HybridRetriever
 from benchmarks.evaluator_report import table
 from benchmarks.retrieval_sets import REPORTED, material
@@ -125,7 +126,7 @@ def children(process: int) -> Iterator[int]:
 
 async def asked(state: Path, questions: Sequence[str]) -> Figures:
     """Milliseconds a question by each mode, everything warm."""
-    retriever = await HybridRetriever.open(state)
+    retriever = await open_retriever(state)
     found: Figures = {"chunks": await retriever.index.count()}
     for mode in ("hybrid", "bm25", "dense"):
         search = Search(mode=mode)

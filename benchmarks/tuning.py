@@ -17,9 +17,9 @@ from typing import Any
 
 import httpx
 
+from app.composition.embedder import open_retriever
 from app.ingest.pipeline import ingest
 from app.main import create_app
-from app.retrieval.retriever import HybridRetriever
 from app.settings import Settings
 
 FOUND = Path(__file__).with_name("tuning.json")
@@ -43,7 +43,7 @@ def told(question: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
 
 async def asked(state: Path) -> list[dict[str, Any]]:
     """A row for each question."""
-    retriever = await HybridRetriever.open(state)
+    retriever = await open_retriever(state)
     await ingest([Path("docs")], retriever.index, retriever.segmenter)
     app = create_app(Settings(_env_file=None, data_dir=state, search="off"))
     transport = httpx.ASGITransport(app)

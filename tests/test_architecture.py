@@ -143,7 +143,7 @@ LAYERS = {
     """,
     "app": """
         schemas errors settings observability llm retrieval retrieval.embedders websearch
-        ingest.loaders ingest.sandbox ingest storage runs protocols composition api api.middleware
+        ingest.loaders ingest storage runs protocols composition api api.middleware
         api.routes main studio cli
     """,
 }

@@ -10,11 +10,10 @@ import typer
 from pydantic import BaseModel
 
 from app.cli.main import cli
-from app.ingest.chunker import HARD_TOKENS
+from app.ingest.chunker import CHUNK_TOKENS, HARD_TOKENS
 from app.ingest.loaders.by_suffix import READERS
-from app.ingest.upload_settings import MAX_BYTES
+from app.ingest.loaders.document import MAX_BYTES
 from app.main import create_app
-from app.retrieval.chunking import CHUNK_TOKENS
 from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS
 from app.retrieval.retriever import CANDIDATES
 from app.settings import Settings

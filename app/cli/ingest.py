@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,16 +14,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.composition.embedder import chosen_embedder
 from app.composition.services import load_settings, load_settings_of
 from app.errors import StartFailed
+from app.ingest.changes import Report, unchanged
+from app.ingest.chunker import Chunking
+from app.ingest.files import is_url
 from app.ingest.hypothetical_questions import Questioner
-from app.ingest.pipeline import Report, ingest
+from app.ingest.pipeline import ingest, reindex
 from app.ingest.ray import ClusterFailed
-from app.ingest.reindex import reindex
-from app.ingest.web_pages import Site, is_url
-from app.retrieval.embedders.static import EmbedderFailed
-from app.retrieval.index import IndexMismatch
-from app.retrieval.index_factory import open_index
+from app.ingest.web_pages import downloaded, page_reader
+from app.retrieval.embedder import EmbedderFailed
+from app.retrieval.index import IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
-from app.retrieval.write_lock import IngestBusy
 from app.settings import StateSettings
 
 console = Console(stderr=True)
@@ -31,7 +32,7 @@ console = Console(stderr=True)
 def ingest_command(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Files, folders, patterns such as 'docs/**/*.md', URLs and sitemaps."),
+        typer.Argument(help="Files, folders, patterns such as 'docs/**/*.md', URLs."),
     ] = None,
     prune: Annotated[
         bool, typer.Option(help="Remove documents of these paths whose file is gone or refused.")
@@ -55,7 +56,9 @@ def ingest_command(
             console.print(f"renewed {chunks} chunks")
         if not paths:
             return
-        report = asyncio.run(_ingest(paths, settings, prune, ray))
+        report = unchanged(paths, settings, prune=prune) or asyncio.run(
+            _ingest(paths, settings, prune, ray)
+        )
     except (StartFailed, IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed) as error:
         console.print(
             f"selfcrag: {error}", style="red", markup=False, highlight=False, soft_wrap=True
@@ -92,7 +95,6 @@ async def _ingest(
     index = await open_index(settings.data_dir / "index", embedder, settings.index_url, token)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     async with AsyncExitStack() as stack:
-        site = await stack.enter_async_context(aclosing(_site(settings)))
         bar = stack.enter_context(
             Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         )
@@ -102,15 +104,18 @@ async def _ingest(
             bar.update(task, completed=done, total=everything, description=source[-40:])
 
         questioner = await stack.enter_async_context(_questioner(settings, segmenter))
+        urls = [name for name in names if is_url(name)]
+        reader = page_reader(settings.fetch_allowed_hosts)
+        await stack.enter_async_context(aclosing(reader))
         report = await ingest(
             [Path(name) for name in names if not is_url(name)],
             index,
             segmenter,
-            urls=[name for name in names if is_url(name)],
-            site=site,
+            urls=urls,
+            download=partial(downloaded, reader=reader),
             prune=prune,
             progress=progress,
-            cutting=settings.cutting,
+            chunking=Chunking(settings.chunking, settings.chunk_tokens),
             questioner=questioner,
             on_cluster=on_cluster,
         )
@@ -141,15 +146,6 @@ async def _questioner(
         yield Questioner(chat, settings.hypothetical_questions, segmenter)
     finally:
         await chat.aclose()
-
-
-def _site(settings: StateSettings) -> Site:
-    return Site(
-        settings.data_dir / "cache" / "pages.json",
-        max_pages=settings.ingest_max_pages,
-        allowed_private_hosts=settings.fetch_allowed_hosts,
-        timeout_s=settings.ingest_page_timeout_s,
-    )
 
 
 async def _reindex(settings: StateSettings) -> int:

@@ -1,13 +1,20 @@
-"""The embedder that the settings choose, for the service and for `selfcrag ingest` alike."""
+"""The embedder that the settings choose, and the knowledge base it searches."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import httpx
 
-from app.retrieval.embedders.static import Embedder, EmbedderFailed, StaticEmbedder
+from app.retrieval.embedder import Embedder, EmbedderFailed
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.index import make_folder, open_index
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.term_rerank import TermTables
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
 
@@ -15,6 +22,33 @@ if TYPE_CHECKING:
     from app.retrieval.embedders.openai import EndpointEmbedder
 
 PROBE_S = 5.0
+
+
+async def open_retriever(
+    data_dir: Path, embedder: Embedder | None = None, url: str = "", token: str = ""
+) -> HybridRetriever:
+    """The knowledge base in `data_dir`, or in the Milvus at `url`, warm.
+
+    The shipped table embeds unless an `embedder` is given. Raises IndexMismatch where another
+    embedder wrote the index, IndexUnusable where it is damaged or the folder cannot be.
+    """
+    await asyncio.to_thread(make_folder, data_dir)
+    segmenter = Segmenter(data_dir / "cache")
+    # Nobody waits for the dictionary before the first question in Chinese.
+    Thread(target=segmenter.load, daemon=True).start()
+    if embedder is None:
+        embedder = StaticEmbedder(segmenter)
+        await asyncio.to_thread(embedder.load)
+    return HybridRetriever(await open_index(data_dir / "index", embedder, url, token), segmenter)
+
+
+def term_tables(retriever: HybridRetriever) -> TermTables:
+    """For the passages of this retriever; the shipped table is loaded where none is yet."""
+    embedder = retriever.index.embedder
+    if not isinstance(embedder, StaticEmbedder):
+        embedder = StaticEmbedder(retriever.segmenter)
+        embedder.load()
+    return TermTables(retriever.segmenter, embedder)
 
 
 def chosen_embedder(settings: StateSettings, segmenter: Segmenter) -> Embedder:
@@ -31,7 +65,7 @@ def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
     if settings.embedder == "static":
         return None
     # Its client takes two seconds to load, and most have the table.
-    from app.retrieval.embedders.openai import EndpointEmbedder, openai_address  # noqa: PLC0415
+    from app.retrieval.embedders.openai import EndpointEmbedder  # noqa: PLC0415
 
     is_worker = settings.embedder == "worker"
     urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url] if is_worker else []
@@ -39,24 +73,14 @@ def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
     model = settings.embedder_model
     if is_worker:
         model = model or _worker_model(urls)
-    addresses = [
-        openai_address(
-            url,
-            model,
-            settings.embedder_key.get_secret_value(),
-            dimensions=settings.embedder_dimensions,
-            timeout_s=settings.embedder_timeout_s,
-            tells_input_type=is_worker,
-        )
-        for url in urls
-    ]
     return EndpointEmbedder(
-        addresses,
-        _name(settings, model),
-        settings.embedder_dimensions,
+        urls,
+        model,
+        settings.embedder_key.get_secret_value(),
+        name=_name(settings, model),
+        dimensions=settings.embedder_dimensions,
         prefixes=(settings.embedder_query_prefix, settings.embedder_passage_prefix),
-        batch=settings.embedder_batch,
-        max_concurrent=settings.embedder_max_concurrent,
+        tells_input_type=is_worker,
     )
 
 

@@ -15,24 +15,19 @@ import httpx
 from pydantic import ValidationError
 
 from app.composition.compressing import compressors_of
-from app.composition.embedder import endpoint_embedder
+from app.composition.embedder import endpoint_embedder, open_retriever, term_tables
 from app.composition.grading import WorkerEvaluator
 from app.composition.models import asks_chat, chosen_critic, chosen_grader
 from app.composition.proxies import through_proxies
 from app.errors import StartFailed, message_of
 from app.retrieval.index import IndexMismatch
-from app.retrieval.rerank import lexical_reranker
-from app.retrieval.retriever import HybridRetriever
+from app.retrieval.keywords import RareWords
+from app.retrieval.term_rerank import LexicalReranker
 from app.settings import Settings, StateSettings
-from app.websearch.engine import SearchEngine
+from app.websearch.engines import FixtureSearch, SearchEngine, SearxngSearch, WikipediaSearch
 from app.websearch.page import PageReader
-from app.websearch.query_keywords import QuestionKeywords
-from app.websearch.recorded import FixtureSearch
-from app.websearch.search import FetchingWebSearch
-from app.websearch.searxng import SearxngSearch
-from app.websearch.speculative import SearchesAhead
+from app.websearch.search import FetchingWebSearch, SearchesAhead
 from app.websearch.tavily import TavilySearch
-from app.websearch.wikipedia import WikipediaSearch
 from evaluator.client.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.serving.app import create_app as create_worker
 from graphs.errors import PortError
@@ -67,14 +62,14 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         stack.push_async_callback(native.aclose)
         # At once, for a model without reflection tokens would fail in every answer.
         await native.check()
-    retriever = await HybridRetriever.open(
+    retriever = await open_retriever(
         settings.data_dir,
         await _embedder(settings, stack),
         settings.index_url,
         settings.index_token.get_secret_value(),
     )
-    keywords = QuestionKeywords(retriever.segmenter)
-    await asyncio.to_thread(keywords.load)
+    tables = await asyncio.to_thread(term_tables, retriever)
+    keywords = RareWords(retriever.segmenter, tables)
     chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
@@ -92,12 +87,12 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         evaluator=chosen_grader(settings, chat, evaluator),
         keyword_extractor=keywords,
         web_search=web_search,
-        search_ahead=_search_ahead(settings, web_search, stack),
+        search_ahead=_search_ahead(web_search, stack),
         chat=writer,
         chat_name=_name_of(writer, native),
         critic=chosen_critic(settings, chat, native, evaluator),
         reflective=native,
-        lexical=await asyncio.to_thread(lexical_reranker, retriever),
+        lexical=LexicalReranker(retriever.index, tables),
         reranks="rerank" in worker.tasks,
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
@@ -173,9 +168,6 @@ def _native(settings: Settings) -> NativeGenerator | None:
         settings.native_base_url,
         settings.native_api_key.get_secret_value(),
         settings.native_model,
-        timeout_s=settings.native_timeout_s,
-        max_concurrent=settings.native_max_concurrent,
-        max_output_tokens=settings.native_max_output_tokens,
     )
 
 
@@ -183,37 +175,30 @@ async def _web_search(settings: Settings, stack: AsyncExitStack) -> FetchingWebS
     engine = await asyncio.to_thread(_engine, settings)
     if engine is None:
         return None
-    reader = PageReader(
-        allowed_private_hosts=settings.fetch_allowed_hosts,
-        timeout_s=settings.fetch_timeout_s,
-        max_bytes=settings.fetch_max_bytes,
-    )
+    reader = PageReader(allowed_private_hosts=settings.fetch_allowed_hosts)
     search = FetchingWebSearch(engine, reader, settings.preferred_domains)
     stack.push_async_callback(search.aclose)
     return search
 
 
-def _search_ahead(
-    settings: Settings, web_search: WebSearch | None, stack: AsyncExitStack
-) -> SearchesAhead | None:
+def _search_ahead(web_search: WebSearch | None, stack: AsyncExitStack) -> SearchesAhead | None:
     if web_search is None:
         return None
-    ahead = SearchesAhead(web_search, settings.max_speculative_searches)
+    ahead = SearchesAhead(web_search)
     stack.push_async_callback(ahead.aclose)
     return ahead
 
 
 @through_proxies()
 def _engine(settings: Settings) -> SearchEngine | None:
-    timeout_s = settings.search_timeout_s
     match settings.search:
         case "tavily":
             key = settings.tavily_api_key.get_secret_value()
-            return TavilySearch(key, base_url=settings.tavily_base_url, timeout_s=timeout_s)
+            return TavilySearch(key, base_url=settings.tavily_base_url)
         case "wikipedia":
-            return WikipediaSearch(api_url=settings.wikipedia_api_url, timeout_s=timeout_s)
+            return WikipediaSearch(settings.wikipedia_api_url)
         case "searxng":
-            return SearxngSearch(settings.searxng_url, timeout_s=timeout_s)
+            return SearxngSearch(settings.searxng_url)
         case "fixture" if settings.search_fixture is not None:
             return FixtureSearch(settings.search_fixture)
         case _:

@@ -1,0 +1,1 @@
+"""Documents into the knowledge base: read, cut into chunks, embedded and stored."""

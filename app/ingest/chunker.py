@@ -1,14 +1,18 @@
-"""Documents to chunks of whole sentences (arXiv 2407.01219, chunking techniques)."""
+"""Chunking: documents to chunks of whole sentences (arXiv 2407.01219, section 3.2)."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from app.retrieval.chunking import Cutting
+from app.ingest.loaders.document import Block
 from graphs.text.sentences import HAN, sentence_spans, token_count
 
+CHUNK_TOKENS = 175
+PARENT_TOKENS = 512
+OVERLAP_TOKENS = 20
+WINDOW = 1
 # A sentence, table or listing longer than this is cut all the same: no model would read it whole.
 HARD_TOKENS = 400
 
@@ -18,17 +22,31 @@ UNIT = re.compile(rf"{HAN.pattern}|[^\s\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A paragraph, list item, table or listing, and the headings it stands under.
+class Chunking:
+    """How documents are cut into chunks of at most `tokens` (arXiv 2407.01219, section 3.2).
 
-    `whole` blocks (tables, listings) are cut at line ends only, and only where they are too long.
-    `page` counts from 1, where the document has pages.
+    sentence: a chunk is returned as it was searched. small_to_big: small chunks are searched and
+    the block of PARENT_TOKENS around them is returned. sliding_window: chunks are searched with
+    the end of the one before and returned with WINDOW neighbours on either side.
     """
 
-    text: str
-    headings: tuple[str, ...] = ()
-    whole: bool = False
-    page: int | None = None
+    method: Literal["sentence", "small_to_big", "sliding_window"] = "sentence"
+    tokens: int = CHUNK_TOKENS
+
+    @property
+    def parent_tokens(self) -> int:
+        return max(PARENT_TOKENS, self.tokens)
+
+    @property
+    def name(self) -> str:
+        """What must be equal for chunks to be cut the same way."""
+        match self.method:
+            case "sentence":
+                return f"sentence-{self.tokens}"
+            case "small_to_big":
+                return f"small_to_big-{self.tokens}-{self.parent_tokens}-{OVERLAP_TOKENS}"
+            case "sliding_window":
+                return f"sliding_window-{self.tokens}-{OVERLAP_TOKENS}-{WINDOW}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +75,17 @@ class Piece(NamedTuple):
     page: int | None = None
 
 
-def chunk(blocks: Sequence[Block], cutting: Cutting | None = None) -> list[Chunk]:
+def chunk(blocks: Sequence[Block], chunking: Chunking | None = None) -> list[Chunk]:
     """Chunks in reading order; none mixes two sections and none cuts a sentence.
 
-    A chunk stays within `cutting.tokens` unless a single sentence or table is longer; from
+    A chunk stays within `chunking.tokens` unless a single sentence or table is longer; from
     HARD_TOKENS on that is cut at clauses, spaces or line ends.
     """
-    cutting = cutting or Cutting()
+    chunking = chunking or Chunking()
     chunks: list[Chunk] = []
     for headings, section in groupby(blocks, key=lambda block: block.headings):
         pieces = [piece for block in section for piece in _pieces(block)]
-        chunks += _section(pieces, headings, cutting, len(chunks))
+        chunks += _section(pieces, headings, chunking, len(chunks))
     return chunks
 
 
@@ -77,21 +95,21 @@ def size(text: str) -> int:
 
 
 def _section(
-    pieces: Sequence[Piece], headings: tuple[str, ...], cutting: Cutting, start: int
+    pieces: Sequence[Piece], headings: tuple[str, ...], chunking: Chunking, start: int
 ) -> Iterator[Chunk]:
     """Chunks of one section, whose first has the position `start`."""
-    whole = cutting.chunking == "small_to_big"
-    found: list[tuple[Piece, int, int]] = []
-    for parent in _packed(pieces, cutting.parent_tokens) if whole else [pieces]:
-        joined = [_joined(group) for group in _packed(parent, cutting.tokens)]
+    whole = chunking.method == "small_to_big"
+    parts: list[tuple[Piece, int, int]] = []
+    for parent in _packed(pieces, chunking.parent_tokens) if whole else [pieces]:
+        joined = [_joined(group) for group in _packed(parent, chunking.tokens)]
         family = [piece for piece in joined if piece.text]
-        found += [(piece, len(found), len(found) + len(family) - 1) for piece in family]
-    for at, (piece, first, last) in enumerate(found):
+        parts += [(piece, len(parts), len(parts) + len(family) - 1) for piece in family]
+    for at, (piece, first, last) in enumerate(parts):
         if not whole:
-            reach = cutting.window if cutting.chunking == "sliding_window" else 0
-            first, last = max(0, at - reach), min(len(found) - 1, at + reach)
-        overlaps = at > 0 and cutting.chunking != "sentence"
-        before = _tail(found[at - 1][0].text, cutting.overlap) if overlaps else ""
+            reach = WINDOW if chunking.method == "sliding_window" else 0
+            first, last = max(0, at - reach), min(len(parts) - 1, at + reach)
+        overlaps = at > 0 and chunking.method != "sentence"
+        before = _tail(parts[at - 1][0].text, OVERLAP_TOKENS) if overlaps else ""
         yield Chunk(
             piece.text, headings, start + first, start + last, piece.page, piece.lead, before
         )

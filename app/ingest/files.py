@@ -1,10 +1,11 @@
-"""Which files an ingest reads, under which name each is known, and which are gone."""
+"""File listing: which files an ingest reads, how each is named, and which are gone."""
 
 import glob
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urldefrag
 
 from app.retrieval.index import StoredDocument
 
@@ -56,13 +57,19 @@ def listed(
     """Every file at or below `paths` once, however many links lead to it."""
     by_path = {document.path: document for document in known if document.path}
     by_source = {document.source: document for document in known}
-    found: dict[str, Listed] = {}
+    files: dict[str, Listed] = {}
     for path in paths:
         for file in files_below(path):
             real = os.path.realpath(file)
-            if real not in found and not state.keeps(real):
-                found[real] = _named(file, real, by_path.get(real), by_source)
-    return list(found.values())
+            if real not in files and not state.keeps(real):
+                files[real] = _named(file, real, by_path.get(real), by_source)
+    return list(files.values())
+
+
+def listed_pages(urls: Sequence[str], known: Sequence[StoredDocument]) -> list[Listed]:
+    by_source = {document.source: document for document in known}
+    pages = dict.fromkeys(urldefrag(url).url for url in urls)
+    return [Listed(Path(), "", url, by_source.get(url), is_page=True) for url in pages]
 
 
 def files_below(path: Path) -> Iterator[Path]:
@@ -80,6 +87,10 @@ def files_below(path: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+
+
+def is_url(name: str) -> bool:
+    return name.lower().startswith(("http://", "https://"))
 
 
 def shown(name: str) -> str:
@@ -105,14 +116,14 @@ def at_or_below(
 def gone(
     paths: Sequence[Path],
     known: Sequence[StoredDocument],
-    found: Sequence[Listed],
+    items: Sequence[Listed],
     state: StateFolder,
 ) -> list[StoredDocument]:
-    """Documents of `paths` without a file, but for those that `found` reads from elsewhere now.
+    """Documents of `paths` without a file, but for those that `items` name from elsewhere now.
 
     Those whose file only its owner may read go as well.
     """
-    moved = {item.stored.id for item in found if item.stored is not None and not is_gone(item.path)}
+    moved = {item.stored.id for item in items if item.stored is not None and not is_gone(item.path)}
     return [
         document
         for document in at_or_below(paths, known)

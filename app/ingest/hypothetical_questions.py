@@ -12,7 +12,7 @@ from graphs.errors import GeneratorFailed
 from graphs.generation.query_expansion import as_hypothetical_questions, hypothetical_messages
 
 # After so many failures the endpoint is taken for down, and the rest goes in without questions.
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 
 log = logging.getLogger(__name__)
 
@@ -39,15 +39,15 @@ class Questioner:
 
     async def added(self, rows: Sequence[Row]) -> list[Row]:
         """The rows with questions and the words of these; their vectors must be made anew."""
-        asked = await asyncio.gather(*map(self._questions, rows))
+        questions = await asyncio.gather(*map(self._questions, rows))
         fresh = [
-            {name: value for name, value in row.items() if name != "vector"} | {"questions": found}
-            for row, found in zip(rows, asked, strict=True)
+            {name: value for name, value in row.items() if name != "vector"} | {"questions": own}
+            for row, own in zip(rows, questions, strict=True)
         ]
         return await asyncio.to_thread(with_words, fresh, self._segmenter)
 
     async def _questions(self, row: Row) -> list[str]:
-        if self._failures < MOST_FAILURES:
+        if self._failures < MAX_FAILURES:
             messages = hypothetical_messages(
                 row["title"], row["text"], self._count, row["language"]
             )

@@ -1,4 +1,4 @@
-"""Documents read on many machines by Ray Data; one writer takes what comes back.
+"""Ray Data: documents read on many machines; one writer takes what comes back.
 
 Needs the extra `ingest-ray` on every machine, and the files under the same paths. Where Ray finds
 no cluster it makes one of this machine alone.
@@ -13,13 +13,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from app.ingest.child import Task
-from app.ingest.children import Children
-from app.ingest.errors import DocumentRefused
-from app.ingest.rows import Row
+from app.ingest.loaders.document import DocumentRefused
+from app.ingest.sandbox import ParserProcess, ParseTask, Row
 
 DOCUMENTS_A_BATCH = 8
-MOST_REASON = 200
+MAX_REASON_CHARS = 200
 Outcome = list[Row] | DocumentRefused
 
 
@@ -27,17 +25,17 @@ class ClusterFailed(Exception):
     """Ray is not installed, or its cluster is away; what was stored before stays."""
 
 
-async def cluster_outcomes(tasks: Sequence[Task]) -> AsyncIterator[tuple[int, Outcome]]:
+async def cluster_outcomes(tasks: Sequence[ParseTask]) -> AsyncIterator[tuple[int, Outcome]]:
     """Each task's place with its rows, or why it has none, as they become ready.
 
     Raises ClusterFailed.
     """
     outcomes = _outcomes(tasks)
-    while (found := await asyncio.to_thread(next, outcomes, None)) is not None:
-        yield found
+    while (outcome := await asyncio.to_thread(next, outcomes, None)) is not None:
+        yield outcome
 
 
-def _outcomes(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
+def _outcomes(tasks: Sequence[ParseTask]) -> Iterator[tuple[int, Outcome]]:
     try:
         import ray  # noqa: PLC0415
         from ray import data  # noqa: PLC0415
@@ -64,10 +62,10 @@ def _outcomes(tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
 
 def _last_line(error: Exception) -> str:
     """Ray's messages hold whole stack traces."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:MOST_REASON]
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1][:MAX_REASON_CHARS]
 
 
-def _read(data: Any, cores: int, tasks: Sequence[Task]) -> Any:
+def _read(data: Any, cores: int, tasks: Sequence[ParseTask]) -> Any:
     """The set of outcomes, pickled; nothing is read before its rows are asked for."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     data.DataContext.get_current().enable_progress_bars = False
@@ -75,31 +73,32 @@ def _read(data: Any, cores: int, tasks: Sequence[Task]) -> Any:
     # One core is left to the writer.
     readers = data.ActorPoolStrategy(min_size=1, max_size=max(1, cores - 1))
     return data.from_items(items).map_batches(
-        Reading, batch_size=DOCUMENTS_A_BATCH, compute=readers
+        ClusterReader, batch_size=DOCUMENTS_A_BATCH, compute=readers
     )
 
 
-class Reading:
+class ClusterReader:
     """Reads batches of documents on a machine of the cluster, in a bounded process of its own."""
 
     def __init__(self) -> None:
         self._cache = TemporaryDirectory(prefix="selfcrag-")
-        self._loop = asyncio.Runner()
-        self._children = Children(Path(self._cache.name), most=1)
+        self._parser: ParserProcess | None = None
         atexit.register(self.close)  # Ray ends its processes without a word
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        outcomes = [self._loop.run(self._outcome(pickle.loads(task))) for task in batch["task"]]
+        outcomes = [self._outcome(pickle.loads(task)) for task in batch["task"]]
         return {"number": batch["number"], "outcome": [pickle.dumps(one) for one in outcomes]}
 
     def close(self) -> None:
         atexit.unregister(self.close)
-        self._loop.run(self._children.aclose())
-        self._loop.close()
+        if self._parser is not None:
+            self._parser.close()
         self._cache.cleanup()
 
-    async def _outcome(self, task: Task) -> Outcome:
+    def _outcome(self, task: ParseTask) -> Outcome:
+        if self._parser is None or self._parser.is_spent:
+            self._parser = ParserProcess(Path(self._cache.name))
         try:
-            return await self._children.rows(task)
+            return self._parser.rows(task)
         except DocumentRefused as refusal:
             return refusal

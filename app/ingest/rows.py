@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from app.ingest.chunker import chunk
-from app.ingest.errors import DocumentRefused
-from app.ingest.keywords import keywords
-from app.ingest.loaders.by_suffix import Document, load, read
-from app.retrieval.chunking import Cutting
-from app.retrieval.embedders.static import Embedder, StaticEmbedder
-from app.retrieval.term_rerank import MIXING, TermTables, packed, term_weights
+from app.ingest.chunker import Chunking, chunk
+from app.ingest.loaders.by_suffix import load
+from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
+from app.retrieval.embedder import Embedder
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.keywords import RareWords
+from app.retrieval.term_rerank import TermTables, packed, term_weights
 from app.retrieval.tokenizer import Segmenter
 from graphs.text.language import script_of
 from graphs.types import Language
@@ -22,6 +22,7 @@ from graphs.types import Language
 SECTION = " › "
 # A batch of rows on their way to the index; between processes, too.
 BATCH_ROWS = 512
+KEYWORDS = 8
 
 Row = dict[str, Any]
 
@@ -33,23 +34,27 @@ def document_id(source: str, owner: str = "") -> str:
 
 
 def file_rows(
-    file: Path, source: str, path: str, owner: str = "", cutting: Cutting | None = None
+    file: Path, source: str, path: str, owner: str = "", chunking: Chunking | None = None
 ) -> list[Row]:
     """The rows of one file, without words and vectors. Raises DocumentRefused."""
-    rows = document_rows(source, path, load(file, read(file)), owner, cutting)
+    rows = document_rows(source, path, load(file, read(file)), owner, chunking)
     if not rows:
         raise DocumentRefused("no text in it")
     return rows
 
 
 def document_rows(
-    source: str, path: str, document: Document, owner: str = "", cutting: Cutting | None = None
+    source: str,
+    path: str,
+    document: LoadedDocument,
+    owner: str = "",
+    chunking: Chunking | None = None,
 ) -> list[Row]:
     """One row a chunk, still without words and vectors."""
     identity = document_id(source, owner)
-    cutting = cutting or Cutting()
-    chunks = chunk(document.blocks, cutting)
-    version = hashlib.sha256(f"{document.sha256} {cutting.name}".encode()).hexdigest()[:8]
+    chunking = chunking or Chunking()
+    chunks = chunk(document.blocks, chunking)
+    version = hashlib.sha256(f"{document.sha256} {chunking.name}".encode()).hexdigest()[:8]
     shared = {
         "document_id": identity,
         "owner": owner,
@@ -59,7 +64,7 @@ def document_rows(
         "sha256": document.sha256,
         "bytes": document.bytes,
         "chunks": len(chunks),
-        "chunking": cutting.name,
+        "chunking": chunking.name,
         "added_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return [
@@ -79,36 +84,32 @@ def search_text(row: Row) -> str:
     """What a chunk is found by: title and headings count, too."""
     before = row.get("before")
     text = f"{before}{row['lead']}{row['text']}" if before else row["text"]
-    asked = row.get("questions") or ()
-    return "\n".join(filter(None, [row["title"], row["heading"], text, *asked]))
+    questions = row.get("questions") or ()
+    return "\n".join(filter(None, [row["title"], row["heading"], text, *questions]))
 
 
 def with_words(rows: Sequence[Row], segmenter: Segmenter) -> list[Row]:
-    return [_with_words(row, search_text(row), segmenter) for row in rows]
+    """The rows with their words for full-text search, keywords and term weights."""
+    tables, keywords = _tables(segmenter)
+    return [_with_words(row, segmenter, tables, keywords) for row in rows]
 
 
-def _with_words(row: Row, text: str, segmenter: Segmenter) -> Row:
+def _with_words(row: Row, segmenter: Segmenter, tables: TermTables, keywords: RareWords) -> Row:
     language: Language = row["language"]
-    words = segmenter.words(text) if language == "zh" else []
+    text = search_text(row)
+    weights = term_weights(row["title"], row["heading"], row["text"], language, tables)
     return row | {
         "text_en": text if language == "en" else None,
-        "text_zh": " ".join(words) if language == "zh" else None,
-        "keywords": keywords(text, words, language, segmenter),
-        "terms": _terms(row, language, segmenter),
+        "text_zh": " ".join(segmenter.words(text)) if language == "zh" else None,
+        "keywords": keywords.of_text(text, KEYWORDS),
+        "terms": packed(weights),
     }
 
 
-def _terms(row: Row, language: Language, segmenter: Segmenter) -> bytes | None:
-    """What `rerank: lexical` reads; none in a language where it would change nothing."""
-    if not MIXING[language].share:
-        return None
-    named, text = (row["title"], row["heading"]), row["text"]
-    return packed(term_weights(*named, text, language, _tables(segmenter)))
-
-
 @lru_cache(maxsize=4)
-def _tables(segmenter: Segmenter) -> TermTables:
-    return TermTables(segmenter, StaticEmbedder(segmenter))
+def _tables(segmenter: Segmenter) -> tuple[TermTables, RareWords]:
+    tables = TermTables(segmenter, StaticEmbedder(segmenter))
+    return tables, RareWords(segmenter, tables)
 
 
 def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
@@ -130,14 +131,3 @@ def embedded(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
 def encoded(rows: Sequence[Row], embedder: Embedder, segmenter: Segmenter) -> list[Row]:
     """The rows with the words and vectors they are found by."""
     return with_vectors(with_words(rows, segmenter), embedder)
-
-
-class RememberingSegmenter(Segmenter):
-    """Cuts each text once: its words are asked for twice, by the index and by the embedder."""
-
-    def __init__(self, cache_dir: Path | None = None) -> None:
-        super().__init__(cache_dir)
-        self._recent = lru_cache(maxsize=2 * BATCH_ROWS)(super().words)
-
-    def words(self, text: str) -> list[str]:
-        return self._recent(text)

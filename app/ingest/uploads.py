@@ -1,4 +1,4 @@
-"""Documents that come over HTTP: an owner's files, listed, replaced and deleted.
+"""Uploads: an owner's files, brought in over HTTP, listed, replaced and deleted.
 
 An upload is received beside its place, read from there, and moved to its place when the index has
 it: whoever leaves or dies on the way leaves what was there before.
@@ -10,22 +10,22 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeVar
 
+from app.ingest.changes import Report
+from app.ingest.chunker import Chunking
 from app.ingest.files import SHARED_FOLDER, Listed
-from app.ingest.pipeline import Ingest, Progress, Report
-from app.ingest.receiving import Received, receive
-from app.ingest.upload_settings import IncomingSettings
-from app.retrieval.chunking import Cutting
-from app.retrieval.index import Index, IndexUnusable, StoredDocument
+from app.ingest.multipart import Received, receive
+from app.ingest.pipeline import Ingest, Progress
+from app.retrieval.filters import visible_to
+from app.retrieval.index import Index, IndexUnusable, StoredDocument, writing
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.tenancy import visible_to
 from app.retrieval.tokenizer import Segmenter
-from app.retrieval.write_lock import IngestBusy, writing
+from app.settings import StateSettings
 
 log = logging.getLogger(__name__)
 
@@ -60,16 +60,13 @@ class Uploads:
         segmenter: Segmenter,
         *,
         max_bytes: int,
-        max_total_bytes: int,
-        cutting: Cutting | None = None,
+        chunking: Chunking | None = None,
     ) -> None:
         self._folder = Path(os.path.realpath(data_dir)) / "uploads"
-        self._index, self._segmenter, self._cutting = index, segmenter, cutting
-        self._max_bytes, self._max_total_bytes = max_bytes, max_total_bytes
+        self._index, self._segmenter, self._chunking = index, segmenter, chunking
+        self._max_bytes = max_bytes
         self._under_way: set[asyncio.Task[Any]] = set()
         self._deletions = asyncio.Lock()
-        self._writers = 0
-        self._tidying: asyncio.Task[None] | None = None
 
     def go_on(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begins what goes on to its end whoever waits for it, or until `aclose`."""
@@ -90,7 +87,7 @@ class Uploads:
         """The files of a form, until the block ends. Raises UploadTooLarge, UploadBroken."""
         folder = await asyncio.to_thread(self._staging)
         try:
-            yield await receive(body, content_type, folder, self._max_bytes, self._max_total_bytes)
+            yield await receive(body, content_type, folder, self._max_bytes)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -99,12 +96,12 @@ class Uploads:
     ) -> Brought:
         """Raises IngestBusy where another writer does not end within WAIT_S; IndexUnusable."""
         with seen_by(owner):
-            async with self._writing():
+            async with writing(self._index.folder, WAIT_S):
                 known = await self._index.documents()
                 folder = self._folder / (f"@{owner}" if owner else SHARED_FOLDER)
                 items = await asyncio.to_thread(listed_in, folder, files, owner, known)
                 work = Ingest(
-                    self._index, self._segmenter, known, progress=progress, cutting=self._cutting
+                    self._index, self._segmenter, known, progress=progress, chunking=self._chunking
                 )
                 report = await work.all(items)
                 in_index = {*report.added, *report.updated, *report.skipped}
@@ -120,16 +117,17 @@ class Uploads:
         """The owner's documents and the shared ones, those whose source or title has `query`."""
         with seen_by(owner):
             known = await self._index.documents()
-        found = await asyncio.to_thread(matching, known, query)
-        return found[offset : offset + limit], len(found)
+        documents = await asyncio.to_thread(matching, known, query)
+        return documents[offset : offset + limit], len(documents)
 
     async def delete(self, document_id: str, owner: str = "") -> bool:
         """Removes a document and the file it was uploaded as; False where there is none.
 
-        Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
+        Deletions take turns, however many they are. Raises SharedDocument to an owner, IngestBusy
+        and IndexUnusable.
         """
         with seen_by(owner):
-            async with self._writing(self._deletions):
+            async with self._deletions, writing(self._index.folder, WAIT_S):
                 known = {document.id: document for document in await self._index.documents()}
                 document = known.get(document_id)
                 if document is None:
@@ -140,36 +138,14 @@ class Uploads:
                 # Still as the only writer: the next one may put a new file in this place.
                 if self._folder in Path(document.path).parents:
                     await asyncio.to_thread(Path(document.path).unlink, missing_ok=True)
-        # Whoever else is about to write here tidies when it has written.
-        if not self._writers:
-            self._tidying = self.go_on(self._tidy())
+                try:
+                    await self._index.tidy()
+                except IndexUnusable as error:  # it is left to the next writer
+                    log.warning("not tidied after a deletion: %s", error)
         return True
 
-    @asynccontextmanager
-    async def _writing(self, turn: asyncio.Lock | None = None) -> AsyncIterator[None]:
-        """The right to write; tidying of our own, which is no other writer, is let end before.
-
-        Those that take turns wait for each other however many they are.
-        """
-        while self._tidying is not None and not self._tidying.done():
-            await asyncio.wait([self._tidying])
-        self._writers += 1
-        try:
-            async with turn or nullcontext(), writing(self._index.folder, WAIT_S):
-                yield
-        finally:
-            self._writers -= 1
-
-    async def _tidy(self) -> None:
-        """Where another writes meanwhile, or this fails, it is left to the next."""
-        try:
-            async with writing(self._index.folder, WAIT_S):
-                await self._index.tidy()
-        except (IngestBusy, IndexUnusable) as error:
-            log.warning("not tidied after a deletion: %s", error)
-
     def _staging(self) -> Path:
-        """A folder of its own for one upload; what the dead have left goes."""
+        """Create a staging folder and delete abandoned ones."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for left in self._folder.glob(f"{INCOMING}*"):
             # Whoever is done meanwhile has removed its own.
@@ -179,19 +155,16 @@ class Uploads:
         return Path(mkdtemp(prefix=INCOMING, dir=self._folder))
 
 
-def uploads_into(
-    retriever: object, data_dir: Path, bounds: IncomingSettings, cutting: Cutting
-) -> Uploads | None:
+def uploads_into(retriever: object, settings: StateSettings) -> Uploads | None:
     """Into the index that `retriever` reads; None where that is not one of ours."""
     if not isinstance(retriever, HybridRetriever):
         return None
     return Uploads(
-        data_dir,
+        settings.data_dir,
         retriever.index,
         retriever.segmenter,
-        max_bytes=bounds.upload_max_bytes,
-        max_total_bytes=bounds.upload_max_total_bytes,
-        cutting=cutting,
+        max_bytes=settings.upload_max_bytes,
+        chunking=Chunking(settings.chunking, settings.chunk_tokens),
     )
 
 

@@ -1,4 +1,4 @@
-"""Any OpenAI-compatible chat endpoint as a LangChain chat model that fails in plain words."""
+"""Chat model: any OpenAI-compatible endpoint for LangChain, failing in plain words."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -12,7 +12,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import PrivateAttr, SecretStr
 
-from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
+from app.llm.endpoint import CONNECT_TIMEOUT_S, FAILURES, NO_KEY, Endpoint
 
 
 class EndpointChat(ChatOpenAI):
@@ -90,26 +90,21 @@ def chat_model(
     model: str,
     *,
     temperature: float = 0.0,
-    max_output_tokens: int | None = None,
     timeout_s: float = 60.0,
-    connect_timeout_s: float = 5.0,
-    max_retries: int = 0,
     max_concurrent: int = 8,
 ) -> EndpointChat:
     """A streaming chat model; `timeout_s` bounds a whole call, waiting for its turn included.
 
-    `max_retries` are the client's, before the first token only; leave it 0 where the graph
-    retries. An empty `api_key` is for servers without keys.
+    It never tries again, for the graph does. An empty `api_key` is for servers without keys.
     """
-    timeout = openai.Timeout(timeout_s, connect=min(connect_timeout_s, timeout_s))
+    timeout = openai.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
     return EndpointChat(
         base_url=base_url,
         api_key=SecretStr(api_key.strip() or NO_KEY),
         model=model,
         temperature=temperature,
-        max_completion_tokens=max_output_tokens,
         timeout=timeout,
-        max_retries=max_retries,
+        max_retries=0,
         streaming=True,
         stream_usage=True,
         use_responses_api=False,
@@ -124,5 +119,5 @@ def chat_model(
 
 def _is_last(chunk: ChatGenerationChunk) -> bool:
     """The end is marked by a finish reason; the usage comes after the text, too."""
-    told = chunk.generation_info or {}
-    return bool(told.get("finish_reason") or getattr(chunk.message, "usage_metadata", None))
+    info = chunk.generation_info or {}
+    return bool(info.get("finish_reason") or getattr(chunk.message, "usage_metadata", None))

@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible address: turns, deadlines, and failures in plain words."""
+"""Client side of an OpenAI-compatible endpoint: concurrency, deadlines, errors in plain words."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,13 +13,15 @@ from graphs.errors import GeneratorFailed, RequestRefused
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError)
 FAILURES = (openai.OpenAIError, TimeoutError, *MALFORMED)
 """All that a call can raise and `failure` puts into words."""
+CONNECT_TIMEOUT_S = 5.0
 # Servers without keys still want the header to be there.
 NO_KEY = "none"
 
 
 class Endpoint:
-    """At most `max_concurrent` calls of all runs are under way; a call takes at most `timeout_s`,
-    waiting for its turn included. `kind` is what users are told it is, "chat" or other.
+    """Bounds the calls to one endpoint: at most `max_concurrent` at once, `timeout_s` each.
+
+    Waiting for a turn counts. `kind` names it in messages, "chat" or other.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class Endpoint:
                     "could not be reached or broke off; check that it runs and its address"
                 )
             case openai.APIStatusError() if error.status_code in {400, 413, 422}:
-                return RequestRefused(self._told(_refusal(error.status_code, self._model)))
+                return RequestRefused(self._sentence(_refusal(error.status_code, self._model)))
             case openai.APIStatusError():
                 return self.failed(_refusal(error.status_code, self._model))
             case openai.APIError():
@@ -75,9 +77,9 @@ class Endpoint:
                 )
 
     def failed(self, what: str) -> GeneratorFailed:
-        return GeneratorFailed(self._told(what))
+        return GeneratorFailed(self._sentence(what))
 
-    def _told(self, what: str) -> str:
+    def _sentence(self, what: str) -> str:
         return f"The {self._kind} endpoint at {_host(self._base_url)} {what}."
 
 

@@ -1,4 +1,4 @@
-"""A Self-RAG model behind `/v1/completions` of an OpenAI-compatible server, such as vLLM."""
+"""Self-RAG model behind `/v1/completions` of an OpenAI-compatible server, such as vLLM."""
 
 import asyncio
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import openai
 from openai.types import Completion
 
-from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
+from app.llm.endpoint import CONNECT_TIMEOUT_S, FAILURES, NO_KEY, Endpoint
 from graphs.ports import Reflected
 from graphs.reflection.scores import RELEVANT, RETRIEVE
 from graphs.reflection.tokens import (
@@ -26,12 +26,15 @@ from graphs.text.citations import without_markers
 from graphs.text.model_output import whole_characters
 from graphs.types import Judgement, Strip, Usage
 
+TIMEOUT_S = 60.0
+MAX_CONCURRENT = 8
+MAX_OUTPUT_TOKENS = 300
 LOGPROBS = 20
 """Serving engines refuse more; the groups have at most five tokens."""
 GRADE_TOKENS = 4
 """Enough for the IsSup and the IsUse token after a given answer."""
-MOST_BEGUN = 64
-"""Answers that came with the word on retrieval and wait to be asked for."""
+MAX_KEPT_REPLIES = 64
+"""Answers that came with the word on retrieval and wait for `write`."""
 SPECIAL_TOKENS_ARE_KEPT = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 _RETRIEVAL, _NO_RETRIEVAL = RETRIEVE
 # A question must not close the instruction and begin the response by itself.
@@ -44,12 +47,9 @@ class NativeGenerator:
     Special tokens in questions and passages are left out: they would be read as the model's own.
     """
 
-    def __init__(
-        self, client: openai.AsyncOpenAI, endpoint: Endpoint, model: str, max_output_tokens: int
-    ) -> None:
+    def __init__(self, client: openai.AsyncOpenAI, endpoint: Endpoint, model: str) -> None:
         self._client, self._endpoint, self.name = client, endpoint, model
-        self._max_output_tokens = max_output_tokens
-        self._begun: OrderedDict[str, _Reply] = OrderedDict()
+        self._kept: OrderedDict[str, _Reply] = OrderedDict()
 
     async def write(
         self, question: str, passage: Strip | None = None, preceding: str | None = None
@@ -62,15 +62,15 @@ class NativeGenerator:
         prompt = _prompt(question) + without_tokens(preceding or "")
         one_segment = preceding is not None
         if passage is not None:
-            reply = await self._complete(prompt + _quoted(passage), self._max_output_tokens)
+            reply = await self._complete(prompt + _quoted(passage), MAX_OUTPUT_TOKENS)
             return reply.reflected(grounded=True, one_segment=one_segment)
-        begun = None if preceding else self._begun.pop(question, None)
-        free = begun or await self._complete(prompt, self._max_output_tokens)
-        used = Usage() if begun else free.usage
+        kept = None if preceding else self._kept.pop(question, None)
+        free = kept or await self._complete(prompt, MAX_OUTPUT_TOKENS)
+        used = Usage() if kept else free.usage
         reflected = replace(free.reflected(grounded=False, one_segment=one_segment), usage=used)
         if reflected.text:
             return reflected
-        forced = await self._complete(prompt + _NO_RETRIEVAL, self._max_output_tokens)
+        forced = await self._complete(prompt + _NO_RETRIEVAL, MAX_OUTPUT_TOKENS)
         made = forced.reflected(grounded=False, one_segment=one_segment)
         return replace(made, usage=used + made.usage, retrieval=reflected.retrieval)
 
@@ -80,10 +80,10 @@ class NativeGenerator:
         Where the model goes on to answer, the answer is kept for a `write` of the same question:
         what needs no retrieval costs one call in all. Where it wants a passage it stops there.
         """
-        reply = await self._complete(_prompt(question), self._max_output_tokens)
-        self._begun[question] = reply
-        if len(self._begun) > MOST_BEGUN:
-            self._begun.popitem(last=False)
+        reply = await self._complete(_prompt(question), MAX_OUTPUT_TOKENS)
+        self._kept[question] = reply
+        if len(self._kept) > MAX_KEPT_REPLIES:
+            self._kept.popitem(last=False)
         return (retrieval_at(reply.tokens[0]) if reply.tokens else 0.0), reply.usage
 
     async def judge(
@@ -93,13 +93,13 @@ class NativeGenerator:
 
         IsRel is read after the passage, IsSup and IsUse after the answer: two calls side by side.
         """
-        prompt, said = _prompt(question), without_tokens(without_markers(answer))
+        prompt, plain = _prompt(question), without_tokens(without_markers(answer))
         if passage is None:
-            graded = await self._complete(f"{prompt}{_NO_RETRIEVAL}{said}", GRADE_TOKENS)
+            graded = await self._complete(f"{prompt}{_NO_RETRIEVAL}{plain}", GRADE_TOKENS)
             return Judgement(utility=judged_after(graded.tokens)[1]), graded.usage
         prompt += _quoted(passage)
         related, graded = await asyncio.gather(
-            self._complete(prompt, 1), self._complete(f"{prompt}{RELEVANT[0]}{said}", GRADE_TOKENS)
+            self._complete(prompt, 1), self._complete(f"{prompt}{RELEVANT[0]}{plain}", GRADE_TOKENS)
         )
         support, utility = judged_after(graded.tokens)
         relevance = relevance_at(related.tokens[0]) if related.tokens else 0.0
@@ -118,7 +118,7 @@ class NativeGenerator:
         """Release the connections."""
         await self._client.close()
 
-    async def _complete(self, prompt: str, most: int) -> "_Reply":
+    async def _complete(self, prompt: str, max_tokens: int) -> "_Reply":
         deadline = self._endpoint.deadline()
         async with self._endpoint.turn(deadline):
             try:
@@ -126,7 +126,7 @@ class NativeGenerator:
                     completion = await self._client.completions.create(
                         model=self.name,
                         prompt=prompt,
-                        max_tokens=most,
+                        max_tokens=max_tokens,
                         temperature=0,
                         logprobs=LOGPROBS,
                         # What comes after would be a passage that nobody retrieved.
@@ -143,15 +143,15 @@ class _Reply:
 
     def __init__(self, completion: Completion) -> None:
         choice = completion.choices[0]
-        told = choice.logprobs
-        if told is None or told.tokens is None or told.token_logprobs is None:
+        logprobs = choice.logprobs
+        if logprobs is None or logprobs.tokens is None or logprobs.token_logprobs is None:
             raise ValueError("no log-probabilities")
-        tops: list[Any] = list(told.top_logprobs or [{}] * len(told.tokens))
+        tops: list[Any] = list(logprobs.top_logprobs or [{}] * len(logprobs.tokens))
         self.text = whole_characters(str(choice.text))
         self.finish_reason = str(choice.finish_reason)
         self.tokens = [
             Token(str(text), float(value), {str(name): float(p) for name, p in (top or {}).items()})
-            for text, value, top in zip(told.tokens, told.token_logprobs, tops, strict=True)
+            for text, value, top in zip(logprobs.tokens, logprobs.token_logprobs, tops, strict=True)
         ]
         counted = completion.usage
         self.usage = Usage(
@@ -172,18 +172,9 @@ class _Reply:
         )
 
 
-def native_generator(
-    base_url: str,
-    api_key: str,
-    model: str,
-    *,
-    timeout_s: float = 60.0,
-    connect_timeout_s: float = 5.0,
-    max_concurrent: int = 8,
-    max_output_tokens: int = 300,
-) -> NativeGenerator:
-    """An empty `api_key` is for servers without keys; the times are those of `chat_model`."""
-    timeout = openai.Timeout(timeout_s, connect=min(connect_timeout_s, timeout_s))
+def native_generator(base_url: str, api_key: str, model: str) -> NativeGenerator:
+    """An empty `api_key` is for servers without keys."""
+    timeout = openai.Timeout(TIMEOUT_S, connect=min(CONNECT_TIMEOUT_S, TIMEOUT_S))
     client = openai.AsyncOpenAI(
         base_url=base_url,
         api_key=api_key.strip() or NO_KEY,
@@ -192,9 +183,9 @@ def native_generator(
         http_client=openai.DefaultAsyncHttpxClient(timeout=timeout),
     )
     endpoint = Endpoint(
-        base_url, model, timeout_s=timeout_s, max_concurrent=max_concurrent, kind="native"
+        base_url, model, timeout_s=TIMEOUT_S, max_concurrent=MAX_CONCURRENT, kind="native"
     )
-    return NativeGenerator(client, endpoint, model, max_output_tokens)
+    return NativeGenerator(client, endpoint, model)
 
 
 def _prompt(question: str) -> str:

@@ -1,0 +1,1 @@
+"""The knowledge base: its index, hybrid search and reranking without a model."""

@@ -1,4 +1,4 @@
-"""What is returned around what was found: neighbours joined, no sentence handed out twice."""
+"""Context windows: what is returned around a hit, neighbours joined, no sentence twice."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -31,16 +31,16 @@ class Window:
         return chunk_ids(self.id)
 
 
-def windows(order: Sequence[tuple[Hit, float]], most: int) -> list[Window]:
+def windows(order: Sequence[tuple[Hit, float]], max_windows: int) -> list[Window]:
     """At most so many, best first; what stands in one already is not returned again.
 
     So hits of one block become one window of the best hit's score, and windows that would overlap
     share their chunks out.
     """
     taken: dict[str, set[int]] = {}
-    found: list[Window] = []
+    chosen: list[Window] = []
     for hit, score in order:
-        if len(found) == most:
+        if len(chosen) == max_windows:
             break
         here = taken.setdefault(_version(hit), set())
         if hit.position in here:
@@ -51,8 +51,8 @@ def windows(order: Sequence[tuple[Hit, float]], most: int) -> list[Window]:
         while last < hit.last and last + 1 not in here:
             last += 1
         here.update(range(first, last + 1))
-        found.append(Window(hit, first, last, score))
-    return found
+        chosen.append(Window(hit, first, last, score))
+    return chosen
 
 
 def chunk_ids(passage_id: str) -> list[str]:
@@ -64,12 +64,12 @@ def chunk_ids(passage_id: str) -> list[str]:
     return [f"{version}-{position}" for position in range(int(first), int(last) + 1)]
 
 
-async def passages(index: Index, found: Sequence[Window]) -> list[Passage]:
+async def passages(index: Index, chosen: Sequence[Window]) -> list[Passage]:
     """The windows with their texts; chunks that went since are left out."""
-    wide = {key for window in found if window.first != window.last for key in window.chunk_ids}
+    wide = {key for window in chosen if window.first != window.last for key in window.chunk_ids}
     rows = await index.columns(sorted(wide), ["lead", "text", "page"])
     made: list[Passage] = []
-    for window in found:
+    for window in chosen:
         hit = window.hit
         parts = [rows[key] for key in window.chunk_ids if key in rows]
         made.append(

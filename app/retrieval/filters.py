@@ -1,81 +1,70 @@
-"""Filters as conditions of the two index languages; values are quoted, never trusted."""
+"""Filters: who may see what, as conditions of the two index languages; values are quoted."""
 
 import json
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 
-from app.retrieval.tenancy import owners
 from graphs.options import Filters
 from graphs.types import Language
 
-GLOB = frozenset("*?")
+SHARED = ""
 LAST_CHARACTER = "\U0010ffff"
-Quote = Callable[[str], str]
+
+visible_to: ContextVar[str] = ContextVar("visible_to", default=SHARED)
+"""The owner whose documents are seen beside the shared ones; tasks begun here inherit it."""
 
 
-def lance_condition(filters: Filters, language: Language | None = None) -> str:
-    """A DataFusion condition: what may be seen, what the run filters, and this language."""
-    parts = _among(filters, language, sql_literal, "({})")
-    if filters.sources:
-        found = [f"starts_with(source, {sql_literal(source)})" for source in filters.sources]
-        found += [
-            f"source LIKE {sql_literal(like(source))}"
-            for source in filters.sources
-            if GLOB & set(source)
-        ]
-        parts.append(f"({' OR '.join(found)})")
-    if filters.keywords:
-        parts.append(f"array_has_any(keywords, [{listed(filters.keywords, sql_literal)}])")
-    return " AND ".join(parts)
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A language of conditions: `values` and `has_any` take the place of a list of literals."""
+
+    quote: Callable[[str], str]
+    values: str
+    has_any: str
+
+    def among(self, column: str, values: Sequence[str]) -> str:
+        return f"{column} in {self.values.format(self._listed(values))}"
+
+    def condition(self, filters: Filters, language: Language | None = None) -> str:
+        """What may be seen, what the run filters, and this language."""
+        parts = [self.among("owner", list(dict.fromkeys((SHARED, visible_to.get()))))]
+        # Both are asked where both are given, and then may have nothing in common.
+        languages = {language, filters.language} - {None}
+        parts += [self.among("language", [str(given)]) for given in languages]
+        if filters.document_ids:
+            parts.append(self.among("document_id", filters.document_ids))
+        if filters.sources:
+            parts.append(f"({' or '.join(map(self._source, filters.sources))})")
+        if filters.keywords:
+            parts.append(self.has_any.format(self._listed(filters.keywords)))
+        return " and ".join(parts)
+
+    def _listed(self, values: Sequence[str]) -> str:
+        return ", ".join(map(self.quote, values))
+
+    def _source(self, source: str) -> str:
+        """Sources that start with it, as a range, or match it as a glob."""
+        start, end = self.quote(source), self.quote(source + LAST_CHARACTER)
+        condition = f"source >= {start} and source < {end}"
+        if {"*", "?"} & set(source):
+            condition = f"({condition}) or source like {self.quote(_like(source))}"
+        return f"({condition})"
 
 
-def milvus_condition(filters: Filters, language: Language | None = None) -> str:
-    """The same as a Milvus boolean expression."""
-    parts = _among(filters, language, milvus_literal, "[{}]")
-    if filters.sources:
-        found = [_milvus_prefix(source) for source in filters.sources]
-        found += [
-            f"source like {milvus_literal(like(source))}"
-            for source in filters.sources
-            if GLOB & set(source)
-        ]
-        parts.append(f"({' or '.join(found)})")
-    if filters.keywords:
-        wanted = listed(filters.keywords, milvus_literal)
-        parts.append(f"array_contains_any(keywords, [{wanted}])")
-    return " and ".join(parts)
-
-
-def listed(values: Sequence[str], quote: Quote) -> str:
-    return ", ".join(quote(value) for value in values)
-
-
-def sql_literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def milvus_literal(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def like(glob: str) -> str:
+def _like(glob: str) -> str:
     """`*` and `?` as LIKE says them; what LIKE would read as more than itself is escaped."""
-    return _escaped(glob).replace("*", "%").replace("?", "_")
+    for sign in "\\%_":
+        glob = glob.replace(sign, f"\\{sign}")
+    return glob.replace("*", "%").replace("?", "_")
 
 
-def _milvus_prefix(prefix: str) -> str:
-    """As a range: Milvus Lite knows no escapes in LIKE."""
-    start, end = milvus_literal(prefix), milvus_literal(prefix + LAST_CHARACTER)
-    return f"(source >= {start} and source < {end})"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-def _among(filters: Filters, language: Language | None, quote: Quote, form: str) -> list[str]:
-    chosen = [("owner", owners())]
-    # Both are asked where both are given, and then may have nothing in common.
-    chosen += [("language", [given]) for given in {language, filters.language} if given]
-    if filters.document_ids:
-        chosen.append(("document_id", filters.document_ids))
-    return [f"{column} in {form.format(listed(values, quote))}" for column, values in chosen]
+LANCE = Dialect(
+    lambda value: "'" + value.replace("'", "''") + "'", "({})", "array_has_any(keywords, [{}])"
+)
+"""DataFusion's SQL."""
+MILVUS = Dialect(
+    lambda value: json.dumps(value, ensure_ascii=False),
+    "[{}]",
+    "array_contains_any(keywords, [{}])",
+)

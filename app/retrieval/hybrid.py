@@ -1,4 +1,4 @@
-"""Full-text and dense scores joined into one order (arXiv 2407.01219, hybrid search)."""
+"""Score fusion: full-text and dense scores joined into one order (arXiv 2407.01219)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,15 +1,20 @@
-"""What the knowledge base is kept in, said as a protocol, and what it holds.
+"""Index: its protocol, what it stores of a chunk, and how it is opened, renewed and locked.
 
 A document's facts stand in each of its chunks: there is one table, and no second one to disagree
 with it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from app.retrieval.embedders.static import Embedder, Vectors
+from filelock import FileLock, Timeout
+
+from app.retrieval.embedder import Embedder, Vectors
 from graphs.options import Filters
 from graphs.types import Language
 
@@ -27,6 +32,8 @@ HIT_COLUMNS += ["first", "last"]
 DOCUMENT_COLUMNS = ["document_id", "source", "path", "title", "sha256", "chunks", "bytes"]
 DOCUMENT_COLUMNS += ["added_at", "language", "chunking", "owner"]
 ANYTHING = Filters()
+LOCK_TIMEOUT_S = 60.0
+LOCK_POLL_S = 0.05
 
 # What an index raises where its files are damaged or lost, or its server is away.
 STORAGE_ERRORS = (OSError, RuntimeError, ValueError)
@@ -41,6 +48,10 @@ class IndexMismatch(Exception):
 
 class IndexUnusable(IndexMismatch):
     """There is no index, or it is damaged or at a place where none can be."""
+
+
+class IngestBusy(Exception):
+    """Another process is writing to the same knowledge base."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +134,10 @@ class Index(Protocol):
         """How many chunks there are."""
         ...
 
+    async def size(self) -> tuple[int, int] | None:
+        """Documents and chunks of all owners; None where counting them costs too much."""
+        ...
+
     async def search_words(
         self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
@@ -138,6 +153,88 @@ class Index(Protocol):
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         """These columns of these chunks, by id; those that are gone are left out."""
         ...
+
+
+async def open_index(folder: Path, embedder: Embedder, url: str = "", token: str = "") -> Index:
+    """The index, empty where there is none yet; `folder` is this machine's own in either case.
+
+    Raises IndexMismatch where it was written with another embedder or in another format,
+    IndexUnusable where it cannot be read.
+    """
+    index: Index
+    if not url:
+        lance = await asyncio.to_thread(_lancedb)
+        index = await lance.LanceIndex.open(folder, embedder)
+        return index
+    await asyncio.to_thread(make_folder, folder.parent)
+    index = await _milvus().MilvusIndex.open(url, token, embedder, folder)
+    return index
+
+
+async def renew_index(
+    folder: Path, embedder: Embedder, encode: Encode, url: str = "", token: str = ""
+) -> int:
+    """Writes every row anew as `encode` makes it, and says how many there are.
+
+    Raises IndexUnusable where there is no index or it cannot be read.
+    """
+    if not url:
+        return int(await _lancedb().renew(folder, embedder, encode))
+    return int(await asyncio.to_thread(_milvus().renew, url, token, embedder, encode))
+
+
+def _lancedb() -> Any:
+    """The adapter, by name: importing it takes a second, which who only looks need not wait for."""
+    return import_module("app.retrieval.lancedb")
+
+
+def _milvus() -> Any:
+    """The adapter, by name: its client is an extra."""
+    try:
+        return import_module("app.retrieval.milvus")
+    except ModuleNotFoundError as error:
+        raise IndexUnusable(
+            "SELFCRAG_INDEX_URL names a Milvus, whose client is not installed:"
+            " pip install 'self-crag[milvus]'"
+        ) from error
+
+
+@asynccontextmanager
+async def writing(folder: Path, wait_s: float | None = None) -> AsyncIterator[None]:
+    """The right to write to the index in `folder`, which one process at a time has.
+
+    Raises IngestBusy after `wait_s`, by default LOCK_TIMEOUT_S; IndexUnusable.
+    """
+    lock = FileLock(lock_file(folder), timeout=0, thread_local=False)
+    await _acquire(lock, LOCK_TIMEOUT_S if wait_s is None else wait_s)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def lock_file(folder: Path) -> Path:
+    make_folder(folder.parent)
+    return folder.with_name(folder.name + ".lock")
+
+
+async def _acquire(lock: FileLock, within_s: float) -> None:
+    """Asks again and again: whoever waited in a thread would keep it from those who search."""
+    running = asyncio.get_running_loop()
+    until = running.time() + within_s
+    while True:
+        try:
+            lock.acquire()
+        except Timeout as error:
+            if running.time() >= until:
+                raise IngestBusy(
+                    "another process is writing to this knowledge base; try again when it has ended"
+                ) from error
+        except OSError as error:
+            raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error
+        else:
+            return
+        await asyncio.sleep(LOCK_POLL_S)
 
 
 def completed(row: Row) -> Row:

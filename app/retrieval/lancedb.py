@@ -1,19 +1,24 @@
-"""The index in one folder: a LanceDB table of chunks. A commit of the table is all or nothing."""
+"""Index in one folder: a LanceDB table of chunks. A commit of the table is all or nothing."""
 
 import asyncio
+import os
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from typing import Any
 
-import lancedb
 import pyarrow as pa
 
-from app.retrieval.embedders.static import Embedder, Vectors
-from app.retrieval.filters import lance_condition, listed, sql_literal
+from app.retrieval.embedder import Embedder, Vectors
+from app.retrieval.filters import LANCE
 from app.retrieval.index import (
     ANYTHING,
     DOCUMENT_COLUMNS,
+    FORMAT,
     HIT_COLUMNS,
     LISTS,
     NUMBERS,
@@ -32,10 +37,27 @@ from app.retrieval.index import (
     make_folder,
     stored_documents,
 )
-from app.retrieval.lance_table import TABLE, index_columns, index_vectors, indexed, schema, tidy
 from graphs.options import Filters
 from graphs.types import Language
 
+# LanceDB imports the client of a remote catalogue, of which a local folder needs no more than the
+# types. Its package is entered without running it: that builds hundreds of calls, for most of a
+# second; whoever did call one would import its module as usual.
+if (spec := find_spec("lance_namespace_urllib3_client")) is not None:
+    sys.modules.setdefault(spec.name, module_from_spec(spec))
+
+import lancedb
+from lancedb.index import FTS, Bitmap, BTree, IvfFlat, LabelList
+
+TABLE = "chunks"
+# Below this many chunks an exact scan is fast enough and misses nothing.
+VECTOR_INDEX_FROM = 50_000
+# Readers may still be in the middle of a version this old when it is cleaned away.
+KEEP_VERSIONS = timedelta(minutes=10)
+# The share of rows, and the number of small files, that may lie beside the search structures.
+OUTSIDE, MAX_PIECES = 0.01, 20
+# What was replaced stays on disk with the versions that had it: so many that could be cleaned away.
+MAX_VERSIONS = 50
 RENEWED_ROWS = 512
 OUTDATED = (
     "the index in {} was renewed for another embedder or another version of self-crag while this"
@@ -87,7 +109,7 @@ class LanceIndex:
         if not rows:
             return
         data = await asyncio.to_thread(_table_of, rows, self.embedder)
-        replaced = f"document_id in ({listed(_ids(rows), sql_literal)})"
+        replaced = LANCE.among("document_id", sorted({row["document_id"] for row in rows}))
         with _storage(self.folder):
             await self._check()
             # Texts without any known word have no vector.
@@ -102,38 +124,35 @@ class LanceIndex:
     async def delete(self, document_ids: Sequence[str]) -> int:
         if not document_ids:
             return 0
-        named = lance_condition(Filters.model_construct(document_ids=list(document_ids)))
+        named = LANCE.condition(Filters.model_construct(document_ids=list(document_ids)))
         with _storage(self.folder):
-            found = int(await self._table.count_rows(f"{named} AND position = 0"))
-            if found:
+            documents = int(await self._table.count_rows(f"{named} and position = 0"))
+            if documents:
                 await self._table.delete(named)
-        return found
+        return documents
 
     async def tidy(self) -> None:
         with _storage(self.folder):
-            await tidy(self._table, self.folder)
+            await _tidy(self._table, self.folder)
 
     async def documents(self) -> list[StoredDocument]:
-        seen = f"position = 0 AND {lance_condition(ANYTHING)}"
+        seen = f"position = 0 and {LANCE.condition(ANYTHING)}"
         with _storage(self.folder):
             # Asked for before the rows are: if they change meanwhile, the list is made again.
             version = (await self._table.version(), seen)
             last = self._last_list
             if last[0] != version:
-                found = await self._table.query().where(seen).select(DOCUMENT_COLUMNS).to_arrow()
-                last = self._last_list = (version, await asyncio.to_thread(_documents, found))
+                rows = await self._table.query().where(seen).select(DOCUMENT_COLUMNS).to_arrow()
+                last = self._last_list = (version, await asyncio.to_thread(_documents, rows))
         return list(last[1])
 
     async def count(self) -> int:
-        return int(await self._table.count_rows(lance_condition(ANYTHING)))
+        return int(await self._table.count_rows(LANCE.condition(ANYTHING)))
 
     async def size(self) -> tuple[int, int]:
-        """Documents and chunks, whoever may see them."""
         with _storage(self.folder):
-            return (
-                await self._table.count_rows("position = 0"),
-                await self._table.count_rows(),
-            )
+            documents = await self._table.count_rows("position = 0")
+            return documents, await self._table.count_rows()
 
     async def search_words(
         self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
@@ -142,7 +161,7 @@ class LanceIndex:
             return []
         column = TEXT_COLUMNS[language]
         query = await self._table.search(words, query_type="fts", fts_columns=[column])
-        query = query.where(lance_condition(filters)).select([*HIT_COLUMNS, "_score"])
+        query = query.where(LANCE.condition(filters)).select([*HIT_COLUMNS, "_score"])
         return [hit_of(row, row["_score"]) for row in await query.limit(limit).to_list()]
 
     async def search_vector(
@@ -152,17 +171,17 @@ class LanceIndex:
             return []
         await self._check()
         query = self._table.query().nearest_to(vector).distance_type("l2")
-        query = query.where(lance_condition(filters, language)).select([*HIT_COLUMNS, "_distance"])
+        query = query.where(LANCE.condition(filters, language)).select([*HIT_COLUMNS, "_distance"])
         # Of unit vectors the squared distance is 2 - 2 · cosine.
-        found = await query.limit(limit).to_list()
-        return [hit_of(row, 1.0 - row["_distance"] / 2) for row in found]
+        rows = await query.limit(limit).to_list()
+        return [hit_of(row, 1.0 - row["_distance"] / 2) for row in rows]
 
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
             return {}
-        wanted = f"id in ({listed(ids, sql_literal)}) AND {lance_condition(ANYTHING)}"
-        found = await self._table.query().where(wanted).select(["id", *names]).to_list()
-        return {row["id"]: row for row in found}
+        wanted = f"{LANCE.among('id', ids)} and {LANCE.condition(ANYTHING)}"
+        rows = await self._table.query().where(wanted).select(["id", *names]).to_list()
+        return {row["id"]: row for row in rows}
 
     async def _check(self) -> None:
         """Raises IndexMismatch where all was renewed for another embedder since it was opened."""
@@ -228,8 +247,8 @@ def _storage(folder: Path) -> Iterator[None]:
 
 async def _written(table: lancedb.AsyncTable) -> dict[str, str]:
     """What the index says of itself."""
-    found: dict[bytes, bytes] = (await table.schema()).metadata or {}
-    return {key.decode(): value.decode() for key, value in found.items()}
+    metadata: dict[bytes, bytes] = (await table.schema()).metadata or {}
+    return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
 async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
@@ -240,16 +259,77 @@ async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
 
 
 def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
-    return pa.Table.from_pylist(
-        list(map(completed, rows)), schema=schema(embedder)
-    ).combine_chunks()
+    table = pa.Table.from_pylist(list(map(completed, rows)), schema=schema(embedder))
+    return table.combine_chunks()
 
 
-def _ids(rows: Sequence[Row]) -> list[str]:
-    return sorted({row["document_id"] for row in rows})
-
-
-def _documents(found: pa.Table) -> list[StoredDocument]:
+def _documents(rows: pa.Table) -> list[StoredDocument]:
     """Column by column, for there may be a hundred thousand."""
-    columns = [found[name].to_pylist() for name in DOCUMENT_COLUMNS]
+    columns = [rows[name].to_pylist() for name in DOCUMENT_COLUMNS]
     return stored_documents(zip(*columns, strict=True))
+
+
+def schema(embedder: Embedder) -> pa.Schema:
+    fields = dict.fromkeys(STRINGS, pa.string()) | dict.fromkeys(NUMBERS, pa.int64())
+    fields |= dict.fromkeys(LISTS, pa.list_(pa.string()))
+    fields["terms"] = pa.binary()
+    fields["vector"] = pa.list_(pa.float32(), embedder.dimensions)
+    return pa.schema(fields, metadata={"embedder": embedder.name, "format": FORMAT})
+
+
+async def indexed(table: lancedb.AsyncTable) -> set[str]:
+    return {column for index in await table.list_indices() for column in index.columns}
+
+
+async def index_columns(table: lancedb.AsyncTable) -> None:
+    await table.create_index("text_en", config=FTS(language="English", with_position=False))
+    segmented = FTS(
+        base_tokenizer="whitespace",
+        with_position=False,
+        stem=False,
+        remove_stop_words=False,
+        ascii_folding=False,
+    )
+    await table.create_index("text_zh", config=segmented)
+    for column in ("id", "document_id"):
+        await table.create_index(column, config=BTree())
+    for column in ("owner", "language"):
+        await table.create_index(column, config=Bitmap())
+    await table.create_index("keywords", config=LabelList())
+
+
+async def index_vectors(table: lancedb.AsyncTable) -> None:
+    many = await table.count_rows() >= VECTOR_INDEX_FROM
+    if many and "vector" not in await indexed(table):
+        await table.create_index("vector", config=IvfFlat(distance_type="l2"))
+
+
+async def _tidy(table: lancedb.AsyncTable, folder: Path) -> None:
+    """Brings what is new into the search structures, and drops old versions, where it is time."""
+    await index_vectors(table)
+    if await is_worn(table, folder):
+        await table.optimize(cleanup_older_than=KEEP_VERSIONS)
+
+
+async def is_worn(table: lancedb.AsyncTable, folder: Path) -> bool:
+    """Whether so much lies beside the search structures, or is left, that users would feel it.
+
+    Renewing them costs seconds where there are many rows; a few new ones are read as they are.
+    """
+    stats: Any = await table.stats()  # a dict, whatever its annotation says
+    words = await table.index_stats(f"{TEXT_COLUMNS['en']}_idx")
+    rows, pieces = stats["num_rows"], stats["fragment_stats"]["num_small_fragments"]
+    outside = rows if words is None else words.num_unindexed_rows
+    if outside > OUTSIDE * rows or pieces > MAX_PIECES:
+        return True
+    return await asyncio.to_thread(old_versions, folder) > MAX_VERSIONS
+
+
+def old_versions(folder: Path) -> int:
+    """How many versions no reader needs any more; each has a file of its own."""
+    before = time.time() - KEEP_VERSIONS.total_seconds()
+    try:
+        with os.scandir(folder / f"{TABLE}.lance" / "_versions") as files:
+            return sum(file.stat().st_mtime < before for file in files)
+    except FileNotFoundError:  # another process cleans, or the index is gone
+        return 0

@@ -1,4 +1,4 @@
-"""The index in a Milvus: many machines may search it, and it may be larger than one of them.
+"""Index in a Milvus: many machines may search it, and it may be larger than one of them.
 
 Milvus has no transactions. A document is replaced by writing its new chunks and then deleting the
 old: readers may for a moment see both, never neither. A document is known by its chunk of position
@@ -7,19 +7,22 @@ old: readers may for a moment see both, never neither. A document is known by it
 
 import asyncio
 import logging
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from uuid import uuid4
 
-from pymilvus import MilvusClient, MilvusException
+import numpy as np
+from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
 
-from app.retrieval.collection import ALIAS, WORDS, as_read, created, stored
-from app.retrieval.embedders.static import Embedder, Vectors
-from app.retrieval.filters import listed, milvus_condition, milvus_literal
+from app.retrieval.embedder import Embedder, Vectors
+from app.retrieval.filters import MILVUS
 from app.retrieval.index import (
     ANYTHING,
     DOCUMENT_COLUMNS,
+    FORMAT,
     HIT_COLUMNS,
     LISTS,
     NUMBERS,
@@ -30,6 +33,7 @@ from app.retrieval.index import (
     Row,
     StoredDocument,
     check,
+    completed,
     hit_of,
     stored_documents,
 )
@@ -38,6 +42,14 @@ from graphs.types import Language
 
 BATCH_ROWS = 512
 TIMEOUT_S = 30.0
+# What clients open; the collection behind it changes when all is renewed.
+ALIAS = "selfcrag"
+MAX_FIELD_BYTES, MAX_LIST_ITEMS = 65_535, 64
+# The text of each language, and what Milvus makes of it for BM25.
+WORDS: dict[Language, tuple[str, str]] = {
+    "en": ("text_en", "words_en"),
+    "zh": ("text_zh", "words_zh"),
+}
 
 logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # each error is raised as well
 
@@ -61,7 +73,7 @@ class MilvusIndex:
         with _reached(url):
             client = MilvusClient(url, token=token, timeout=TIMEOUT_S)
             if not client.has_collection(ALIAS):
-                client.create_alias(created(client, url, embedder), ALIAS)
+                client.create_alias(_created(client, url, embedder), ALIAS)
             check(url, embedder, client.describe_collection(ALIAS)["properties"])
         return cls(client, url, embedder, folder)
 
@@ -82,7 +94,10 @@ class MilvusIndex:
         return await asyncio.to_thread(self._documents)
 
     async def count(self) -> int:
-        return await asyncio.to_thread(self._count, milvus_condition(ANYTHING))
+        return await asyncio.to_thread(self._count, MILVUS.condition(ANYTHING))
+
+    async def size(self) -> None:
+        """Not known: Milvus would count every row."""
 
     async def search_words(
         self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
@@ -90,27 +105,26 @@ class MilvusIndex:
         if not words.strip():
             return []
         _, field = WORDS[language]
-        condition = milvus_condition(filters, language)
-        found = await asyncio.to_thread(self._search, words, field, "BM25", limit, condition)
+        condition = MILVUS.condition(filters, language)
+        hits = await asyncio.to_thread(self._search, words, field, "BM25", limit, condition)
         # Milvus Lite tells BM25 scores negated.
-        return [hit_of(row, abs(score)) for row, score in found if score]
+        return [hit_of(row, abs(score)) for row, score in hits if score]
 
     async def search_vector(
         self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
         if not vector.any():
             return []
-        condition = milvus_condition(filters, language)
-        found = await asyncio.to_thread(
-            self._search, vector.tolist(), "vector", "IP", limit, condition
-        )
+        condition = MILVUS.condition(filters, language)
+        data = vector.tolist()
+        hits = await asyncio.to_thread(self._search, data, "vector", "IP", limit, condition)
         # Exactly 0 is the score of a text without any known word.
-        return [hit_of(row, score) for row, score in found if score]
+        return [hit_of(row, score) for row, score in hits if score]
 
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
             return {}
-        wanted = f"id in [{listed(ids, milvus_literal)}] and {milvus_condition(ANYTHING)}"
+        wanted = f"{MILVUS.among('id', ids)} and {MILVUS.condition(ANYTHING)}"
         rows = await asyncio.to_thread(self._query, wanted, ["id", *names])
         return {row["id"]: row for row in rows}
 
@@ -119,36 +133,36 @@ class MilvusIndex:
         ordered = sorted(rows, key=lambda row: (row["document_id"], -row["position"]))
         with _reached(self._url):
             for at in range(0, len(ordered), BATCH_ROWS):
-                batch = [stored(row, self.embedder) for row in ordered[at : at + BATCH_ROWS]]
+                batch = [_stored(row, self.embedder) for row in ordered[at : at + BATCH_ROWS]]
                 self._client.upsert(ALIAS, batch, timeout=TIMEOUT_S)
             for document_id, group in groupby(ordered, key=lambda row: str(row["document_id"])):
                 version = next(group)["id"].rpartition("-")[0] or document_id
-                old = f"document_id == {milvus_literal(document_id)}"
-                old += f" and not (id like {milvus_literal(version + '%')})"
+                old = f"document_id == {MILVUS.quote(document_id)}"
+                old += f" and not (id like {MILVUS.quote(version + '%')})"
                 self._client.delete(ALIAS, filter=old, timeout=TIMEOUT_S)
 
     def _delete(self, document_ids: Sequence[str]) -> int:
         if not document_ids:
             return 0
-        named = milvus_condition(Filters.model_construct(document_ids=list(document_ids)))
-        found = {row["document_id"] for row in self._query(named, ["document_id"])}
-        if found:
+        named = MILVUS.condition(Filters.model_construct(document_ids=list(document_ids)))
+        documents = {row["document_id"] for row in self._query(named, ["document_id"])}
+        if documents:
             with _reached(self._url):
                 self._client.delete(ALIAS, filter=named, timeout=TIMEOUT_S)
-        return len(found)
+        return len(documents)
 
     def _documents(self) -> list[StoredDocument]:
-        seen = f"position == 0 and {milvus_condition(ANYTHING)}"
+        seen = f"position == 0 and {MILVUS.condition(ANYTHING)}"
         readings = sorted(self._query(seen, DOCUMENT_COLUMNS), key=lambda row: row["added_at"])
         oldest = {row["document_id"]: row for row in reversed(readings)}
         return stored_documents([row[name] for name in DOCUMENT_COLUMNS] for row in oldest.values())
 
     def _count(self, condition: str) -> int:
         with _reached(self._url):
-            found = self._client.query(
+            (row,) = self._client.query(
                 ALIAS, filter=condition, output_fields=["count(*)"], timeout=TIMEOUT_S
             )
-        return int(found[0]["count(*)"])
+        return int(row["count(*)"])
 
     def _query(self, condition: str, names: Sequence[str]) -> list[Row]:
         """All rows, in batches, for a single answer of Milvus is bounded."""
@@ -159,7 +173,7 @@ class MilvusIndex:
         self, data: object, field: str, metric: str, limit: int, condition: str
     ) -> list[tuple[Row, float]]:
         with _reached(self._url):
-            (found,) = self._client.search(
+            (hits,) = self._client.search(
                 ALIAS,
                 data=[data],
                 anns_field=field,
@@ -169,7 +183,7 @@ class MilvusIndex:
                 output_fields=HIT_COLUMNS,
                 timeout=TIMEOUT_S,
             )
-        return [(as_read({"id": hit["id"], **hit["entity"]}), hit["distance"]) for hit in found]
+        return [(_as_read({"id": hit["id"], **hit["entity"]}), hit["distance"]) for hit in hits]
 
 
 def renew(url: str, token: str, embedder: Embedder, encode: Encode) -> int:
@@ -181,11 +195,11 @@ def renew(url: str, token: str, embedder: Embedder, encode: Encode) -> int:
                 f"There is no index in {url} to renew. Run `selfcrag ingest PATH` to make one."
             )
         old = str(client.describe_collection(ALIAS)["collection_name"])
-        new = created(client, url, embedder)
+        new = _created(client, url, embedder)
         kept = [*STRINGS, *NUMBERS, *LISTS]
         count = 0
         for batch in _batches(client, 'id != ""', kept):
-            rows = [stored(row, embedder) for row in encode(batch)]
+            rows = [_stored(row, embedder) for row in encode(batch)]
             client.insert(new, rows, timeout=TIMEOUT_S)
             count += len(rows)
         client.alter_alias(new, ALIAS)
@@ -199,7 +213,7 @@ def _batches(client: MilvusClient, condition: str, names: Sequence[str]) -> Iter
     )
     try:
         while rows := pages.next():
-            yield [as_read(row) for row in rows]
+            yield [_as_read(row) for row in rows]
     finally:
         pages.close()
 
@@ -214,3 +228,78 @@ def _reached(url: str) -> Iterator[None]:
             f"The index in {url} cannot be used ({reason}). See to it that Milvus runs there and"
             " SELFCRAG_INDEX_TOKEN is right."
         ) from error
+
+
+def _created(client: MilvusClient, url: str, embedder: Embedder) -> str:
+    """The name of a new, empty collection."""
+    name = f"{ALIAS}_{uuid4().hex[:12]}"
+    layout = client.create_schema(auto_id=False, enable_dynamic_field=False)
+    layout.add_field("id", DataType.VARCHAR, is_primary=True, max_length=255)
+    for column in STRINGS[1:]:
+        analysed = column in ("text_en", "text_zh")
+        more = {"enable_analyzer": True, "analyzer_params": _analyser(column, url)}
+        layout.add_field(
+            column, DataType.VARCHAR, max_length=MAX_FIELD_BYTES, **(more if analysed else {})
+        )
+    for column in NUMBERS:
+        layout.add_field(column, DataType.INT64)
+    for column in LISTS:
+        layout.add_field(
+            column,
+            DataType.ARRAY,
+            element_type=DataType.VARCHAR,
+            max_capacity=MAX_LIST_ITEMS,
+            max_length=MAX_FIELD_BYTES,
+        )
+    layout.add_field("terms", DataType.VARCHAR, max_length=MAX_FIELD_BYTES)
+    layout.add_field("vector", DataType.FLOAT_VECTOR, dim=embedder.dimensions)
+    indexes = client.prepare_index_params()
+    indexes.add_index("vector", index_type="AUTOINDEX", metric_type="IP")
+    for text, words in WORDS.values():
+        layout.add_field(words, DataType.SPARSE_FLOAT_VECTOR)
+        layout.add_function(Function(words, FunctionType.BM25, [text], [words]))
+        indexes.add_index(words, index_type="SPARSE_INVERTED_INDEX", metric_type="BM25")
+    client.create_collection(
+        name,
+        schema=layout,
+        index_params=indexes,
+        consistency_level="Strong",
+        properties={"embedder": embedder.name, "format": FORMAT},
+    )
+    return name
+
+
+def _analyser(column: str, url: str) -> dict[str, object]:
+    """English stems; of Chinese, which comes segmented, the words between blanks."""
+    if url.endswith(".db"):
+        return {"tokenizer": "standard"}  # all that Milvus Lite knows
+    return {"type": "english"} if column == "text_en" else {"tokenizer": "whitespace"}
+
+
+def _stored(row: Row, embedder: Embedder) -> Row:
+    """As Milvus takes it: no nulls, no bytes, nothing it has no field for."""
+    row = completed(row)
+    kept: Row = {name: _bounded(row.get(name) or "") for name in STRINGS}
+    kept |= {name: row.get(name) or 0 for name in NUMBERS}
+    kept |= {name: list(row.get(name) or [])[:MAX_LIST_ITEMS] for name in LISTS}
+    vector = row.get("vector")
+    unknown = np.zeros(embedder.dimensions, dtype=np.float32)
+    kept["vector"] = np.asarray(unknown if vector is None else vector).tolist()
+    kept["terms"] = b64encode(row.get("terms") or b"").decode()
+    return kept
+
+
+def _as_read(row: Row) -> Row:
+    read = dict(row)
+    if "page" in read:
+        read["page"] = read["page"] or None
+    if "terms" in read:
+        read["terms"] = b64decode(read["terms"]) or None
+    return read
+
+
+def _bounded(text: str) -> str:
+    """Milvus counts the bytes of a field."""
+    if len(text) * 4 <= MAX_FIELD_BYTES:
+        return text
+    return text.encode()[:MAX_FIELD_BYTES].decode(errors="ignore")

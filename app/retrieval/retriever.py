@@ -1,22 +1,18 @@
-"""The retriever of the graphs: words and meaning, joined."""
+"""Hybrid retriever: full-text and vector search of one index, joined."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 from app.retrieval.context_windows import passages, windows
-from app.retrieval.embedders.static import Embedder, EmbedderFailed, StaticEmbedder
+from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.hybrid import Weights, by_ranks, fuse, weights_of
 from app.retrieval.index import (
     STORAGE_ERRORS,
     Hit,
     Index,
     IndexMismatch,
-    make_folder,
 )
-from app.retrieval.index_factory import open_index
-from app.retrieval.lancedb import LanceIndex
 from app.retrieval.tokenizer import Segmenter, english_query
 from graphs.errors import RetrieverFailed
 from graphs.options import Fusion, Search
@@ -37,25 +33,6 @@ class HybridRetriever:
         self.index = index
         self.segmenter = segmenter
         self._timeout_s = timeout_s
-
-    @classmethod
-    async def open(
-        cls, data_dir: Path, embedder: Embedder | None = None, url: str = "", token: str = ""
-    ) -> "HybridRetriever":
-        """The knowledge base in `data_dir`, or in the Milvus at `url`, warm.
-
-        The shipped table embeds unless told otherwise.
-
-        Raises IndexMismatch where another embedder wrote the index, IndexUnusable where it is
-        damaged or the folder cannot be.
-        """
-        await asyncio.to_thread(make_folder, data_dir)
-        segmenter = Segmenter(data_dir / "cache")
-        await asyncio.to_thread(segmenter.load)
-        if embedder is None:
-            embedder = StaticEmbedder(segmenter)
-            await asyncio.to_thread(embedder.load)
-        return cls(await open_index(data_dir / "index", embedder, url, token), segmenter)
 
     @property
     def embedder_name(self) -> str:
@@ -86,7 +63,7 @@ class HybridRetriever:
         """Documents and chunks of all owners; None where they cannot be counted at small cost."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self.index.size() if isinstance(self.index, LanceIndex) else None
+                return await self.index.size()
         except (*STORAGE_ERRORS, IndexMismatch):
             return None
 

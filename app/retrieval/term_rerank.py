@@ -1,4 +1,4 @@
-"""Terms and weights of a passage, found when it is read: reordering then needs no model.
+"""Reranking without a model: terms and weights of a passage, kept since it was read.
 
 After TILDE (arXiv 2108.08513): what a term says about its passage is decided at ingest, a question
 only adds up. Here the weights come from counts, places and the static table of vectors instead of a
@@ -6,12 +6,12 @@ language model: how rare a term is, how often and where it stands, how far it is
 passage is about in general; and pairs of neighbouring words.
 """
 
+import asyncio
 import math
 import re
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from threading import Lock
@@ -20,13 +20,17 @@ import numpy as np
 import snowballstemmer
 from numpy.typing import NDArray
 
-from app.retrieval.embedders.static import StaticEmbedder, Vectors, unit
+from app.retrieval.context_windows import chunk_ids
+from app.retrieval.embedder import Vectors, WordVectors, unit
+from app.retrieval.index import STORAGE_ERRORS, Index, IndexUnusable
 from app.retrieval.tokenizer import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter
+from graphs.errors import RetrieverFailed
+from graphs.text.language import script_of
 from graphs.text.model_output import whole_characters
-from graphs.types import Language
+from graphs.types import Language, Passage
 
-MOST_TERMS = 150
-MOST_CHARACTERS = 20_000  # of a text; chunks are far shorter
+MAX_TERMS = 150
+MAX_CHARS = 20_000  # of a text; chunks are far shorter
 STEPS = 8  # of a stored weight: 1/8 to 31 7/8
 STORED = np.dtype([("term", "<u4"), ("weight", "u1")])
 _CACHED = 1 << 14  # words, of which a vector is 1 kB
@@ -36,33 +40,26 @@ Term = tuple[str, str]
 """A term and a word that is written so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mixing:
-    """How much each part counts; found by benchmarks/term_weights.py on training questions."""
-
-    share: float
-    """Of these scores in the joined order; the retriever's have the rest. 0 leaves its order."""
-    rarity: float = 1.0
-    """Power of a term's rarity."""
-    saturation: float = 0.9
-    length: float = 0.2
-    title: float = 3.0
-    general: float = -0.5
-    """Times the cosine of the term's vector and the passage's mean: below 0 for what stands out."""
-    pair: float = 1.5
-    pair_in_title: float = 0.5
-
-
-MIXING: Mapping[Language, Mixing] = {"en": Mixing(0.4), "zh": Mixing(0.2)}
+SHARES: Mapping[Language, float] = {"en": 0.4, "zh": 0.2}
+"""Share of these scores in the joined order; the retriever's have the rest. Found, as the figures
+below, by benchmarks/term_weights.py on training questions."""
+SATURATION, LENGTH = 0.9, 0.2
+"""Of BM25's kind: how soon further occurrences stop to count, how much a long passage is
+discounted."""
 USUAL_WORDS = 60.0
 """Telling words of a passage of usual length."""
+IN_TITLE = 3.0
+"""Occurrences that one in the title counts for."""
+GENERAL = -0.5
+"""Times the cosine of the term's vector and the passage's mean: below 0 for what stands out."""
+PAIR, PAIR_IN_TITLE = 1.5, 2.25
 
 
 class TermTables:
     """Words, their rarity and their vectors; methods block and are safe in several threads."""
 
-    def __init__(self, segmenter: Segmenter, embedder: StaticEmbedder) -> None:
-        self._segmenter, self._embedder = segmenter, embedder
+    def __init__(self, segmenter: Segmenter, vectors: WordVectors) -> None:
+        self._segmenter, self._vectors = segmenter, vectors
         self.vector = lru_cache(_CACHED)(self._vector)
         self.rarity = lru_cache(_CACHED)(self._rarity)
         self._stem = lru_cache(_CACHED)(self._stemmed)
@@ -70,10 +67,10 @@ class TermTables:
 
     def terms(self, text: str, language: Language) -> list[Term]:
         """In reading order, without stop words: English stems, Chinese words as jieba cuts them."""
-        text = whole_characters(text[:MOST_CHARACTERS])
+        text = whole_characters(text[:MAX_CHARS])
         if language == "zh":
-            words = self._segmenter.words(text)
-            return [(word, word) for word in words if word not in STOP_WORDS_ZH]
+            cut = self._segmenter.words(text)
+            return [(word, word) for word in cut if word not in STOP_WORDS_ZH]
         words = re.findall(r"\w+", text.lower())
         return [(self._stem(word), word) for word in words if word not in STOP_WORDS_EN]
 
@@ -83,70 +80,56 @@ class TermTables:
         return stem
 
     def _vector(self, word: str, language: Language) -> Vectors:
-        return self._embedder.word(word, language)[0]
+        return self._vectors.word(word, language)[0]
 
     def _rarity(self, word: str, language: Language) -> float:
         if language == "zh":
             cutter = self._segmenter.cutter
             return math.log(cutter.total / (cutter.FREQ.get(word) or 1)) / 4
-        return math.log(1 + self._embedder.word(word, language)[1] / 500)
+        return math.log(1 + self._vectors.word(word, language)[1] / 500)
 
 
 def term_weights(
-    title: str,
-    heading: str,
-    text: str,
-    language: Language,
-    tables: TermTables,
+    title: str, heading: str, text: str, language: Language, tables: TermTables
 ) -> dict[str, float]:
-    """Term to weight, the heaviest MOST_TERMS of a passage."""
-    mixing = MIXING[language]
+    """Term to weight, the heaviest MAX_TERMS of a passage."""
     named = tables.terms(f"{title}\n{heading}", language)
     inside = tables.terms(text, language)
     if not named and not inside:
         return {}
-    weights = _single(named, inside, language, tables, mixing)
-    weights |= _pairs(named, inside, language, tables, mixing)
-    heaviest = sorted(weights.items(), key=lambda item: -item[1])[:MOST_TERMS]
+    weights = _single(named, inside, language, tables)
+    weights |= _pairs(named, inside, language, tables)
+    heaviest = sorted(weights.items(), key=lambda item: -item[1])[:MAX_TERMS]
     return {term: weight for term, weight in heaviest if weight > 0}
 
 
 def _single(
-    named: Sequence[Term],
-    inside: Sequence[Term],
-    language: Language,
-    tables: TermTables,
-    mixing: Mixing,
+    named: Sequence[Term], inside: Sequence[Term], language: Language, tables: TermTables
 ) -> dict[str, float]:
     counts, in_title = Counter(term for term, _ in inside), {term for term, _ in named}
-    said = [*named, *inside]
-    vectors = np.stack([tables.vector(word, language) for _, word in said])
+    terms = [*named, *inside]
+    vectors = np.stack([tables.vector(word, language) for _, word in terms])
     general = np.maximum(0, unit(vectors) @ unit(vectors.sum(axis=0, keepdims=True))[0])
-    first = {said[at][0]: at for at in reversed(range(len(said)))}
-    slow = mixing.saturation * (1 - mixing.length + mixing.length * len(inside) / USUAL_WORDS)
+    first = {terms[at][0]: at for at in reversed(range(len(terms)))}
+    slow = SATURATION * (1 - LENGTH + LENGTH * len(inside) / USUAL_WORDS)
     weights = {}
     for term, at in first.items():
-        often = counts[term] * (1 + mixing.saturation) / (counts[term] + slow)
-        placed = often + mixing.title * (term in in_title)
-        rarity = tables.rarity(said[at][1], language) ** mixing.rarity
-        weights[term] = rarity * placed * (1 + mixing.general * float(general[at]))
+        often = counts[term] * (1 + SATURATION) / (counts[term] + slow)
+        placed = often + IN_TITLE * (term in in_title)
+        rarity = tables.rarity(terms[at][1], language)
+        weights[term] = rarity * placed * (1 + GENERAL * float(general[at]))
     return weights
 
 
 def _pairs(
-    named: Sequence[Term],
-    inside: Sequence[Term],
-    language: Language,
-    tables: TermTables,
-    mixing: Mixing,
+    named: Sequence[Term], inside: Sequence[Term], language: Language, tables: TermTables
 ) -> dict[str, float]:
     weights: dict[str, float] = {}
-    for terms, boost in ((named, 1 + mixing.pair_in_title), (inside, 1.0)):
+    for terms, weight in ((named, PAIR_IN_TITLE), (inside, PAIR)):
         for (left, first), (right, second) in pairwise(terms):
             rarer = min(tables.rarity(first, language), tables.rarity(second, language))
-            weight = mixing.pair * boost * rarer**mixing.rarity
             pair = f"{left} {right}"
-            weights[pair] = max(weights.get(pair, 0.0), weight)
+            weights[pair] = max(weights.get(pair, 0.0), weight * rarer)
     return weights
 
 
@@ -171,13 +154,13 @@ def lexical_scores(terms: Sequence[str], stored: Sequence[bytes | None]) -> Scor
     rows, owner = np.concatenate(parts), np.repeat(np.arange(len(parts)), list(map(len, parts)))
     hits = np.isin(rows["term"], np.array([_hashed(term) for term in terms], dtype="<u4"))
     weights = rows["weight"][hits] / STEPS
-    found = np.bincount(owner[hits], weights=weights, minlength=len(parts))
-    return found.astype(np.float64)  # of no hits at all it makes integers
+    scores = np.bincount(owner[hits], weights=weights, minlength=len(parts))
+    return scores.astype(np.float64)  # of no hits at all it makes integers
 
 
 def joined(hybrid: Sequence[float], lexical: Scores, language: Language) -> Scores:
     """Both brought to 0…1 and mixed by the language's share, shape (passages,)."""
-    share = MIXING[language].share
+    share = SHARES[language]
     return (1 - share) * _unit_range(np.asarray(hybrid, float)) + share * _unit_range(lexical)
 
 
@@ -192,3 +175,36 @@ def _hashed(term: str) -> int:
 
 def _stepped(weight: float) -> int:
     return max(1, min(255, round(weight * STEPS)))
+
+
+class LexicalReranker:
+    """Scores of 0 to 1, joined with those of the retriever; one query of the index a call."""
+
+    def __init__(self, index: Index, tables: TermTables) -> None:
+        self._index, self._tables = index, tables
+
+    async def rerank(self, question: str, passages: Sequence[Passage]) -> Sequence[float]:
+        parts = [chunk_ids(passage.id) for passage in passages]
+        try:
+            rows = await self._index.columns([key for keys in parts for key in keys], ["terms"])
+        except (*STORAGE_ERRORS, IndexUnusable) as error:
+            raise RetrieverFailed(self._index.remedy) from error
+        stored = [[rows[key]["terms"] for key in keys if key in rows] for keys in parts]
+        return await asyncio.to_thread(self._scores, question, passages, stored)
+
+    def _scores(
+        self,
+        question: str,
+        passages: Sequence[Passage],
+        stored: Sequence[Sequence[bytes | None]],
+    ) -> list[float]:
+        """A passage of several chunks is worth its best one."""
+        language = script_of(question)
+        terms = query_terms(question, language, self._tables)
+        flat = lexical_scores(terms, [one for group in stored for one in group])
+        at, best = 0, []
+        for group in stored:
+            best.append(max(flat[at : at + len(group)], default=0.0))
+            at += len(group)
+        kept = joined([passage.score for passage in passages], np.array(best, float), language)
+        return [float(score) for score in kept]

@@ -1,0 +1,1 @@
+"""Web search: engines, a guarded page reader, and HTML to text."""

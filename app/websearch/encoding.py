@@ -1,4 +1,4 @@
-"""Encodings: how a text is marked, what a page declares, what is likeliest, and what reads it."""
+"""Text decoding: by byte order mark, by declared charset, else by the likeliest encoding."""
 
 import re
 from codecs import getincrementaldecoder
@@ -27,14 +27,33 @@ COMMON = {
     "gb18030": re.compile(rb"[\xa1\xa3\xb0-\xd7][\xa1-\xfe]|\xa9[\xa4-\xef]"),
     "big5hkscs": re.compile(rb"[\xa1-\xc6][@-~\xa1-\xfe]"),
 }
-LEAST_COMMON = 0.6
+MIN_COMMON_SHARE = 0.6
 ALONE = re.compile(r"(?<![^\x00-\x7f])[^\x00-\x7f](?![^\x00-\x7f])")
 # A text in UTF-8 may have one broken byte to so many whole characters.
 WHOLE_TO_BROKEN = 20
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x19\x1c-\x1f\x7f]")
-MOST_CONTROLS = 0.01
+MAX_CONTROLS_SHARE = 0.01
 # All but the space that does not break, which French has within its quotes.
 ACCENTED = re.compile(rb"[\x80-\x9f\xa1-\xff]+")
+
+
+def decode(content: bytes, *declared: str) -> str | None:
+    """The text, whose last character may be cut off; None where its encoding is not known.
+
+    A byte order mark counts most, then UTF-8, then the first of the `declared` charsets that is
+    known. What the codec cannot read becomes U+FFFD.
+    """
+    if mark := marked(content):
+        return content.decode(mark, errors="replace")
+    codec = next(filter(None, map(codec_of, declared)), "")
+    # English in UTF-16 is valid UTF-8. Other old declarations stay in pages that were made UTF-8
+    # long since, and are hardly ever valid.
+    is_utf_16 = codec.startswith("utf-16")
+    if not codec or (not is_utf_16 and (is_utf_8(content) or read(content, codec) is None)):
+        codec = likely(content) or codec
+    if not codec:
+        return None
+    return getincrementaldecoder(codec)(errors="replace").decode(content)
 
 
 def marked(text: bytes) -> str:
@@ -49,8 +68,8 @@ def codec_of(name: str) -> str:
 
 def declared_charset(page: bytes) -> str:
     """What the page says in its head; empty where it says nothing that can be true."""
-    found = META.search(page[:META_WITHIN])
-    name = found.group(1).decode("ascii", "replace") if found else ""
+    meta = META.search(page[:META_WITHIN])
+    name = meta.group(1).decode("ascii", "replace") if meta else ""
     # In UTF-16 the declaration itself could not have been read.
     return "" if codec_of(name).startswith("utf-16") else name
 
@@ -62,11 +81,11 @@ def likely(text: bytes) -> str:
     """
     if is_utf_8(text):
         return "utf-8"
-    if len(CONTROL.findall(text)) > MOST_CONTROLS * len(text):
+    if len(CONTROL.findall(text)) > MAX_CONTROLS_SHARE * len(text):
         return ""
     shares = {codec: _common_share(text, codec) for codec in COMMON}
     chinese = max(shares, key=shares.__getitem__)
-    if shares[chinese] >= LEAST_COMMON:
+    if shares[chinese] >= MIN_COMMON_SHARE:
         return chinese
     # Western letters with accents are few in a row; in other alphabets they make whole words.
     rows = ACCENTED.findall(text)

@@ -1,18 +1,24 @@
-"""A URL turned into paragraphs, within bounds that no page can stretch."""
+"""Page reader: a URL to its paragraphs, within bounds that no page can stretch."""
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.cookiejar import DefaultCookiePolicy
 from typing import cast
 
 import httpx
 
-from app.websearch.engine import USER_AGENT, timeouts
-from app.websearch.html_text import Extract, decode, html_paragraphs, plain_paragraphs
+from app.websearch.engines import USER_AGENT, timeouts
+from app.websearch.html_text import (
+    Extract,
+    TooNested,
+    decode,
+    html_paragraphs,
+    plain_paragraphs,
+)
 from app.websearch.ssrf_guard import (
     WEB_PORTS,
     GuardedTransport,
@@ -21,7 +27,12 @@ from app.websearch.ssrf_guard import (
     resolve_addresses,
 )
 
-MOST_REDIRECTS = 3
+MAX_REDIRECTS = 3
+MAX_BYTES = 2_000_000
+PAGE_TIMEOUT_S = 8.0
+MAX_CONCURRENT = 10
+MAX_PARAGRAPHS = 80
+MAX_CHARS = 40_000
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 PLAIN_TYPES = frozenset({"text/plain"})
 
@@ -45,22 +56,24 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """The first bytes of a page, decompressed, its Content-Type as sent and its validators."""
+    """The first bytes of a page, decompressed, and its Content-Type as sent."""
 
     body: bytes
     content_type: str
-    etag: str = ""
-    last_modified: str = ""
 
     @property
     def media_type(self) -> str:
-        return self.content_type.partition(";")[0].strip().casefold()
+        return media_type_of(self.content_type)
+
+
+def media_type_of(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().casefold()
 
 
 class PageReader:
     """Fetches and reads pages; `max_bytes` counts after decompression, the rest is cut off.
 
-    `timeout_s` bounds a page with all its redirects, `max_concurrent` the pages of all runs.
+    `timeout_s` bounds a page with all its redirects, MAX_CONCURRENT the pages of all runs.
     Pages of other `media_types` are refused; none given takes all.
     """
 
@@ -69,29 +82,22 @@ class PageReader:
         *,
         allowed_private_hosts: Collection[str] = (),
         ports: Collection[int] = WEB_PORTS,
-        max_bytes: int = 2_000_000,
-        timeout_s: float = 8.0,
-        connect_timeout_s: float = 4.0,
-        max_concurrent: int = 10,
-        max_paragraphs: int = 80,
-        max_characters: int = 40_000,
+        max_bytes: int = MAX_BYTES,
+        timeout_s: float = PAGE_TIMEOUT_S,
         media_types: Collection[str] = HTML_TYPES | PLAIN_TYPES,
-        user_agent: str = USER_AGENT,
         resolve: Resolve = resolve_addresses,
     ) -> None:
         self._max_bytes = max_bytes
         self._media_types = frozenset(media_types)
         self._timeout_s = timeout_s
-        self._max_paragraphs = max_paragraphs
-        self._max_characters = max_characters
-        self._slots = asyncio.Semaphore(max_concurrent)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._http = httpx.AsyncClient(
             transport=GuardedTransport(
                 allowed_private_hosts=allowed_private_hosts, ports=ports, resolve=resolve
             ),
-            timeout=timeouts(timeout_s, connect_timeout_s),
+            timeout=timeouts(timeout_s),
             headers={
-                "User-Agent": user_agent,
+                "User-Agent": USER_AGENT,
                 "Accept": "text/html,application/xhtml+xml,text/plain;q=0.8",
                 "Accept-Encoding": "gzip",
             },
@@ -103,22 +109,25 @@ class PageReader:
     async def read(self, url: str) -> Page:
         """Raises PageFailed, which says why the page cannot be used."""
         async with self._slots:
-            download = await self._download(url, {})
+            download = await self._download(url)
             fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
-            extract = await asyncio.to_thread(self._extract, download)
+            try:
+                extract = await asyncio.to_thread(self._extract, download)
+            except TooNested:
+                raise PageFailed("is nested too deeply to be read safely") from None
         if not extract.paragraphs:
             raise PageFailed("has no readable paragraphs")
         return Page(extract.title, extract.paragraphs, fetched_at)
 
-    async def download(self, url: str, headers: Mapping[str, str] | None = None) -> Download:
+    async def download(self, url: str) -> Download:
         """The page as it was sent. Raises PageFailed, PageAnswered where a server said why."""
         async with self._slots:
-            return await self._download(url, headers or {})
+            return await self._download(url)
 
-    async def _download(self, url: str, headers: Mapping[str, str]) -> Download:
+    async def _download(self, url: str) -> Download:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._follow(self._http.build_request("GET", url, headers=headers))
+                return await self._follow(self._http.build_request("GET", url))
         except (TimeoutError, httpx.TimeoutException):
             raise PageFailed(f"took longer than {self._timeout_s:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, zlib.error):
@@ -126,25 +135,20 @@ class PageReader:
 
     async def _follow(self, request: httpx.Request) -> Download:
         # Redirects are followed here, for the client would read their bodies, however long.
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             response = await self._http.send(request, stream=True, follow_redirects=False)
             async with aclosing(response):
                 if response.next_request is None:
                     return await self._receive(response)
                 request = response.next_request
-        raise PageFailed(f"redirects more than {MOST_REDIRECTS} times")
+        raise PageFailed(f"redirects more than {MAX_REDIRECTS} times")
 
     async def _receive(self, response: httpx.Response) -> Download:
         content_type = response.headers.get("Content-Type", "")
         if response.status_code != 200:
             raise PageAnswered(response.status_code)
-        found = Download(
-            b"",
-            content_type,
-            response.headers.get("ETag", ""),
-            response.headers.get("Last-Modified", ""),
-        )
-        if self._media_types and found.media_type not in self._media_types:
+        media_type = media_type_of(content_type)
+        if self._media_types and media_type not in self._media_types:
             raise PageFailed("is neither HTML nor plain text")
         encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()
         if encoding not in {"gzip", "x-gzip", "identity", ""}:
@@ -159,13 +163,13 @@ class PageReader:
                 body += inflate.decompress(chunk, room) if inflate else chunk[:room]
                 if len(body) >= self._max_bytes:
                     break
-        return replace(found, body=bytes(body))
+        return Download(bytes(body), content_type)
 
     def _extract(self, download: Download) -> Extract:
         text = decode(download.body, download.content_type)
         is_html = download.media_type in HTML_TYPES
         read = html_paragraphs if is_html else plain_paragraphs
-        return read(text, self._max_paragraphs, self._max_characters)
+        return read(text, MAX_PARAGRAPHS, MAX_CHARS)
 
     async def aclose(self) -> None:
         await self._http.aclose()

@@ -1,19 +1,30 @@
-"""A search engine and a page reader joined into the port the graphs know."""
+"""Web search: a search engine and a page reader joined, also begun before it is needed."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from app.websearch.engine import SearchEngine, SearchResult
-from app.websearch.page import PageReader
+from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, SearchResult
+from app.websearch.page import PAGE_TIMEOUT_S, Page, PageReader
 from app.websearch.ssrf_guard import PageFailed
+from graphs.ports import WebSearch
 from graphs.types import Degraded, WebPage
 
 ALWAYS_PREFERRED = ("wikipedia.org",)
 # Preferring means choosing: more is asked for than is read.
 RESULTS_PER_PAGE_READ = 2
-MOST_RESULTS = 20
-MOST_REASONS = 5
+MAX_RESULTS = 20
+MAX_REASONS = 5
+TOTAL_TIMEOUT_S = SEARCH_TIMEOUT_S + PAGE_TIMEOUT_S
+"""Of a search with its pages: a network or name server that is silent holds up no answer."""
+MAX_AHEAD = 8
+"""Speculative searches of all runs that nobody has taken yet."""
+TAKE_WITHIN_S = 0.5
+"""The step that takes a kept search follows at once, unless its run was ended in between."""
+
+Outcome = tuple[Sequence[WebPage], Sequence[Degraded]]
 
 
 class FetchingWebSearch:
@@ -33,11 +44,14 @@ class FetchingWebSearch:
     ) -> tuple[Sequence[WebPage], Sequence[Degraded]]:
         if max_pages < 1 or not query.strip():
             return (), ()
-        found = await self._engine.search(
-            query, min(MOST_RESULTS, RESULTS_PER_PAGE_READ * max_pages)
+        deadline = asyncio.get_running_loop().time() + TOTAL_TIMEOUT_S
+        results = await self._engine.search(
+            query, min(MAX_RESULTS, RESULTS_PER_PAGE_READ * max_pages)
         )
-        ranked = sorted(_distinct(found), key=lambda result: not self._is_preferred(result.url))
-        read = await asyncio.gather(*(self._read(result) for result in ranked[:max_pages]))
+        ranked = sorted(_distinct(results), key=lambda result: not self._is_preferred(result.url))
+        read = await asyncio.gather(
+            *(self._read(result, deadline) for result in ranked[:max_pages])
+        )
         failures = [failure for _, failure in read if failure]
         pages = tuple(page for page, _ in read if page.paragraphs)
         return pages, _degraded(failures, len(read))
@@ -46,10 +60,10 @@ class FetchingWebSearch:
         host = f".{_host(url)}"
         return any(host.endswith(f".{domain}") for domain in self._preferred)
 
-    async def _read(self, result: SearchResult) -> tuple[WebPage, str]:
+    async def _read(self, result: SearchResult, deadline: float) -> tuple[WebPage, str]:
         """The page, and why it is made of the result's own text where it is."""
         try:
-            page = await self._reader.read(result.url)
+            page = await self._read_until(deadline, result.url)
         except PageFailed as failure:
             own_text = tuple(line for line in map(str.strip, result.text.splitlines()) if line)
             reason = f"{_host(result.url) or 'a result without a host'} {failure}"
@@ -60,21 +74,82 @@ class FetchingWebSearch:
             "",
         )
 
+    async def _read_until(self, deadline: float, url: str) -> Page:
+        """Raises PageFailed."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._reader.read(url)
+        except TimeoutError:
+            raise PageFailed("was not read in time") from None
+
     async def aclose(self) -> None:
         await self._engine.aclose()
         await self._reader.aclose()
+
+
+class SearchesAhead:
+    """Speculative searches: at most MAX_AHEAD of all runs at once; beyond it none begins.
+
+    A search ends with the block it began in, unless it was kept; a kept one ends when nobody
+    takes it within TAKE_WITHIN_S. So none outlives its run by more than that.
+    """
+
+    def __init__(self, web_search: WebSearch) -> None:
+        self._web_search = web_search
+        self._begun: dict[str, asyncio.Task[Outcome]] = {}
+        self._kept: dict[str, asyncio.Task[Outcome]] = {}
+
+    @property
+    def under_way(self) -> int:
+        return len(self._begun) + len(self._kept)
+
+    @contextmanager
+    def begin(self, query: str, max_pages: int) -> Iterator[str | None]:
+        if self.under_way >= MAX_AHEAD:
+            yield None
+            return
+        ticket = uuid.uuid4().hex
+        self._begun[ticket] = asyncio.create_task(self._search(query, max_pages))
+        try:
+            yield ticket
+        finally:
+            _cancel(self._begun, ticket)
+
+    def keep(self, ticket: str) -> None:
+        self._kept[ticket] = self._begun.pop(ticket)
+        asyncio.get_running_loop().call_later(TAKE_WITHIN_S, _cancel, self._kept, ticket)
+
+    async def take(self, ticket: str) -> Outcome | None:
+        task = self._kept.pop(ticket, None)
+        return None if task is None else await task
+
+    async def aclose(self) -> None:
+        """Ends all searches that nobody has taken."""
+        left = [*self._begun.values(), *self._kept.values()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _search(self, query: str, max_pages: int) -> Outcome:
+        return await self._web_search.search(query, max_pages)
+
+
+def _cancel(tasks: dict[str, asyncio.Task[Outcome]], ticket: str) -> None:
+    # Cancelling one that has failed already keeps asyncio from reporting its error, too.
+    if ticket in tasks:
+        tasks.pop(ticket).cancel()
 
 
 def _degraded(failures: Sequence[str], tried: int) -> tuple[Degraded, ...]:
     if not failures:
         return ()
     reasons = list(dict.fromkeys(failures))
-    told = "; ".join(reasons[:MOST_REASONS]) + ("; …" if len(reasons) > MOST_REASONS else "")
+    shown = "; ".join(reasons[:MAX_REASONS]) + ("; …" if len(reasons) > MAX_REASONS else "")
     return (
         Degraded(
             "fetch",
             f"{len(failures)} of {tried} pages could not be read, so the search results' own text"
-            f" stands for them: {told}.",
+            f" stands for them: {shown}.",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""What may be fetched: http(s) pages at public addresses, and named exceptions.
+"""SSRF guard: only http(s) pages at public addresses, and named exceptions, may be fetched.
 
 langchain-core has a transport with a similar purpose. It is not used: it is private there, lets
 every port pass, takes more hosts in when an environment variable says so, and does not pin the
@@ -25,8 +25,9 @@ class PageFailed(Exception):
 
 
 async def resolve_addresses(host: str, port: int) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(sockaddr[0]) for *_, sockaddr in found]
+    loop = asyncio.get_running_loop()
+    infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(sockaddr[0]) for *_, sockaddr in infos]
 
 
 def is_public(address: str) -> bool:

@@ -1,38 +1,38 @@
 """Tavily, by its own client."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import httpx
 from tavily import AsyncTavilyClient, errors
 
-from app.websearch.engine import SearchResult, malformed, refused, results_of, timeouts, unreachable
+from app.websearch.engines import (
+    SEARCH_TIMEOUT_S,
+    SearchResult,
+    in_time,
+    malformed,
+    refused,
+    results_of,
+    timeouts,
+    unreachable,
+)
 from graphs.errors import SearchFailed
 
 PROVIDER = "Tavily"
-MOST_QUERY_CHARACTERS = 400
-MOST_RESULTS = 20
+MAX_QUERY_CHARS = 400
+MAX_RESULTS = 20
 
 
 class TavilySearch:
     """Searches with a key; raises ValueError without one, for the client would go on keyless."""
 
-    def __init__(
-        self,
-        api_key: str,
-        *,
-        base_url: str = "https://api.tavily.com",
-        timeout_s: float = 10.0,
-        connect_timeout_s: float = 4.0,
-    ) -> None:
+    def __init__(self, api_key: str, *, base_url: str = "https://api.tavily.com") -> None:
         if not api_key.strip():
             raise ValueError("Tavily needs an API key.")
         self._base_url = base_url
-        self._timeout_s = timeout_s
         self._http = httpx.AsyncClient(
             base_url=base_url,
-            timeout=timeouts(timeout_s, connect_timeout_s),
+            timeout=timeouts(SEARCH_TIMEOUT_S),
             headers={"Authorization": f"Bearer {api_key.strip()}"},
         )
         self._client = AsyncTavilyClient(
@@ -43,7 +43,7 @@ class TavilySearch:
             self._http.headers.pop(header, None)
 
     async def search(self, query: str, max_results: int) -> list[SearchResult]:
-        reply = await self._ask(query[:MOST_QUERY_CHARACTERS], min(max_results, MOST_RESULTS))
+        reply = await self._ask(query[:MAX_QUERY_CHARS], min(max_results, MAX_RESULTS))
         hits = reply.get("results") if isinstance(reply, Mapping) else None
         # The client adds an empty list of results to whatever object came; the echo it does not.
         if not isinstance(hits, list) or "query" not in reply:
@@ -52,11 +52,11 @@ class TavilySearch:
 
     async def _ask(self, query: str, max_results: int) -> Any:
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with in_time(PROVIDER, self._base_url):
                 return await self._client.search(
-                    query, max_results=max_results, timeout=self._timeout_s
+                    query, max_results=max_results, timeout=SEARCH_TIMEOUT_S
                 )
-        except (errors.TimeoutError, TimeoutError):
+        except errors.TimeoutError:
             raise unreachable(PROVIDER, self._base_url, TimeoutError()) from None
         except (errors.InvalidAPIKeyError, errors.ForbiddenError):
             raise SearchFailed("Tavily refused the API key; check it and its plan.") from None

@@ -9,7 +9,7 @@ import pytest
 
 from app.main import create_app
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import Settings

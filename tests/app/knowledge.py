@@ -5,7 +5,7 @@ from pathlib import Path
 
 from app.ingest.pipeline import ingest
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import open_index
 from app.retrieval.tokenizer import Segmenter
 
 PAGES = {

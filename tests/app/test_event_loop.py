@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from app.event_loop import MOST_LOOK_UPS, EventLoop, run
+from app.websearch.engines import WikipediaSearch
 from app.websearch.page import PageReader
 from app.websearch.ssrf_guard import PageFailed
-from app.websearch.wikipedia import WikipediaSearch
 from graphs.errors import SearchFailed
 from tests.app.processes import BIN, environment
 
@@ -110,7 +110,7 @@ def test_a_question_ends_though_the_search_engine_has_no_address(
             "Who painted the ceiling of the old opera in Ulm?",
             "--json",
         ],
-        env=environment(data_dir=data_dir, search_timeout_s=1) | {"PYTHONPATH": str(tmp_path)},
+        env=environment(data_dir=data_dir) | {"PYTHONPATH": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
         text=True,

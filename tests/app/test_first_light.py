@@ -10,9 +10,9 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from app.composition.embedder import open_retriever
 from app.ingest.pipeline import ingest
 from app.main import create_app
-from app.retrieval.retriever import HybridRetriever
 from app.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +47,7 @@ async def handbook(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ht
     data = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        retriever = await HybridRetriever.open(data)
+        retriever = await open_retriever(data)
         report = await ingest([Path("docs")], retriever.index, retriever.segmenter)
     assert len(report.added) >= 16
     app = create_app(Settings(_env_file=None, data_dir=data, wikipedia_api_url=NOWHERE))

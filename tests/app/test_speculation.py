@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.websearch.speculative import SearchesAhead
+from app.websearch.search import SearchesAhead
 from graphs.ports import Services
 from tests import fakes
 from tests.app.serving import Serving, wait_until
@@ -19,7 +19,7 @@ SPECULATIVE = {"speculative_search": True, "retrieval": "always"}
 
 def parts_with(web: fakes.FakeWebSearch, evaluator: fakes.FakeEvaluator | None = None) -> Services:
     parts = fakes.services(fakes.FakeRetriever([TOWER]), evaluator, web_search=web)
-    return replace(parts, search_ahead=SearchesAhead(web, most=1))
+    return replace(parts, search_ahead=SearchesAhead(web))
 
 
 @pytest.mark.parametrize(

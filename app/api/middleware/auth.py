@@ -22,7 +22,7 @@ from app.errors import (
     StartFailed,
     response_to,
 )
-from app.retrieval.tenancy import visible_to
+from app.retrieval.filters import visible_to
 from app.settings import Settings
 from app.storage.api_keys import Caller, KeyRing
 from app.storage.database import open_engine

@@ -21,11 +21,10 @@ from app.errors import (
     internal_problem,
     problems,
 )
-from app.ingest.receiving import Received, UploadBroken, UploadTooLarge
+from app.ingest.multipart import Received, UploadBroken, UploadTooLarge
 from app.ingest.uploads import Brought, SharedDocument, Uploads
-from app.retrieval.embedders.static import EmbedderFailed
-from app.retrieval.index import IndexMismatch, StoredDocument
-from app.retrieval.write_lock import IngestBusy
+from app.retrieval.embedder import EmbedderFailed
+from app.retrieval.index import IndexMismatch, IngestBusy, StoredDocument
 from app.schemas.ask import DoneEvent, ErrorEvent, Event
 from app.schemas.documents import (
     DocumentInfo,

@@ -1,0 +1,1 @@
+"""Loaders: files of each format to a title and blocks of text."""

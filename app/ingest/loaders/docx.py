@@ -1,22 +1,19 @@
-"""Word files: their parts are measured before anything unpacks them."""
+"""Word loader: by mammoth, after its parts are measured and before anything unpacks them."""
 
 import zipfile
 from io import BytesIO
 
 import mammoth
 
-from app.ingest.chunker import Block
-from app.ingest.errors import DocumentRefused
+from app.ingest.loaders.document import Block, DocumentRefused
 from app.ingest.loaders.markup import html_blocks
 
 # What a file may unpack to. The declared sizes bind: zipfile reads no byte more than declared.
-MOST_UNPACKED = 150_000_000
-MOST_RATIO = 200
+MAX_UNPACKED_BYTES = 150_000_000
+MAX_RATIO = 200
 # Small files of a few repeated words pack better than any bomb of interest.
 RATIO_FROM = 10_000_000
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-# Word writes no document types; they are what entities could be expanded from.
-DOCTYPES = tuple("<!DOCTYPE".encode(codec) for codec in ("utf-8", "utf-16-le", "utf-16-be"))
 # Styles that mammoth's own list does not know.
 STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
 
@@ -44,28 +41,14 @@ def read_docx(content: bytes) -> tuple[str, list[Block]]:
 
 
 def _measure(content: bytes) -> None:
-    """Raises DocumentRefused for a file that would unpack to too much, or would expand."""
+    """Raises DocumentRefused for a file that would unpack to too much; expat bounds entities."""
     with zipfile.ZipFile(BytesIO(content)) as archive:
         parts = archive.infolist()
         unpacked = sum(part.file_size for part in parts)
-        if unpacked > MOST_UNPACKED or unpacked > max(RATIO_FROM, MOST_RATIO * len(content)):
+        if unpacked > MAX_UNPACKED_BYTES or unpacked > max(RATIO_FROM, MAX_RATIO * len(content)):
             raise DocumentRefused(
                 f"would unpack to {unpacked / 1e6:,.0f} MB; a Word file may have"
-                f" {MOST_UNPACKED / 1e6:.0f} MB and {MOST_RATIO} times its size"
+                f" {MAX_UNPACKED_BYTES / 1e6:.0f} MB and {MAX_RATIO} times its size"
             )
         if any(part.flag_bits & 1 for part in parts):
             raise DocumentRefused("encrypted Word file: save it without a password")
-        for part in parts:
-            if part.filename.endswith((".xml", ".rels")) and _has_doctype(archive, part):
-                raise DocumentRefused("has a document type in it, which Word files have not")
-
-
-def _has_doctype(archive: zipfile.ZipFile, part: zipfile.ZipInfo) -> bool:
-    """A document type stands before the first element, in the first bytes but for comments."""
-    with archive.open(part) as file:
-        before = b""
-        while piece := file.read(1 << 16):
-            if any(mark in before + piece for mark in DOCTYPES):
-                return True
-            before = piece[-32:]
-    return False

@@ -1,4 +1,4 @@
-"""Markdown, HTML and plain text to a title and blocks that know their headings."""
+"""Markdown, HTML and plain text loaders: a title, and blocks that know their headings."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,32 +8,26 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from app.ingest.chunker import Block
-from app.retrieval.tokenizer import word_set
-from app.websearch.html_text import is_cheap_to_parse
+from app.ingest.loaders.document import Block
+from app.websearch.html_text import (
+    BLOCK_ELEMENTS,
+    clean,
+    hidden_elements,
+    parsed,
+    visible_text,
+)
 from graphs.text.sentences import HAN
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
 FRONT_MATTER = re.compile(r"\A---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
 FRONT_TITLE = re.compile(r"^title:\s*[\"']?(.+?)[\"']?\s*$", re.MULTILINE)
-# What a page carries beside its own text.
-CHROME = "script, style, noscript, template, nav, footer, aside, form, svg, button, iframe"
-# Comparisons in scripts would count as tags; unclosed ones take the rest along.
-UNREAD = re.compile(
-    r"<!--.*?(?:-->|\Z)|<(script|style|noscript)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
-)
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
 HOLDING = ", ".join([*HEADINGS, "p", "li", "pre", "table", "div", "dt", "dd", "br"])
-LEAVES = word_set("p li dt dd td th figcaption caption summary div blockquote section")
 LIST_ITEM = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s*\S")
 SENTENCE_END = re.compile(r"[.!?。！？；;:：…][\"'”’」』）)\]]*$")
 WIDE = re.compile(HAN.pattern + r"|[\u3000-\u303f\uff00-\uffef]")
 # Shorter lines are taken as written on purpose, longer ones as wrapped by an editor.
 WRAPPED_FROM = 40
-
-
-class TooNested(Exception):
-    """Reading the markup would take a parser time and memory without bound."""
 
 
 class Outline:
@@ -79,7 +73,7 @@ def markdown_blocks(text: str) -> tuple[str, list[Block]]:
         elif token.type == "table_open":
             blocks.append(Block(_table(tokens, at), outline.path, whole=True))
         elif token.type == "html_block":
-            inner = _parsed(token.content).text(separator=" ").strip()
+            inner = parsed(token.content).text(separator=" ").strip()
             blocks.append(Block(" ".join(inner.split()), outline.path))
     return outline.title, blocks
 
@@ -117,19 +111,12 @@ def _table(tokens: Sequence[Token], at: int) -> str:
 
 def html_blocks(text: str) -> tuple[str, list[Block]]:
     """Title and blocks of a page without its menus and forms. Raises TooNested."""
-    page = _parsed(text)
+    page = parsed(text)
     named = page.css_first("title")
     root = page.css_first("main") or page.css_first("article") or page.body
     outline = Outline()
     blocks = list(_Page(page).walk(root, outline)) if root is not None else []
     return outline.title or (named.text(strip=True) if named is not None else ""), blocks
-
-
-def _parsed(html: str) -> LexborHTMLParser:
-    html = UNREAD.sub(" ", html)
-    if not is_cheap_to_parse(html):
-        raise TooNested
-    return LexborHTMLParser(html)
 
 
 class _Page:
@@ -140,7 +127,7 @@ class _Page:
         # Tables around tables are there for the layout: their cells are read one by one.
         self._layout = _above(page.css("table"))
         titled = _above(page.css("h1"))
-        self._hidden = {node.mem_id for node in page.css(CHROME)}
+        self._hidden = hidden_elements(page)
         self._hidden |= {node.mem_id for node in page.css("header")} - titled
 
     def walk(self, root: LexborNode, outline: Outline) -> Iterator[Block]:
@@ -155,7 +142,7 @@ class _Page:
             elif child.mem_id in self._hidden:
                 continue
             elif not self._stands_alone(child):
-                loose.append(self._text(child))
+                loose.append(visible_text(child, self._hidden))
             else:
                 yield from _paragraph(loose, outline)
                 if self._is_inner(child):
@@ -167,7 +154,7 @@ class _Page:
         tag = node.tag or ""
         return (
             tag in HEADINGS
-            or tag in LEAVES
+            or tag in BLOCK_ELEMENTS
             or tag in {"pre", "table", "br"}
             or node.mem_id in self._holders
         )
@@ -182,43 +169,24 @@ class _Page:
     def _block(self, node: LexborNode, outline: Outline) -> Iterator[Block]:
         tag = node.tag or ""
         if tag in HEADINGS:
-            outline.enter(HEADINGS[tag], " ".join(self._text(node).split()))
+            outline.enter(HEADINGS[tag], clean(visible_text(node, self._hidden)))
         elif tag == "pre":
-            yield Block(self._text(node).strip("\n"), outline.path, whole=True)
+            yield Block(visible_text(node, self._hidden).strip("\n"), outline.path, whole=True)
         elif tag == "table":
             yield Block(self._rows(node), outline.path, whole=True)
         else:
-            yield from _paragraph([self._text(node)], outline)
+            yield from _paragraph([visible_text(node, self._hidden)], outline)
 
     def _rows(self, table: LexborNode) -> str:
         rows = (row.css("td, th") for row in table.css("tr"))
         lines = (
-            " | ".join(" ".join(self._text(cell, " ").split()) for cell in row) for row in rows
+            " | ".join(clean(visible_text(cell, self._hidden, " ")) for cell in row) for row in rows
         )
         return "\n".join(line for line in lines if line.strip(" |"))
 
-    def _text(self, node: LexborNode, between: str = "") -> str:
-        """The text in it, with `between` in front of each block element."""
-        if node.tag == "-text":
-            return node.text()
-        pieces: list[str] = []
-        ahead = [node.first_child]
-        while ahead:
-            here = ahead.pop()
-            if here is None:
-                continue
-            ahead.append(here.next)
-            if here.tag == "-text":
-                pieces.append(here.text())
-            elif here.mem_id not in self._hidden:
-                if between and here.tag in LEAVES:
-                    pieces.append(between)
-                ahead.append(here.first_child)
-        return "".join(pieces)
-
 
 def _paragraph(loose: list[str], outline: Outline) -> Iterator[Block]:
-    text = " ".join("".join(loose).split())
+    text = clean("".join(loose))
     loose.clear()
     if text:
         yield Block(text, outline.path)
@@ -226,13 +194,13 @@ def _paragraph(loose: list[str], outline: Outline) -> Iterator[Block]:
 
 def _above(nodes: Sequence[LexborNode]) -> set[int]:
     """The elements that have one of `nodes` in them."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for node in nodes:
         above = node.parent
-        while above is not None and above.mem_id not in found:
-            found.add(above.mem_id)
+        while above is not None and above.mem_id not in ids:
+            ids.add(above.mem_id)
             above = above.parent
-    return found
+    return ids
 
 
 def text_blocks(text: str) -> list[Block]:

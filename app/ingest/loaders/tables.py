@@ -1,4 +1,4 @@
-"""Tables and records: one row, one passage, which never mixes with the next.
+"""Table and JSON loaders: one row or record, one passage, which never mixes with the next.
 
 A row stands under a heading of its own, `#` and its number, for chunks end where headings change.
 """
@@ -11,21 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-from app.ingest.chunker import Block
-from app.ingest.errors import DocumentRefused
+from app.ingest.loaders.document import Block, DocumentRefused
 from app.ingest.loaders.markup import text_blocks
 
 T = TypeVar("T")
 
-MOST_ROWS = 200_000
+MAX_ROWS = 200_000
 # A cell may be as long as a file: the chunker cuts it. Only the library's own bound is in the way.
 csv.field_size_limit(1 << 30)
 TEXT_FIELDS = ("text", "content", "passage", "body", "正文", "内容", "內容", "文本", "段落")
 TITLE_FIELDS = ("title", "name", "标题", "標題", "题目", "題目", "名称", "名稱")
 DELIMITERS = ",;\t|"
-QUOTED = re.compile(r'"[^"]*"')
-LONGEST_LINE = 65_536
-LINE_END = re.compile(r"\r\n?|\n")
+FIRST_LINE = re.compile(r".{1,65536}")
 # How a file tells spreadsheet programs what stands between its cells; they show no such line.
 SEPARATOR = re.compile(r'\s*"?sep=([^\w\s"]|\t)"?[ \t]*(?:\r\n?|\n)', re.IGNORECASE)
 
@@ -33,73 +30,29 @@ SEPARATOR = re.compile(r'\s*"?sep=([^\w\s"]|\t)"?[ \t]*(?:\r\n?|\n)', re.IGNOREC
 def table_blocks(text: str, delimiter: str | None = None) -> list[Block]:
     """`column: value; …` a row. The first row names the columns if it can: full, distinct, no
     numbers. Raises DocumentRefused."""
-    if told := SEPARATOR.match(text):
-        delimiter, text = told[1], text[told.end() :]
-    by = delimiter or _delimiter(text)
-    if by == "\t":
-        return _row_blocks(_tab_rows(LINE_END.split(text)))
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=by)
+    if hint := SEPARATOR.match(text):
+        delimiter, text = hint[1], text[hint.end() :]
+    # csv.Sniffer finds no delimiter in a quarter of small tables, and takes minutes over some.
+    first = FIRST_LINE.search(text)
+    by = delimiter or max(DELIMITERS, key=(first[0] if first else "").count)
+    # Between tabs a quote that is never closed is a character like any other.
+    quotes = None if by == "\t" and text.count('"') % 2 else '"'
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=by, quotechar=quotes)
     try:
         return _row_blocks(rows)
     except csv.Error as error:
         raise DocumentRefused(f"row {rows.line_num} cannot be read: {error}") from error
 
 
-def _tab_rows(lines: Sequence[str]) -> Iterator[list[str]]:
-    """Quotes that balance in a row enclose cells; any other is a character like the rest.
-
-    A cell goes on in the next lines where they have no tab before the quote that closes it.
-    """
-    at = 0
-    while at < len(lines):
-        row, end = lines[at], at + 1
-        cells: list[str] = []
-        if last := _closing(lines, at):
-            before, tab, opened = row.rpartition("\t")
-            row, end = "\n".join([opened, *lines[at + 1 : last + 1]]), last + 1
-            cells = _cells(before) if tab else []
-        yield cells + _cells(row)
-        at = end
-
-
-def _cells(row: str) -> list[str]:
-    if row.count('"') % 2:
-        return row.split("\t")
-    return next(csv.reader(io.StringIO(row, newline=""), delimiter="\t"), [])
-
-
-def _closing(lines: Sequence[str], at: int) -> int:
-    """The line that ends the last cell of line `at`; 0 where none does."""
-    cell = lines[at].rpartition("\t")[2]
-    if not cell.startswith('"') or cell.count('"') % 2 == 0:
-        return 0
-    for number in range(at + 1, len(lines)):
-        before, quote, after = lines[number].replace('""', "").partition('"')
-        if "\t" in before:
-            return 0
-        if quote:
-            closes = after == "" or after.startswith("\t")
-            return number if closes and not after.count('"') % 2 else 0
-        if "\t" in lines[number]:
-            return 0
-    return 0
-
-
-def _delimiter(text: str) -> str:
-    """The likeliest one by the first line; csv.Sniffer takes minutes over some files."""
-    line = QUOTED.sub("", text[:LONGEST_LINE].lstrip().partition("\n")[0])
-    return max(DELIMITERS, key=line.count)
-
-
 def _row_blocks(rows: Iterator[list[str]]) -> list[Block]:
     filled = ((number, row) for number, row in enumerate(rows, start=1) if _width(row))
     # One beyond those that may be, for the first may name the columns.
-    table = list(islice(filled, MOST_ROWS + 2))
+    table = list(islice(filled, MAX_ROWS + 2))
     names = _names([row for _, row in table])
     blocks = []
     for number, row in _bounded(iter(table[1:] if names else table)):
-        told = [_told(names, at, cell) for at, cell in enumerate(row) if cell.strip()]
-        blocks.append(Block("; ".join(told), (f"#{number}",)))
+        cells = [_named(names, at, cell) for at, cell in enumerate(row) if cell.strip()]
+        blocks.append(Block("; ".join(cells), (f"#{number}",)))
     return blocks
 
 
@@ -125,7 +78,7 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _told(names: Sequence[str], at: int, cell: str) -> str:
+def _named(names: Sequence[str], at: int, cell: str) -> str:
     value = " ".join(cell.split())
     return f"{names[at]}: {value}" if at < len(names) else value
 
@@ -196,13 +149,13 @@ def _flat(key: str, value: object) -> Iterator[str]:
             yield from _flat(f"{key}.{name}" if key else str(name), inner)
     elif isinstance(value, list):
         plain = [_word(item) for item in value if not isinstance(item, (Mapping, list))]
-        if told := ", ".join(filter(None, plain)):
-            yield f"{key}: {told}" if key else told
+        if words := ", ".join(filter(None, plain)):
+            yield f"{key}: {words}" if key else words
         for item in value:
             if isinstance(item, (Mapping, list)):
                 yield from _flat(key, item)
-    elif told := _word(value):
-        yield f"{key}: {told}" if key else told
+    elif word := _word(value):
+        yield f"{key}: {word}" if key else word
 
 
 def _word(value: object) -> str:
@@ -220,6 +173,6 @@ def _parsed(text: str, where: str) -> Any:
 
 def _bounded(rows: Iterator[T]) -> Iterator[T]:
     for count, row in enumerate(rows):
-        if count >= MOST_ROWS:
-            raise DocumentRefused(f"more than {MOST_ROWS:,} rows; split it")
+        if count >= MAX_ROWS:
+            raise DocumentRefused(f"more than {MAX_ROWS:,} rows; split it")
         yield row

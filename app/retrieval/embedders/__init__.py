@@ -1,0 +1,1 @@
+"""Embedders: the shipped table, and OpenAI-compatible endpoints."""

@@ -1,51 +1,32 @@
-"""Vectors of an OpenAI-compatible endpoint: bounded, retried once, failing in plain words."""
+"""Endpoint embedder: any OpenAI-compatible /embeddings, bounded, retried once, with failover."""
 
 import time
-import weakref
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotDone
-from dataclasses import dataclass
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
-from typing import Any
 
 import numpy as np
 import openai
-from langchain_core.embeddings import Embeddings
-from langchain_openai import OpenAIEmbeddings
-from pydantic import SecretStr
 
 from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
-from app.retrieval.embedders.static import EmbedderFailed, Vectors, unit
+from app.retrieval.embedder import EmbedderFailed, Vectors, unit
 from app.retrieval.hybrid import ENCODER_WEIGHTS
 
+BATCH_PASSAGES = 64
+MAX_CONCURRENT = 4
+TIMEOUT_S = 15.0
 QUERY_TIMEOUT_S = 4.0
 """A question does not wait longer: words alone find passages too."""
 REST_S = 5.0
-LONGEST_PAUSE_S = 20.0
-
-
-@dataclass(frozen=True)
-class Address:
-    """One endpoint; `failure` puts an exception into words."""
-
-    embeddings: Embeddings
-    failure: Callable[[Exception], str] = str
-    for_query: dict[str, Any] | None = None  # further arguments of a question's call
-    for_passages: dict[str, Any] | None = None
-    close: Callable[[], None] = lambda: None
-
-    def vectors(self, texts: Sequence[str], more: dict[str, Any] | None) -> Vectors:
-        found = self.embeddings.embed_documents(list(texts), **(more or {}))
-        return np.asarray(found, dtype=np.float32)
 
 
 class EndpointEmbedder:
-    """Any LangChain embeddings behind one address or several, which stand in for each other.
+    """One model at one address or several, which stand in for each other.
 
-    Passages go in batches of `batch`, `max_concurrent` at a time; a batch that fails is asked once
-    more, of the next address. A question is asked once; when that fails, further questions fail at
-    once for REST_S, so that an endpoint that hangs does not hold up every answer.
+    Passages go in batches of BATCH_PASSAGES, MAX_CONCURRENT at a time. A question is asked once;
+    when that fails, further questions fail at once for REST_S, so that an endpoint that hangs does
+    not hold up every answer.
     """
 
     crosses_languages = True
@@ -53,51 +34,50 @@ class EndpointEmbedder:
 
     def __init__(
         self,
-        addresses: Sequence[Address],
+        urls: Sequence[str],
+        model: str,
+        key: str,
+        *,
         name: str,
         dimensions: int = 0,
-        *,
         prefixes: tuple[str, str] = ("", ""),
-        batch: int = 64,
-        max_concurrent: int = 4,
+        tells_input_type: bool = False,
     ) -> None:
         """`prefixes` of questions and passages; 0 `dimensions` are asked for by one call.
 
-        Raises EmbedderFailed where they are, and the endpoint does not tell.
+        `tells_input_type` where the endpoint is a worker of ours. Raises EmbedderFailed where the
+        endpoint does not tell its dimensions.
         """
-        self.name = name
-        self._addresses, self._turns = list(addresses), count()
+        self.name, self._model = name, model
+        key = key.strip() or NO_KEY
+        self._clients = [
+            openai.OpenAI(base_url=url, api_key=key, timeout=TIMEOUT_S, max_retries=1)
+            for url in urls
+        ]
+        self._turns = count()
+        self._asked_dimensions = dimensions or openai.omit
         self._query_prefix, self._passage_prefix = prefixes
-        self._batch_size = batch
-        self._pool = ThreadPoolExecutor(max_concurrent, "embeddings")
-        self._asking = ThreadPoolExecutor(max_concurrent, "question-embeddings")
-        pools = self._pool, self._asking
-        self._finalizer = weakref.finalize(self, _close, pools, self._addresses)
+        self._tells_input_type = tells_input_type
         self._rests_until, self._rests_for = 0.0, ""
         self.dimensions = dimensions
         if not dimensions:
-            self.dimensions = self._width()
+            self.dimensions = int(self._batch(["dimensions"]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         prefixed = [self._passage_prefix + text for text in texts]
-        starts = range(0, len(prefixed), self._batch_size)
-        parts = [
-            self._pool.submit(self._batch, prefixed[start : start + self._batch_size])
-            for start in starts
-        ]
-        try:
-            found = [part.result() for part in parts]
-        finally:
-            for part in parts:  # after a failure the others are of no use
-                part.cancel()
-        return unit(np.concatenate(found)) if found else np.zeros((0, self.dimensions), np.float32)
+        starts = range(0, len(prefixed), BATCH_PASSAGES)
+        batches = [prefixed[start : start + BATCH_PASSAGES] for start in starts]
+        with ThreadPoolExecutor(MAX_CONCURRENT, "embeddings") as pool:
+            vectors = list(pool.map(self._batch, batches))  # the first failure cancels the rest
+        return unit(np.concatenate([np.zeros((0, self.dimensions), np.float32), *vectors]))
 
     def embed_query(self, text: str) -> Vectors:
         if time.monotonic() < self._rests_until:
             raise EmbedderFailed(self._rests_for)
-        asked = self._asking.submit(self._once, self._next(), [self._query_prefix + text], True)
+        client = self._clients[next(self._turns) % len(self._clients)]
+        hasty = client.with_options(timeout=QUERY_TIMEOUT_S, max_retries=0)
         try:
-            vectors = self._in_time(asked)
+            vectors = self._vectors(hasty, [self._query_prefix + text], "query")
         except EmbedderFailed as error:
             self._rests_until, self._rests_for = time.monotonic() + REST_S, str(error)
             raise
@@ -105,41 +85,36 @@ class EndpointEmbedder:
         return question
 
     def close(self) -> None:
-        """Gives up what has not begun, and the connections; so does being forgotten."""
-        self._finalizer()
-
-    def _width(self) -> int:
-        try:
-            return int(self._batch(["dimensions"]).shape[1])
-        except EmbedderFailed:
-            self.close()
-            raise
-
-    def _in_time(self, asked: Future[Vectors]) -> Vectors:
-        try:
-            return asked.result(QUERY_TIMEOUT_S)
-        except NotDone:
-            asked.cancel()
-            raise EmbedderFailed(
-                f"The embeddings of the question did not come within {QUERY_TIMEOUT_S:g} s"
-            ) from None
-
-    def _next(self) -> Address:
-        return self._addresses[next(self._turns) % len(self._addresses)]
+        for client in self._clients:
+            client.close()
 
     def _batch(self, texts: Sequence[str]) -> Vectors:
-        try:
-            return self._once(self._next(), texts)
-        except EmbedderFailed as error:
-            time.sleep(_pause_s(error))
-            return self._once(self._next(), texts)
+        first = next(self._turns) % len(self._clients)
+        *others, last = self._clients[first:] + self._clients[:first]
+        for client in others:
+            with suppress(EmbedderFailed):
+                return self._vectors(client, texts)
+        return self._vectors(last, texts)
 
-    def _once(self, address: Address, texts: Sequence[str], is_query: bool = False) -> Vectors:
-        more = address.for_query if is_query else address.for_passages
+    def _vectors(
+        self, client: openai.OpenAI, texts: Sequence[str], input_type: str = "passage"
+    ) -> Vectors:
+        """Raises EmbedderFailed."""
         try:
-            vectors = address.vectors(texts, more)
+            reply = client.embeddings.create(
+                model=self._model,
+                input=list(texts),
+                dimensions=self._asked_dimensions,
+                extra_body={"input_type": input_type} if self._tells_input_type else None,
+            )
+            vectors = np.asarray([item.embedding for item in reply.data], dtype=np.float32)
         except FAILURES as error:
-            raise _Passing(address.failure(error), _retry_after_s(error)) from None
+            timeout_s = QUERY_TIMEOUT_S if input_type == "query" else TIMEOUT_S
+            endpoint = Endpoint(
+                str(client.base_url), self._model,
+                timeout_s=timeout_s, max_concurrent=1, kind="embeddings",
+            )  # fmt: skip
+            raise EmbedderFailed(str(endpoint.failure(error)).rstrip(".")) from None
         wanted = len(texts), self.dimensions or vectors.shape[-1]
         if vectors.shape != wanted or not np.isfinite(vectors).all():
             raise EmbedderFailed(
@@ -147,65 +122,3 @@ class EndpointEmbedder:
                 " for; check SELFCRAG_EMBEDDER_MODEL and SELFCRAG_EMBEDDER_DIMENSIONS"
             )
         return vectors
-
-
-def _close(pools: Sequence[ThreadPoolExecutor], addresses: Sequence[Address]) -> None:
-    for pool in pools:
-        pool.shutdown(wait=False, cancel_futures=True)
-    for address in addresses:
-        address.close()
-
-
-class _Passing(EmbedderFailed):
-    """May be over after `pause_s`."""
-
-    def __init__(self, message: str, pause_s: float) -> None:
-        super().__init__(message)
-        self.pause_s = pause_s
-
-
-def _pause_s(error: EmbedderFailed) -> float:
-    """Before the second try; raises the error where none would help."""
-    if not isinstance(error, _Passing) or error.pause_s < 0:
-        raise error
-    return min(error.pause_s, LONGEST_PAUSE_S)
-
-
-def _retry_after_s(error: Exception) -> float:
-    """Negative where asking again brings the same."""
-    if isinstance(error, openai.APIStatusError):
-        if error.status_code < 500 and error.status_code not in {408, 409, 429}:
-            return -1.0
-        told = error.response.headers.get("retry-after", "")
-        return float(told) if told.isdigit() else 0.5
-    return 0.2 if isinstance(error, openai.APIConnectionError) else -1.0
-
-
-def openai_address(
-    base_url: str,
-    model: str,
-    key: str,
-    *,
-    dimensions: int = 0,
-    timeout_s: float = 15.0,
-    tells_input_type: bool = False,
-) -> Address:
-    """An endpoint in OpenAI's form; `tells_input_type` where it is a worker of ours."""
-    http = openai.DefaultHttpxClient(timeout=timeout_s)
-    embeddings = OpenAIEmbeddings(
-        model=model,
-        openai_api_base=base_url,
-        openai_api_key=SecretStr(key.strip() or NO_KEY),
-        dimensions=dimensions or None,
-        # Texts as text: other servers than OpenAI's know nothing of its tokens.
-        check_embedding_ctx_length=False,
-        request_timeout=timeout_s,
-        max_retries=0,
-        http_client=http,
-    )
-    told = Endpoint(base_url, model, timeout_s=timeout_s, max_concurrent=1, kind="embeddings")
-    kinds = [{"extra_body": {"input_type": kind}} for kind in ("query", "passage")]
-    more = kinds if tells_input_type else [None, None]
-    return Address(
-        embeddings, lambda error: str(told.failure(error)).rstrip("."), more[0], more[1], http.close
-    )

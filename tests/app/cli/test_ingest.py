@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from app.cli import ingest as command
 from app.cli.ingest import ingest_command
-from app.retrieval import write_lock as lock
-from app.retrieval.write_lock import lock_file
+from app.retrieval import index as lock
+from app.retrieval.index import lock_file
 
 app = typer.Typer()
 app.command("ingest")(ingest_command)

@@ -3,8 +3,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ingest.chunker import HARD_TOKENS, Block, chunk
-from app.retrieval.chunking import CHUNK_TOKENS
+from app.ingest.chunker import CHUNK_TOKENS, HARD_TOKENS, chunk
+from app.ingest.loaders.document import Block
 from graphs.text.sentences import sentences, token_count
 
 ENGLISH = st.sampled_from(

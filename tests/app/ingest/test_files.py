@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from app.ingest.changes import Report
 from app.ingest.files import StateFolder
-from app.ingest.pipeline import Report, ingest
-from app.ingest.receiving import Received
+from app.ingest.multipart import Received
+from app.ingest.pipeline import ingest
 from app.ingest.uploads import Uploads
 from app.retrieval.retriever import HybridRetriever
 
@@ -30,7 +31,6 @@ async def state(
         retriever.index,
         retriever.segmenter,
         max_bytes=1_000_000,
-        max_total_bytes=1_000_000,
     )
     for owner, name, text in (
         ("ann", "工资.md", "# 工资\n\n林德女士的工资是九万元。\n"),

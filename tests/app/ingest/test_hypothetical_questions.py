@@ -6,7 +6,7 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 
-from app.ingest.hypothetical_questions import MOST_FAILURES, Questioner
+from app.ingest.hypothetical_questions import MAX_FAILURES, Questioner
 from app.ingest.pipeline import ingest
 from app.retrieval.retriever import HybridRetriever
 from graphs.errors import GeneratorFailed
@@ -30,22 +30,22 @@ def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_a_chunk_is_found_by_its_questions(retriever: HybridRetriever, docs: Path) -> None:
-    asked = Questioner(
+    questioner = Questioner(
         FakeListChatModel(responses=["Which chronometer ticks?"]), 1, retriever.segmenter
     )
     only = [docs / "clock.md"]
-    await ingest(only, retriever.index, retriever.segmenter, questioner=asked)
+    await ingest(only, retriever.index, retriever.segmenter, questioner=questioner)
     await ingest([docs], retriever.index, retriever.segmenter)
     first, *_ = await retriever.retrieve("a chronometer", 5)
     assert (first.source, first.text) == ("docs/clock.md", "The clock stands in the hall.")
-    assert asked.note == ""
+    assert questioner.note == ""
 
 
 async def test_a_failing_model_is_told_and_the_documents_are_in(
     retriever: HybridRetriever, docs: Path
 ) -> None:
-    asked = Questioner(Failing(responses=[]), 2, retriever.segmenter)
-    report = await ingest([docs], retriever.index, retriever.segmenter, questioner=asked)
-    assert len(report.added) == 5 > MOST_FAILURES
-    assert asked.note == "5 chunks without hypothetical questions: the endpoint is away"
+    questioner = Questioner(Failing(responses=[]), 2, retriever.segmenter)
+    report = await ingest([docs], retriever.index, retriever.segmenter, questioner=questioner)
+    assert len(report.added) == 5 > MAX_FAILURES
+    assert questioner.note == "5 chunks without hypothetical questions: the endpoint is away"
     assert (await retriever.retrieve("Where is the vase?", 5))[0].source == "docs/vase.md"

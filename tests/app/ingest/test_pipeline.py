@@ -9,14 +9,14 @@ import pytest
 from filelock import FileLock
 
 from app.ingest import pipeline as module
+from app.ingest.changes import Report
 from app.ingest.files import source_of
-from app.ingest.pipeline import Report, ingest
-from app.retrieval import write_lock as lock
+from app.ingest.pipeline import ingest
+from app.retrieval import index as lock
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import IngestBusy, lock_file, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
-from app.retrieval.write_lock import IngestBusy, lock_file
 
 PAGE = "# Page {0}\n\nThe {0} stands in the hall.\n\n## Care\n\nPolish the {0} once a year.\n"
 
@@ -236,15 +236,18 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from app.ingest import pipeline
-from app.retrieval.retriever import HybridRetriever
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.index import open_index
+from app.retrieval.tokenizer import Segmenter
 
 async def main():
     pipeline.COMMIT_ROWS = 4
-    retriever = await HybridRetriever.open(Path("data"))
+    segmenter = Segmenter()
+    index = await open_index(Path("data/index"), StaticEmbedder(segmenter))
     def progress(done, everything, source):
         if done == 9:
             os.kill(os.getpid(), signal.SIGKILL)
-    await pipeline.ingest([Path("docs")], retriever.index, retriever.segmenter, progress=progress)
+    await pipeline.ingest([Path("docs")], index, segmenter, progress=progress)
 
 asyncio.run(main())
 """
@@ -295,7 +298,8 @@ async def test_patterns_name_files_at_any_depth(retriever: HybridRetriever, docs
 async def test_many_documents_are_read_apart_to_the_same_end(
     retriever: HybridRetriever, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "HERE_DOCUMENTS", 2)
+    monkeypatch.setattr(module, "IN_PROCESS_DOCUMENTS", 2)
+    monkeypatch.setattr(module, "MAX_PROCESSES", 1)
     write(docs / "阀门.md", "# 阀门\n\n阀门在夜里打开。\n")
     write(docs / "empty.md", "")
     report = await run(retriever, docs)

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from app.cli.main import cli
 from app.ingest import pipeline as module
-from app.ingest.child import Task
 from app.ingest.pipeline import ingest
-from app.ingest.ray import Outcome, Reading
+from app.ingest.ray import ClusterReader, Outcome
+from app.ingest.sandbox import ParseTask
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import open_index
 from app.retrieval.tokenizer import Segmenter
 from tests.app.ingest.test_killed import FILES, SECTIONS, rows, write_documents
 from tests.app.processes import environment
@@ -37,14 +37,14 @@ def ingested(folder: Path, state: Path, *flags: str) -> str:
     return said
 
 
-async def read_by_one(tasks: Sequence[Task]) -> AsyncIterator[tuple[int, Outcome]]:
+async def read_by_one(tasks: Sequence[ParseTask]) -> AsyncIterator[tuple[int, Outcome]]:
     """What a reader of the cluster does, without Ray around it, the last document first."""
-    reading = Reading()
+    reader = ClusterReader()
     for at, task in reversed(list(enumerate(tasks))):
         batch = {"number": [at], "task": [pickle.dumps(task)]}
-        found = await asyncio.to_thread(reading, batch)
-        yield found["number"][0], pickle.loads(found["outcome"][0])
-    await asyncio.to_thread(reading.close)
+        outcome = await asyncio.to_thread(reader, batch)
+        yield outcome["number"][0], pickle.loads(outcome["outcome"][0])
+    await asyncio.to_thread(reader.close)
 
 
 async def test_outcomes_in_any_order_make_the_same_rows(
@@ -56,16 +56,18 @@ async def test_outcomes_in_any_order_make_the_same_rows(
     monkeypatch.setattr(module, "cluster_outcomes", read_by_one)
     docs = tmp_path / "docs"
     docs.mkdir()
-    (docs / "pump.md").write_text("# Pump\n\nIt was serviced in March.\n\n## 阀门\n\n阀门开着。\n")
+    (docs / "pump.md").write_text(
+        "# Pump\n\nIt was serviced in March.\n\n## Valve\n\nIt is open.\n"
+    )
     (docs / "hall.md").write_text("# Hall\n\nThe clock stands in it.\n")
-    (docs / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    (docs / "empty.md").touch()
     (docs / "picture.png").write_bytes(b"\x89PNG")
     for state, on_cluster in (("here", False), ("there", True)):
         index = await open_index(tmp_path / state / "index", embedder)
         report = await ingest([docs], index, segmenter, on_cluster=on_cluster)
         assert (len(report.added), report.chunks) == (2, 3)
         refused = {Path(refusal.source).name for refusal in report.refused}
-        assert refused == {"broken.pdf", "picture.png"}
+        assert refused == {"empty.md", "picture.png"}
     assert rows(tmp_path / "there") == rows(tmp_path / "here")
     assert len((await ingest([docs], index, segmenter, on_cluster=True)).skipped) == 2
 

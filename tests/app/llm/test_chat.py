@@ -91,10 +91,10 @@ async def test_an_answer_that_was_cut_off_is_kept_and_told(
 async def test_the_first_token_does_not_wait_for_the_last(
     chat: EndpointChat, openai_server: OpenAIServer
 ) -> None:
-    openai_server.token_delay_s = 0.05
+    openai_server.token_delay_s = 0.02
     started = time.monotonic()
     arrived = [time.monotonic() - started async for chunk in chat.astream(ENGLISH) if chunk.text]
-    assert arrived[-1] - arrived[0] > 0.2
+    assert arrived[-1] - arrived[0] > 0.1
 
 
 async def test_invoking_gives_the_same_answer(chat: EndpointChat) -> None:
@@ -178,24 +178,22 @@ async def test_a_broken_answer_is_no_answer(
     assert any(part in told for part in words.split("|"))
 
 
-@pytest.mark.parametrize(
-    ("failure", "streamed"), [("hang", True), ("hang_midway", True), ("hang", False)]
-)
+@pytest.mark.parametrize(("failure", "streamed"), [("hang_midway", True), ("hang", False)])
 async def test_a_call_ends_in_time(
     openai_server: OpenAIServer, failure: Failure, streamed: bool
 ) -> None:
     openai_server.failure = failure
-    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.5)
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.3)
     started = time.monotonic()
     told = await failure_of(model, streamed=streamed)
-    assert "did not finish within 0.5 s" in str(told)
+    assert "did not finish within 0.3 s" in str(told)
     assert time.monotonic() - started < 2
     await model.aclose()
 
 
 async def test_slow_drops_do_not_stretch_the_deadline(openai_server: OpenAIServer) -> None:
-    openai_server.token_delay_s = 0.15
-    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.5)
+    openai_server.token_delay_s = 0.1
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.3)
     assert "did not finish within" in str(await failure_of(model))
     await model.aclose()
 
@@ -210,27 +208,11 @@ async def test_an_endpoint_that_is_down_fails_fast() -> None:
     await model.aclose()
 
 
-async def test_a_retry_is_only_made_when_asked_for(openai_server: OpenAIServer) -> None:
-    openai_server.status = 500
-    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_retries=1)
-    await failure_of(model)
-    assert len(openai_server.requests) == 2
-    await model.aclose()
-
-
-async def test_nothing_is_retried_once_a_token_was_seen(openai_server: OpenAIServer) -> None:
-    openai_server.failure = "drop"
-    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_retries=2)
-    await failure_of(model)
-    assert len(openai_server.requests) == 1
-    await model.aclose()
-
-
 async def test_calls_at_a_time_are_bounded(openai_server: OpenAIServer) -> None:
-    openai_server.delay_s = 0.1
+    openai_server.delay_s = 0.05
     model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_concurrent=2)
-    answers = await asyncio.gather(*(model.ainvoke(ENGLISH) for _ in range(6)))
-    assert [answer.text for answer in answers] == [ANSWER] * 6
+    answers = await asyncio.gather(*(model.ainvoke(ENGLISH) for _ in range(4)))
+    assert [answer.text for answer in answers] == [ANSWER] * 4
     assert openai_server.most_at_once == 2
     await model.aclose()
 

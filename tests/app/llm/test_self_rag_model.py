@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from app.llm import self_rag_model as module
 from app.llm.self_rag_model import NativeGenerator, _prompt, native_generator
 from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
@@ -32,7 +33,7 @@ LIGHTHOUSE = strip("A lighthouse warns ships. It blinks.")
 
 @pytest.fixture
 async def model(reflective_server: ReflectiveServer) -> AsyncIterator[NativeGenerator]:
-    generator = native_generator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL, timeout_s=5)
+    generator = native_generator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
     yield generator
     await generator.aclose()
 
@@ -113,13 +114,15 @@ async def test_chinese_is_read_alike(model: NativeGenerator) -> None:
     [(QUESTION, LIGHTHOUSE), ("灯塔是做什么的？", strip("灯塔为船只指引方向。", "灯塔"))],
 )
 async def test_an_answer_cut_off_at_the_limit_is_told(
-    reflective_server: ReflectiveServer, question: str, passage: Strip
+    reflective_server: ReflectiveServer,
+    monkeypatch: pytest.MonkeyPatch,
+    question: str,
+    passage: Strip,
 ) -> None:
     asked = Asked(question, [], [passage], floor=0.0)
     for most, told in ((3, ["generator"]), (300, [])):
-        generator = native_generator(
-            reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL, max_output_tokens=most
-        )
+        monkeypatch.setattr(module, "MAX_OUTPUT_TOKENS", most)
+        generator = native_generator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
         able = replace(fakes.services(), reflective=generator)
         draft = await draft_from(asked, able, NOBODY)
         await generator.aclose()
@@ -197,7 +200,7 @@ async def test_the_need_for_retrieval_comes_with_the_answer(
 async def test_answers_nobody_asks_for_are_forgotten(
     model: NativeGenerator, reflective_server: ReflectiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.llm.self_rag_model.MOST_BEGUN", 1)
+    monkeypatch.setattr(module, "MAX_KEPT_REPLIES", 1)
     for question in ("Add one.", "Add two."):
         await model.wants_retrieval(question)
     await model.write("Add one.")
@@ -224,7 +227,7 @@ async def test_a_model_without_the_tokens_is_refused_by_name(
 async def test_more_log_probabilities_than_served_are_refused(
     model: NativeGenerator, reflective_server: ReflectiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.llm.self_rag_model.LOGPROBS", 21)
+    monkeypatch.setattr(module, "LOGPROBS", 21)
     with pytest.raises(RequestRefused, match="HTTP 400"):
         await model.write(QUESTION)
 
@@ -256,17 +259,19 @@ async def test_what_is_no_completion_is_told(
         await model.write(QUESTION, LIGHTHOUSE)
 
 
-async def test_a_call_ends_in_time_and_waits_its_turn(reflective_server: ReflectiveServer) -> None:
+async def test_a_call_ends_in_time_and_waits_its_turn(
+    reflective_server: ReflectiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reflective_server.failure = "hang"
-    model = native_generator(
-        reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL, timeout_s=0.4, max_concurrent=1
-    )
+    monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(module, "MAX_CONCURRENT", 1)
+    model = native_generator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
     started = time.monotonic()
     told = await asyncio.gather(
         model.write(QUESTION), model.write(QUESTION), return_exceptions=True
     )
     assert all(isinstance(each, GeneratorFailed) for each in told)
-    assert any("did not finish within 0.4 s" in str(each) for each in told)
+    assert any("did not finish within 0.3 s" in str(each) for each in told)
     assert time.monotonic() - started < 2
     await model.aclose()
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.ingest import chunker
+from app.ingest.chunker import Chunking
 from app.ingest.pipeline import ingest
-from app.retrieval.chunking import Chunking, Cutting
 from app.retrieval.context_windows import chunk_ids, windows
 from app.retrieval.index import Hit
 from app.retrieval.retriever import HybridRetriever
@@ -71,22 +72,28 @@ CHINESE = "".join(f"水泵房的第{number}号阀门在{number}巴时打开。" 
         (CHINESE, "第31号阀门什么时候打开？"),
     ],
 )
-@pytest.mark.parametrize("chunking", ["sentence", "small_to_big", "sliding_window"])
+@pytest.mark.parametrize("method", ["sentence", "small_to_big", "sliding_window"])
 async def test_a_question_gets_the_sentence_with_what_stands_around_it(
-    retriever: HybridRetriever, tmp_path: Path, chunking: Chunking, text: str, question: str
+    retriever: HybridRetriever,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    text: str,
+    question: str,
 ) -> None:
+    monkeypatch.setattr(chunker, "PARENT_TOKENS", 200)
     file = tmp_path / "valves.md"
     file.write_text(f"# Valves\n\n## A\n\nAnother section 另一节。\n\n## B\n\n{text}\n", "utf-8")
-    cutting = Cutting(chunking, tokens=60, parent_tokens=200, overlap=20, window=1)
-    await ingest([file], retriever.index, retriever.segmenter, cutting=cutting)
+    chunking = Chunking(method, tokens=60)  # type: ignore[arg-type]
+    await ingest([file], retriever.index, retriever.segmenter, chunking=chunking)
     found = await retriever.retrieve(question, 20)
     assert "31" in found[0].text
     handed = [one for passage in found for one in sentences(passage.text)]
     assert len(handed) == len(set(handed)), "no sentence twice"
     assert all(passage.text in text or "section" in passage.text for passage in found)
     longest = max(token_count(passage.text) for passage in found)
-    assert longest <= {"sentence": 61, "small_to_big": 201, "sliding_window": 3 * 61}[chunking]
-    assert (longest > 61) == (chunking != "sentence")
+    assert longest <= {"sentence": 61, "small_to_big": 201, "sliding_window": 3 * 61}[method]
+    assert (longest > 61) == (method != "sentence")
     assert {passage.title for passage in found} <= {"Valves › B", "Valves › A", "Valves"}
 
 
@@ -95,11 +102,11 @@ async def test_another_way_of_cutting_is_noticed(
 ) -> None:
     file = tmp_path / "valves.md"
     file.write_text(ENGLISH, "utf-8")
-    big = Cutting("small_to_big", tokens=60, parent_tokens=200)
+    big = Chunking("small_to_big", tokens=60)
     index, segmenter = retriever.index, retriever.segmenter
     assert (await ingest([file], index, segmenter)).added == [str(file)]
-    assert (await ingest([file], index, segmenter, cutting=big)).updated == [str(file)]
-    assert (await ingest([file], index, segmenter, cutting=big)).skipped == [str(file)]
+    assert (await ingest([file], index, segmenter, chunking=big)).updated == [str(file)]
+    assert (await ingest([file], index, segmenter, chunking=big)).skipped == [str(file)]
     (document,) = await retriever.index.documents()
     assert document.chunking == big.name
     assert await index.count() == document.chunks

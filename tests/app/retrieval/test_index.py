@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.ingest.chunker import Block
-from app.ingest.loaders.by_suffix import Document
+from app.ingest.loaders.document import Block, LoadedDocument
 from app.ingest.rows import Row, document_id, document_rows, encoded
 from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.index import Hit, Index, IndexMismatch, StoredDocument
-from app.retrieval.index_factory import open_index, renew_index
-from app.retrieval.tenancy import visible_to
+from app.retrieval.filters import visible_to
+from app.retrieval.index import Hit, Index, IndexMismatch, StoredDocument, open_index, renew_index
 from app.retrieval.tokenizer import Segmenter
 from graphs.options import Filters
 
@@ -41,7 +39,7 @@ class Writer:
 
     def rows(self, source: str, *texts: str, owner: str = "") -> list[Row]:
         blocks = [Block(text, (f"Part {number}",)) for number, text in enumerate(texts, start=1)]
-        document = Document("About", blocks, f"{hash(texts):x}", len("".join(texts)))
+        document = LoadedDocument("About", blocks, f"{hash(texts):x}", len("".join(texts)))
         rows = document_rows(source, "", document, owner)
         return encoded(rows, self.index.embedder, self.segmenter)
 

@@ -7,16 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.ingest.chunker import Block
-from app.ingest.loaders.by_suffix import Document
+from app.ingest.loaders.document import Block, LoadedDocument
 from app.ingest.pipeline import ingest
 from app.ingest.rows import Row, document_rows, encoded
-from app.retrieval import lance_table
 from app.retrieval import lancedb as lance
-from app.retrieval.embedders.static import StaticEmbedder, Vectors
-from app.retrieval.index import Index, IndexMismatch
-from app.retrieval.index_factory import open_index
-from app.retrieval.lance_table import indexed, is_worn
+from app.retrieval.embedder import Vectors
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.index import Index, IndexMismatch, open_index
+from app.retrieval.lancedb import indexed, is_worn
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
@@ -28,7 +26,9 @@ async def index(tmp_path: Path, embedder: StaticEmbedder) -> lance.LanceIndex:
 
 
 def rows(index: Index, segmenter: Segmenter, source: str, *texts: str) -> list[Row]:
-    document = Document("About", [Block(text, (text,)) for text in texts], f"{hash(texts):x}", 1)
+    document = LoadedDocument(
+        "About", [Block(text, (text,)) for text in texts], f"{hash(texts):x}", 1
+    )
     return encoded(document_rows(source, "", document), index.embedder, segmenter)
 
 
@@ -41,14 +41,14 @@ async def test_what_replaced_documents_leave_is_cleaned_away(
 ) -> None:
     many = [f"The lamp of hall {number} is lit." for number in range(200)]
     await index.put(rows(index, segmenter, "halls.md", *many))
-    monkeypatch.setattr(lance_table, "MOST_VERSIONS", 5)
+    monkeypatch.setattr(lance, "MAX_VERSIONS", 5)
     await index.tidy()
     for number in range(12):
         await index.put(rows(index, segmenter, "水泵.md", f"水泵在{number}月检修。"))
         await index.tidy()
     versions = index.folder / "chunks.lance/_versions"
     assert len(list(versions.iterdir())) > 12, "readers may still be in the middle of any"
-    monkeypatch.setattr(lance_table, "KEEP_VERSIONS", timedelta(milliseconds=1))
+    monkeypatch.setattr(lance, "KEEP_VERSIONS", timedelta(milliseconds=1))
     assert await worn(index)
     await index.tidy()
     assert len(list(versions.iterdir())) <= 3
@@ -65,7 +65,7 @@ async def test_the_vector_index_comes_back_with_the_index_that_is_renewed(
     texts = [f"The lamp of hall {number} is lit." for number in range(300)]
     await index.put(rows(index, segmenter, "halls.md", *texts))
     await index.tidy()
-    monkeypatch.setattr(lance_table, "VECTOR_INDEX_FROM", 300)
+    monkeypatch.setattr(lance, "VECTOR_INDEX_FROM", 300)
     assert not await worn(index)
     await index.tidy()
     assert "vector" in await indexed(index._table)

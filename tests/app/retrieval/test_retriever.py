@@ -6,12 +6,12 @@ import lancedb
 import numpy as np
 import pytest
 
-from app.ingest.pipeline import ingest
-from app.ingest.reindex import reindex
-from app.retrieval.embedders.static import StaticEmbedder, Vectors
+from app.composition.embedder import open_retriever
+from app.ingest.pipeline import ingest, reindex
+from app.retrieval.embedder import Vectors
+from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.hybrid import ENCODER_WEIGHTS
-from app.retrieval.index import IndexMismatch, IndexUnusable
-from app.retrieval.index_factory import open_index
+from app.retrieval.index import IndexMismatch, IndexUnusable, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
@@ -249,10 +249,10 @@ async def test_a_file_cannot_be_the_data_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("words", "utf-8")
     (tmp_path / "index").write_text("words", "utf-8")
     with pytest.raises(IndexUnusable, match=r"index cannot be used .* it is a file"):
-        await HybridRetriever.open(tmp_path)
+        await open_retriever(tmp_path)
     for data, reason in ((tmp_path / "file", "it is a file"), (tmp_path / "file" / "x", "Not a")):
         with pytest.raises(IndexUnusable, match=reason):
-            await HybridRetriever.open(data)
+            await open_retriever(data)
 
 
 async def test_an_index_of_the_format_before_is_renewed(
@@ -289,7 +289,7 @@ async def test_a_search_that_takes_too_long_is_a_typed_error(
 
 
 async def test_open_makes_everything_in_the_data_folder(tmp_path: Path) -> None:
-    retriever = await HybridRetriever.open(tmp_path / "new")
+    retriever = await open_retriever(tmp_path / "new")
     assert await retriever.ready()
     assert {path.name for path in (tmp_path / "new").iterdir()} == {"cache", "index"}
     assert retriever.embedder_name.startswith("static-")

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.ingest.keywords import KEYWORDS, keywords
+from app.composition.embedder import term_tables
 from app.ingest.pipeline import ingest
-from app.retrieval.embedders.static import EmbedderFailed, StaticEmbedder, Vectors
+from app.retrieval.embedder import EmbedderFailed, Vectors
+from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS, Weights, by_ranks, fuse, weights_of
-from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
+from app.retrieval.term_rerank import LexicalReranker
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
 from graphs.options import Filters, Search
@@ -141,7 +142,7 @@ async def test_words_alone_answer_where_the_embedder_is_away(
 
 
 async def test_term_weights_order_passages_without_a_model(filled: HybridRetriever) -> None:
-    reranker = lexical_reranker(filled)
+    reranker = LexicalReranker(filled.index, term_tables(filled))
     found = await filled.retrieve("Who serviced the pump?", 5)
     level = [Passage(p.id, p.text, p.title, p.source, retrieval_score=0.0) for p in reversed(found)]
     scores = await reranker.rerank("Who serviced the pump?", level)
@@ -156,17 +157,4 @@ async def test_a_lost_index_is_told_by_the_reranker(filled: HybridRetriever) -> 
     for file in sorted(filled.index.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     with pytest.raises(RetrieverFailed, match="is gone"):
-        await lexical_reranker(filled).rerank("pump", found)
-
-
-def test_keywords_are_the_rare_words_of_either_language(segmenter: Segmenter) -> None:
-    text = "The windmill and the windmill's owner: in 1987 it was a very old windmill."
-    english = keywords(text, [], "en", segmenter)
-    assert english[0] == "windmill"
-    assert not {"the", "was", "1987"} & set(english)
-    chinese = "蘋果樹在春天開花，我們的果園裡有一台水泵。"
-    found = keywords(chinese, segmenter.words(chinese), "zh", segmenter)
-    assert {"水泵", "果园"} <= set(found)
-    assert "我们" not in found
-    assert len(keywords(" ".join(map(chr, range(97, 900))) * 2, [], "en", segmenter)) <= KEYWORDS
-    assert keywords("", [], "zh", segmenter) == []
+        await LexicalReranker(filled.index, term_tables(filled)).rerank("pump", found)

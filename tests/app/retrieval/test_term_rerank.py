@@ -4,7 +4,7 @@ import pytest
 
 from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.term_rerank import (
-    MOST_TERMS,
+    MAX_TERMS,
     STEPS,
     TermTables,
     joined,
@@ -61,7 +61,7 @@ def test_hostile_texts_are_bounded(tables: TermTables, language: str) -> None:
     assert language in ("en", "zh")
     for text in ("", "\x00\ud800", "a" * 1_000_000, "word " * 200_000, "長" * 100_000):
         weights = term_weights("", "", text, language, tables)  # type: ignore[arg-type]
-        assert len(packed(weights)) <= 5 * MOST_TERMS
+        assert len(packed(weights)) <= 5 * MAX_TERMS
 
 
 def test_many_passages_are_scored_as_one_is(tables: TermTables) -> None:

@@ -1,8 +1,32 @@
-from app.retrieval.tokenizer import Segmenter, english_query
+from pathlib import Path
+
+import pytest
+
+from app.retrieval.tokenizer import WORD, Segmenter, english_query
 
 
 def test_traditional_and_simplified_become_the_same_words(segmenter: Segmenter) -> None:
     assert segmenter.words("資料庫的檢索系統") == segmenter.words("资料库的检索系统")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A run of words: self-crag, Node.js, C++ and C#, AT&T!",
+        "Café déjà vu, 3.14 v1.2, ½ x² ｆｕｌｌ",
+    ],
+)
+def test_words_without_ideographs_are_those_that_jieba_cuts(
+    segmenter: Segmenter, text: str
+) -> None:
+    cut = segmenter.cutter.cut_for_search(segmenter.simplified(text), HMM=False)
+    assert segmenter.words(text) == tuple(word for word in cut if WORD.search(word))
+
+
+def test_a_dictionary_from_the_cache_cuts_alike(segmenter: Segmenter) -> None:
+    cached = Segmenter(Path(segmenter.cutter.tmp_dir))
+    assert cached.words("資料庫的檢索系統") == segmenter.words("資料庫的檢索系統")
+    assert cached.cutter.total == segmenter.cutter.total
 
 
 def test_long_words_come_with_their_parts(segmenter: Segmenter) -> None:
@@ -15,7 +39,7 @@ def test_latin_words_in_chinese_are_lower_case(segmenter: Segmenter) -> None:
 
 
 def test_punctuation_is_no_word(segmenter: Segmenter) -> None:
-    assert segmenter.words("，。！《》……") == []
+    assert segmenter.words("，。！《》……") == ()
 
 
 def test_question_words_are_not_looked_for(segmenter: Segmenter) -> None:

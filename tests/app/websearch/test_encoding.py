@@ -2,15 +2,17 @@
 
 import codecs
 import zlib
+from pathlib import Path
 
 import pytest
+from opencc import OpenCC
 
-from app.websearch.encoding import CODECS, codec_of, declared_charset, is_utf_8, likely
+from app.websearch.encoding import CODECS, codec_of, declared_charset, decode, is_utf_8, likely
 
 
-@pytest.mark.parametrize("name", sorted(CODECS))
-def test_every_name_has_a_codec(name: str) -> None:
-    assert codecs.lookup(codec_of(f" {name.upper()} "))
+def test_every_name_has_a_codec() -> None:
+    for name in CODECS:
+        assert codecs.lookup(codec_of(f" {name.upper()} ")), name
 
 
 def test_other_names_have_none() -> None:
@@ -86,3 +88,29 @@ def test_one_broken_byte_makes_no_other_encoding_of_utf_8(text: str) -> None:
 )
 def test_what_is_in_none_of_them_is_told(content: bytes) -> None:
     assert likely(content) == ""
+
+
+@pytest.mark.parametrize("declared", ["gbk", "utf-16", "punycode", "rot13", "x" * 300, "utf-8"])
+def test_a_false_declaration_keeps_no_page_out(declared: str) -> None:
+    text = "<p>年假（annual leave）为十天€，需提前申请！</p>"
+    assert decode(text.encode("utf-8-sig"), declared) == text
+    if declared != "utf-16":
+        assert decode(text.encode(), declared) == text
+
+
+@pytest.mark.parametrize("page", ["index.md", "evaluator.md"])
+def test_markdown_in_chinese_reads_alike_in_old_encodings(page: str) -> None:
+    simplified = Path("docs/zh", page).read_text(encoding="utf-8")
+    traditional = OpenCC("s2twp").convert(simplified)
+    for codec, text in (("gb18030", simplified), ("big5hkscs", traditional)):
+        content = text.encode(codec, errors="ignore")
+        assert decode(content) == content.decode(codec)
+
+
+def test_damaged_text_is_read_but_for_the_damage() -> None:
+    text = "年假为十天，需要提前申请。\n" * 9
+    assert decode(text.encode() + "年".encode()[:2]) == text, "cut within a character"
+    for damaged in (decode("年".encode()[1:] + text.encode(), "gbk"),
+                    decode(text.encode("gbk") + b"\xff" + text.encode("gbk"), "gbk")):  # fmt: skip
+        assert damaged is not None
+        assert damaged.endswith(text)

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from app.websearch.engine import SearchEngine, score_of, text_of
-from app.websearch.recorded import FixtureSearch
-from app.websearch.searxng import SearxngSearch
+from app.websearch import engines as module
+from app.websearch.engines import (
+    FixtureSearch,
+    SearchEngine,
+    SearxngSearch,
+    WikipediaSearch,
+    score_of,
+    text_of,
+)
 from app.websearch.tavily import TavilySearch
-from app.websearch.wikipedia import WikipediaSearch
 from graphs.errors import SearchFailed
 from tests.loopback.corpus import BY_SLUG
 from tests.loopback.pages import PageServer
@@ -25,22 +30,18 @@ Make = Callable[..., SearchEngine]
 NAMES = {"tavily": "Tavily", "wikipedia": "Wikipedia", "searxng": "SearXNG"}
 
 
-def make_tavily(url: str, timeout_s: float = 5.0) -> TavilySearch:
-    return TavilySearch(TAVILY_KEY, base_url=url, timeout_s=timeout_s)
+def make_tavily(url: str) -> TavilySearch:
+    return TavilySearch(TAVILY_KEY, base_url=url)
 
 
-def make_wikipedia(url: str, timeout_s: float = 5.0) -> WikipediaSearch:
-    return WikipediaSearch(api_url=f"{url}/{{language}}/w/api.php", timeout_s=timeout_s)
-
-
-def make_searxng(url: str, timeout_s: float = 5.0) -> SearxngSearch:
-    return SearxngSearch(url, timeout_s=timeout_s)
+def make_wikipedia(url: str) -> WikipediaSearch:
+    return WikipediaSearch(f"{url}/{{language}}/w/api.php")
 
 
 MAKE: dict[str, Make] = {
     "tavily": make_tavily,
     "wikipedia": make_wikipedia,
-    "searxng": make_searxng,
+    "searxng": SearxngSearch,
 }
 
 
@@ -84,7 +85,7 @@ async def test_no_more_results_than_asked_for(engine: SearchEngine) -> None:
     assert len(await engine.search("lighthouse", 1)) == 1
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429, 432, 500, 503])
+@pytest.mark.parametrize("status", [400, 401, 403, 429, 432, 503])
 async def test_a_refusal_names_the_provider_and_what_to_check(
     engine: SearchEngine, name: str, server: Server, status: int
 ) -> None:
@@ -98,7 +99,7 @@ async def test_a_refusal_names_the_provider_and_what_to_check(
 
 @pytest.mark.parametrize(
     "reply",
-    [b"", b"<html>", b"[]", b"null", b'{"results": 3, "query": []}', b'{"error": {}}', b'"x"'],
+    [b"", b"<html>", b"[]", b'{"results": 3, "query": []}', b'{"error": {}}', b"[" * 100_000],
 )
 async def test_a_malformed_reply_is_said_so(
     engine: SearchEngine, name: str, server: Server, reply: bytes
@@ -169,17 +170,12 @@ def test_a_score_that_is_no_number_is_made_of_the_rank(score: str) -> None:
     assert score_of(json.loads(score), 1) == 0.5
 
 
-async def test_a_reply_nested_too_deeply_is_said_so(
-    engine: SearchEngine, name: str, server: Server
+async def test_a_slow_engine_fails_within_its_time(
+    name: str, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server.raw_reply = b'{"query": 1, "results": ' + b"[" * 100_000
-    with pytest.raises(SearchFailed, match="could not be understood"):
-        await engine.search("lighthouse", 3)
-
-
-async def test_a_slow_engine_fails_within_its_time(name: str, server: Server) -> None:
     server.delay_s = 30
-    engine = MAKE[name](server.url, timeout_s=0.3)
+    monkeypatch.setattr(module, "SEARCH_TIMEOUT_S", 0.2)
+    engine = MAKE[name](server.url)
     started = time.monotonic()
     with pytest.raises(SearchFailed, match="did not answer in time"):
         await engine.search("lighthouse", 3)
@@ -224,7 +220,7 @@ async def test_tavily_gets_what_it_accepts(
 
 
 async def test_wikipedia_is_asked_in_the_language_of_the_query(wikipedia: WikipediaServer) -> None:
-    engine = WikipediaSearch(api_url=wikipedia.api_url)
+    engine = WikipediaSearch(wikipedia.api_url)
     await engine.search("lighthouse", 3)
     await engine.search("灯塔", 3)
     assert [request.path.split("/")[1] for request in wikipedia.requests] == ["en", "zh"]
@@ -234,7 +230,7 @@ async def test_wikipedia_is_asked_in_the_language_of_the_query(wikipedia: Wikipe
 async def test_wikipedia_is_asked_for_any_keyword_when_none_has_all(
     wikipedia: WikipediaServer, pages: PageServer
 ) -> None:
-    engine = WikipediaSearch(api_url=wikipedia.api_url)
+    engine = WikipediaSearch(wikipedia.api_url)
     found = await engine.search("waggle dance, submarine", 3)
     assert [hit.url for hit in found] == [pages.page_url("bees")]
     assert wikipedia.queries == ["waggle dance submarine", "waggle dance OR submarine"]
@@ -242,7 +238,7 @@ async def test_wikipedia_is_asked_for_any_keyword_when_none_has_all(
 
 
 async def test_wikipedia_results_come_by_rank(wikipedia: WikipediaServer) -> None:
-    engine = WikipediaSearch(api_url=wikipedia.api_url)
+    engine = WikipediaSearch(wikipedia.api_url)
     found = await engine.search("waggle dance, lighthouse", 5)
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
     assert len(found) == 2
@@ -253,7 +249,7 @@ async def test_searxng_without_its_json_format_says_how_to_switch_it_on(
     searxng: SearxngServer,
 ) -> None:
     searxng.has_json = False
-    engine = make_searxng(searxng.url + "/")
+    engine = SearxngSearch(searxng.url + "/")
     with pytest.raises(SearchFailed, match=r"search\.formats"):
         await engine.search("lighthouse", 3)
     await engine.aclose()

@@ -1,15 +1,24 @@
 import asyncio
+import gc
+import socket
+import threading
 import time
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 
-from app.websearch.engine import SearchResult
+from app.websearch import engines as engines
+from app.websearch import search as module
+from app.websearch.engines import SearchResult, WikipediaSearch
 from app.websearch.page import PageReader
-from app.websearch.search import FetchingWebSearch
+from app.websearch.search import FetchingWebSearch, SearchesAhead
 from app.websearch.tavily import TavilySearch
 from graphs.errors import SearchFailed
 from graphs.ports import WebSearch
+from graphs.types import WebPage
+from tests.app.slow import SlowWebSearch, Waiting
+from tests.fakes import FakeWebSearch
 from tests.loopback.corpus import BY_SLUG
 from tests.loopback.pages import PageServer
 from tests.loopback.tavily import TAVILY_KEY, TavilyServer
@@ -34,7 +43,7 @@ class Found:
 
 @pytest.fixture
 async def reader(pages: PageServer) -> AsyncIterator[PageReader]:
-    reader = PageReader(allowed_private_hosts={pages.address}, timeout_s=1.0)
+    reader = PageReader(allowed_private_hosts={pages.address}, timeout_s=0.5)
     yield reader
     await reader.aclose()
 
@@ -85,7 +94,7 @@ async def test_one_failed_page_does_not_spoil_the_others(
     assert [bool(page.fetched_at) for page in found] == [True, False, False, False]
     (entry,) = degraded
     assert entry.reason.startswith("3 of 4 pages")
-    assert "longer than 1 s" in entry.reason
+    assert "longer than 0.5 s" in entry.reason
     assert "169.254.169.254 leads to a private address" in entry.reason
 
 
@@ -140,14 +149,14 @@ async def test_at_most_max_pages_are_read(reader: PageReader, pages: PageServer)
 
 
 async def test_pages_are_fetched_side_by_side(reader: PageReader, pages: PageServer) -> None:
-    pages.delay_s = 0.4
+    pages.delay_s = 0.2
     started = time.monotonic()
     found, degraded = await FetchingWebSearch(
         Found(*(pages.page_url(slug) for slug in BY_SLUG)), reader
     ).search("anything", 5)
     assert len(found) == 5
     assert degraded == ()
-    assert time.monotonic() - started < 1.2
+    assert time.monotonic() - started < 0.8
 
 
 async def test_a_failing_engine_is_not_hidden(web: WebSearch, tavily: TavilyServer) -> None:
@@ -165,3 +174,94 @@ async def test_cancelling_stops_the_fetching(reader: PageReader, pages: PageServ
     with pytest.raises(asyncio.CancelledError):
         await task
     assert time.monotonic() - started < 0.1
+
+
+async def test_a_silent_name_server_holds_up_no_answer(
+    monkeypatch: pytest.MonkeyPatch, pages: PageServer
+) -> None:
+    """Neither the search nor the reading of pages waits for look-ups that nobody answers."""
+    released = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: released.wait())
+    monkeypatch.setattr(engines, "SEARCH_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(module, "TOTAL_TIMEOUT_S", 0.4)
+    started = time.monotonic()
+    wikipedia = WikipediaSearch("https://{language}.wiki.example/w/api.php")
+    with pytest.raises(SearchFailed, match="did not answer in time"):
+        await FetchingWebSearch(wikipedia, PageReader()).search("lighthouse", 5)
+    web = FetchingWebSearch(Found("https://page.example/灯塔"), PageReader())
+    ((page,), (degraded,)) = await web.search("灯塔", 5)
+    assert time.monotonic() - started < 2
+    assert page.paragraphs == ("the result's own text",)
+    assert "page.example was not read in time" in degraded.reason
+    released.set()
+
+
+PAGE = WebPage("https://example.org/tower", "Tower", 0.9, ("The tower was repaired.",))
+
+
+async def test_a_kept_search_is_taken_once() -> None:
+    ahead = SearchesAhead(FakeWebSearch([PAGE]))
+    with ahead.begin("tower", 5) as ticket:
+        assert ticket is not None
+        ahead.keep(ticket)
+    assert await ahead.take(ticket) == ([PAGE], ())
+    assert await ahead.take(ticket) is None
+    assert ahead.under_way == 0
+
+
+async def test_a_kept_search_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TAKE_WITHIN_S", 0)
+    web = SlowWebSearch()
+    ahead = SearchesAhead(web)
+    with ahead.begin("tower", 5) as ticket:
+        assert ticket is not None
+        await asyncio.sleep(0.01)
+        ahead.keep(ticket)
+    await asyncio.sleep(0.05)
+
+    assert len(web.waiting.left_s) == 1
+    assert (await ahead.take(ticket), ahead.under_way) == (None, 0)
+
+
+async def test_a_taken_search_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TAKE_WITHIN_S", 0)
+    waiting = Waiting(0.05)
+    ahead = SearchesAhead(SlowWebSearch([PAGE], waiting=waiting))
+    with ahead.begin("tower", 5) as ticket:
+        assert ticket is not None
+        ahead.keep(ticket)
+
+    assert await ahead.take(ticket) == ([PAGE], ())
+    assert waiting.left_s == []
+
+
+async def test_no_more_begin_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_AHEAD", 2)
+    ahead = SearchesAhead(SlowWebSearch())
+    with ahead.begin("a", 1) as first, ahead.begin("b", 1), ahead.begin("c", 1) as third:
+        assert first is not None
+        assert third is None
+        ahead.keep(first)
+    assert ahead.under_way == 1, "what is kept takes its place until it is taken"
+    await ahead.aclose()
+
+
+async def test_a_search_that_fails_unneeded_fails_silently() -> None:
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    with SearchesAhead(FakeWebSearch(fails=True)).begin("tower", 5):
+        await asyncio.sleep(0.01)
+    gc.collect(1)  # asyncio tells of an error that nobody took when it forgets the task
+
+    assert told == []
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    web = SlowWebSearch()
+    ahead = SearchesAhead(web)
+    with ahead.begin("a", 1), ahead.begin("b", 1) as kept:
+        assert kept is not None
+        await asyncio.sleep(0.01)
+        ahead.keep(kept)
+        await ahead.aclose()
+        assert len(web.waiting.left_s) == 2

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from app.websearch.speculative import SearchesAhead
+from app.websearch.search import SearchesAhead
 from graphs.options import Ablation
 from graphs.state import Context
 from graphs.types import Judgement, Retrieval, Usage, WebPage
@@ -144,7 +144,7 @@ async def test_the_action_is_the_ablations() -> None:
 
 async def test_a_search_that_began_beside_grading_is_drafted_from() -> None:
     parts = drafting(EN, EN.half)
-    ahead = replace(parts.services, search_ahead=SearchesAhead(parts.web, 1))
+    ahead = replace(parts.services, search_ahead=SearchesAhead(parts.web))
     trace = await traced(ahead, EN.question, "self_crag", speculative_search=True)
 
     assert parts.web.queries == [EN.question]

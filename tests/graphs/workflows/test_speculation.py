@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from app.websearch.speculative import SearchesAhead
+from app.websearch.search import SearchesAhead
 from graphs.options import Ablation
 from graphs.ports import Services
 from graphs.state import Context
@@ -21,8 +21,8 @@ from tests.graphs.traced import Trace, traced
 from tests.graphs.workflows.test_crag import BEGINNING, LOCAL, WEB
 
 
-def speculating(parts: Parts, most: int = 2) -> Services:
-    return replace(parts.services, search_ahead=SearchesAhead(parts.web, most))
+def speculating(parts: Parts) -> Services:
+    return replace(parts.services, search_ahead=SearchesAhead(parts.web))
 
 
 async def asked(parts: Parts, world: World = EN, **options: Any) -> Trace:
@@ -61,7 +61,7 @@ class HeardSearchesAhead(SearchesAhead):
     """Says when a search is about to be waited for."""
 
     def __init__(self, web: FakeWebSearch) -> None:
-        super().__init__(web, most=1)
+        super().__init__(web)
         self.taken = asyncio.Event()
 
     async def take(self, ticket: str) -> Any:
@@ -192,9 +192,10 @@ async def test_without_passages_there_is_no_grading_to_search_beside() -> None:
     assert parts.web.queries == ["When, Bergen"]
 
 
-async def test_beyond_the_cap_a_run_goes_on_as_without() -> None:
+async def test_beyond_the_cap_a_run_goes_on_as_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.websearch.search.MAX_AHEAD", 1)
     parts = EN.parts(EN.off)
-    services = speculating(parts, most=1)
+    services = speculating(parts)
     assert services.search_ahead is not None
     with services.search_ahead.begin("of another run", 1):
         trace = await traced(services, EN.question, speculative_search=True)

@@ -13,12 +13,12 @@ import pytest
 from filelock import FileLock
 
 from app.api.routes.documents import _mapped
+from app.composition.embedder import open_retriever
 from app.errors import DocumentsProblem
 from app.ingest import uploads
-from app.ingest.receiving import clean_name
+from app.ingest.multipart import clean_name
 from app.main import create_app
-from app.retrieval.retriever import HybridRetriever
-from app.retrieval.write_lock import lock_file
+from app.retrieval.index import lock_file
 from app.settings import Settings
 from graphs.ports import Services
 from tests.app.ingest.word import paragraph, word
@@ -40,12 +40,11 @@ def service(state: Path) -> Iterator[Serving]:
         data_dir=state,
         search="off",
         upload_max_bytes=MAX_BYTES,
-        upload_max_total_bytes=3 * MAX_BYTES,
     )
 
     @asynccontextmanager
     async def source(_: Settings) -> AsyncIterator[Services]:
-        retriever = await HybridRetriever.open(state)
+        retriever = await open_retriever(state)
         yield replace(services(), retriever=retriever)
 
     with Serving(create_app(settings, source)) as serving:
@@ -183,8 +182,13 @@ def test_the_stream_tells_progress_and_the_same_report(service: Serving) -> None
     ],
 )
 def test_what_is_too_large_is_refused_whole(
-    service: Serving, state: Path, files: dict[str, bytes], detail: str
+    service: Serving,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, bytes],
+    detail: str,
 ) -> None:
+    monkeypatch.setattr("app.ingest.multipart.MAX_TOTAL_BYTES", 3 * MAX_BYTES)
     response = upload(service, **files)
     assert (response.status_code, detail in response.json()["detail"]) == (413, True)
     assert response.headers["content-type"] == "application/problem+json"
@@ -240,7 +244,7 @@ def test_a_client_that_leaves_leaves_nothing(service: Serving, state: Path) -> N
     )
     with socket.create_connection(("127.0.0.1", service.port)) as client:
         client.sendall(head + b"words " * 40_000)
-        wait_until(lambda: any(name.startswith(".incoming") for name in stored(state)), 10)
+        wait_until(lambda: bool(list((state / "uploads").glob(".incoming*"))), 10)
     wait_until(lambda: not list((state / "uploads").glob(".incoming*")), 10)
     assert stored(state) == set()
     assert listed(service)["total"] == 0

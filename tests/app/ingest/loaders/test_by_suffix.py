@@ -6,12 +6,12 @@ import pytest
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from app.ingest.errors import DocumentRefused
-from app.ingest.loaders import by_suffix as loaders
-from app.ingest.loaders.by_suffix import Document, load, read
+from app.ingest.loaders import document as module
+from app.ingest.loaders.by_suffix import READERS, load
+from app.ingest.loaders.document import SUFFIXES, DocumentRefused, LoadedDocument, read
 
 
-def loaded(name: str, content: bytes) -> Document:
+def loaded(name: str, content: bytes) -> LoadedDocument:
     return load(Path(name), content)
 
 
@@ -195,35 +195,23 @@ def test_a_pdf_is_read() -> None:
     assert [block.text for block in page.blocks] == ["The pump was serviced in March."]
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
-def test_simplified_chinese_encodings(encoding: str) -> None:
-    text = "长江是中国最长的河流，全长约六千三百公里。它流经十一个省级行政区，最后注入东海。"
-    assert loaded("river.txt", text.encode(encoding)).blocks[0].text == text
-
-
-def test_traditional_chinese_in_big5() -> None:
-    text = "臺灣最高的山是玉山，海拔三千九百五十二公尺。登山季節從三月開始，許多旅客前來。"
-    assert loaded("mountain.txt", text.encode("big5")).blocks[0].text == text
-
-
-def test_western_text_in_its_old_encoding() -> None:
-    text = "Le café près de la forêt a été fermé à cause de la tempête de l'été passé."
-    assert loaded("cafe.txt", text.encode("cp1252")).blocks[0].text == text
-
-
 @pytest.mark.parametrize(
     ("name", "encoding", "text", "block"),
     [
+        ("a.txt", "utf-16", "长江是中国最长的河流。", "长江是中国最长的河流。"),
         ("a.md", "gb18030", "**重要**：请勿关机。\n", "重要：请勿关机。"),
-        ("a.csv", "gb18030", "name,city\n陈静,Shanghai\n", "name: 陈静; city: Shanghai"),
         ("a.csv", "big5", "name,city\n張敏,Taipei\n", "name: 張敏; city: Taipei"),
         ("a.md", "cp1252", "It’s *the* café’s “menu”.\n", "It’s the café’s “menu”."),
+        ("a.html", "cp932", "<meta charset=Shift_JIS><p>休暇は十日です。", "休暇は十日です。"),
+        ("a.html", "utf-8", "<meta charset=big5><p>員工年假", "員工年假"),
     ],
 )
-def test_little_that_is_not_ascii_tells_the_encoding(
-    name: str, encoding: str, text: str, block: str
-) -> None:
+def test_old_encodings_are_read(name: str, encoding: str, text: str, block: str) -> None:
     assert loaded(name, text.encode(encoding)).blocks[0].text == block
+
+
+def test_every_known_suffix_has_a_reader() -> None:
+    assert READERS.keys() == SUFFIXES
 
 
 @pytest.mark.parametrize(
@@ -232,6 +220,7 @@ def test_little_that_is_not_ascii_tells_the_encoding(
         ("a.txt", b"", "empty"),
         ("a.md", b" \n\t\n", "empty"),
         ("a.txt", b"\x00\x01\x02", "binary"),
+        ("a.txt", "Отпуск длится десять дней.".encode("cp1251"), "encoding is not known"),
         ("a.odt", b"PK", "unknown kind of file: .odt"),
         ("a", b"text", "unknown kind of file: a"),
         ("a.html", b"<html><body><script>1</script></body></html>", "no text"),
@@ -274,7 +263,7 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
 
 
 def test_a_file_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loaders, "MAX_BYTES", 10)
+    monkeypatch.setattr(module, "MAX_BYTES", 10)
     (tmp_path / "long.md").write_text("eleven characters", "utf-8")
     with pytest.raises(DocumentRefused, match="too large"):
         read(tmp_path / "long.md")

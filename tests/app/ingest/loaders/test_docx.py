@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingest.errors import DocumentRefused
 from app.ingest.loaders import docx as office
 from app.ingest.loaders.by_suffix import load
+from app.ingest.loaders.document import DocumentRefused
 from tests.app.ingest.word import paragraph, table, word
 
 
@@ -34,7 +34,9 @@ def test_paragraphs_of_one_cell_stay_apart() -> None:
     assert [block.text for block in document.blocks] == ["one two"]
 
 
-ENTITY = '<!DOCTYPE d [<!ENTITY a "words words words">]>'
+LAUGHS = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 10))
+LAUGHS = f'<!DOCTYPE d [<!ENTITY a0 "ha">{LAUGHS}]>'
+OUTSIDE = '<!DOCTYPE d [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,8 @@ ENTITY = '<!DOCTYPE d [<!ENTITY a "words words words">]>'
         (word("<w:p>")[:-40], "damaged Word file"),
         (word("<w:p>"), "damaged Word file"),
         (office.OLE + b"\0" * 600, "without a password"),
-        (word(paragraph("&a;"), prolog=ENTITY), "document type"),
+        (word(paragraph("&a9;"), prolog=LAUGHS), "damaged Word file"),
+        (word(paragraph("&a;"), prolog=OUTSIDE), "no text"),
         (word(paragraph("")), "no text"),
     ],
 )

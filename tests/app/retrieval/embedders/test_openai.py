@@ -11,11 +11,13 @@ from typer.testing import CliRunner
 
 from app.cli.main import cli
 from app.composition.embedder import chosen_embedder
+from app.ingest import pipeline
 from app.ingest.pipeline import ingest
-from app.retrieval.embedders.openai import EndpointEmbedder, openai_address
-from app.retrieval.embedders.static import EmbedderFailed, StaticEmbedder
-from app.retrieval.index import IndexMismatch
-from app.retrieval.index_factory import open_index
+from app.retrieval.embedder import EmbedderFailed
+from app.retrieval.embedders import openai as module
+from app.retrieval.embedders.openai import EndpointEmbedder
+from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.index import IndexMismatch, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
@@ -41,8 +43,7 @@ def server(running: EmbeddingsServer) -> EmbeddingsServer:
 
 def made(server: EmbeddingsServer, *further: str, **options: Any) -> EndpointEmbedder:
     urls = [*further, server.base_url]
-    addresses = [openai_address(url, EMBEDDINGS_MODEL, OPENAI_KEY, timeout_s=2) for url in urls]
-    return EndpointEmbedder(addresses, "loopback", **options)
+    return EndpointEmbedder(urls, EMBEDDINGS_MODEL, OPENAI_KEY, name="loopback", **options)
 
 
 def settings(server: EmbeddingsServer, **more: object) -> StateSettings:
@@ -55,8 +56,12 @@ def settings(server: EmbeddingsServer, **more: object) -> StateSettings:
     return StateSettings.model_validate(chosen | more)
 
 
-def test_batches_are_bounded_and_several_are_under_way(server: EmbeddingsServer) -> None:
-    embedder = made(server, batch=3, max_concurrent=2)
+def test_batches_are_bounded_and_several_are_under_way(
+    server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH_PASSAGES", 3)
+    monkeypatch.setattr(module, "MAX_CONCURRENT", 2)
+    embedder = made(server)
     server.reset()
     vectors = embedder.embed(TEXTS)
     assert vectors.shape == (10, WIDTH)
@@ -90,8 +95,12 @@ def test_a_batch_is_asked_once_more_where_that_may_help(
     embedder.close()
 
 
-def test_an_address_that_is_gone_is_stood_in_for(server: EmbeddingsServer) -> None:
-    embedder = made(server, f"http://127.0.0.1:{free_port()}/v1", batch=1, max_concurrent=1)
+def test_an_address_that_is_gone_is_stood_in_for(
+    server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH_PASSAGES", 1)
+    monkeypatch.setattr(module, "MAX_CONCURRENT", 1)
+    embedder = made(server, f"http://127.0.0.1:{free_port()}/v1")
     assert embedder.embed(["a", "b", "c"]).shape == (3, WIDTH)
     embedder.close()
 
@@ -114,10 +123,10 @@ def test_a_failed_question_makes_the_next_ones_fail_at_once(server: EmbeddingsSe
 def test_a_question_does_not_wait_long(
     server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.retrieval.embedders.openai.QUERY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(module, "QUERY_TIMEOUT_S", 0.05)
     embedder = made(server, dimensions=WIDTH)
-    server.delay_s = 1
-    with pytest.raises(EmbedderFailed, match=r"did not come within 0\.05 s"):
+    server.delay_s = 0.5
+    with pytest.raises(EmbedderFailed, match=r"did not finish within 0\.05 s"):
         embedder.embed_query("a")
     embedder.close()
 
@@ -176,21 +185,25 @@ def test_an_incomplete_choice_is_told(
 
 
 def documents(folder: Path, many: int) -> Path:
-    """As many files, of two of which a commit is made."""
+    """As many files, of 30 chunks each."""
     folder.mkdir()
     for number in range(many):
-        text = "\n\n".join(f"## Wheel {wheel}\n\nIt grinds corn." for wheel in range(300))
+        text = "\n\n".join(f"## Wheel {wheel}\n\nIt grinds corn." for wheel in range(30))
         (folder / f"{number}.md").write_text(f"# Mill {number}\n\n{text}\n", encoding="utf-8")
     return folder
 
 
 async def test_an_endpoint_that_fails_midway_leaves_whole_documents_and_a_clear_word(
-    server: EmbeddingsServer, tmp_path: Path, segmenter: Segmenter
+    server: EmbeddingsServer,
+    tmp_path: Path,
+    segmenter: Segmenter,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(pipeline, "COMMIT_ROWS", 60)
     folder = documents(tmp_path / "docs", 3)
     embedder = made(server, dimensions=WIDTH)
     index = await open_index(tmp_path / "data" / "index", embedder)
-    server.answers, server.headers = 12, {"retry-after": "0"}
+    server.answers = 1
     with pytest.raises(EmbedderFailed, match="failing on its side"):
         await ingest([folder], index, segmenter)
     before = await index.documents()

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
-from langchain_core.embeddings import DeterministicFakeEmbedding
 
-from app.retrieval.embedders.openai import Address, EndpointEmbedder
 from app.retrieval.embedders.static import TABLE, StaticEmbedder
 
 
@@ -50,8 +48,3 @@ def test_a_text_longer_than_the_encoder_ever_read_counts_to_its_end(
 
 def test_the_name_follows_the_content(embedder: StaticEmbedder) -> None:
     assert embedder.name.startswith("static-")
-
-
-def test_an_endpoints_vectors_are_brought_to_length_one() -> None:
-    embedder = EndpointEmbedder([Address(DeterministicFakeEmbedding(size=12))], "some-model")
-    assert np.linalg.norm(embedder.embed(["a", "b"]), axis=1) == pytest.approx([1, 1], abs=1e-5)

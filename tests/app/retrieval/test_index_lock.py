@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from app.retrieval.write_lock import IngestBusy, lock_file, writing
+from app.retrieval.index import IngestBusy, lock_file, writing
 
 
 async def written(folder: Path, wait_s: float) -> None:

@@ -1,0 +1,78 @@
+"""A loaded document: its title and its blocks of text, or why it is refused."""
+
+import hashlib
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+# No document is larger, whichever way it comes in.
+MAX_BYTES = 20_000_000
+# Formats whose parsers can be led astray: they are read where time and memory are bounded.
+BINARY = frozenset({".pdf", ".docx"})
+SUFFIXES = BINARY | {
+    *(".md", ".markdown", ".txt", ".text", ".html", ".htm"),
+    *(".csv", ".tsv", ".jsonl", ".ndjson", ".json"),
+}
+
+
+class DocumentRefused(Exception):
+    """The document does not become part of the knowledge base; `reason` is told to the user.
+
+    `may_pass`: not for what the document is, but because it could not be had, as in an outage.
+    """
+
+    def __init__(self, reason: str, *, may_pass: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.may_pass = reason, may_pass
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, list item, table or listing, and the headings it stands under.
+
+    `whole` blocks (tables, listings) are cut at line ends only, and only where they are too long.
+    `page` counts from 1, where the document has pages.
+    """
+
+    text: str
+    headings: tuple[str, ...] = ()
+    whole: bool = False
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDocument:
+    """`sha256` and `bytes` are those of the file."""
+
+    title: str
+    blocks: list[Block]
+    sha256: str
+    bytes: int
+
+
+def check_suffix(path: Path) -> None:
+    """Raises DocumentRefused where no loader reads such a file."""
+    if path.suffix.lower() not in SUFFIXES:
+        known = " ".join(sorted(SUFFIXES))
+        raise DocumentRefused(f"unknown kind of file: {path.suffix or path.name}; known: {known}")
+
+
+def read(path: Path) -> bytes:
+    """The file's content. Raises DocumentRefused."""
+    try:
+        # Pipes and devices would be waited for, or read, without end.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise DocumentRefused("cannot be read: not a regular file")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        may_pass = not isinstance(error, (FileNotFoundError, NotADirectoryError))
+        reason = f"cannot be read: {error.strerror or error}"
+        raise DocumentRefused(reason, may_pass=may_pass) from error
+    if len(content) > MAX_BYTES:
+        raise DocumentRefused(f"too large: more than {MAX_BYTES / 1e6:.0f} MB; split it")
+    return content
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
