@@ -5,7 +5,6 @@ steps are told meanwhile as `reasoning_content`.
 """
 
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -24,7 +23,6 @@ from app.schemas.openai import (
 )
 from graphs.text.sentences import sentence_spans
 
-KIND = {"object": "chat.completion.chunk"}
 DONE = "data: [DONE]\n\n"
 CUT_SHORT = ("deadline", "budget")
 
@@ -77,25 +75,6 @@ def completion(run: Run, response: AskResponse, told: list[str]) -> ChatCompleti
     )
 
 
-def once_said(model: str, text: str) -> ChatCompletion:
-    """A completion that no run made."""
-    return ChatCompletion(
-        id=f"chatcmpl-{uuid.uuid4().hex}",
-        created=int(time.time()),
-        model=model,
-        choices=[Choice(message=CompletionMessage(content=text), finish_reason="stop")],
-        usage=CompletionUsage(),
-    )
-
-
-def once_told(model: str, text: str) -> str:
-    """The same as a stream."""
-    said = once_said(model, text)
-    head = {"id": said.id, "created": said.created, "model": model} | KIND
-    delta = {"role": "assistant", "content": text}
-    return f"{chunk(head, delta)}{chunk(head, {}, 'stop')}{DONE}"
-
-
 class Chunks:
     """One run's events as the lines of a streamed completion; called with each in turn."""
 
@@ -106,7 +85,8 @@ class Chunks:
             "id": f"chatcmpl-{run.id}",
             "created": int(time.time()),
             "model": run.workflow,
-        } | KIND
+            "object": "chat.completion.chunk",
+        }
 
     def __call__(self, _: int, event: Event) -> str:
         return "".join(self.lines(event))
@@ -143,12 +123,8 @@ class Chunks:
             yield data({**self._head, "choices": [], "usage": usage(response).model_dump()})
 
     def chunk(self, delta: dict[str, Any], finish: str | None = None) -> str:
-        return chunk(self._head, delta, finish)
-
-
-def chunk(head: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> str:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-    return data({**head, "choices": [choice]})
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+        return data({**self._head, "choices": [choice]})
 
 
 def data(value: object) -> str:

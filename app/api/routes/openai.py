@@ -5,13 +5,13 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
-from app.api.dependencies import Choose, CurrentCaller, LiveGraphs, LiveRuns, LiveServices
+from app.api.dependencies import Choose, CurrentCaller, LiveGraphs, LiveRuns
 from app.api.routes.ask import CLIENT_CLOSED_REQUEST
-from app.api.sse import EVENT_STREAM, HEADERS, ClientLeft, EventStream, while_client_stays
+from app.api.sse import ClientLeft, EventStream, while_client_stays
 from app.errors import ThreadBusy
 from app.protocols import open_webui
 from app.protocols.messages import checked, parsed, prefer_told, question_of
-from app.protocols.openai import Chunks, completion, once_said, once_told
+from app.protocols.openai import Chunks, completion
 from app.protocols.openai_errors import NotOffered, error_response
 from app.protocols.progress_text import Narrator
 from app.runs.run import Run
@@ -79,15 +79,19 @@ async def complete(
     caller: CurrentCaller,
     runs: LiveRuns,
     graphs: LiveGraphs,
-    services: LiveServices,
     choose: Choose,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
     check_model(body.model, graphs)
     check_number(body.n)
-    prompt = body.messages[-1].text
-    if task := open_webui.task_of(request.headers, prompt):
-        return beside(body, await open_webui.done_task(task, prompt, services.keyword_extractor))
+    if open_webui.is_task(body.messages[-1].text):
+        raise NotOffered(
+            400,
+            "Titles, tags and follow-up questions are not written here: choose another task model"
+            " in Open WebUI, or switch them off there.",
+            param="messages",
+            code="unsupported_value",
+        )
     question = question_of(body.turns())
     context = choose(options_of(body))
     thread = thread_of(body)
@@ -128,13 +132,6 @@ def thread_of(body: ChatRequest) -> str | None:
     if body.thread_id is not None or told is None:
         return body.thread_id
     return checked(THREAD, told, "#/metadata/thread_id")
-
-
-def beside(body: ChatRequest, text: str) -> Response:
-    """What is answered without a run, as a completion."""
-    if body.stream:
-        return Response(once_told(body.model, text), media_type=EVENT_STREAM, headers=HEADERS)
-    return as_body(once_said(body.model, text))
 
 
 async def whole(run: Run, question: str) -> Response:
