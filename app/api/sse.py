@@ -9,7 +9,8 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from app.runs.manager import Run, Runs
+from app.runs.manager import Runs
+from app.runs.run import Run
 from app.schemas.ask import Event
 from app.schemas.event_json import as_json as as_json
 from app.schemas.event_json import encoded as encoded

@@ -21,7 +21,7 @@ from app.runs import replay
 from app.schemas.ask import event_of
 from app.schemas.runs import FeedbackRequest
 from app.settings import StateSettings
-from app.storage.batch_writer import Recorder
+from app.storage.batch_writer import BatchWriter
 from app.storage.database import open_engine
 from app.storage.feedback_export import training_rows
 from app.storage.run_diff import RunDiff, Words, difference
@@ -191,11 +191,11 @@ def _words(pieces: list[Words]) -> list[tuple[str, str]]:
 @asynccontextmanager
 async def _kept() -> AsyncIterator[KeptRuns]:
     async with open_engine(load_settings_of(StateSettings)) as engine:
-        recorder = Recorder(engine.url)
+        writer = BatchWriter(engine.url)
         try:
-            yield KeptRuns(engine, recorder, process="")
+            yield KeptRuns(engine, writer, process="")
         finally:
-            await recorder.aclose()
+            await writer.aclose()
 
 
 def _with_runs(use: Callable[[KeptRuns], Awaitable[T]]) -> T:

@@ -67,7 +67,7 @@ def _messages(turn: Row) -> tuple[ThreadMessage, ThreadMessage]:
         content=turn["answer"],
         run_id=turn["run_id"],
         created_at=iso(turn["answered_at"]),
-        citations=turn["citations"],
+        citations=json.loads(turn["citations"]),
     )
     return asked, answered
 

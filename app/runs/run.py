@@ -23,6 +23,7 @@ from app.schemas.ask import (
     StepEvent,
     TokenEvent,
 )
+from app.storage.runs import RunRecord
 from graphs.nodes.generate import conclude_early
 from graphs.nodes.select_candidate import chosen_from
 from graphs.ports import Services
@@ -39,14 +40,14 @@ WRITING = ("compress", "generate")
 ANOTHER_WAS_BETTER = "another draft was better"
 STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
 
-Record = Callable[["Run", int, float, Event], None]
+Tell = Callable[["Run", int, float, Event], None]
 """Takes in a run's events as they happen: the run, the event's number, when in ms, the event."""
 Finish = Callable[["Run", AskResponse], Awaitable[None]]
 """Keeps a run's answer before anybody hears it, so that the next question knows of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunRequest:
     """What a run is asked, by whom, in which thread."""
 
     question: Question
@@ -60,19 +61,27 @@ class Run:
     """Started by `Runs.start`. `follow` may be read by any number of clients, at any time."""
 
     def __init__(
-        self, graph: Graph, asked: Asked, services: Services, record: Record, finish: Finish
+        self, graph: Graph, request: RunRequest, services: Services, tell: Tell, finish: Finish
     ) -> None:
         self.id = uuid.uuid4().hex
-        self.asked = asked
-        self.thread_id, self.owner = asked.thread_id, asked.owner
-        self.workflow = graph.get_name()
-        self.created_at = time.time()
+        self.thread_id, self.workflow = request.thread_id, graph.get_name()
+        self.question, self._context = request.question, request.context
         self.response: AskResponse | None = None
         self.is_cancelled = False
         self.is_ending = False
         self._graph, self._services = graph, services
-        self._question, self._context = asked.question, asked.context
-        self._record, self._finish = record, finish
+        self.record = RunRecord(
+            id=self.id,
+            owner=request.owner,
+            thread_id=self.thread_id,
+            workflow=self.workflow,
+            question=self.question["question"],
+            options=self._context.model_dump(mode="json", exclude_unset=True),
+            thresholds=self.thresholds(),
+            detach=request.detach,
+            created_at=time.time(),
+        )
+        self._tell_others, self._finish = tell, finish
         self._events: list[Event] = []
         self._more, self._done = asyncio.Event(), asyncio.Event()
         self._started = time.perf_counter()
@@ -143,7 +152,7 @@ class Run:
 
     async def _through_graph(self) -> None:
         stream = self._graph.astream(
-            self._question,
+            self.question,
             context=self._context,
             stream_mode=["tasks", "custom", "values"],
             subgraphs=True,
@@ -228,7 +237,7 @@ class Run:
             steps = (event for event in self._events if isinstance(event, StepEvent))
             is_writing = any(event.step in WRITING for event in steps)
             ending |= conclude_early(
-                self._state, self._question, self._context, why, is_writing=is_writing
+                self._state, self.question, self._context, why, is_writing=is_writing
             )
         self._state = {**self._state, **ending, "stopped_by": why}
 
@@ -252,7 +261,7 @@ class Run:
         return round((time.perf_counter() - self._started) * 1000, 3)
 
     def _tell(self, event: Event) -> None:
-        self._record(self, len(self._events), self._elapsed_ms(), event)
+        self._tell_others(self, len(self._events), self._elapsed_ms(), event)
         self._events.append(event)
         self._more.set()
         self._more = asyncio.Event()

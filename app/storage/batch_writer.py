@@ -38,17 +38,17 @@ _UNFIT = (IntegrityError, DataError, ValueError, TypeError, ArithmeticError)
 """The database refuses such a row, or its driver cannot say it: no second try will help."""
 
 
-class Recorder:
+class BatchWriter:
     """Writes from a task of its own; `add` never waits, `flush` returns when all is written."""
 
     def __init__(self, url: URL) -> None:
         self._engine = writing_engine(url)
         self._looking: Connection | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="recorder")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._waiting: deque[Entry] = deque()
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._task = asyncio.create_task(self._write_on(), name="recorder")
+        self._task = asyncio.create_task(self._write_on(), name="writer")
 
     def add(self, statement: Executable, row: Row) -> None:
         """Executes the statement with the row soon, after all that was added before.
@@ -77,7 +77,7 @@ class Recorder:
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         try:
-            await self.in_thread(self._commit, batch)
+            await self._in_thread(self._commit, batch)
         except _UNFIT as error:
             if len(batch) == 1:
                 log.error("a row was given up, for the database refuses it", exc_info=error)
@@ -92,7 +92,7 @@ class Recorder:
 
     async def look(self, query: Select[Any]) -> Sequence[Any]:
         """The first column of what is found, for those who look often."""
-        return await self.in_thread(self._look, query)
+        return await self._in_thread(self._look, query)
 
     def _look(self, query: Select[Any]) -> Sequence[Any]:
         looking = self._looking or self._engine.connect().execution_options(
@@ -107,7 +107,7 @@ class Recorder:
         self._looking = looking
         return found
 
-    async def in_thread(self, do: Callable[[A], B], what: A) -> B:
+    async def _in_thread(self, do: Callable[[A], B], what: A) -> B:
         """Does what waits for the database where batches are written, after those before it."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, do, what)
 

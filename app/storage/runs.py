@@ -11,10 +11,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
-from app.runs.run import Run
-from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent, Event, Problem
+from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, Problem
 from app.schemas.event_json import data_of
-from app.storage.batch_writer import Recorder
+from app.storage.batch_writer import BatchWriter
 from app.storage.database import FORGOTTEN_AT_ONCE, now, reading
 from app.storage.tables import EVENTS, FEEDBACK, RUNS
 
@@ -35,6 +34,21 @@ _END = (
 
 
 @dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What is kept of a run from its start; `created_at` is Unix seconds."""
+
+    id: str
+    owner: str
+    thread_id: str
+    workflow: str
+    question: str
+    options: Mapping[str, Any]
+    thresholds: Mapping[str, float]
+    detach: bool
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class StoredEvent:
     """An event as it was sent: `data` is the line of JSON, `at_ms` counts from the run's start."""
 
@@ -45,10 +59,10 @@ class StoredEvent:
 
 
 class KeptRuns:
-    """Reads take no lock; writes go through the recorder, but for those of users."""
+    """Reads take no lock; writes go through the writer, but for those of users."""
 
-    def __init__(self, engine: AsyncEngine, recorder: Recorder, process: str) -> None:
-        self._engine, self._recorder, self._process = engine, recorder, process
+    def __init__(self, engine: AsyncEngine, writer: BatchWriter, process: str) -> None:
+        self._engine, self._writer, self._process = engine, writer, process
         insert = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
         self._tell = _telling(insert(EVENTS))
         # A process that was no loss may tell an event of that number in this moment.
@@ -57,14 +71,13 @@ class KeptRuns:
             RUNS.c.status == "running", RUNS.c.process == process, RUNS.c.is_cancelled.is_(True)
         )
 
-    def begin(self, run: Run) -> None:
-        asked = run.asked
+    def begin(self, run: RunRecord) -> None:
         request = {
-            "question": asked.question["question"],
+            "question": run.question,
             "workflow": run.workflow,
             "thread_id": run.thread_id,
-            "detach": asked.detach,
-            "options": asked.context.model_dump(mode="json", exclude_unset=True),
+            "detach": run.detach,
+            "options": run.options,
         }
         row = {
             "id": run.id,
@@ -72,29 +85,29 @@ class KeptRuns:
             "thread_id": run.thread_id,
             "process": self._process,
             "workflow": run.workflow,
-            "question": asked.question["question"],
+            "question": run.question,
             "request": json.dumps(request, ensure_ascii=False),
-            "thresholds": json.dumps(run.thresholds()),
+            "thresholds": json.dumps(run.thresholds),
             "status": "running",
             "created_at": run.created_at,
             "is_cancelled": False,
         }
-        self._recorder.add(_BEGIN, row)
+        self._writer.add(_BEGIN, row)
 
-    def tell(self, run: Run, number: int, at_ms: float, event: Event) -> None:
+    def tell(self, run_id: str, number: int, at_ms: float, event: Event) -> None:
         row = {
-            "run_id": run.id,
+            "run_id": run_id,
             "number": number,
             "at_ms": at_ms,
             "name": event.name,
             "data": data_of(event),
         }
-        self._recorder.add(self._tell, row)
+        self._writer.add(self._tell, row)
 
-    def end(self, run: Run) -> None:
-        status: Status = "cancelled" if run.is_cancelled else "done" if run.response else "failed"
-        by = run.response.stopped_by if run.response else None
-        self._recorder.add(_END, {"run": run.id, "ended_as": status, "by": by, "at": now()})
+    def end(self, run_id: str, response: AskResponse | None, *, is_cancelled: bool) -> None:
+        status: Status = "cancelled" if is_cancelled else "done" if response else "failed"
+        by = response.stopped_by if response else None
+        self._writer.add(_END, {"run": run_id, "ended_as": status, "by": by, "at": now()})
 
     async def get(self, run_id: str, owner: str | None) -> Row:
         """The run's row; an `owner` of None may see all. Raises NotFound."""
@@ -164,7 +177,7 @@ class KeptRuns:
 
     async def to_cancel(self) -> Sequence[str]:
         """Runs of this process that somebody elsewhere has cancelled."""
-        return await self._recorder.look(self._cancelled)
+        return await self._writer.look(self._cancelled)
 
     async def judge(
         self, run_id: str, score: float, comment: str | None, corrected_answer: str | None

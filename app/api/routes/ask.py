@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from app.api.dependencies import Choose, CurrentCaller, LiveGraphs, LiveRuns
 from app.api.sse import EVENT_STREAM, ClientLeft, EventStream, while_client_stays
 from app.errors import InvalidRequest, problem_response, problems
-from app.runs.manager import Run
+from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, AskRequest, AskResponse, ErrorEvent
 from app.schemas.event_json import data_of
 from graphs.state import Question

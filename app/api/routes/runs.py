@@ -30,7 +30,7 @@ async def list_runs(
     thread_id: ThreadId | None = None,
 ) -> RunList:
     """The caller's runs, newest first, those under way among them."""
-    await store.recorder.flush()
+    await store.writer.flush()
     rows, total = await store.runs.page(caller.owner, limit, offset, thread_id)
     answers = await store.runs.answers([row["id"] for row in rows])
     runs = await asyncio.to_thread(replay.summaries, rows, answers)
