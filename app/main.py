@@ -4,13 +4,14 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from threading import Thread
+from typing import Any, ParamSpec, TypeVar
 
 import uvicorn
 from fastapi import FastAPI
 
-from app import event_loop
 from app.api.middleware.auth import add_door, check_address
 from app.api.middleware.body_limit import limit_bodies
 from app.api.openapi import ABOUT, describe
@@ -43,6 +44,8 @@ from graphs.workflows.registry import WORKFLOWS
 RUNS_END_WITHIN_S = 3
 STOP_WITHIN_S = 8
 
+P = ParamSpec("P")
+A = TypeVar("A")
 Source = Callable[[Settings], AbstractAsyncContextManager[Services]]
 
 
@@ -118,6 +121,27 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
+class DaemonThreads(ThreadPoolExecutor):
+    """An event loop's executor whose calls hold up neither each other nor the end of the process.
+
+    asyncio's own has half a dozen threads and is waited for at the end, and behind a firewall that
+    swallows its questions a look-up of a name takes half a minute.
+    """
+
+    def submit(self, fn: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> Future[A]:
+        future: Future[A] = Future()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:  # noqa: BLE001 - whoever waits for it is told
+                    future.set_exception(error)
+
+        Thread(target=work, daemon=True).start()
+        return future
+
+
 class Server(uvicorn.Server):
     """At its end runs get some time to end, too; then they are stopped and their clients told."""
 
@@ -142,6 +166,7 @@ class Server(uvicorn.Server):
 
 async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serves until a signal ends it. Raises StartFailed before anything is announced."""
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
     await check_address(settings)
     with listen(settings.host, settings.port) as bound:
         log_config = timed_log(settings.log_level)
@@ -166,7 +191,3 @@ async def _serve_on(
     host, port = bound.getsockname()[:2]
     announce(f"self-crag answers on http://{f'[{host}]' if ':' in host else host}:{port}")
     await Server(config, app).serve(sockets=[bound])
-
-
-def run(settings: Settings, announce: Callable[[str], None]) -> None:
-    event_loop.run(serve(settings, announce))

@@ -1,5 +1,6 @@
 """`selfcrag`: serve, ask, ingest, runs, keys."""
 
+import asyncio
 import json
 import logging
 from typing import Annotated, Any
@@ -8,7 +9,6 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
-from app import event_loop
 from app.api.sse import payload
 from app.cli.ingest import ingest_command
 from app.cli.keys import keys
@@ -16,7 +16,8 @@ from app.cli.runs import runs_cli
 from app.cli.terminal import Telling, errors, fail
 from app.composition.services import load_settings, open_services
 from app.errors import ServiceError, StartFailed, wrong_fields
-from app.main import run as run_service
+from app.main import DaemonThreads
+from app.main import serve as serve_service
 from app.runs.manager import Runs
 from app.runs.option_checks import chosen
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
@@ -46,7 +47,7 @@ def serve(
     changed = {"host": host, "port": port}
     settings = settings.model_copy(update={k: v for k, v in changed.items() if v is not None})
     try:
-        run_service(settings, lambda line: errors.print(line, style="bold green"))
+        asyncio.run(serve_service(settings, lambda line: errors.print(line, style="bold green")))
     except StartFailed as error:
         fail(str(error))
 
@@ -74,7 +75,7 @@ def ask(
     if workflow not in WORKFLOWS:
         fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
     try:
-        answered = event_loop.run(_ask(_settings(), request, as_json))
+        answered = asyncio.run(_ask(_settings(), request, as_json))
     except ServiceError as error:
         fail(str(error))
     if not answered:
@@ -82,6 +83,7 @@ def ask(
 
 
 async def _ask(settings: Settings, request: AskRequest, as_json: bool) -> bool:
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
     telling = Telling(Console())
     name = request.workflow or DEFAULT_WORKFLOW
     async with (
