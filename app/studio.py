@@ -5,8 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from langgraph.graph.state import CompiledStateGraph
 
-from app.composition.service_cache import shared_services
-from app.composition.services import load_settings
+from app.composition.services import load_settings, shared_services
 from app.main import create_app
 from graphs.ports import Services
 from graphs.state import Context
@@ -44,4 +43,4 @@ async def messages() -> AsyncIterator[CompiledStateGraph[ChatState, Context, Cha
 
 
 # The server applies an app's middleware to its own routes as well, Studio's among them.
-app = create_app(_settings, shared_services, has_door=False)
+app = create_app(_settings, shared_services, authenticates=False)

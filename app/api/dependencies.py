@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 
 from app.errors import DocumentsProblem
 from app.ingest.uploads import Uploads
-from app.observability.metrics import Metrics
+from app.observability.metrics import ServiceMetrics
 from app.runs.manager import Runs
 from app.runs.option_checks import chosen
 from app.storage.api_keys import Caller
@@ -44,8 +44,8 @@ async def _caller(request: Request) -> Caller:
     return caller
 
 
-async def _metrics(request: Request) -> Metrics:
-    metrics: Metrics = request.app.state.metrics
+async def _metrics(request: Request) -> ServiceMetrics:
+    metrics: ServiceMetrics = request.app.state.metrics
     return metrics
 
 
@@ -69,5 +69,5 @@ async def _choose(request: Request, services: LiveServices) -> Callable[[Context
 Choose = Annotated[Callable[[Context], Context], Depends(_choose)]
 LiveRuns = Annotated[Runs, Depends(_runs)]
 LiveGraphs = Annotated[dict[str, Graph], Depends(_graphs)]
-LiveMetrics = Annotated[Metrics, Depends(_metrics)]
+LiveMetrics = Annotated[ServiceMetrics, Depends(_metrics)]
 LiveUploads = Annotated[Uploads, Depends(_uploads)]

@@ -7,18 +7,21 @@ takes two seconds to load.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import httpx
 from pydantic import ValidationError
 
-from app.composition.compressing import compressors_of
 from app.composition.embedder import endpoint_embedder
-from app.composition.grading import WorkerEvaluator
-from app.composition.models import asks_chat, chosen_critic, chosen_grader
-from app.composition.proxies import through_proxies
+from app.composition.models import (
+    WorkerEvaluator,
+    asks_chat,
+    chosen_critic,
+    chosen_grader,
+    compressors_of,
+)
 from app.errors import StartFailed, message_of
 from app.retrieval.index import IndexMismatch
 from app.retrieval.rerank import lexical_reranker
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound=StateSettings)
 
+WORKER_TIMEOUT_S = 30.0
+"""Longest wait for one answer of a worker."""
 CONNECT_S = 3.0
 """Longest wait for a worker's machine to take a connection."""
 
@@ -59,6 +64,24 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         except (EvaluatorError, WorkerError, IndexMismatch, PortError, OSError) as error:
             raise StartFailed(str(error)) from error
         yield services
+
+
+_opening = asyncio.Lock()
+_open_for_good = AsyncExitStack()
+_shared: list[Services] = []
+
+
+@asynccontextmanager
+async def shared_services(settings: Settings) -> AsyncIterator[Services]:
+    """Services opened once in this process and kept until it ends; the first settings count.
+
+    For LangGraph's development server, which loads a file once for every graph it names and enters
+    a graph's factory once per run. Raises StartFailed.
+    """
+    async with _opening:
+        if not _shared:
+            _shared.append(await _open_for_good.enter_async_context(open_services(settings)))
+    yield _shared[0]
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
@@ -79,9 +102,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     if chat is not None:
         stack.push_async_callback(chat.aclose)
     client = await _worker_client(settings, stack)
-    evaluator = await WorkerEvaluator.connect(
-        client, PRESETS.get(settings.thresholds), allow_foreign=settings.allow_foreign_thresholds
-    )
+    evaluator = await WorkerEvaluator.connect(client, PRESETS.get(settings.thresholds))
     worker = await client.abilities()
     writer = chat if settings.generator == "openai" else None
     web_search = await _web_search(settings, stack)
@@ -102,8 +123,23 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
 
 
+@contextmanager
+def _through_proxies() -> Iterator[None]:
+    """Where a client is made. Raises StartFailed where no client can use a proxy that is set."""
+    try:
+        yield
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        # SOCKS needs a package that is not installed; other schemes are known to nobody.
+        reason = " ".join(str(error).split())
+        raise StartFailed(
+            "a proxy of the environment (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY) cannot be used:"
+            f" {reason.rstrip('.')}. Set HTTP_PROXY and HTTPS_PROXY to an address with http:// and"
+            " unset ALL_PROXY."
+        ) from None
+
+
 async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedder | None:
-    with through_proxies():
+    with _through_proxies():
         embedder = await asyncio.to_thread(endpoint_embedder, settings)
     if embedder is not None:
         stack.callback(embedder.close)
@@ -113,7 +149,7 @@ async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedd
 async def _worker_client(settings: Settings, stack: AsyncExitStack) -> EvaluatorClient:
     """The worker in this process, or those at `worker_url`: the same app behind HTTP."""
     if settings.worker_url:
-        workers = [_worker_at(url, settings.worker_timeout_s) for url in settings.worker_url]
+        workers = [_worker_at(url) for url in settings.worker_url]
     else:
         worker = create_worker()
         await stack.enter_async_context(worker.router.lifespan_context(worker))
@@ -129,9 +165,9 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
     return client
 
 
-def _worker_at(url: str, timeout_s: float) -> httpx.AsyncClient:
+def _worker_at(url: str) -> httpx.AsyncClient:
     """Gives up early on a machine that takes no connection: another may take it."""
-    timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S))
+    timeout = httpx.Timeout(WORKER_TIMEOUT_S, connect=CONNECT_S)
     try:
         return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
     except httpx.InvalidURL as error:
@@ -144,7 +180,7 @@ def _name_of(chat: EndpointChat | None, native: NativeGenerator | None) -> str:
     return chat.model_name if chat is not None else "extractive"
 
 
-@through_proxies()
+@_through_proxies()
 def _chat(settings: Settings) -> EndpointChat | None:
     """The chat endpoint, where any part asks it."""
     if not asks_chat(settings):
@@ -161,7 +197,7 @@ def _chat(settings: Settings) -> EndpointChat | None:
     )
 
 
-@through_proxies()
+@_through_proxies()
 def _native(settings: Settings) -> NativeGenerator | None:
     if settings.generator != "native":
         return None
@@ -201,7 +237,7 @@ def _search_ahead(
     return ahead
 
 
-@through_proxies()
+@_through_proxies()
 def _engine(settings: Settings) -> SearchEngine | None:
     timeout_s = settings.search_timeout_s
     match settings.search:

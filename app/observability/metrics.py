@@ -38,7 +38,7 @@ class _UnderWay:
     has_spoken: bool = False
 
 
-class Metrics:
+class ServiceMetrics:
     """Series in a registry of their own, so that several apps in one process do not collide."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class Sized(Protocol):
 class CountRequests:
     """Counts requests by the route's template, never by the path: a path holds ids."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics) -> None:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,6 +5,7 @@ step: what was told of the run's way is then told again, in one piece.
 """
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from app.protocols.openai import DONE, data, finish_reason
@@ -12,7 +13,6 @@ from app.protocols.progress_text import Narrator
 from app.runs.run import Run
 from app.schemas.ask import (
     AnswerEvent,
-    Citation,
     DoneEvent,
     ErrorEvent,
     Event,
@@ -22,6 +22,7 @@ from app.schemas.ask import (
     TokenEvent,
 )
 from app.schemas.event_json import data_of, payload
+from graphs.types import Citation
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 FILE = "text/plain"
@@ -109,7 +110,7 @@ class UIParts:
             yield {"type": "reasoning-end", "id": self._reasoning_id}
         yield from _sources(response.citations)
         for cited in response.citations:
-            yield {"type": "data-citation", "id": f"citation-{cited.n}", "data": cited.model_dump()}
+            yield {"type": "data-citation", "id": f"citation-{cited.n}", "data": asdict(cited)}
         yield _passing("data-answer", event)
         yield {"type": "finish-step"}
         yield {

@@ -11,9 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.protocols.openai import Chunks, data
-from app.schemas.ask import AskResponse, Citation, Event, RetractEvent, ThreadId, TokenEvent
+from app.schemas.ask import AskResponse, Event, RetractEvent, ThreadId, TokenEvent
 from graphs.text.citations import renumbered
 from graphs.text.language import script_of
+from graphs.types import Citation
 
 HEADER = "x-openwebui-"
 DONE = {"en": "Answered.", "zh": "已回答。"}

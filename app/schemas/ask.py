@@ -9,7 +9,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints
 
 from graphs.options import Context
-from graphs.types import Action, Component, Origin, StoppedBy
+from graphs.types import (
+    Action,
+    Citation,
+    Critique,
+    Degraded,
+    Origin,
+    Retrieval,
+    StoppedBy,
+    Thresholds,
+    Usage,
+)
 
 LONGEST_QUESTION = 8000
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -50,36 +60,10 @@ class AskRequest(BaseModel):
     options: Context = Field(default_factory=Context, description="Tunables of this run.")
 
 
-class Citation(BaseModel):
-    """`[n]` in the answer: the strip it rests on and the sentences ([start, end)) it carries."""
-
-    n: int
-    strip_id: str
-    origin: Origin
-    title: str
-    source: str
-    text: str
-    score: float
-    spans: list[tuple[int, int]]
-
-
-class Retrieval(BaseModel):
-    """Whether the question was found to need retrieval, and how surely."""
-
-    decision: bool
-    probability: float
-
-
-class Thresholds(BaseModel):
-    """The bounds the run was decided by."""
-
-    upper: float
-    lower: float
-    strip_floor: float
-
-
 class Document(BaseModel):
     """A passage as it was graded, or as it was retrieved where nothing graded it."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     id: str
     title: str
@@ -89,13 +73,17 @@ class Document(BaseModel):
 
 
 class WebResult(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
     url: str
     title: str
     score: float
 
 
-class Strip(BaseModel):
+class GradedStrip(BaseModel):
     """A knowledge strip; the kept ones were given to the generator."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     id: str
     document_id: str
@@ -118,38 +106,10 @@ class Candidate(BaseModel):
     chosen: bool
 
 
-class Critique(BaseModel):
-    """One round of reflection; round 0 judges the chosen draft."""
-
-    round: int
-    relevance: float | None
-    support: float | None
-    utility: float | None
-    score: float
-    criticism: str
-    accepted: bool
-
-
-class Degraded(BaseModel):
-    """A part that failed while the run went on without it."""
-
-    component: Component
-    reason: str
-
-
 class Models(BaseModel):
     generator: str
     evaluator: str
     embedder: str
-
-
-class Usage(BaseModel):
-    llm_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    scored_pairs: int = 0
-    web_searches: int = 0
-    discarded_searches: int = 0
 
 
 class AskResponse(BaseModel):
@@ -168,7 +128,7 @@ class AskResponse(BaseModel):
     documents: list[Document]
     rewritten_query: str | None
     web_results: list[WebResult]
-    strips: list[Strip]
+    strips: list[GradedStrip]
     candidates: list[Candidate]
     critique: list[Critique]
     stopped_by: StoppedBy

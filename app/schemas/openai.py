@@ -147,7 +147,7 @@ class Model(BaseModel):
     description: str
 
 
-class Models(BaseModel):
+class ModelList(BaseModel):
     object: Literal["list"] = "list"
     data: list[Model]
 

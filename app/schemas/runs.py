@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from app.schemas.ask import AskResponse, Citation, Problem, Thresholds, has_no_control_characters
-from graphs.types import StoppedBy
+from app.schemas.ask import AskResponse, Problem, has_no_control_characters
+from graphs.types import Citation, StoppedBy, Thresholds
 
 Status = Literal["running", "done", "cancelled", "failed", "lost"]
 Said = Annotated[

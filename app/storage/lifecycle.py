@@ -30,6 +30,8 @@ REPLACED_S = 15.0
 """So has one of our own host and number: in another container it would have been seen."""
 TIDY_EVERY_BEATS = 12
 DAY_S = 86_400.0
+MAX_RUNS = 10_000
+"""Most finished runs kept; beyond it the oldest without feedback go."""
 _OPEN_HERE: set[str] = set()
 """Stores of this very process: several services may run in one."""
 
@@ -104,7 +106,7 @@ class Store:
         A few at a time, for this process is to be seen meanwhile; True where some are left.
         """
         older_than = now() - self._settings.keep_runs_days * DAY_S
-        runs = await self.runs.forget(self._settings.keep_runs, older_than)
+        runs = await self.runs.forget(MAX_RUNS, older_than)
         threads = await self.threads.forget(older_than)
         return max(runs, threads) >= FORGOTTEN_AT_ONCE
 

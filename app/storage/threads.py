@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, cast
 
 from sqlalchemy import Float, String, Text, bindparam, delete, exists, func, or_, select, update
@@ -99,7 +100,7 @@ class Threads:
 
     def answered(self, run: RunRecord, response: AskResponse) -> None:
         """The run's turn becomes part of the thread, which is free for the next."""
-        cited = [citation.model_dump(mode="json") for citation in response.citations]
+        cited = [asdict(citation) for citation in response.citations]
         turn = {
             "thread": run.thread_id,
             "run": run.id,

@@ -9,7 +9,8 @@ import pytest
 
 from app.protocols.open_webui import WebUIChunks, thread_of
 from app.protocols.openai import Chunks
-from app.schemas.ask import AnswerEvent, AskResponse, Citation
+from app.schemas.ask import AnswerEvent, AskResponse
+from graphs.types import Citation
 from tests import fakes
 from tests.app.api.routes.test_openai import (
     ENGLISH,
@@ -104,7 +105,7 @@ def cited(n: int, source: str, web: bool = False) -> Citation:
         source=source,
         text=f"Text {n}.",
         score=0.5,
-        spans=[(0, 5)],
+        spans=((0, 5),),
     )
 
 

@@ -12,15 +12,10 @@ from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
 from app.api.dependencies import CurrentCaller, LiveUploads
+from app.api.problems import problems
 from app.api.routes.ask import CLIENT_CLOSED_REQUEST, accepts_events
 from app.api.sse import EVENT_STREAM, HEADERS, HEARTBEAT_S
-from app.errors import (
-    DocumentsProblem,
-    InvalidRequest,
-    NotFound,
-    internal_problem,
-    problems,
-)
+from app.errors import DocumentsProblem, InvalidRequest, NotFound, internal_problem
 from app.ingest.receiving import Received, UploadBroken, UploadTooLarge
 from app.ingest.uploads import Brought, SharedDocument, Uploads
 from app.retrieval.embedders.static import EmbedderFailed

@@ -17,7 +17,7 @@ from app.protocols.progress_text import Narrator
 from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, ErrorEvent, ThreadId
 from app.schemas.event_json import as_json
-from app.schemas.openai import ChatCompletion, ChatRequest, Model, Models, OpenAIErrorBody
+from app.schemas.openai import ChatCompletion, ChatRequest, Model, ModelList, OpenAIErrorBody
 from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 
@@ -56,9 +56,9 @@ def as_body(completed: ChatCompletion) -> Response:
 
 
 @router.get("/models", responses=errors(401))
-async def models(graphs: LiveGraphs) -> Models:
+async def models(graphs: LiveGraphs) -> ModelList:
     """The workflows as models."""
-    return Models(data=[model(name) for name in graphs])
+    return ModelList(data=[model(name) for name in graphs])
 
 
 @router.get("/models/{name}", responses=errors(401, 404))

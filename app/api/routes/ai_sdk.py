@@ -3,8 +3,9 @@
 from fastapi import APIRouter, Response
 
 from app.api.dependencies import Choose, CurrentCaller, LiveGraphs, LiveRuns
+from app.api.problems import problems
 from app.api.sse import EVENT_STREAM, EventStream
-from app.errors import InvalidRequest, problems
+from app.errors import InvalidRequest
 from app.protocols.ai_sdk import HEADERS, UIParts
 from app.protocols.messages import prefer_told, question_of
 from app.schemas.ai_sdk import UIRequest
