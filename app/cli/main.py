@@ -13,7 +13,7 @@ from app.api.sse import payload
 from app.cli.ingest import ingest_command
 from app.cli.keys import keys
 from app.cli.runs import runs_cli
-from app.cli.terminal import Telling, errors, fail
+from app.cli.terminal import RunPrinter, errors, fail
 from app.composition.services import load_settings, open_services
 from app.errors import ServiceError, StartFailed, wrong_fields
 from app.main import DaemonThreads
@@ -84,7 +84,7 @@ def ask(
 
 async def _ask(settings: Settings, request: AskRequest, as_json: bool) -> bool:
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
-    telling = Telling(Console())
+    printer = RunPrinter(Console(), request.question)
     name = request.workflow or DEFAULT_WORKFLOW
     async with (
         open_services(settings) as services,
@@ -97,7 +97,7 @@ async def _ask(settings: Settings, request: AskRequest, as_json: bool) -> bool:
             run = await runs.start(name, Question(question=request.question), options)
             async for _, event in run.follow():
                 if not as_json:
-                    telling.tell(event)
+                    printer.tell(event)
                 elif isinstance(event, AnswerEvent | ErrorEvent):
                     typer.echo(json.dumps(payload(event), ensure_ascii=False, indent=2))
         finally:

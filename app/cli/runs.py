@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.cli.terminal import Telling, fail, show
+from app.cli.terminal import RunPrinter, fail, show
 from app.composition.services import load_settings_of
 from app.errors import ServiceError, wrong_fields
 from app.runs import replay
@@ -75,10 +75,10 @@ def show_command(
         console = Console()
         console.print(Text(row["question"], style="bold"))
         console.print(Text(f"run {run_id} · {row['status']} · {replay.iso(row['created_at'])}"))
-        telling = Telling(console)
+        printer = RunPrinter(console, row["question"])
         for stored in events:
             if event := event_of(stored.name, stored.data):
-                telling.tell(event)
+                printer.tell(event)
         for entry in await kept.judgements(run_id):
             said = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
             console.print(Text(f"feedback {entry['score']:+g}  {said}", style="magenta"))

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from app.protocols.openai import DONE, data, finish_reason
-from app.protocols.progress_text import Narrator
+from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
 from app.schemas.ask import (
     AnswerEvent,
@@ -33,7 +33,7 @@ class UIParts:
 
     def __init__(self, run: Run, question: str, drafts: bool) -> None:
         self._run, self._drafts = run, drafts
-        self._narrator = Narrator(question)
+        self._progress = ProgressText(question)
         self._told: list[str] = []
         self._resets = 0
         self._said: dict[int, str] = {}
@@ -72,7 +72,7 @@ class UIParts:
         return DONE if isinstance(event, DoneEvent) else ""
 
     def _reasoning(self, event: Event) -> Iterator[dict[str, Any]]:
-        for line in self._narrator.lines(event):
+        for line in self._progress.lines(event):
             if not self._told:
                 yield {"type": "reasoning-start", "id": self._reasoning_id}
             self._told.append(f"{line}\n")

@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.protocols.openai import Chunks, data
+from app.protocols.progress_text import text
 from app.schemas.ask import AskResponse, Event, RetractEvent, ThreadId, TokenEvent
 from graphs.text.citations import renumbered
 from graphs.text.language import script_of
 from graphs.types import Citation
 
 HEADER = "x-openwebui-"
-DONE = {"en": "Answered.", "zh": "已回答。"}
 _THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
 
 
@@ -67,7 +67,9 @@ class WebUIChunks(Chunks):
         numbers = {cited.n: places[cited.source] for cited in response.citations}
         for citations in _by_source(response).values():
             yield _event("source", _source(citations))
-        yield _event("status", {"description": DONE[script_of(response.answer)], "done": True})
+        yield _event(
+            "status", {"description": text("answered", script_of(response.answer)), "done": True}
+        )
         yield self.chunk({"content": renumbered(response.answer, numbers)})
         yield from self.end(response)
 

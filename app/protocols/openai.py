@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from app.protocols.openai_errors import error_of
-from app.protocols.progress_text import Narrator
+from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, RunEvent
 from app.schemas.event_json import as_json
@@ -80,7 +80,7 @@ class Chunks:
 
     def __init__(self, run: Run, question: str, include_usage: bool) -> None:
         self._include_usage = include_usage
-        self._narrator = Narrator(question)
+        self._progress = ProgressText(question)
         self._head: dict[str, Any] = {
             "id": f"chatcmpl-{run.id}",
             "created": int(time.time()),
@@ -102,7 +102,7 @@ class Chunks:
             case DoneEvent():
                 yield DONE
             case _:
-                for line in self._narrator.lines(event):
+                for line in self._progress.lines(event):
                     yield self.step(line)
 
     def step(self, line: str) -> str:

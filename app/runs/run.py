@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 from app.errors import internal_problem
 from app.runs import trace
 from app.schemas.ask import (
+    ANOTHER_WAS_BETTER,
     AnswerEvent,
     AskResponse,
     DoneEvent,
@@ -37,7 +38,6 @@ SUMS = ("usage", "degraded")
 REFLECT = "reflect"
 # The steps that take up what was found, graded or not.
 WRITING = ("compress", "generate")
-ANOTHER_WAS_BETTER = "another draft was better"
 STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
 
 Tell = Callable[["Run", int, float, Event], None]

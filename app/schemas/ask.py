@@ -21,7 +21,9 @@ from graphs.types import (
     Usage,
 )
 
-LONGEST_QUESTION = 8000
+MAX_QUESTION_CHARS = 8000
+ANOTHER_WAS_BETTER = "another draft was better"
+"""The reason of a retraction."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -34,7 +36,7 @@ def has_no_control_characters(text: object) -> object:
 
 QuestionText = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS),
     # Before the trimming, which takes some control characters for blanks.
     BeforeValidator(has_no_control_characters),
 ]

@@ -13,7 +13,7 @@ from app.protocols import open_webui
 from app.protocols.messages import checked, parsed, prefer_told, question_of
 from app.protocols.openai import Chunks, completion
 from app.protocols.openai_errors import NotOffered, error_response
-from app.protocols.progress_text import Narrator
+from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, ErrorEvent, ThreadId
 from app.schemas.event_json import as_json
@@ -136,11 +136,11 @@ def thread_of(body: ChatRequest) -> str | None:
 
 async def whole(run: Run, question: str) -> Response:
     """The run's last word as one JSON body: the completion, or the error that ended it."""
-    narrator, told = Narrator(question), list[str]()
+    progress, reasoning = ProgressText(question), list[str]()
     for event in await run.all_events():
         if isinstance(event, AnswerEvent):
-            return as_body(completion(run, event.response, told))
+            return as_body(completion(run, event.response, reasoning))
         if isinstance(event, ErrorEvent):
             return error_response(event.problem)
-        told += narrator.lines(event)
+        reasoning += progress.lines(event)
     raise RuntimeError("a run ended without an answer or an error")
