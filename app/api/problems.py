@@ -8,7 +8,6 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
@@ -19,6 +18,18 @@ log = logging.getLogger(__name__)
 
 MAX_FIELD_ERRORS = 20
 RETRY_AFTER_S = "2"
+DETAILS = {
+    400: "One question has one answer: n must be 1.",
+    401: "Send a key as `Authorization: Bearer KEY`.",
+    403: "This key does not allow it: the scope 'documents' is missing.",
+    404: "There is no such thing, or it is another owner's.",
+    409: "A run is under way on thread conversation-1; wait for it, or cancel it.",
+    413: "The body is larger than 1,000,000 bytes.",
+    422: "Input should be a valid number",
+    500: "The service failed at this request.",
+    503: "64 runs are under way; try again in a moment.",
+}
+"""Examples, for the documentation."""
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -37,11 +48,20 @@ def error_response(error: ServiceError) -> JSONResponse:
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route's documentation."""
-    model: type[BaseModel] = Problem
-    return {
-        status: {"model": model, "content": {"application/problem+json": {}}} for status in statuses
-    }
+    """The `responses` of a route's documentation; 401 and 403 are those of every route."""
+    return {status: _documented(status) for status in (401, 403, *statuses)}
+
+
+def _documented(status: int) -> dict[str, Any]:
+    title = "Invalid request" if status == 422 else HTTPStatus(status).phrase
+    problem = Problem(title=title, status=status, detail=DETAILS[status])
+    if status == 422:
+        problem.errors = [FieldError(pointer="#/options/upper", detail=DETAILS[422])]
+        problem.detail = f"#/options/upper: {DETAILS[422]}"
+    example = problem.model_dump(exclude_none=True)
+    schema = {"$ref": "#/components/schemas/Problem"}
+    content = {"application/problem+json": {"schema": schema, "example": example}}
+    return {"description": title, "content": content}
 
 
 def add_error_handlers(app: FastAPI) -> None:

@@ -76,7 +76,7 @@ async def whole(run: Run) -> Response:
     raise RuntimeError("a run ended without an answer or an error")
 
 
-@router.get("/workflows", response_model=Workflows)
+@router.get("/workflows", response_model=Workflows, responses=problems())
 async def workflows(graphs: LiveGraphs) -> Response:
     """What can be asked: each workflow with its drawing and the schema of its options."""
     described = await asyncio.to_thread(_described, tuple(graphs.items()))

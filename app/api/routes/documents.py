@@ -103,7 +103,7 @@ async def documents(
 
 
 @router.delete(
-    PATH + "/{document_id}", status_code=204, responses=problems(403, 404, 409, 500, 503)
+    PATH + "/{document_id}", status_code=204, responses=problems(404, 409, 422, 500, 503)
 )
 async def delete(document_id: str, uploads: LiveUploads, caller: CurrentCaller) -> None:
     """Remove a document of the caller's, and the file it was uploaded as."""

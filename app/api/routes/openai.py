@@ -1,21 +1,23 @@
 """`/v1`: the workflows as models that any client of OpenAI's chat completions can ask."""
 
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
 from app.api.dependencies import Choose, CurrentCaller, LiveGraphs, LiveRuns
+from app.api.problems import DETAILS
 from app.api.routes.ask import CLIENT_CLOSED_REQUEST
 from app.api.sse import ClientLeft, EventStream, while_client_stays
 from app.errors import ThreadBusy
 from app.protocols import open_webui
 from app.protocols.messages import checked, parsed, prefer_told, question_of
 from app.protocols.openai import Chunks, completion
-from app.protocols.openai_errors import NotOffered, error_response
+from app.protocols.openai_errors import NotOffered, error_of, error_response
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
-from app.schemas.ask import AnswerEvent, ErrorEvent, ThreadId
+from app.schemas.ask import AnswerEvent, ErrorEvent, Problem, ThreadId
 from app.schemas.event_json import as_json
 from app.schemas.openai import ChatCompletion, ChatRequest, Model, ModelList, OpenAIErrorBody
 from graphs.options import Context
@@ -27,7 +29,17 @@ OPTIONS = TypeAdapter(Context)
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": OpenAIErrorBody} for status in statuses}
+    """The `responses` of a route's documentation, as `problems` elsewhere."""
+    return {status: _documented(status) for status in (401, 403, *statuses)}
+
+
+def _documented(status: int) -> dict[str, Any]:
+    example = error_of(Problem(title="", status=status, detail=DETAILS[status]))
+    return {
+        "model": OpenAIErrorBody,
+        "description": "Invalid request" if status == 422 else HTTPStatus(status).phrase,
+        "content": {"application/json": {"example": example}},
+    }
 
 
 def model(name: str) -> Model:
@@ -55,13 +67,13 @@ def as_body(completed: ChatCompletion) -> Response:
     return Response(as_json(completed.model_dump()), media_type="application/json")
 
 
-@router.get("/models", responses=errors(401))
+@router.get("/models", responses=errors())
 async def models(graphs: LiveGraphs) -> ModelList:
     """The workflows as models."""
     return ModelList(data=[model(name) for name in graphs])
 
 
-@router.get("/models/{name}", responses=errors(401, 404))
+@router.get("/models/{name}", responses=errors(404, 422))
 async def one_model(name: str, graphs: LiveGraphs) -> Model:
     """One workflow as a model."""
     check_model(name, graphs)
@@ -71,7 +83,7 @@ async def one_model(name: str, graphs: LiveGraphs) -> Model:
 @router.post(
     "/chat/completions",
     response_model=ChatCompletion,
-    responses=errors(400, 401, 404, 409, 413, 422, 500, 503),
+    responses=errors(400, 404, 409, 413, 422, 500, 503),
 )
 async def complete(
     body: ChatRequest,

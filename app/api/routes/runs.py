@@ -89,7 +89,7 @@ async def cancel_run(
     return RunState(run_id=run_id, status=row["status"])
 
 
-@runs_router.post("/{run_id}/feedback", status_code=201, responses=problems(404, 422, 503))
+@runs_router.post("/{run_id}/feedback", status_code=201, responses=problems(404, 413, 422, 503))
 async def judge_run(
     run_id: RunId, body: FeedbackRequest, caller: CurrentCaller, store: LiveStore
 ) -> Feedback:
