@@ -2,8 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.protocols.messages import Turn
-from app.schemas.ask import ThreadId
+from app.schemas.ask import DialogueTurn, ThreadId
 from graphs.options import Context
 
 ANSWERED = {"text", "reasoning", "source-url", "source-document", "step-start"}
@@ -71,8 +70,8 @@ class UIRequest(BaseModel):
         "AI SDK 7); false sends the answer alone, for AI SDK 5 and 6.",
     )
 
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[DialogueTurn]:
         return [
-            Turn(message.role, message.text, f"#/messages/{n}/parts", message.unread)
+            DialogueTurn(message.role, message.text, f"#/messages/{n}/parts", message.unread)
             for n, message in enumerate(self.messages)
         ]

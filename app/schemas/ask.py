@@ -4,6 +4,7 @@ One model of events feeds every protocol; clients may import this module without
 """
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints
@@ -230,6 +231,16 @@ def event_of(name: str, data: str) -> Event | None:
         return ErrorEvent(problem=Problem.model_validate_json(data))
     kind = _PLAIN.get(name)
     return None if kind is None else kind.model_validate_json(data)
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueTurn:
+    """One message of a frontend; `unread` are the types of its parts that are no text."""
+
+    role: str
+    text: str
+    pointer: str
+    unread: set[str]
 
 
 class WorkflowInfo(BaseModel):

@@ -4,8 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.protocols.messages import Turn
-from app.schemas.ask import ThreadId
+from app.schemas.ask import DialogueTurn, ThreadId
 from graphs.options import Context
 
 
@@ -79,9 +78,11 @@ class ChatRequest(BaseModel):
     def wants_usage(self) -> bool:
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[DialogueTurn]:
         return [
-            Turn(message.role, message.text, f"#/messages/{n}/content", message.kinds - {"text"})
+            DialogueTurn(
+                message.role, message.text, f"#/messages/{n}/content", message.kinds - {"text"}
+            )
             for n, message in enumerate(self.messages)
         ]
 

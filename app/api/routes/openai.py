@@ -12,7 +12,7 @@ from app.api.routes.ask import CLIENT_CLOSED_REQUEST
 from app.api.sse import ClientLeft, EventStream, while_client_stays
 from app.errors import ThreadBusy
 from app.protocols import open_webui
-from app.protocols.messages import checked, parsed, prefer_told, question_of
+from app.protocols.messages import checked, parsed, prefer_thread, question_of
 from app.protocols.openai import Chunks, completion
 from app.protocols.openai_errors import NotOffered, error_of, error_response
 from app.protocols.progress_text import ProgressText
@@ -108,7 +108,7 @@ async def complete(
     context = choose(options_of(body))
     thread = thread_of(body)
     if thread is not None:
-        prefer_told(question)
+        prefer_thread(question)
     chat = None if thread else open_webui.thread_of(request.headers)
     try:
         run = await runs.start(body.model, question, context, thread or chat, owner=caller.owner)
