@@ -23,7 +23,6 @@ from app.composition.services import load_settings, open_services
 from app.errors import StartFailed
 from app.ingest.uploads import uploads_into
 from app.observability.metrics import CountRequests, ServiceMetrics
-from app.protocols.openai_errors import speak_openai_below_v1
 from app.runs.manager import Runs
 from app.settings import Settings
 from app.storage.api_keys import keyring
@@ -89,7 +88,6 @@ def _furnish(app: FastAPI, chosen: Settings, authenticates: bool) -> None:
     app.add_middleware(BodyLimit, except_to={documents.PATH})
     if authenticates:
         add_authentication(app, chosen)
-    speak_openai_below_v1(app)
     app.add_middleware(CountRequests, metrics=app.state.metrics)
     describe(app)
 

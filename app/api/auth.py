@@ -69,7 +69,7 @@ class Authentication:
         try:
             caller = await self._caller(scope)
         except AccessDenied as error:
-            await error_response(error)(scope, receive, send)
+            await error_response(scope, error)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
         seen = visible_to.set(caller.owner)

@@ -29,7 +29,7 @@ class BodyLimit:
         length = dict(scope["headers"]).get(b"content-length", b"0")
         if length.isdigit() and int(length) > MAX_BODY_BYTES:
             problem = Problem(title=HTTPStatus(413).phrase, status=413, detail=TOO_LARGE)
-            await problem_response(problem)(scope, receive, send)
+            await problem_response(scope, problem)(scope, receive, send)
             return
         received = 0
 

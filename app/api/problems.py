@@ -1,4 +1,4 @@
-"""Error responses: exceptions as RFC 9457 problem details (`application/problem+json`)."""
+"""Error responses: exceptions as RFC 9457 problem details, below /v1 as errors of OpenAI's."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 from app.errors import InvalidRequest, ServiceError, StoreFailed, internal_problem, message_of
+from app.protocols.openai import NotOffered, error_of
 from app.schemas.ask import FieldError, Problem
 
 log = logging.getLogger(__name__)
 
+OPENAI_PATH = "/v1"
 MAX_FIELD_ERRORS = 20
 RETRY_AFTER_S = "2"
 DETAILS = {
@@ -32,19 +35,22 @@ DETAILS = {
 """Examples, for the documentation."""
 
 
-def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """One that passes tells when to try again."""
+def problem_response(
+    scope: Scope, problem: Problem, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """In the form of the interface that was asked; one that passes tells when to try again."""
     passes = {"Retry-After": RETRY_AFTER_S} if problem.status in (409, 429, 503) else {}
-    return JSONResponse(
-        problem.model_dump(exclude_none=True),
-        status_code=problem.status,
-        headers={**passes, **(headers or {})},
-        media_type="application/problem+json",
-    )
+    told = {**passes, **(headers or {})}
+    # Wherever the app is mounted.
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    if path == OPENAI_PATH or path.startswith(f"{OPENAI_PATH}/"):
+        return JSONResponse(error_of(problem), problem.status, told)
+    body = problem.model_dump(exclude_none=True)
+    return JSONResponse(body, problem.status, told, "application/problem+json")
 
 
-def error_response(error: ServiceError) -> JSONResponse:
-    return problem_response(error.problem, error.headers)
+def error_response(scope: Scope, error: ServiceError) -> JSONResponse:
+    return problem_response(scope, error.problem, error.headers)
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -72,22 +78,26 @@ def add_error_handlers(app: FastAPI) -> None:
 async def _answer(request: Request, error: Exception) -> JSONResponse:
     """Whatever a route raised, as its problem; faults of ours are logged."""
     match error:
+        case NotOffered():
+            return JSONResponse(error.body, error.status)
         case ServiceError():
-            return error_response(error)
+            return error_response(request.scope, error)
         case RequestValidationError():
-            return error_response(_invalid(error.errors()[:MAX_FIELD_ERRORS]))
+            invalid = _invalid(error.errors()[:MAX_FIELD_ERRORS])
+            return error_response(request.scope, invalid)
         case HTTPException(status_code=HTTPStatus.BAD_REQUEST):
             # Only a body that cannot be parsed is one.
-            return error_response(InvalidRequest("#", "cannot be read as JSON in UTF-8"))
+            invalid = InvalidRequest("#", "cannot be read as JSON in UTF-8")
+            return error_response(request.scope, invalid)
         case HTTPException():
             status = error.status_code
             title = HTTPStatus(status).phrase
             problem = Problem(title=title, status=status, detail=str(error.detail))
-            return problem_response(problem, error.headers)
+            return problem_response(request.scope, problem, error.headers)
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    if isinstance(error, SQLAlchemyError):
-        return error_response(StoreFailed())
-    return problem_response(internal_problem())
+    is_store = isinstance(error, SQLAlchemyError)
+    problem = StoreFailed().problem if is_store else internal_problem()
+    return problem_response(request.scope, problem)
 
 
 def _invalid(items: Sequence[Mapping[str, Any]]) -> InvalidRequest:

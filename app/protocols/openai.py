@@ -1,4 +1,4 @@
-"""A run as a chat completion: whole, or as `chat.completion.chunk` lines while it goes on.
+"""OpenAI's chat completions: a run as one, whole or as chunks while it goes on, and errors.
 
 A client of OpenAI's form cannot take text back, so drafts stay here until one is the answer; the
 steps are told meanwhile as `reasoning_content`.
@@ -8,10 +8,18 @@ import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from app.protocols.openai_errors import error_of
+from app.errors import ServiceError
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
-from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, RunEvent
+from app.schemas.ask import (
+    AnswerEvent,
+    AskResponse,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    Problem,
+    RunEvent,
+)
 from app.schemas.event_json import as_json
 from app.schemas.openai import (
     Annotation,
@@ -19,12 +27,50 @@ from app.schemas.openai import (
     Choice,
     CompletionMessage,
     CompletionUsage,
+    OpenAIError,
+    OpenAIErrorBody,
     UrlCitation,
 )
 from graphs.text.sentences import sentence_spans
 
 DONE = "data: [DONE]\n\n"
 CUT_SHORT = ("deadline", "budget")
+
+
+KINDS = {
+    401: ("authentication_error", "invalid_api_key"),
+    403: ("permission_error", "permission_denied"),
+    404: ("invalid_request_error", "not_found"),
+    409: ("invalid_request_error", "conflict"),
+    413: ("invalid_request_error", "request_too_large"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+    503: ("server_error", "service_unavailable"),
+}
+"""Type and code of an error by its status; of others by whose fault it is."""
+CLIENTS_FAULT = ("invalid_request_error", "invalid_request")
+OUR_FAULT = ("server_error", "internal_error")
+
+
+class NotOffered(ServiceError):
+    """What OpenAI's interface allows to ask and this service does not have."""
+
+    def __init__(self, status: int, message: str, *, param: str, code: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = _error(message, CLIENTS_FAULT[0], param, code)
+
+
+def error_of(problem: Problem) -> dict[str, Any]:
+    """`{"error": {message, type, param, code}}`; `param` is its first field, `options.upper`."""
+    kind, code = KINDS.get(problem.status, CLIENTS_FAULT if problem.status < 500 else OUR_FAULT)
+    pointer = problem.errors[0].pointer if problem.errors else ""
+    param = pointer.removeprefix("#").removeprefix("/").replace("/", ".")
+    return _error(problem.detail, kind, param or None, code)
+
+
+def _error(message: str, kind: str, param: str | None, code: str) -> dict[str, Any]:
+    error = OpenAIError(message=message, type=kind, param=param, code=code)
+    return OpenAIErrorBody(error=error).model_dump()
 
 
 def annotations(response: AskResponse) -> list[Annotation]:

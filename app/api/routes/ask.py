@@ -58,7 +58,7 @@ async def ask(
     if body.stream or accepts_events(request.headers.get("accept", "")):
         return EventStream(run, runs, body.detach)
     try:
-        return await while_client_stays(request, whole(run))
+        return await while_client_stays(request, whole(request, run))
     except ClientLeft:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     finally:
@@ -66,13 +66,13 @@ async def ask(
             await runs.cancel(run)
 
 
-async def whole(run: Run) -> Response:
+async def whole(request: Request, run: Run) -> Response:
     """The run's last word as one JSON body: its answer, or the problem that ended it."""
     for event in await run.all_events():
         if isinstance(event, AnswerEvent):
             return Response(data_of(event), media_type="application/json")
         if isinstance(event, ErrorEvent):
-            return problem_response(event.problem)
+            return problem_response(request.scope, event.problem)
     raise RuntimeError("a run ended without an answer or an error")
 
 

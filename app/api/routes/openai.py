@@ -7,14 +7,13 @@ from fastapi import APIRouter, Request, Response
 from pydantic import TypeAdapter
 
 from app.api.dependencies import Choose, CurrentCaller, LiveGraphs, LiveRuns
-from app.api.problems import DETAILS
+from app.api.problems import DETAILS, problem_response
 from app.api.routes.ask import CLIENT_CLOSED_REQUEST
 from app.api.sse import ClientLeft, EventStream, while_client_stays
 from app.errors import ThreadBusy
 from app.protocols import open_webui
 from app.protocols.messages import checked, parsed, prefer_thread, question_of
-from app.protocols.openai import Chunks, completion
-from app.protocols.openai_errors import NotOffered, error_of, error_response
+from app.protocols.openai import Chunks, NotOffered, completion, error_of
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, ErrorEvent, Problem, ThreadId
@@ -122,7 +121,7 @@ async def complete(
         form = open_webui.WebUIChunks if open_webui.speaks(request.headers) else Chunks
         return EventStream(run, runs, detach=False, encode=form(run, asked, body.wants_usage))
     try:
-        return await while_client_stays(request, whole(run, asked))
+        return await while_client_stays(request, whole(request, run, asked))
     except ClientLeft:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     finally:
@@ -146,13 +145,13 @@ def thread_of(body: ChatRequest) -> str | None:
     return checked(THREAD, told, "#/metadata/thread_id")
 
 
-async def whole(run: Run, question: str) -> Response:
+async def whole(request: Request, run: Run, question: str) -> Response:
     """The run's last word as one JSON body: the completion, or the error that ended it."""
     progress, reasoning = ProgressText(question), list[str]()
     for event in await run.all_events():
         if isinstance(event, AnswerEvent):
             return as_body(completion(run, event.response, reasoning))
         if isinstance(event, ErrorEvent):
-            return error_response(event.problem)
+            return problem_response(request.scope, event.problem)
         reasoning += progress.lines(event)
     raise RuntimeError("a run ended without an answer or an error")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
@@ -23,7 +23,7 @@ async def live() -> Health:
 
 
 @router.get("/health/ready", response_model=Health, openapi_extra=OPEN, responses=NOT_READY)
-async def ready(services: LiveServices) -> Response:
+async def ready(request: Request, services: LiveServices) -> Response:
     """Say that index and evaluator are warm, or which of them is not."""
     waiting = [
         name
@@ -32,7 +32,7 @@ async def ready(services: LiveServices) -> Response:
     ]
     if waiting:
         problem = Problem(title="Not ready", status=503, detail=f"Not ready: {', '.join(waiting)}.")
-        return problem_response(problem)
+        return problem_response(request.scope, problem)
     return JSONResponse(Health(status="ready").model_dump())
 
 
