@@ -148,15 +148,12 @@ async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedd
 
 async def _worker_client(settings: Settings, stack: AsyncExitStack) -> EvaluatorClient:
     """The worker in this process, or those at `worker_url`: the same app behind HTTP."""
-    if settings.worker_url:
-        workers = [_worker_at(url) for url in settings.worker_url]
-    else:
+    workers = [_worker_at(url) for url in settings.worker_url]
+    if not workers:
         worker = create_worker()
         await stack.enter_async_context(worker.router.lifespan_context(worker))
-        transport = httpx.ASGITransport(worker, raise_app_exceptions=False)
-        workers = [
-            httpx.AsyncClient(transport=transport, base_url="http://evaluator", timeout=None)
-        ]
+        inside = httpx.ASGITransport(worker, raise_app_exceptions=False)
+        workers = [httpx.AsyncClient(transport=inside, base_url="http://evaluator", timeout=None)]
     for http in workers:
         await stack.enter_async_context(http)
     client = EvaluatorClient(*workers)
