@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from copy import deepcopy
@@ -19,12 +19,12 @@ from app.api.body_limit import BodyLimit
 from app.api.openapi import ABOUT, describe
 from app.api.problems import add_error_handlers
 from app.api.routes import ai_sdk, ask, documents, openai, operation, page, runs
-from app.composition.services import load_settings, open_services
+from app.composition.services import open_services
 from app.errors import StartFailed
 from app.ingest.uploads import uploads_into
 from app.observability.metrics import CountRequests, ServiceMetrics
 from app.runs.manager import Runs
-from app.settings import Settings
+from app.settings import Settings, load_settings
 from app.storage.api_keys import keyring
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
@@ -168,13 +168,21 @@ class Server(uvicorn.Server):
         await runs.aclose()
 
 
-async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serves until a signal ends it. Raises StartFailed before anything is announced."""
+async def serve(
+    settings: Settings,
+    announce: Callable[[str], None],
+    prepare: Callable[[], Awaitable[None]],
+) -> None:
+    """Serves until a signal ends it, once the port is ours and `prepare` has ended.
+
+    Raises StartFailed before anything is announced.
+    """
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     await check_address(settings)
     with listen(settings.host, settings.port) as bound:
         logs = log_config(settings.log_level)
         logging.getLogger("httpx").setLevel(logging.WARNING)
+        await prepare()
         async with open_services(settings) as services:
             # The services are open already: what fails in opening them is told before the app is.
             app = create_app(settings, lambda _: nullcontext(services))

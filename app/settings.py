@@ -3,9 +3,9 @@
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AliasChoices, Field, SecretStr, model_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
 from pydantic.functional_validators import BeforeValidator
 from pydantic_settings import (
     BaseSettings,
@@ -15,6 +15,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from app.errors import StartFailed, message_of
 from app.ingest.upload_settings import IncomingSettings
 from app.retrieval.embedder_settings import EmbedderSettings
 from app.retrieval.settings import KnowledgeSettings
@@ -38,6 +39,7 @@ def _group(name: str) -> Any:
 _service, _evaluator, _generator = _group("service"), _group("evaluator"), _group("generator")
 _critic, _search = _group("critic and grader"), _group("web search")
 
+S = TypeVar("S", bound="StateSettings")
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
@@ -233,6 +235,25 @@ class Settings(StateSettings):
         if missing := [reason for reason, holds in wanting.items() if holds]:
             raise ValueError("; ".join(missing))
         return self
+
+
+def load_settings() -> Settings:
+    """The settings of the service. Raises StartFailed naming what is wrong, never a value."""
+    return load_settings_of(Settings)
+
+
+def load_settings_of(kind: type[S]) -> S:
+    """The settings of the environment that `kind` reads. Raises StartFailed, as above."""
+    try:
+        return kind()
+    except ValidationError as error:
+        wrong = [
+            ": ".join([*(f"SELFCRAG_{part}".upper() for part in item["loc"][:1]), message_of(item)])
+            for item in error.errors(include_url=False, include_input=False)
+        ]
+        raise StartFailed("; ".join(wrong)) from None
+    except UnicodeDecodeError:
+        raise StartFailed(".env is not UTF-8: save it as UTF-8") from None
 
 
 def unknown_settings() -> list[str]:

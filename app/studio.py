@@ -5,8 +5,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from langgraph.graph.state import CompiledStateGraph
 
-from app.composition.services import load_settings, shared_services
+from app.composition.services import shared_services
 from app.main import create_app
+from app.settings import load_settings
 from graphs.ports import Services
 from graphs.state import Context
 from graphs.workflows.chat import Chat, ChatState, build_messages

@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -14,32 +15,26 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.cli.terminal import RunPrinter, fail, show
-from app.composition.services import load_settings_of
+from app.cli.terminal import RunPrinter, fail, show_table
 from app.errors import ServiceError, wrong_fields
 from app.runs import replay
 from app.schemas.ask import event_of
 from app.schemas.runs import FeedbackRequest
-from app.settings import StateSettings
+from app.settings import StateSettings, load_settings_of
 from app.storage.batch_writer import BatchWriter
 from app.storage.database import open_engine
-from app.storage.feedback_export import training_rows
 from app.storage.run_diff import RunDiff, Words, difference
 from app.storage.runs import KeptRuns
 
 T = TypeVar("T")
+Row = Mapping[str, Any]
 
-runs_cli = typer.Typer(no_args_is_help=True, help="Look at runs that are kept.")
 SHORT_ID = 8
-RunId = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
+_MARK = re.compile(r"(?<!\s)\s*\[\d+\]")
 _STYLES = {"same": "", "removed": "red strike", "added": "green"}
-_MOST = typer.Option("--limit", "-n", min=1, max=1000, help="Most runs to list.")
 
 
-@runs_cli.command("list")
-def list_command(limit: Annotated[int, _MOST] = 20) -> None:
-    """The latest runs of everyone, newest first."""
-
+def list_latest(limit: int) -> None:
     async def listed(kept: KeptRuns) -> None:
         rows, total = await kept.page(None, limit, 0)
         table = Table(box=None, pad_edge=False, expand=True)
@@ -51,20 +46,14 @@ def list_command(limit: Annotated[int, _MOST] = 20) -> None:
             by = row["stopped_by"] or ""
             cells = (row["id"][:SHORT_ID], when, row["workflow"], row["status"], by)
             table.add_row(*cells, Text(" ".join(row["question"].split())))
-        show(table)
+        show_table(table)
         if total > len(rows):
             Console().print(f"… and {total - len(rows)} more", style="dim")
 
     _with_runs(listed)
 
 
-@runs_cli.command("show")
-def show_command(
-    run: RunId,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")] = False,
-) -> None:
-    """Tell a run again, step by step, as it was told when it happened."""
-
+def show(run: str, as_json: bool) -> None:
     async def shown(kept: KeptRuns) -> None:
         run_id = await kept.find(run)
         row, events = await kept.get(run_id, None), await kept.events(run_id)
@@ -86,14 +75,7 @@ def show_command(
     _with_runs(shown)
 
 
-@runs_cli.command("diff")
-def diff_command(
-    first: RunId,
-    second: RunId,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what differs as JSON.")] = False,
-) -> None:
-    """What changed from one run to another."""
-
+def compare(first: str, second: str, as_json: bool) -> None:
     async def compared(kept: KeptRuns) -> None:
         traces = []
         for name in (first, second):
@@ -109,16 +91,7 @@ def diff_command(
     _with_runs(compared)
 
 
-@runs_cli.command("feedback")
-def feedback_command(
-    run: RunId,
-    score: Annotated[float, typer.Argument(help="-1, useless or wrong, to 1, right and useful.")],
-    comment: Annotated[str | None, typer.Option(help="Why, in words.")] = None,
-    corrected_answer: Annotated[
-        str | None, typer.Option(help="What should have been answered.")
-    ] = None,
-) -> None:
-    """Say how good a run's answer was. A score below 0 is written behind `--`."""
+def judge(run: str, score: float, comment: str | None, corrected_answer: str | None) -> None:
     try:
         body = FeedbackRequest(score=score, comment=comment, corrected_answer=corrected_answer)
     except ValidationError as error:
@@ -132,11 +105,7 @@ def feedback_command(
     _with_runs(judged)
 
 
-@runs_cli.command("export")
-def export_command(
-    file: Annotated[Path, typer.Argument(help="A new file of JSON lines.", dir_okay=False)],
-) -> None:
-    """Write all feedback as rows that `selfcrag-evaluator train` and `calibrate` read."""
+def export(file: Path) -> None:
     if file.exists():
         fail(f"{file} is there already")
 
@@ -148,6 +117,47 @@ def export_command(
         Console().print(f"{len(rows)} rows of {len(judged)} judged answers in {file}")
 
     _with_runs(exported)
+
+
+def training_rows(judged: Iterable[tuple[Row, Row]]) -> list[dict[str, Any]]:
+    """Labelled pairs as the evaluator reads them, of (feedback with its question, answer).
+
+    The strips that a good answer cites answer the question, those of a bad one do not; but a strip
+    that holds the corrected answer does, whether it was cited or not. A score of 0 says nothing.
+    Later feedback on a pair wins. A follow-up's question is the one that stands alone: it is the
+    one the evaluator was asked.
+    """
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for feedback, asked in judged:
+        for row in _rows(feedback, asked):
+            found[row["question"], row["passage"]] = row
+    return list(found.values())
+
+
+def _rows(feedback: Row, asked: Row) -> Iterable[dict[str, Any]]:
+    question = asked.get("standalone_question") or feedback["question"]
+    score, corrected = feedback["score"], feedback["corrected_answer"] or ""
+    cited = {citation["text"]: citation["title"] for citation in asked["citations"]}
+    titles = {document["id"]: document["title"] for document in asked["documents"]}
+    others = {strip["text"]: titles.get(strip["document_id"], "") for strip in asked["strips"]}
+    for passage, title in {**others, **cited}.items():
+        holds_it = bool(corrected) and _plain(corrected) in _plain(passage)
+        if not holds_it and (passage not in cited or score == 0):
+            continue
+        good = holds_it or score > 0
+        yield {
+            "question": question,
+            "title": title,
+            "passage": passage,
+            "label": good,
+            "answer": corrected or _MARK.sub("", asked["answer"]),
+            "score": 1.0 if corrected and good else score,
+        }
+
+
+def _plain(text: str) -> str:
+    """Letters and digits alone, so that case, blanks and punctuation do not tell apart."""
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
 def _tell_difference(console: Console, found: RunDiff) -> None:

@@ -24,7 +24,7 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def show(table: Table) -> None:
+def show_table(table: Table) -> None:
     """On standard output; nothing is cut where it is no terminal but a pipe or a file."""
     console = Console()
     if not console.is_terminal:

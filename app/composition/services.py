@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import httpx
-from pydantic import ValidationError
 
 from app.composition.embedder import endpoint_embedder
 from app.composition.models import (
@@ -22,11 +21,11 @@ from app.composition.models import (
     chosen_grader,
     compressors_of,
 )
-from app.errors import StartFailed, message_of
+from app.errors import StartFailed
 from app.retrieval.index import IndexMismatch
 from app.retrieval.rerank import lexical_reranker
 from app.retrieval.retriever import HybridRetriever
-from app.settings import Settings, StateSettings
+from app.settings import Settings
 from app.websearch.engine import SearchEngine
 from app.websearch.page import PageReader
 from app.websearch.query_keywords import QuestionKeywords
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
     from app.llm.self_rag_model import NativeGenerator
     from app.retrieval.embedders.openai import EndpointEmbedder
-
-S = TypeVar("S", bound=StateSettings)
 
 WORKER_TIMEOUT_S = 30.0
 """Longest wait for one answer of a worker."""
@@ -249,22 +246,3 @@ def _engine(settings: Settings) -> SearchEngine | None:
             return FixtureSearch(settings.search_fixture)
         case _:
             return None
-
-
-def load_settings() -> Settings:
-    """The settings of the service. Raises StartFailed naming what is wrong, never a value."""
-    return load_settings_of(Settings)
-
-
-def load_settings_of(kind: type[S]) -> S:
-    """The settings of the environment that `kind` reads. Raises StartFailed, as above."""
-    try:
-        return kind()
-    except ValidationError as error:
-        wrong = [
-            ": ".join([*(f"SELFCRAG_{part}".upper() for part in item["loc"][:1]), message_of(item)])
-            for item in error.errors(include_url=False, include_input=False)
-        ]
-        raise StartFailed("; ".join(wrong)) from None
-    except UnicodeDecodeError:
-        raise StartFailed(".env is not UTF-8: save it as UTF-8") from None

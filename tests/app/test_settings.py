@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from app.cli.main import cli
-from app.composition.services import load_settings, open_services
+from app.composition.services import open_services
 from app.errors import StartFailed
-from app.settings import Settings, StateSettings
+from app.settings import Settings, StateSettings, load_settings
 
 SECRET = "sk-very-secret-4711"
 

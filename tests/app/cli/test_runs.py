@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from app.cli.main import cli
+from app.cli.runs import training_rows
 from app.settings import Settings
-from app.storage.feedback_export import training_rows
 from evaluator.data.file_formats import PAIR, recognised
 from evaluator.data.relevance_records import read_folder
 from tests import fakes
