@@ -7,9 +7,9 @@ takes two seconds to load.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
     from app.llm.self_rag_model import NativeGenerator
     from app.retrieval.embedders.openai import EndpointEmbedder
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 WORKER_TIMEOUT_S = 30.0
 """Longest wait for one answer of a worker."""
@@ -87,22 +90,17 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         stack.push_async_callback(native.aclose)
         # At once, for a model without reflection tokens would fail in every answer.
         await native.check()
-    retriever = await HybridRetriever.open(
-        settings.data_dir,
-        await _embedder(settings, stack),
-        settings.index_url,
-        settings.index_token.get_secret_value(),
-    )
-    keywords = QuestionKeywords(retriever.segmenter)
-    await asyncio.to_thread(keywords.load)
+    embedder = await _embedder(settings, stack)
     chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
-    client = await _worker_client(settings, stack)
+    web_search = await _web_search(settings, stack)
+    (retriever, keywords), client = await _side_by_side(
+        _retriever(settings, embedder), _worker_client(settings, stack)
+    )
     evaluator = await WorkerEvaluator.connect(client, PRESETS.get(settings.thresholds))
     worker = await client.abilities()
     writer = chat if settings.generator == "openai" else None
-    web_search = await _web_search(settings, stack)
     return Services(
         retriever=retriever,
         evaluator=chosen_grader(settings, chat, evaluator),
@@ -118,6 +116,29 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
     )
+
+
+async def _side_by_side(one: Coroutine[Any, Any, A], other: Coroutine[Any, Any, B]) -> tuple[A, B]:
+    """Both; where one fails the other is ended before its error is told."""
+    tasks = asyncio.create_task(one), asyncio.create_task(other)
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+
+
+async def _retriever(
+    settings: Settings, embedder: EndpointEmbedder | None
+) -> tuple[HybridRetriever, QuestionKeywords]:
+    """With the keywords of questions, which share its dictionary."""
+    token = settings.index_token.get_secret_value()
+    retriever = await HybridRetriever.open(settings.data_dir, embedder, settings.index_url, token)
+    keywords = QuestionKeywords(retriever.segmenter)
+    await asyncio.to_thread(keywords.load)
+    return retriever, keywords
 
 
 @contextmanager

@@ -216,7 +216,7 @@ async def test_a_row_that_the_database_refuses_does_not_hold_up_the_rest(tmp_pat
 async def test_a_long_outage_does_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.storage.batch_writer.MOST_WAITING", 10)
+    monkeypatch.setattr("app.storage.batch_writer.MAX_WAITING", 10)
     async with opened(tmp_path) as (_, engine):
         writer = BatchWriter(engine.url)
         insertion = PROCESSES.insert()

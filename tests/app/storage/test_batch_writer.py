@@ -44,7 +44,7 @@ async def test_a_database_that_stays_away_is_told_once_at_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("app.storage.batch_writer.RETRY_S", 0.01)
-    monkeypatch.setattr("app.storage.batch_writer.LONGEST_RETRY_S", 0.04)
+    monkeypatch.setattr("app.storage.batch_writer.MAX_RETRY_S", 0.04)
     writer = BatchWriter(URL.create("sqlite+aiosqlite", database=str(tmp_path / "无" / "db")))
     writer.add(PROCESSES.insert(), {"id": "a", "host": "h", "pid": 1, "seen_at": now()})
     async with asyncio.timeout(30):
