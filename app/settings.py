@@ -203,16 +203,16 @@ class Settings(StateSettings):
     @model_validator(mode="after")
     def _chosen_providers_are_complete(self) -> Self:
         has_key = bool(self.openai_api_key.get_secret_value())
+        has_tavily = bool(self.tavily_api_key.get_secret_value())
+        by_chat = {
+            "generator openai": self.generator == "openai",
+            "critic llm": self.critic == "llm",
+            f"grader {self.grader}": self.grader != "evaluator",
+        }
         wanting = {
-            "generator openai needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
-                self.generator == "openai" and not has_key
-            ),
-            "critic llm needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
-                self.critic == "llm" and not has_key
-            ),
-            f"grader {self.grader} needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
-                self.grader != "evaluator" and not has_key
-            ),
+            f"{part} needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": is_chosen and not has_key
+            for part, is_chosen in by_chat.items()
+        } | {
             "generator native needs SELFCRAG_NATIVE_BASE_URL": (
                 self.generator == "native" and not self.native_base_url
             ),
@@ -223,7 +223,7 @@ class Settings(StateSettings):
                 self.critic == "native" and self.generator != "native"
             ),
             "search tavily needs SELFCRAG_TAVILY_API_KEY or TAVILY_API_KEY": (
-                self.search == "tavily" and not self.tavily_api_key.get_secret_value()
+                self.search == "tavily" and not has_tavily
             ),
             "search searxng needs SELFCRAG_SEARXNG_URL": (
                 self.search == "searxng" and not self.searxng_url

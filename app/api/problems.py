@@ -40,13 +40,13 @@ def problem_response(
 ) -> JSONResponse:
     """In the form of the interface that was asked; one that passes tells when to try again."""
     passes = {"Retry-After": RETRY_AFTER_S} if problem.status in (409, 429, 503) else {}
-    told = {**passes, **(headers or {})}
+    all_headers = {**passes, **(headers or {})}
     # Wherever the app is mounted.
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     if path == OPENAI_PATH or path.startswith(f"{OPENAI_PATH}/"):
-        return JSONResponse(error_of(problem), problem.status, told)
+        return JSONResponse(error_of(problem), problem.status, all_headers)
     body = problem.model_dump(exclude_none=True)
-    return JSONResponse(body, problem.status, told, "application/problem+json")
+    return JSONResponse(body, problem.status, all_headers, "application/problem+json")
 
 
 def error_response(scope: Scope, error: ServiceError) -> JSONResponse:

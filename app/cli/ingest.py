@@ -67,9 +67,9 @@ def summarise(report: Report) -> None:
         "removed": len(report.removed),
         "refused": len(report.refused),
     }
-    told = [f"{count} {what}" for what, count in parts.items() if count]
+    counts = [f"{count} {what}" for what, count in parts.items() if count]
     console.print(
-        f"{', '.join(told) or 'no files found'} · {report.chunks} chunks in {report.took_s:.1f} s"
+        f"{', '.join(counts) or 'no files found'} · {report.chunks} chunks in {report.took_s:.1f} s"
     )
     for refusal in report.refused:
         console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)

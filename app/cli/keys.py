@@ -26,11 +26,11 @@ def add(owner: str, name: str, scopes: list[str] | None) -> None:
 
 
 def list_all() -> None:
-    found = _with_engine(list_keys)
+    keys = _with_engine(list_keys)
     table = Table("id", "owner", "name", "scopes", "created", "last used", "revoked", box=None)
-    for key in found:
+    for key in keys:
         table.add_row(*_row(key))
-    if found:
+    if keys:
         show_table(table)
     else:
         typer.echo("no keys")

@@ -58,8 +58,8 @@ def show(run: str, as_json: bool) -> None:
         run_id = await kept.find(run)
         row, events = await kept.get(run_id, None), await kept.events(run_id)
         if as_json:
-            told = replay.trace(row, events, await kept.judgements(run_id))
-            typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
+            trace = replay.trace(row, events, await kept.judgements(run_id))
+            typer.echo(json.dumps(trace, ensure_ascii=False, indent=2))
             return
         console = Console()
         console.print(Text(row["question"], style="bold"))
@@ -69,8 +69,8 @@ def show(run: str, as_json: bool) -> None:
             if event := event_of(stored.name, stored.data):
                 printer.tell(event)
         for entry in await kept.judgements(run_id):
-            said = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
-            console.print(Text(f"feedback {entry['score']:+g}  {said}", style="magenta"))
+            words = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
+            console.print(Text(f"feedback {entry['score']:+g}  {words}", style="magenta"))
 
     _with_runs(shown)
 
@@ -82,11 +82,11 @@ def compare(first: str, second: str, as_json: bool) -> None:
             run_id = await kept.find(name)
             row, events = await kept.get(run_id, None), await kept.events(run_id)
             traces.append(replay.trace(row, events, ()))
-        found = difference(*traces)
+        changes = difference(*traces)
         if as_json:
-            typer.echo(found.model_dump_json(indent=2))
+            typer.echo(changes.model_dump_json(indent=2))
         else:
-            _tell_difference(Console(), found)
+            _tell_difference(Console(), changes)
 
     _with_runs(compared)
 
@@ -127,19 +127,19 @@ def training_rows(judged: Iterable[tuple[Row, Row]]) -> list[dict[str, Any]]:
     Later feedback on a pair wins. A follow-up's question is the one that stands alone: it is the
     one the evaluator was asked.
     """
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for feedback, asked in judged:
-        for row in _rows(feedback, asked):
-            found[row["question"], row["passage"]] = row
-    return list(found.values())
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for feedback, answer in judged:
+        for row in _rows(feedback, answer):
+            rows[row["question"], row["passage"]] = row
+    return list(rows.values())
 
 
-def _rows(feedback: Row, asked: Row) -> Iterable[dict[str, Any]]:
-    question = asked.get("standalone_question") or feedback["question"]
+def _rows(feedback: Row, answer: Row) -> Iterable[dict[str, Any]]:
+    question = answer.get("standalone_question") or feedback["question"]
     score, corrected = feedback["score"], feedback["corrected_answer"] or ""
-    cited = {citation["text"]: citation["title"] for citation in asked["citations"]}
-    titles = {document["id"]: document["title"] for document in asked["documents"]}
-    others = {strip["text"]: titles.get(strip["document_id"], "") for strip in asked["strips"]}
+    cited = {citation["text"]: citation["title"] for citation in answer["citations"]}
+    titles = {document["id"]: document["title"] for document in answer["documents"]}
+    others = {strip["text"]: titles.get(strip["document_id"], "") for strip in answer["strips"]}
     for passage, title in {**others, **cited}.items():
         holds_it = bool(corrected) and _plain(corrected) in _plain(passage)
         if not holds_it and (passage not in cited or score == 0):
@@ -150,7 +150,7 @@ def _rows(feedback: Row, asked: Row) -> Iterable[dict[str, Any]]:
             "title": title,
             "passage": passage,
             "label": good,
-            "answer": corrected or _MARK.sub("", asked["answer"]),
+            "answer": corrected or _MARK.sub("", answer["answer"]),
             "score": 1.0 if corrected and good else score,
         }
 
@@ -160,26 +160,26 @@ def _plain(text: str) -> str:
     return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
-def _tell_difference(console: Console, found: RunDiff) -> None:
-    console.print(Text(f"{found.runs[0]} → {found.runs[1]}", style="bold"))
+def _tell_difference(console: Console, diff: RunDiff) -> None:
+    console.print(Text(f"{diff.runs[0]} → {diff.runs[1]}", style="bold"))
     for title, changes in {
-        "request": found.request,
-        "decided": found.decided,
-        "critique": found.critique,
-        "usage": found.usage,
-        "ms": found.took_ms,
+        "request": diff.request,
+        "decided": diff.decided,
+        "critique": diff.critique,
+        "usage": diff.usage,
+        "ms": diff.took_ms,
     }.items():
         for change in changes:
             _line(console, title, f"{change.name}: {change.before} → {change.after}")
-    for grade in found.grades:
+    for grade in diff.grades:
         _line(console, "grade", f"{grade.title}: {_grade(grade.before)} → {_grade(grade.after)}")
-    for strip in found.strips:
+    for strip in diff.strips:
         text = " ".join(strip.text.split())
         _line(console, "strip", f"{strip.before or 'none'} → {strip.after or 'none'}: {text}")
     for title, pieces in {
-        "path": found.path,
-        **{draft.name: draft.words for draft in found.drafts},
-        "answer": found.answer,
+        "path": diff.path,
+        **{draft.name: draft.words for draft in diff.drafts},
+        "answer": diff.answer,
     }.items():
         if pieces:
             console.print(Text.assemble((f"{title:<10}", "cyan"), *_words(pieces)))

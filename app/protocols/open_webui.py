@@ -18,6 +18,10 @@ from graphs.text.language import script_of
 from graphs.types import Citation
 
 HEADER = "x-openwebui-"
+NO_TASKS = (
+    "Titles, tags and follow-up questions are not written here: choose another task model in Open"
+    " WebUI, or switch them off there."
+)
 _THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
 
 

@@ -75,14 +75,14 @@ def _error(message: str, kind: str, param: str | None, code: str) -> dict[str, A
 
 def annotations(response: AskResponse) -> list[Annotation]:
     """One for every sentence of every citation, in the order of the text."""
-    found = [
+    citations = [
         UrlCitation(url=cited.source, title=cited.title, start_index=start, end_index=end)
         for cited in response.citations
         for start, end in cited.spans
     ]
     return [
         Annotation(url_citation=citation)
-        for citation in sorted(found, key=lambda citation: citation.start_index)
+        for citation in sorted(citations, key=lambda citation: citation.start_index)
     ]
 
 
@@ -105,11 +105,11 @@ def finish_reason(response: AskResponse) -> Literal["stop", "length"]:
     return "length" if response.stopped_by in CUT_SHORT else "stop"
 
 
-def completion(run: Run, response: AskResponse, told: list[str]) -> ChatCompletion:
-    """The whole answer; `told` are the lines of its reasoning."""
+def completion(run: Run, response: AskResponse, reasoning: list[str]) -> ChatCompletion:
+    """The whole answer; `reasoning` are the lines before its sources."""
     message = CompletionMessage(
         content=response.answer,
-        reasoning_content="\n".join([*told, *sources(response)]),
+        reasoning_content="\n".join([*reasoning, *sources(response)]),
         annotations=annotations(response),
     )
     return ChatCompletion(

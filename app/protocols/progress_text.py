@@ -119,8 +119,9 @@ class ProgressText:
             yield from self._judged(step, entry)
 
     def _decided(self, detail: dict[str, Any]) -> Iterator[str]:
-        if found := detail.get("retrieval"):
-            yield self._say("needed" if found["decision"] else "not_needed", p=found["probability"])
+        if retrieval := detail.get("retrieval"):
+            name = "needed" if retrieval["decision"] else "not_needed"
+            yield self._say(name, p=retrieval["probability"])
         if question := detail.get("standalone_question"):
             yield self._say("understood", question=question)
         if len(queries := detail.get("queries") or ()) > 1:
@@ -161,8 +162,8 @@ class ProgressText:
         """Why only where the criticism has not just said so."""
         if reason == self._criticism:
             return self._say("withdrawn")
-        known = self._text(reason) if reason in TEXTS else reason
-        return self._say("withdrawn_for", reason=known)
+        reason = self._text(reason) if reason in TEXTS else reason
+        return self._say("withdrawn_for", reason=reason)
 
     def _degraded(self, detail: dict[str, Any]) -> Iterator[str]:
         for entry in detail.get("degraded", ()):

@@ -136,10 +136,10 @@ class Runs:
             while self._tasks:
                 await asyncio.sleep(CANCELS_EVERY_S)
                 try:
-                    wanted = await store.runs.to_cancel() if self._tasks else ()
+                    cancelled = await store.runs.to_cancel() if self._tasks else ()
                 except STORE_ERRORS:
                     continue
-                for run_id in wanted:
+                for run_id in cancelled:
                     if run := self._live.get(run_id):
                         self.ask_to_stop(run)
         finally:

@@ -1,6 +1,7 @@
 """A run: one question on its way through a graph, in a task of its own, told as events."""
 
 import asyncio
+import json
 import logging
 import time
 import uuid
@@ -70,15 +71,21 @@ class Run:
         self.is_cancelled = False
         self.is_ending = False
         self._graph, self._services = graph, services
+        kept = {
+            "question": self.question["question"],
+            "workflow": self.workflow,
+            "thread_id": self.thread_id,
+            "detach": request.detach,
+            "options": self._context.model_dump(mode="json", exclude_unset=True),
+        }
         self.record = RunRecord(
             id=self.id,
             owner=request.owner,
             thread_id=self.thread_id,
             workflow=self.workflow,
             question=self.question["question"],
-            options=self._context.model_dump(mode="json", exclude_unset=True),
-            thresholds=self.thresholds(),
-            detach=request.detach,
+            request=json.dumps(kept, ensure_ascii=False),
+            thresholds=json.dumps(self.thresholds()),
             created_at=time.time(),
         )
         self._tell_others, self._finish = tell, finish
@@ -90,7 +97,7 @@ class Run:
         self._state: Answer = {}
         self._drafts: list[Draft] = []
         self._spent, self._failed = Usage(), list[Degraded]()
-        self._said: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
 
     async def execute(self) -> None:
         """Runs the graph to its end or its deadline; every outcome becomes events."""
@@ -181,8 +188,8 @@ class Run:
             if namespace or task["name"] != REFLECT:
                 self._spent += result.get("usage", Usage())
                 self._failed += result.get("degraded", ())
-            found = {key: value for key, value in result.items() if key not in SUMS}
-            self._state = cast("Answer", {**self._state, **found})
+            values = {key: value for key, value in result.items() if key not in SUMS}
+            self._state = cast("Answer", {**self._state, **values})
 
     def _tell_step(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         now, name = self._elapsed_ms(), task["name"]
@@ -201,26 +208,26 @@ class Run:
             )
         self._tell(event)
 
-    def _tell_text(self, said: Mapping[str, Any]) -> None:
+    def _tell_text(self, payload: Mapping[str, Any]) -> None:
         """Tokens add up to a round's draft; a retraction of what nobody heard is not told."""
-        if "token" in said:
-            event = TokenEvent(**said["token"])
-            self._said[event.round] = self._said.get(event.round, "") + event.text
+        if "token" in payload:
+            event = TokenEvent(**payload["token"])
+            self._texts[event.round] = self._texts.get(event.round, "") + event.text
             self._tell(event)
-        elif "retract" in said:
-            retraction = RetractEvent(**said["retract"])
-            if self._said.pop(retraction.round, ""):
+        elif "retract" in payload:
+            retraction = RetractEvent(**payload["retract"])
+            if self._texts.pop(retraction.round, ""):
                 self._tell(retraction)
 
     def _settle_text(self) -> None:
         """Makes the stream end with the answer: the best draft need not be the last one told."""
         answer = self._state["answer"]
-        if "".join(self._said.values()) == answer:
+        if "".join(self._texts.values()) == answer:
             return
         early = {"deadline": "deadline", "cancelled": "cancelled"}
         why = early.get(self._state["stopped_by"], ANOTHER_WAS_BETTER)
-        latest = max(self._said, default=0)
-        for round_ in list(self._said):
+        latest = max(self._texts, default=0)
+        for round_ in list(self._texts):
             self._tell_text({"retract": {"round": round_, "reason": why}})
         self._tell_text({"token": {"round": latest, "text": answer}})
 

@@ -37,25 +37,7 @@ class UIMessage(BaseModel):
 class UIRequest(BaseModel):
     """What `useChat` sends beside this (messageId, …) changes nothing."""
 
-    model_config = ConfigDict(
-        extra="ignore",
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "chat-1",
-                    "messages": [
-                        {
-                            "role": "user",
-                            "parts": [
-                                {"type": "text", "text": "What does the upper threshold decide?"}
-                            ],
-                        }
-                    ],
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     messages: list[UIMessage] = Field(
         min_length=1, description="The dialogue; the last message of the user is the question."

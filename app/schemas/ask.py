@@ -30,8 +30,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 def has_no_control_characters(text: object) -> object:
     """The text, unless it holds what no keyboard writes: for validators before any trimming."""
-    if isinstance(text, str) and (found := _CONTROL.search(text)):
-        raise ValueError(f"holds the control character U+{ord(found[0]):04X}")
+    if isinstance(text, str) and (match := _CONTROL.search(text)):
+        raise ValueError(f"holds the control character U+{ord(match[0]):04X}")
     return text
 
 
@@ -47,13 +47,7 @@ ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")
 class AskRequest(BaseModel):
     """A question and how to answer it."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "examples": [{"question": "What does the upper threshold decide?", "workflow": "crag"}]
-        },
-    )
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     question: QuestionText = Field(description="1 to 8,000 characters after trimming.")
     workflow: str | None = Field(None, description="See GET /workflows; left out: the default.")

@@ -46,20 +46,7 @@ class StreamOptions(BaseModel):
 class ChatRequest(BaseModel):
     """Parameters of OpenAI's that are not named here (temperature, tools, …) change nothing."""
 
-    model_config = ConfigDict(
-        extra="ignore",
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": "self_crag",
-                    "messages": [
-                        {"role": "user", "content": "What does the upper threshold decide?"}
-                    ],
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     model: str = Field(description="The name of a workflow, see GET /v1/models.")
     messages: list[ChatMessage] = Field(

@@ -92,17 +92,17 @@ def words(before: str, after: str) -> list[Words]:
 
 
 def _pieces(before: Sequence[str], after: Sequence[str], glue: str) -> list[Words]:
-    found: list[Words] = []
+    pieces: list[Words] = []
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         if kind == "equal":
-            found.append(Words(kind="same", text=glue.join(before[a:b])))
+            pieces.append(Words(kind="same", text=glue.join(before[a:b])))
             continue
         if b > a:
-            found.append(Words(kind="removed", text=glue.join(before[a:b])))
+            pieces.append(Words(kind="removed", text=glue.join(before[a:b])))
         if d > c:
-            found.append(Words(kind="added", text=glue.join(after[c:d])))
-    return found
+            pieces.append(Words(kind="added", text=glue.join(after[c:d])))
+    return pieces
 
 
 def _unless_same(pieces: list[Words]) -> list[Words]:
@@ -124,16 +124,15 @@ def _requested(trace: Json) -> dict[str, Any]:
     options = {f"options.{name}": value for name, value in request.get("options", {}).items()}
     bounds = {f"thresholds.{name}": value for name, value in trace["thresholds"].items()}
     models = {f"models.{k}": v for k, v in ((trace["answer"] or {}).get("models") or {}).items()}
-    asked = {"question": request["question"], "workflow": trace["workflow"]}
-    return asked | options | bounds | models
+    question = {"question": request["question"], "workflow": trace["workflow"]}
+    return question | options | bounds | models
 
 
 def _decided(trace: Json) -> dict[str, Any]:
     answer = trace["answer"] or {}
     names = ("standalone_question", "action", "rewritten_query", "stopped_by")
-    found = answer.get("retrieval") or {}
-    told = {name: answer.get(name) for name in names}
-    return {"status": trace["status"], "retrieval": found.get("decision"), **told}
+    decision = (answer.get("retrieval") or {}).get("decision")
+    return {"status": trace["status"], "retrieval": decision} | {n: answer.get(n) for n in names}
 
 
 def _path(trace: Json) -> list[str]:

@@ -140,8 +140,8 @@ def _take_over_checkpoints(_: Table, connection: Connection, **__: Any) -> None:
     for thread_id, kind, blob in connection.execute(text(_CHECKPOINTED[dialect])).all():
         if thread_id not in threads:
             continue
-        found = read((kind, bytes(blob)))
-        turn = found["channel_values"]["turn"] if dialect == "sqlite" else found
+        value = read((kind, bytes(blob)))
+        turn = value["channel_values"]["turn"] if dialect == "sqlite" else value
         try:
             row = {**turn, "citations": json.dumps(turn["citations"], ensure_ascii=False)}
         except (TypeError, KeyError):  # no turn of ours

@@ -143,10 +143,10 @@ class Threads:
         """The thread's row and its turns, oldest first. Raises NotFound."""
         await self._all_written(thread_id)
         async with reading(self._engine) as connection:
-            found = await connection.execute(
+            result = await connection.execute(
                 select(THREADS).where(THREADS.c.id == thread_id, THREADS.c.owner == owner)
             )
-        if (row := found.mappings().first()) is None:
+        if (row := result.mappings().first()) is None:
             raise NotFound(f"There is no thread {thread_id}.")
         return cast("Row", row), (await self._turns(thread_id, MAX_TURNS))[::-1]
 
@@ -200,8 +200,8 @@ class Threads:
         """Latest first."""
         latest = select(TURNS).where(TURNS.c.thread_id == thread_id).order_by(TURNS.c.number.desc())
         async with reading(self._engine) as connection:
-            found = await connection.execute(latest.limit(most))
-        return cast("Sequence[Row]", found.mappings().all())
+            result = await connection.execute(latest.limit(most))
+        return cast("Sequence[Row]", result.mappings().all())
 
 
 def _row(thread_id: str, owner: str, run_id: str) -> dict[str, Any]:
@@ -217,10 +217,10 @@ def _row(thread_id: str, owner: str, run_id: str) -> dict[str, Any]:
 
 
 async def _locked(connection: AsyncConnection, thread_id: str) -> Row | None:
-    found = await connection.execute(
+    result = await connection.execute(
         select(THREADS).where(THREADS.c.id == thread_id).with_for_update()
     )
-    return cast("Row | None", found.mappings().first())
+    return cast("Row | None", result.mappings().first())
 
 
 def _assert_free(row: Row, owner: str) -> None:

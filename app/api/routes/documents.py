@@ -80,17 +80,19 @@ async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) 
             raise _unwritable(error) from None
         except ClientDisconnect:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        told: asyncio.Queue[Event] = asyncio.Queue()
+        events: asyncio.Queue[Event] = asyncio.Queue()
         # From here on it goes on to its end, whether or not its client stays.
-        work = uploads.go_on(_work(uploads, stack.pop_all(), files, caller.owner, told.put_nowait))
+        work = uploads.go_on(
+            _work(uploads, stack.pop_all(), files, caller.owner, events.put_nowait)
+        )
     if accepts_events(request.headers.get("accept", "")):
 
         def conclude(ended: asyncio.Task[IngestReport]) -> None:
-            told.put_nowait(_outcome(ended))
-            told.put_nowait(DoneEvent())
+            events.put_nowait(_outcome(ended))
+            events.put_nowait(DoneEvent())
 
         work.add_done_callback(conclude)
-        texts = never_silent(_events(told))
+        texts = never_silent(_events(events))
         return StreamingResponse(texts, media_type=EVENT_STREAM, headers=HEADERS)
     uploaded = Uploaded(report=await asyncio.shield(work))
     return Response(uploaded.model_dump_json(), media_type="application/json")
@@ -106,8 +108,8 @@ async def documents(
 ) -> Documents:
     """The caller's documents and the shared ones, ordered by source."""
     with _mapped():
-        found, total = await uploads.documents(caller.owner, q, limit, offset)
-    return Documents(documents=[_info(document) for document in found], total=total)
+        documents, total = await uploads.documents(caller.owner, q, limit, offset)
+    return Documents(documents=[_info(document) for document in documents], total=total)
 
 
 @router.delete(
@@ -136,11 +138,11 @@ async def _work(
             return _reported(await uploads.bring_in(files, owner, progress))
 
 
-async def _events(told: asyncio.Queue[Event]) -> AsyncGenerator[str]:
+async def _events(events: asyncio.Queue[Event]) -> AsyncGenerator[str]:
     number = 0
     event: Event | None = None
     while not isinstance(event, DoneEvent):
-        event = await told.get()
+        event = await events.get()
         yield encoded(number, event)
         number += 1
 

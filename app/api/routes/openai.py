@@ -55,17 +55,6 @@ def check_model(name: str, graphs: LiveGraphs) -> None:
         )
 
 
-def check_number(n: int | None) -> None:
-    if n not in (None, 1):
-        raise NotOffered(
-            400, "One question has one answer: n must be 1.", param="n", code="unsupported_value"
-        )
-
-
-def as_body(completed: ChatCompletion) -> Response:
-    return Response(as_json(completed.model_dump()), media_type="application/json")
-
-
 @router.get("/models", responses=errors())
 async def models(graphs: LiveGraphs) -> ModelList:
     """The workflows as models."""
@@ -94,15 +83,10 @@ async def complete(
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
     check_model(body.model, graphs)
-    check_number(body.n)
+    if body.n not in (None, 1):
+        raise NotOffered(400, DETAILS[400], param="n", code="unsupported_value")
     if open_webui.is_task(body.messages[-1].text):
-        raise NotOffered(
-            400,
-            "Titles, tags and follow-up questions are not written here: choose another task model"
-            " in Open WebUI, or switch them off there.",
-            param="messages",
-            code="unsupported_value",
-        )
+        raise NotOffered(400, open_webui.NO_TASKS, param="messages", code="unsupported_value")
     question = question_of(body.turns())
     context = choose(options_of(body))
     thread = thread_of(body)
@@ -116,12 +100,12 @@ async def complete(
             raise
         # Open WebUI asks several models in one chat at once; the messages carry the dialogue.
         run = await runs.start(body.model, question, context, owner=caller.owner)
-    asked = question["question"]
+    text = question["question"]
     if body.stream:
         form = open_webui.WebUIChunks if open_webui.speaks(request.headers) else Chunks
-        return EventStream(run, runs, detach=False, encode=form(run, asked, body.wants_usage))
+        return EventStream(run, runs, detach=False, encode=form(run, text, body.wants_usage))
     try:
-        return await while_client_stays(request, whole(request, run, asked))
+        return await while_client_stays(request, whole(request, run, text))
     except ClientLeft:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     finally:
@@ -130,19 +114,19 @@ async def complete(
 
 def options_of(body: ChatRequest) -> Context:
     """Those of the body, else those in its metadata. Raises InvalidRequest."""
-    told = (body.metadata or {}).get("options")
-    if body.options is not None or told is None:
+    options = (body.metadata or {}).get("options")
+    if body.options is not None or options is None:
         return body.options or Context()
     at = "#/metadata/options"
-    return checked(OPTIONS, parsed(told, at), at)
+    return checked(OPTIONS, parsed(options, at), at)
 
 
 def thread_of(body: ChatRequest) -> str | None:
     """Named in the body or in its metadata. Raises InvalidRequest."""
-    told = (body.metadata or {}).get("thread_id")
-    if body.thread_id is not None or told is None:
+    thread_id = (body.metadata or {}).get("thread_id")
+    if body.thread_id is not None or thread_id is None:
         return body.thread_id
-    return checked(THREAD, told, "#/metadata/thread_id")
+    return checked(THREAD, thread_id, "#/metadata/thread_id")
 
 
 async def whole(request: Request, run: Run, question: str) -> Response:
@@ -150,7 +134,8 @@ async def whole(request: Request, run: Run, question: str) -> Response:
     progress, reasoning = ProgressText(question), list[str]()
     for event in await run.all_events():
         if isinstance(event, AnswerEvent):
-            return as_body(completion(run, event.response, reasoning))
+            completed = completion(run, event.response, reasoning)
+            return Response(as_json(completed.model_dump()), media_type="application/json")
         if isinstance(event, ErrorEvent):
             return problem_response(request.scope, event.problem)
         reasoning += progress.lines(event)

@@ -44,8 +44,8 @@ async def get_run(run_id: RunId, caller: CurrentCaller, store: LiveStore) -> Res
     """The whole trace: request, thresholds, every event with its time, answer and feedback."""
     row = await store.run_of(run_id, caller.owner)
     events = await store.runs.events(run_id)
-    told = replay.trace(row, events, await store.runs.judgements(run_id))
-    return Response(as_json(told), media_type="application/json")
+    trace = replay.trace(row, events, await store.runs.judgements(run_id))
+    return Response(as_json(trace), media_type="application/json")
 
 
 @runs_router.get(
