@@ -36,7 +36,7 @@ def _group(name: str) -> Any:
     return partial(Field, json_schema_extra={"group": name})
 
 
-_service, _evaluator, _generator = _group("service"), _group("evaluator"), _group("generator")
+_service, _evaluator, _generator = _group("service"), _group("evaluator's use"), _group("generator")
 _critic, _search = _group("critic and grader"), _group("web search")
 
 S = TypeVar("S", bound="StateSettings")
