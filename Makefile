@@ -10,8 +10,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: $(VENV)/.run ingest ## install, read docs/ into the knowledge base, serve on port 8000
-	@exec $(BIN)/selfcrag serve
+run: $(VENV)/.run ## install, read docs/ into the knowledge base, serve on port 8000
+	@exec $(BIN)/selfcrag serve --ingest docs
 
 serve: ## serve without installing or reading anything
 	@exec $(BIN)/selfcrag serve

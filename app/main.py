@@ -3,55 +3,49 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from copy import deepcopy
+from threading import Thread
+from typing import Any, ParamSpec, TypeVar
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.config import LOGGING_CONFIG
 
-from app import event_loop
-from app.api.middleware.auth import add_door, check_address
-from app.api.middleware.body_limit import limit_bodies
+from app.api.auth import add_authentication, check_address
+from app.api.body_limit import BodyLimit
 from app.api.openapi import ABOUT, describe
-from app.api.routes import (
-    ask,
-    documents,
-    health,
-    metrics,
-    openai,
-    page,
-    runs,
-    threads,
-    ui,
-    workflows,
-)
-from app.composition.services import load_settings, open_services
-from app.errors import StartFailed, add_error_handlers
+from app.api.problems import add_error_handlers
+from app.api.routes import ai_sdk, ask, documents, openai, operation, page, runs
+from app.composition.services import open_services
+from app.errors import StartFailed
 from app.ingest.uploads import uploads_into
-from app.observability.logging import timed_log
-from app.observability.metrics import CountRequests, Metrics
-from app.protocols.openai_errors import speak_openai_below_v1
+from app.observability.metrics import CountRequests, ServiceMetrics
 from app.runs.manager import Runs
-from app.settings import Settings
+from app.settings import Settings, load_settings
 from app.storage.api_keys import keyring
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from graphs.ports import Services
 from graphs.workflows.registry import WORKFLOWS
 
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 RUNS_END_WITHIN_S = 3
 STOP_WITHIN_S = 8
 
+P = ParamSpec("P")
+A = TypeVar("A")
 Source = Callable[[Settings], AbstractAsyncContextManager[Services]]
 
 
 def create_app(
-    settings: Settings | None = None, source: Source = open_services, *, has_door: bool = True
+    settings: Settings | None = None, source: Source = open_services, *, authenticates: bool = True
 ) -> FastAPI:
     """The service; its lifespan opens what `source` yields. Raises StartFailed on bad settings.
 
-    Without its door everyone is let in: for a server around it that knows whom to admit.
+    Without authentication everyone is let in: for a server around it that knows whom to admit.
     """
     chosen = settings or load_settings()
 
@@ -80,21 +74,20 @@ def create_app(
                     await uploads.aclose()
 
     app = FastAPI(**ABOUT, lifespan=lifespan)
-    app.state.metrics = Metrics()
-    _furnish(app, chosen, has_door)
+    app.state.metrics = ServiceMetrics()
+    _furnish(app, chosen, authenticates)
     return app
 
 
-def _furnish(app: FastAPI, chosen: Settings, has_door: bool) -> None:
+def _furnish(app: FastAPI, chosen: Settings, authenticates: bool) -> None:
     """Routes and what stands before them; what is added last is met first."""
-    for module in (ask, runs, threads, workflows, health, metrics, openai, ui, documents, page):
+    for module in (ask, runs, operation, openai, ai_sdk, documents, page):
         app.include_router(module.router)
     app.mount(page.PATH, page.files)
     add_error_handlers(app)
-    limit_bodies(app, chosen.max_body_bytes, except_to={documents.PATH})
-    if has_door:
-        add_door(app, chosen)
-    speak_openai_below_v1(app)
+    app.add_middleware(BodyLimit, except_to={documents.PATH})
+    if authenticates:
+        add_authentication(app, chosen)
     app.add_middleware(CountRequests, metrics=app.state.metrics)
     describe(app)
 
@@ -116,6 +109,41 @@ def listen(host: str, port: int) -> socket.socket:
             " Choose another with SELFCRAG_PORT."
         ) from None
     return bound
+
+
+def log_config(level: str) -> dict[str, Any]:
+    """uvicorn's own configuration from `level` on, with the time before each line.
+
+    What others log in this process looks alike, unless that is configured already.
+    """
+    logging.basicConfig(level=level.upper(), format=LOG_FORMAT)
+    config = deepcopy(LOGGING_CONFIG)
+    for formatter in config["formatters"].values():
+        formatter["fmt"] = f"%(asctime)s {formatter['fmt']}"
+    for logger in config["loggers"].values():
+        logger["level"] = level.upper()
+    return config
+
+
+class DaemonThreads(ThreadPoolExecutor):
+    """An event loop's executor whose calls hold up neither each other nor the end of the process.
+
+    asyncio's own has half a dozen threads and is waited for at the end, and behind a firewall that
+    swallows its questions a look-up of a name takes half a minute.
+    """
+
+    def submit(self, fn: Callable[P, A], /, *args: P.args, **kwargs: P.kwargs) -> Future[A]:
+        future: Future[A] = Future()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:  # noqa: BLE001 - whoever waits for it is told
+                    future.set_exception(error)
+
+        Thread(target=work, daemon=True).start()
+        return future
 
 
 class Server(uvicorn.Server):
@@ -140,33 +168,25 @@ class Server(uvicorn.Server):
         await runs.aclose()
 
 
-async def serve(settings: Settings, announce: Callable[[str], None]) -> None:
-    """Serves until a signal ends it. Raises StartFailed before anything is announced."""
+async def serve(
+    settings: Settings,
+    announce: Callable[[str], None],
+    prepare: Callable[[], Awaitable[None]],
+) -> None:
+    """Serves until a signal ends it, once the port is ours and `prepare` has ended.
+
+    Raises StartFailed before anything is announced.
+    """
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
     await check_address(settings)
     with listen(settings.host, settings.port) as bound:
-        log_config = timed_log(settings.log_level)
+        logs = log_config(settings.log_level)
         logging.getLogger("httpx").setLevel(logging.WARNING)
+        await prepare()
         async with open_services(settings) as services:
-            await _serve_on(bound, settings, services, announce, log_config)
-
-
-async def _serve_on(
-    bound: socket.socket,
-    settings: Settings,
-    services: Services,
-    announce: Callable[[str], None],
-    log_config: dict[str, Any],
-) -> None:
-    @asynccontextmanager
-    async def opened(_: Settings) -> AsyncIterator[Services]:
-        yield services
-
-    app = create_app(settings, opened)
-    config = uvicorn.Config(app, log_config=log_config, timeout_graceful_shutdown=STOP_WITHIN_S)
-    host, port = bound.getsockname()[:2]
-    announce(f"self-crag answers on http://{f'[{host}]' if ':' in host else host}:{port}")
-    await Server(config, app).serve(sockets=[bound])
-
-
-def run(settings: Settings, announce: Callable[[str], None]) -> None:
-    event_loop.run(serve(settings, announce))
+            # The services are open already: what fails in opening them is told before the app is.
+            app = create_app(settings, lambda _: nullcontext(services))
+            config = uvicorn.Config(app, log_config=logs, timeout_graceful_shutdown=STOP_WITHIN_S)
+            host, port = bound.getsockname()[:2]
+            announce(f"self-crag answers on http://{f'[{host}]' if ':' in host else host}:{port}")
+            await Server(config, app).serve(sockets=[bound])

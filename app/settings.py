@@ -1,10 +1,11 @@
 """The service's settings: the only place of this package that reads the environment."""
 
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AliasChoices, Field, SecretStr, model_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
 from pydantic.functional_validators import BeforeValidator
 from pydantic_settings import (
     BaseSettings,
@@ -14,7 +15,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from app.storage.settings import KeepingSettings
+from app.errors import StartFailed, message_of
 from graphs.options import Preset
 
 WORKERS = ("selfcrag_evaluator_", "selfcrag_serve_")
@@ -27,6 +28,16 @@ def _split(value: object) -> object:
     return value
 
 
+def _group(name: str) -> Any:
+    """Makes fields of one group, which their schema names and the handbook lists together."""
+    return partial(Field, json_schema_extra={"group": name})
+
+
+_service, _knowledge = _group("service"), _group("knowledge base")
+_evaluator, _generator = _group("evaluator's use"), _group("generator")
+_critic, _search = _group("critic and grader"), _group("web search")
+
+S = TypeVar("S", bound="StateSettings")
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 
@@ -43,75 +54,75 @@ class StateSettings(BaseSettings):
         hide_input_in_errors=True,  # it holds passwords and keys
     )
 
-    data_dir: Path = Field(
+    data_dir: Path = _service(
         default=Path(".selfcrag"), description="Folder of the index and other state."
     )
-    fetch_allowed_hosts: Names = Field(
+    fetch_allowed_hosts: Names = _search(
         default=(),
         description="Private hosts (host or host:port) whose pages may be read all the same.",
     )
-    database_url: SecretStr = Field(
+    database_url: SecretStr = _service(
         default=SecretStr(""),
         description="postgresql://user:password@host/name keeps runs and threads there; empty: "
         "SQLite in the data folder.",
     )
-    worker_url: Names = Field(
+    worker_url: Names = _evaluator(
         default=(), description="Addresses of evaluator workers; empty runs one in-process."
     )
 
-    upload_max_bytes: int = Field(
+    upload_max_bytes: int = _knowledge(
         default=20_000_000,
         ge=1000,
         le=20_000_000,
         description="Largest file of an upload; beyond it 413.",
     )
-    index_url: str = Field(
+    index_url: str = _knowledge(
         default="",
         description="Address of a Milvus, or a path ending in .db for Milvus Lite; empty keeps the "
         "index in the data folder.",
     )
-    index_token: SecretStr = Field(
+    index_token: SecretStr = _knowledge(
         default=SecretStr(""), description="Token or user:password of that Milvus."
     )
-    chunking: Literal["sentence", "small_to_big", "sliding_window"] = Field(
+    chunking: Literal["sentence", "small_to_big", "sliding_window"] = _knowledge(
         default="sentence",
         description="sentence: chunks of whole sentences; small_to_big: small chunks are searched, "
         "the block around is returned; sliding_window: chunks return with their neighbours.",
     )
-    chunk_tokens: int = Field(
+    chunk_tokens: int = _knowledge(
         default=175, ge=20, le=1000, description="Largest number of tokens in a chunk."
     )
-    hypothetical_questions: int = Field(
+    hypothetical_questions: int = _knowledge(
         default=0,
         ge=0,
         le=10,
         description="Questions the chat endpoint writes for each chunk, by which it is found too.",
     )
 
-    embedder: Literal["static", "openai", "worker"] = Field(
+    embedder: Literal["static", "openai", "worker"] = _knowledge(
         default="static",
         description="static: the shipped table; openai asks an OpenAI-compatible endpoint; worker "
         "asks the evaluator's workers.",
     )
-    embedder_base_url: str = Field(
+    embedder_base_url: str = _knowledge(
         default="https://api.openai.com/v1",
         description="Address of the endpoint with /embeddings (OpenAI, vLLM, Ollama, TEI).",
     )
-    embedder_model: str = Field(
+    embedder_model: str = _knowledge(
         default="",
         description="Model to ask there; a worker may be left to name its own.",
     )
-    embedder_key: SecretStr = Field(
+    embedder_key: SecretStr = _knowledge(
         default=SecretStr(""),
         description="Key of that endpoint; any value where the endpoint asks for none.",
     )
-    embedder_dimensions: int = Field(
+    embedder_dimensions: int = _knowledge(
         default=0, ge=0, description="Width of the vectors; 0 asks the endpoint at start."
     )
-    embedder_query_prefix: str = Field(
+    embedder_query_prefix: str = _knowledge(
         default="", description="Put before questions, as models of E5's and BGE's kind want it."
     )
-    embedder_passage_prefix: str = Field(default="", description="Put before passages.")
+    embedder_passage_prefix: str = _knowledge(default="", description="Put before passages.")
 
     @model_validator(mode="after")
     def _the_embedder_is_complete(self) -> Self:
@@ -131,128 +142,127 @@ class StateSettings(BaseSettings):
         return self
 
 
-class Settings(KeepingSettings, StateSettings):
+class Settings(StateSettings):
     """Settings of the service, each as `SELFCRAG_<NAME>`; lists are separated by commas.
 
     A provider is chosen by its setting; a key in the environment alone switches nothing.
     """
 
-    host: str = Field(default="127.0.0.1", description="Address the service listens on.")
-    port: int = Field(default=8000, ge=1, le=65535, description="Port the service listens on.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
+    host: str = _service(default="127.0.0.1", description="Address the service listens on.")
+    port: int = _service(default=8000, ge=1, le=65535, description="Port the service listens on.")
+    log_level: Literal["debug", "info", "warning", "error"] = _service(
         default="info", description="Least severe message to log."
     )
 
-    allow_anonymous: bool = Field(
+    allow_anonymous: bool = _service(
         default=False,
         description="Serve other machines without keys, where a proxy in front asks who they are.",
     )
-    allowed_hosts: Names = Field(
+    allowed_hosts: Names = _service(
         default=(), description="Further Host names a service without keys answers to."
     )
-    cors_origins: Names = Field(
+    cors_origins: Names = _service(
         default=(), description="Origins whose pages may ask the service from a browser."
     )
 
-    worker_timeout_s: float = Field(
-        default=30.0, gt=0, description="Longest wait for one answer of the worker."
-    )
-    thresholds: Literal["calibrated", "popqa", "pubhealth", "arc", "biography"] = Field(
+    thresholds: Literal["calibrated", "popqa", "pubhealth", "arc", "biography"] = _evaluator(
         default="calibrated",
         description="calibrated: those of the weights; else the paper's, for its own checkpoints.",
     )
-    allow_foreign_thresholds: bool = Field(
-        default=False, description="Whether thresholds made for another evaluator may be used."
-    )
 
-    generator: Literal["extractive", "openai", "native"] = Field(
+    generator: Literal["extractive", "openai", "native"] = _generator(
         default="extractive",
         description="extractive quotes the best sentences; openai asks a chat endpoint; "
         "native asks a Self-RAG model.",
     )
-    critic: Literal["evaluator", "llm", "native"] = Field(
+    critic: Literal["evaluator", "llm", "native"] = _critic(
         default="evaluator",
         description="Who judges drafts: the evaluator, the chat endpoint's model, or the native "
         "generator.",
     )
-    grader: Literal["evaluator", "llm_direct", "llm_chain_of_thought", "llm_few_shot"] = Field(
+    grader: Literal["evaluator", "llm_direct", "llm_chain_of_thought", "llm_few_shot"] = _critic(
         default="evaluator",
         description="Who grades passages: the evaluator, or the chat endpoint's model asked in one "
         "of three ways.",
     )
-    openai_api_key: SecretStr = Field(
+    openai_api_key: SecretStr = _generator(
         default=SecretStr(""),
         validation_alias=AliasChoices("SELFCRAG_OPENAI_API_KEY", "OPENAI_API_KEY"),
         description="Key of the chat endpoint; any value where the endpoint asks for none.",
     )
-    openai_base_url: str = Field(
+    openai_base_url: str = _generator(
         default="https://api.openai.com/v1",
         description="Address of any OpenAI-compatible endpoint (OpenAI, vLLM, Ollama, llama.cpp).",
     )
-    openai_model: str = Field(default="gpt-4.1-mini", description="Model to ask for answers.")
-    openai_temperature: float = Field(default=0.0, ge=0, le=2, description="Its temperature.")
-    openai_timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for one answer.")
-    openai_max_concurrent: int = Field(
+    openai_model: str = _generator(default="gpt-4.1-mini", description="Model to ask for answers.")
+    openai_temperature: float = _generator(default=0.0, ge=0, le=2, description="Its temperature.")
+    openai_timeout_s: float = _generator(
+        default=60.0, gt=0, description="Longest wait for one answer."
+    )
+    openai_max_concurrent: int = _generator(
         default=8, ge=1, description="Most calls under way at once, of all runs."
     )
 
-    native_base_url: str = Field(
+    native_base_url: str = _generator(
         default="",
         description="Address of a server with /v1/completions (vLLM) of a Self-RAG model.",
     )
-    native_model: str = Field(
+    native_model: str = _generator(
         default="selfrag/selfrag_llama2_7b", description="Model to ask there."
     )
-    native_api_key: SecretStr = Field(
+    native_api_key: SecretStr = _generator(
         default=SecretStr(""), description="Its key; empty for servers without keys."
     )
 
-    search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = Field(
+    search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = _search(
         default="wikipedia", description="Web search to use; off never leaves this machine."
     )
-    tavily_api_key: SecretStr = Field(
+    tavily_api_key: SecretStr = _search(
         default=SecretStr(""),
         validation_alias=AliasChoices("SELFCRAG_TAVILY_API_KEY", "TAVILY_API_KEY"),
         description="Key of Tavily.",
     )
-    tavily_base_url: str = Field(
+    tavily_base_url: str = _search(
         default="https://api.tavily.com", description="Address of Tavily's API."
     )
-    wikipedia_api_url: str = Field(
+    wikipedia_api_url: str = _search(
         default="https://{language}.wikipedia.org/w/api.php",
         description="Address of a MediaWiki API; {language} becomes en or zh.",
     )
-    searxng_url: str = Field(default="", description="Address of a SearXNG with JSON enabled.")
-    search_fixture: Path | None = Field(
+    searxng_url: str = _search(default="", description="Address of a SearXNG with JSON enabled.")
+    search_fixture: Path | None = _search(
         default=None, description="Recorded results (JSON) for the fixture search."
     )
-    preferred_domains: Names = Field(
+    preferred_domains: Names = _search(
         default=(), description="Domains whose pages come first, beside Wikipedia."
     )
 
-    max_body_bytes: int = Field(
-        default=1_000_000, ge=10_000, description="Largest request body; beyond it 413."
-    )
-    max_runs: int = Field(
+    max_runs: int = _service(
         default=64, ge=1, description="Most runs under way at once; beyond it 503."
     )
-    preset: Preset = Field(
+    keep_runs_days: float = _service(
+        default=30.0,
+        gt=0,
+        description="Days a finished run is kept, and an idle thread without runs;"
+        " runs with feedback stay.",
+    )
+    preset: Preset = _service(
         default="none", description="Preset of runs that name none: none, best, balanced, fast."
     )
 
     @model_validator(mode="after")
     def _chosen_providers_are_complete(self) -> Self:
         has_key = bool(self.openai_api_key.get_secret_value())
+        has_tavily = bool(self.tavily_api_key.get_secret_value())
+        by_chat = {
+            "generator openai": self.generator == "openai",
+            "critic llm": self.critic == "llm",
+            f"grader {self.grader}": self.grader != "evaluator",
+        }
         wanting = {
-            "generator openai needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
-                self.generator == "openai" and not has_key
-            ),
-            "critic llm needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
-                self.critic == "llm" and not has_key
-            ),
-            f"grader {self.grader} needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": (
-                self.grader != "evaluator" and not has_key
-            ),
+            f"{part} needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": is_chosen and not has_key
+            for part, is_chosen in by_chat.items()
+        } | {
             "generator native needs SELFCRAG_NATIVE_BASE_URL": (
                 self.generator == "native" and not self.native_base_url
             ),
@@ -263,7 +273,7 @@ class Settings(KeepingSettings, StateSettings):
                 self.critic == "native" and self.generator != "native"
             ),
             "search tavily needs SELFCRAG_TAVILY_API_KEY or TAVILY_API_KEY": (
-                self.search == "tavily" and not self.tavily_api_key.get_secret_value()
+                self.search == "tavily" and not has_tavily
             ),
             "search searxng needs SELFCRAG_SEARXNG_URL": (
                 self.search == "searxng" and not self.searxng_url
@@ -277,8 +287,27 @@ class Settings(KeepingSettings, StateSettings):
         return self
 
 
+def load_settings() -> Settings:
+    """The settings of the service. Raises StartFailed naming what is wrong, never a value."""
+    return load_settings_of(Settings)
+
+
+def load_settings_of(kind: type[S]) -> S:
+    """The settings of the environment that `kind` reads. Raises StartFailed, as above."""
+    try:
+        return kind()
+    except ValidationError as error:
+        wrong = [
+            ": ".join([*(f"SELFCRAG_{part}".upper() for part in item["loc"][:1]), message_of(item)])
+            for item in error.errors(include_url=False, include_input=False)
+        ]
+        raise StartFailed("; ".join(wrong)) from None
+    except UnicodeDecodeError:
+        raise StartFailed(".env is not UTF-8: save it as UTF-8") from None
+
+
 def unknown_settings() -> list[str]:
-    """A line for each variable of ours that no setting reads, perhaps misspelt.
+    """A line for each unknown variable with our prefix, perhaps a misspelt setting.
 
     Those of the worker are the worker's to tell.
     """
@@ -291,7 +320,7 @@ def unknown_settings() -> list[str]:
     ]
     near = {name: get_close_matches(name, known, 1, cutoff=0.8) for name in unknown}
     return [
-        f"{name.upper()} is no setting and changes nothing"
+        f"unknown setting {name.upper()} ignored"
         + "".join(f"; did you mean {other.upper()}?" for other in near[name])
         for name in unknown
     ]

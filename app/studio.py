@@ -5,9 +5,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from langgraph.graph.state import CompiledStateGraph
 
-from app.composition.service_cache import shared_services
-from app.composition.services import load_settings
+from app.composition.services import shared_services
 from app.main import create_app
+from app.settings import load_settings
 from graphs.ports import Services
 from graphs.state import Context
 from graphs.workflows.chat import Chat, ChatState, build_messages
@@ -44,4 +44,4 @@ async def messages() -> AsyncIterator[CompiledStateGraph[ChatState, Context, Cha
 
 
 # The server applies an app's middleware to its own routes as well, Studio's among them.
-app = create_app(_settings, shared_services, has_door=False)
+app = create_app(_settings, shared_services, authenticates=False)

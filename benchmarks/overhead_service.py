@@ -63,7 +63,7 @@ class Inside:
         """Of this process until now, when nothing is left to be written."""
         store: Store = self._app.state.store
         await asyncio.sleep(SETTLED_S)
-        await store.recorder.flush()
+        await store.writer.flush()
         return time.process_time()
 
     @property

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from app.schemas.ask import AskResponse, Critique
+from app.schemas.ask import AskResponse
 from benchmarks.reflection_runs import Asker, Told
 from graphs.reflection.scores import grade_of
 from graphs.text.citations import without_markers
+from graphs.types import Critique
 
 FOLDER = Path(__file__).parent
 LANGUAGES = ("en", "zh")

@@ -9,7 +9,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from sentence_transformers import SentenceTransformer
 
-from app.composition.grading import WorkerEvaluator
+from app.composition.models import WorkerEvaluator
 from app.retrieval.embedder import Vectors, unit
 from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.hybrid import ENCODER_WEIGHTS

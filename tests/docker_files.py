@@ -28,7 +28,10 @@ IMAGES = {
 }
 # What settings make a program load by name in an image; the others start with what they import.
 CHOSEN = {
-    "app.Dockerfile": ("evaluator.inference.onnx_scorer",),
+    "app.Dockerfile": (
+        *("app.cli.serve", "app.cli.keys", "app.cli.runs"),
+        "evaluator.inference.onnx_scorer",
+    ),
     "evaluator.Dockerfile": (
         "evaluator.inference.torch_scorer",
         "evaluator.inference.reranker",

@@ -143,8 +143,8 @@ LAYERS = {
     """,
     "app": """
         schemas errors settings observability llm retrieval retrieval.embedders websearch
-        ingest.loaders ingest storage runs protocols composition api api.middleware
-        api.routes main studio cli
+        ingest.loaders ingest storage runs protocols composition api api.routes
+        main studio cli
     """,
 }
 """Rooms from the ground up: each imports itself and those before it. A room is a folder, or a

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from app.observability.metrics import Metrics
+from app.observability.metrics import ServiceMetrics
 from evaluator.serving.metrics import Metrics as WorkerMetrics
 from tests.docker_files import ROOT, services
 
@@ -51,7 +51,7 @@ def test_metrics_that_are_watched_exist(language: str) -> None:
     named = set(re.findall(r"\bselfcrag_[a-z_]+", page(language)))
     series = {
         sample
-        for metrics in (Metrics(), WorkerMetrics())
+        for metrics in (ServiceMetrics(), WorkerMetrics())
         for family in metrics.registry.collect()
         for sample in _samples(family.name, family.type)
     }

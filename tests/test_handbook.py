@@ -181,6 +181,32 @@ OPTIONS = {
 }
 
 
+def sections(language: str) -> tuple[list[str], dict[str, int]]:
+    """The headings of the page on settings, and below which of them each variable stands."""
+    headings: list[str] = []
+    below: dict[str, int] = {}
+    for line in text_of(language, "settings.md").splitlines():
+        if line.startswith("## "):
+            headings.append(line.removeprefix("## "))
+        elif found := re.match(r"- `(\w+)` ", line):
+            below[found[1]] = len(headings) - 1
+    return headings, below
+
+
+def test_settings_are_listed_by_their_groups() -> None:
+    (english, below), (_, below_zh) = map(sections, LANGUAGES)
+    assert below == below_zh
+    groups = {
+        f"SELFCRAG_{name}".upper(): field.json_schema_extra["group"]
+        for name, field in Settings.model_fields.items()
+        if isinstance(field.json_schema_extra, dict)
+    }
+    assert len(groups) > 30
+    assert [
+        n for n, group in groups.items() if english[below[n]] != f"Settings of the {group}"
+    ] == []
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_is_documented_with_its_default(language: str, option: str) -> None:
@@ -235,8 +261,7 @@ def test_every_command_and_target_is_named(language: str) -> None:
     assert [name for name in wanted if f"`{name}" not in text] == []
 
 
-@pytest.mark.parametrize(("language", "page"), BOTH)
-def test_endpoints_exist(language: str, page: str) -> None:
+def test_endpoints_exist() -> None:
     served = [create_app(Settings(_env_file=None)), create_worker(EvaluatorSettings())]
     paths = {
         f"{method.upper()} {path}"
@@ -244,8 +269,9 @@ def test_endpoints_exist(language: str, page: str) -> None:
         for path, methods in app.openapi()["paths"].items()
         for method in methods
     }
-    named = re.findall(r"`((?:GET|POST|DELETE) /[\w./]*)`", text_of(language, page))
-    assert set(named) <= paths | {"GET /openapi.json"}
+    for language, page in BOTH:
+        named = re.findall(r"`((?:GET|POST|DELETE) /[\w./]*)`", text_of(language, page))
+        assert set(named) <= paths | {"GET /openapi.json"}, page
 
 
 def figures() -> list[tuple[str, str, str]]:

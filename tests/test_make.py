@@ -68,8 +68,7 @@ def test_run_installs_ingests_and_serves_in_this_order(make: Path) -> None:
         for step in (
             "-m venv .venv",
             "install --quiet -r requirements.lock",
-            "selfcrag ingest docs",
-            "exec .venv/bin/selfcrag serve",
+            "exec .venv/bin/selfcrag serve --ingest docs",
         )
     ]
 
@@ -85,8 +84,7 @@ def test_run_again_installs_nothing(make: Path) -> None:
 
     assert "pip" not in plan
     assert "venv .venv" not in plan
-    assert "selfcrag ingest docs" in plan
-    assert "selfcrag serve" in plan
+    assert "selfcrag serve --ingest docs" in plan
 
 
 def test_a_changed_lock_is_installed(make: Path) -> None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
 from app.errors import DocumentsProblem
 from app.ingest.uploads import Uploads
-from app.observability.metrics import Metrics
+from app.observability.metrics import ServiceMetrics
 from app.runs.manager import Runs
 from app.runs.option_checks import chosen
 from app.storage.api_keys import Caller
@@ -18,35 +18,18 @@ from graphs.state import Context
 from graphs.workflows.registry import Graph
 
 
-async def _services(request: Request) -> Services:
-    services: Services = request.app.state.services
-    return services
+def _live(name: str) -> Any:
+    """A part that the app's lifespan has opened."""
 
+    async def part(request: Request) -> Any:
+        return getattr(request.app.state, name)
 
-async def _runs(request: Request) -> Runs:
-    runs: Runs = request.app.state.runs
-    return runs
-
-
-async def _store(request: Request) -> Store:
-    store: Store = request.app.state.store
-    return store
-
-
-async def _graphs(request: Request) -> dict[str, Graph]:
-    graphs: dict[str, Graph] = request.app.state.graphs
-    return graphs
+    return Depends(part)
 
 
 async def _caller(request: Request) -> Caller:
-    """Whom the door found; where there is no door everyone is the one owner ""."""
-    caller: Caller = getattr(request.state, "caller", None) or Caller()
-    return caller
-
-
-async def _metrics(request: Request) -> Metrics:
-    metrics: Metrics = request.app.state.metrics
-    return metrics
+    """Whom authentication found; where there is none everyone is the one owner ""."""
+    return getattr(request.state, "caller", None) or Caller()
 
 
 async def _uploads(request: Request) -> Uploads:
@@ -56,9 +39,13 @@ async def _uploads(request: Request) -> Uploads:
     return uploads
 
 
+LiveServices = Annotated[Services, _live("services")]
+LiveStore = Annotated[Store, _live("store")]
+LiveRuns = Annotated[Runs, _live("runs")]
+LiveGraphs = Annotated[dict[str, Graph], _live("graphs")]
+LiveMetrics = Annotated[ServiceMetrics, _live("metrics")]
+LiveUploads = Annotated[Uploads, Depends(_uploads)]
 CurrentCaller = Annotated[Caller, Depends(_caller)]
-LiveStore = Annotated[Store, Depends(_store)]
-LiveServices = Annotated[Services, Depends(_services)]
 
 
 async def _choose(request: Request, services: LiveServices) -> Callable[[Context], Context]:
@@ -67,7 +54,3 @@ async def _choose(request: Request, services: LiveServices) -> Callable[[Context
 
 
 Choose = Annotated[Callable[[Context], Context], Depends(_choose)]
-LiveRuns = Annotated[Runs, Depends(_runs)]
-LiveGraphs = Annotated[dict[str, Graph], Depends(_graphs)]
-LiveMetrics = Annotated[Metrics, Depends(_metrics)]
-LiveUploads = Annotated[Uploads, Depends(_uploads)]

@@ -1,13 +1,11 @@
-"""The description of the interface at `/openapi.json`: examples, problems, events, keys.
+"""The description of the interface at `/openapi.json`.
 
-FastAPI describes what routes take and give; the examples beside it, in `openapi_examples.json`, are
-taken from real runs.
+FastAPI describes what routes take and give. Added here: the models of events, the keys, and the
+examples of `openapi_examples.json`, taken from real runs.
 """
 
 import json
-from collections.abc import Iterator
 from functools import cache
-from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ from pydantic.json_schema import models_json_schema
 
 from app.schemas.ask import DoneEvent, Event, Problem, RetractEvent, RunEvent, StepEvent, TokenEvent
 from app.schemas.documents import ProgressEvent, ReportEvent
-from app.schemas.event_json import as_json
 
 ABOUT: dict[str, Any] = {
     "title": "self-crag",
@@ -35,41 +32,16 @@ ABOUT: dict[str, Any] = {
         {"name": "operation", "description": "Health and metrics, for supervisors."},
     ],
 }
-
-EXAMPLES: dict[str, Any] = json.loads(
-    Path(__file__).with_name("openapi_examples.json").read_text(encoding="utf-8")
-)
-REF = "#/components/schemas/{model}"
-PLAIN: tuple[type[Event], ...] = (
+EXAMPLES = Path(__file__).with_name("openapi_examples.json")
+EVENTS: tuple[type[Event], ...] = (
     *(RunEvent, StepEvent, TokenEvent, RetractEvent, DoneEvent),
     *(ProgressEvent, ReportEvent),
 )
-EVENT_MODELS = {"answer": "AskResponse", "error": "Problem"} | {
-    kind.name: kind.__name__ for kind in PLAIN
-}
-"""What the `data` of each event are."""
-EVENT_STREAMS = {
-    "POST /ask": "run_events",
-    "GET /runs/{run_id}/events": "run_events",
-    "POST /documents": "upload_events",
-}
+"""Events whose data are their own fields."""
 KEYS = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of `selfcrag keys add`."},
     "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
 }
-OPEN_BELOW = "/health/"
-BELOW_V1 = "/v1/"
-DETAILS = {
-    401: "Send a key as `Authorization: Bearer KEY`.",
-    403: "This key does not allow it: the scope 'documents' is missing.",
-    404: "There is no such thing, or it is another owner's.",
-    409: "A run is under way on thread conversation-1; wait for it, or cancel it.",
-    413: "The body is larger than 1,000,000 bytes.",
-    422: "#/options/upper: Input should be a valid number",
-    500: "The service failed at this request.",
-    503: "64 runs are under way; try again in a moment.",
-}
-WRONG_FIELD = {"pointer": "#/options/upper", "detail": "Input should be a valid number"}
 
 
 def describe(app: FastAPI) -> None:
@@ -78,87 +50,24 @@ def describe(app: FastAPI) -> None:
 
     @cache
     def completed() -> dict[str, Any]:
-        return _completed(plain())
+        models = [(model, "serialization") for model in (*EVENTS, Problem)]
+        ref = "#/components/schemas/{model}"
+        schemas = models_json_schema(models, ref_template=ref)[1]["$defs"]  # type: ignore[arg-type]
+        added = {
+            "components": {"schemas": schemas, "securitySchemes": KEYS},
+            "security": [*({scheme: []} for scheme in KEYS), {}],
+        }
+        examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+        return merged(merged(plain(), added), examples)
 
     app.openapi = completed  # type: ignore[method-assign]
 
 
-def _completed(spec: dict[str, Any]) -> dict[str, Any]:
-    components = spec.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    models = [(model, "serialization") for model in (*PLAIN, Problem)]
-    schemas |= models_json_schema(models, ref_template=REF)[1]["$defs"]  # type: ignore[arg-type]
-    for replaced in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(replaced, None)
-    components["securitySchemes"] = KEYS
-    for name, path, operation in _operations(spec):
-        if not path.startswith(OPEN_BELOW):
-            operation["security"] = [{scheme: []} for scheme in KEYS] + [{}]
-            refusals = ("401", "403", "413") if "requestBody" in operation else ("401", "403")
-            for status in refusals:
-                operation["responses"].setdefault(status, {})
-        for status, response in operation["responses"].items():
-            if int(status) >= HTTPStatus.BAD_REQUEST:
-                response.update(_refusal(int(status), path))
-        _exemplify(name, operation)
-    return spec
-
-
-def _operations(spec: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """`POST /ask`, its path, its description."""
-    for path, methods in spec["paths"].items():
-        for method, operation in methods.items():
-            yield f"{method.upper()} {path}", path, operation
-
-
-def _exemplify(name: str, operation: dict[str, Any]) -> None:
-    known = EXAMPLES["operations"].get(name, {})
-    if "request" in known:
-        (body,) = operation["requestBody"]["content"].values()
-        body["example"] = known["request"]
-    status = min(operation["responses"])
-    content = operation["responses"][status].setdefault("content", {})
-    if "response" in known:
-        content["application/json"]["example"] = known["response"]
-    if "text" in known:
-        content["text/plain"] = {"schema": {"type": "string"}, "example": known["text"]}
-    if "stream" in known:
-        content["text/event-stream"] = {"schema": {"type": "string"}, "example": known["stream"]}
-    if name in EVENT_STREAMS:
-        content["text/event-stream"] = _stream(EXAMPLES[EVENT_STREAMS[name]])
-    if not content:
-        del operation["responses"][status]["content"]
-
-
-def _stream(events: dict[str, Any]) -> dict[str, Any]:
-    """Every kind of event with an example; `x-events` leads to the models of their data."""
-    return {
-        "schema": {
-            "type": "string",
-            "description": "Server-sent events: `event`, one line of JSON as `data`, `id`.",
-        },
-        "examples": {
-            name: {"value": f"event: {name}\ndata: {as_json(event['data'])}\nid: {event['id']}\n\n"}
-            for name, event in events.items()
-        },
-        "x-events": {name: {"$ref": REF.format(model=EVENT_MODELS[name])} for name in events},
+def merged(into: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
+    """Both, in depth; what is added wins."""
+    both = {
+        name: merged(into[name], value) if isinstance(value, dict) else value
+        for name, value in added.items()
+        if name in into
     }
-
-
-def _refusal(status: int, path: str) -> dict[str, Any]:
-    """How a status is told: as a problem, below /v1 as an error of OpenAI's."""
-    is_invalid = status == HTTPStatus.UNPROCESSABLE_ENTITY
-    title = "Invalid request" if is_invalid else HTTPStatus(status).phrase
-    detail = DETAILS.get(status, title)
-    example: dict[str, Any]
-    if path.startswith(BELOW_V1):
-        model, kind = "OpenAIErrorBody", "application/json"
-        told = {"message": detail, "type": "invalid_request_error", "param": None, "code": None}
-        example = {"error": told}
-    else:
-        model, kind = "Problem", "application/problem+json"
-        example = {"type": "about:blank", "title": title, "status": status, "detail": detail}
-        if is_invalid:
-            example["errors"] = [WRONG_FIELD]
-    content = {kind: {"schema": {"$ref": REF.format(model=model)}, "example": example}}
-    return {"description": title, "content": content}
+    return {**added, **into, **both}

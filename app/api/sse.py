@@ -1,4 +1,4 @@
-"""Server-sent events, and the watch over the client that reads them."""
+"""Server-sent events with heartbeats; a run ends when its client disconnects."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
@@ -9,11 +9,10 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from app.runs.manager import Run, Runs
+from app.runs.manager import Runs
+from app.runs.run import Run
 from app.schemas.ask import Event
-from app.schemas.event_json import as_json as as_json
-from app.schemas.event_json import encoded as encoded
-from app.schemas.event_json import payload as payload
+from app.schemas.event_json import encoded
 
 T = TypeVar("T")
 Encode = Callable[[int, Event], str]
@@ -31,7 +30,7 @@ class ClientLeft(Exception):
 async def never_silent(
     texts: AsyncGenerator[str], heartbeat_s: float = HEARTBEAT_S
 ) -> AsyncIterator[str]:
-    """The texts as they come, a comment whenever nothing was said for a while."""
+    """Yield SSE chunks, with a heartbeat comment after `heartbeat_s` of silence."""
     upcoming = asyncio.ensure_future(anext(texts, None))
     try:
         while True:
@@ -56,11 +55,6 @@ async def followed(run: Run, start: int = 0, encode: Encode = encoded) -> AsyncG
     async with aclosing(run.follow_together(start)) as batches:
         async for batch in batches:
             yield "".join(encode(number, event) for number, event in batch)
-
-
-def sse(run: Run, heartbeat_s: float = HEARTBEAT_S, encode: Encode = encoded) -> AsyncIterator[str]:
-    """All of the run on the wire, with its heartbeat."""
-    return never_silent(followed(run, encode=encode), heartbeat_s)
 
 
 async def while_client_stays(request: Request, answer: Awaitable[T]) -> T:
@@ -95,9 +89,8 @@ class EventStream(StreamingResponse):
         encode: Encode = encoded,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(
-            sse(run, encode=encode), media_type=EVENT_STREAM, headers={**HEADERS, **(headers or {})}
-        )
+        texts = never_silent(followed(run, encode=encode))
+        super().__init__(texts, media_type=EVENT_STREAM, headers={**HEADERS, **(headers or {})})
         self._run, self._runs, self._detach = run, runs, detach
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

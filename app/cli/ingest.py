@@ -5,65 +5,57 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from app.cli.terminal import fail
 from app.composition.embedder import chosen_embedder
-from app.composition.services import load_settings, load_settings_of
 from app.errors import StartFailed
+from app.ingest import pipeline
 from app.ingest.changes import Report, unchanged
 from app.ingest.chunker import Chunking
 from app.ingest.files import is_url
 from app.ingest.hypothetical_questions import Questioner
-from app.ingest.pipeline import ingest, reindex
 from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import downloaded, page_reader
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
-from app.settings import StateSettings
+from app.settings import StateSettings, load_settings, load_settings_of
 
 console = Console(stderr=True)
+REFUSALS = (IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed)
 
 
-def ingest_command(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(help="Files, folders, patterns such as 'docs/**/*.md', URLs."),
-    ] = None,
-    prune: Annotated[
-        bool, typer.Option(help="Remove documents of these paths whose file is gone or refused.")
-    ] = False,
-    renew: Annotated[
-        bool, typer.Option("--reindex", help="First renew words and vectors of what is stored.")
-    ] = False,
-    ray: Annotated[
-        bool, typer.Option("--ray", help="Read on the machines of a Ray cluster.")
-    ] = False,
-    data_dir: Annotated[Path | None, typer.Option(help="Instead of SELFCRAG_DATA_DIR.")] = None,
+def ingest_paths(
+    names: list[str], data_dir: Path | None, *, prune: bool, renew: bool, on_cluster: bool
 ) -> None:
-    """Bring documents into the knowledge base; unchanged ones are skipped."""
-    if not paths and not renew:
-        raise typer.BadParameter("name a file, a folder or a URL to read, or --reindex")
     try:
         settings = load_settings_of(StateSettings)
         settings = settings.model_copy(update={"data_dir": data_dir or settings.data_dir})
         if renew:
-            chunks = asyncio.run(_reindex(settings))
-            console.print(f"renewed {chunks} chunks")
-        if not paths:
-            return
-        report = unchanged(paths, settings, prune=prune) or asyncio.run(
-            _ingest(paths, settings, prune, ray)
-        )
-    except (StartFailed, IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed) as error:
-        console.print(
-            f"selfcrag: {error}", style="red", markup=False, highlight=False, soft_wrap=True
-        )
-        raise typer.Exit(1) from None
+            console.print(f"renewed {asyncio.run(_reindex(settings))} chunks")
+        if names:
+            asyncio.run(ingest(names, settings, prune, on_cluster))
+    except StartFailed as error:
+        fail(str(error))
+
+
+async def ingest(
+    names: list[str], settings: StateSettings, prune: bool = False, on_cluster: bool = False
+) -> None:
+    """Reads and tells what became of every file; a command where nothing could be read fails.
+
+    Raises StartFailed.
+    """
+    report = await asyncio.to_thread(unchanged, names, settings, prune=prune)
+    if report is None:
+        try:
+            report = await _ingest(names, settings, prune, on_cluster)
+        except REFUSALS as error:
+            raise StartFailed(str(error)) from error
     summarise(report)
     if report.nothing_read:
         raise typer.Exit(1)
@@ -77,9 +69,9 @@ def summarise(report: Report) -> None:
         "removed": len(report.removed),
         "refused": len(report.refused),
     }
-    told = [f"{count} {what}" for what, count in parts.items() if count]
+    counts = [f"{count} {what}" for what, count in parts.items() if count]
     console.print(
-        f"{', '.join(told) or 'no files found'} · {report.chunks} chunks in {report.took_s:.1f} s"
+        f"{', '.join(counts) or 'no files found'} · {report.chunks} chunks in {report.took_s:.1f} s"
     )
     for refusal in report.refused:
         console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)
@@ -107,7 +99,7 @@ async def _ingest(
         urls = [name for name in names if is_url(name)]
         reader = page_reader(settings.fetch_allowed_hosts)
         await stack.enter_async_context(aclosing(reader))
-        report = await ingest(
+        report = await pipeline.ingest(
             [Path(name) for name in names if not is_url(name)],
             index,
             segmenter,
@@ -149,8 +141,12 @@ async def _questioner(
 
 
 async def _reindex(settings: StateSettings) -> int:
+    """Raises StartFailed."""
     segmenter = Segmenter(settings.data_dir / "cache")
-    embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
     token = settings.index_token.get_secret_value()
     folder = settings.data_dir / "index"
-    return await reindex(folder, embedder, segmenter, settings.index_url, token)
+    try:
+        embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
+        return await pipeline.reindex(folder, embedder, segmenter, settings.index_url, token)
+    except REFUSALS as error:
+        raise StartFailed(str(error)) from error

@@ -3,68 +3,46 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Annotated, TypeVar, cast
+from typing import TypeVar, cast
 
 import typer
 from rich.table import Table
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.cli.terminal import errors, fail, show
-from app.composition.services import load_settings_of
+from app.cli.terminal import errors, fail, show_table
 from app.errors import ServiceError
-from app.settings import StateSettings
+from app.settings import StateSettings, load_settings_of
 from app.storage.api_keys import SCOPES, Key, Scope, add_key, ensure_key, list_keys, revoke_key
 from app.storage.database import open_engine
 
 T = TypeVar("T")
 
-keys = typer.Typer(no_args_is_help=True, help="Keys: who may ask the service.")
 
-Owner = Annotated[str, typer.Argument(help="Whose key it is: letters, digits and . _ @ + -")]
-
-
-@keys.command("add")
-def add(
-    owner: Owner,
-    name: Annotated[str, typer.Option(help="What the key is for.")] = "",
-    scope: Annotated[
-        list[str] | None,
-        typer.Option(help=f"One of {', '.join(SCOPES)}; may be repeated; left out: all."),
-    ] = None,
-) -> None:
-    """Make a key and print it, this once."""
-    scopes = cast("list[Scope]", scope or list(SCOPES))
-    key, secret = _with_engine(lambda engine: add_key(engine, owner, name, scopes))
+def add(owner: str, name: str, scopes: list[str] | None) -> None:
+    chosen = cast("list[Scope]", scopes or list(SCOPES))
+    key, secret = _with_engine(lambda engine: add_key(engine, owner, name, chosen))
     errors.print(f"key {key.id} of {key.owner}; it is not shown again:", highlight=False)
     typer.echo(secret)
 
 
-@keys.command("list")
-def list_() -> None:
-    """List all keys; the keys themselves are not known any more."""
-    found = _with_engine(list_keys)
+def list_all() -> None:
+    keys = _with_engine(list_keys)
     table = Table("id", "owner", "name", "scopes", "created", "last used", "revoked", box=None)
-    for key in found:
+    for key in keys:
         table.add_row(*_row(key))
-    if found:
-        show(table)
+    if keys:
+        show_table(table)
     else:
         typer.echo("no keys")
 
 
-@keys.command("revoke")
-def revoke(
-    key_id: Annotated[str, typer.Argument(help="As `selfcrag keys list` shows it.")],
-) -> None:
-    """End a key; every process refuses it within a second."""
+def revoke(key_id: str) -> None:
     if not _with_engine(lambda engine: revoke_key(engine, key_id)):
         fail(f"there is no key {key_id}")
     errors.print(f"key {key_id} is revoked", highlight=False)
 
 
-@keys.command("ensure")
-def ensure(owner: Owner) -> None:
-    """Make a first key and print it, unless there is a key already."""
+def ensure(owner: str) -> None:
     secret = _with_engine(lambda engine: ensure_key(engine, owner))
     if secret is not None:
         errors.print(f"the first key, of {owner}; it is not shown again:", highlight=False)

@@ -1,37 +1,27 @@
-"""`selfcrag`: serve, ask, ingest, runs, keys."""
+"""The commands of `selfcrag`: what each takes and says of itself.
 
-import json
-import logging
-from typing import Annotated, Any
+What a command does is imported when it is called, so that help and mistakes are told at once.
+"""
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
-from pydantic import ValidationError
-from rich.console import Console
 
-from app import event_loop
-from app.api.sse import payload
-from app.cli.ingest import ingest_command
-from app.cli.keys import keys
-from app.cli.runs import runs_cli
-from app.cli.terminal import Telling, errors, fail
-from app.composition.services import load_settings, open_services
-from app.errors import ServiceError, StartFailed, wrong_fields
-from app.main import run as run_service
-from app.runs.manager import Runs
-from app.runs.option_checks import chosen
-from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
-from app.settings import Settings, unknown_settings
-from app.storage.database import open_engine
-from app.storage.lifecycle import open_store
-from graphs.state import Question
-from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
+from app.cli import interruptible
 
 cli = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Answers questions and corrects itself."
 )
-cli.command("ingest")(ingest_command)
-cli.add_typer(keys, name="keys")
+keys_cli = typer.Typer(no_args_is_help=True, help="Keys: who may ask the service.")
+runs_cli = typer.Typer(no_args_is_help=True, help="Look at runs that are kept.")
+cli.add_typer(keys_cli, name="keys")
 cli.add_typer(runs_cli, name="runs")
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
+Owner = Annotated[str, typer.Argument(help="Whose key it is: letters, digits and . _ @ + -")]
+RunId = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Most runs to list.")]
 
 
 @cli.command()
@@ -40,92 +30,157 @@ def serve(
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Instead of SELFCRAG_PORT; 0: any free.")
     ] = None,
+    ingest: Annotated[
+        list[str] | None,
+        typer.Option(help="Files or folders to read before, as `selfcrag ingest` does."),
+    ] = None,
 ) -> None:
     """Answer over HTTP until stopped."""
-    settings = _settings()
-    changed = {"host": host, "port": port}
-    settings = settings.model_copy(update={k: v for k, v in changed.items() if v is not None})
-    try:
-        run_service(settings, lambda line: errors.print(line, style="bold green"))
-    except StartFailed as error:
-        fail(str(error))
+    from app.cli.serve import serve_until_stopped
+
+    with interruptible("runs under way have ended; documents, runs and conversations are kept"):
+        serve_until_stopped(host, port, ingest or [])
 
 
 @cli.command()
 def ask(
     question: Annotated[str, typer.Argument(help="The question, in English or Chinese.")],
-    workflow: Annotated[str, typer.Option(help=f"One of {', '.join(WORKFLOWS)}.")] = (
-        DEFAULT_WORKFLOW
-    ),
+    workflow: Annotated[
+        str, typer.Option(help="One of rag, crag, self_rag, self_crag.")
+    ] = "self_crag",
     option: Annotated[
         list[str] | None,
         typer.Option("--option", "-o", help="A tunable as name=value; may be repeated."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask one question here, without a running service, and watch the steps."""
-    logging.basicConfig(level=logging.ERROR)
-    try:
-        request = AskRequest.model_validate(
-            {"question": question, "workflow": workflow, "options": _options(option or [])}
-        )
-    except ValidationError as error:
-        fail(wrong_fields(error))
-    if workflow not in WORKFLOWS:
-        fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
-    try:
-        answered = event_loop.run(_ask(_settings(), request, as_json))
-    except ServiceError as error:
-        fail(str(error))
-    if not answered:
-        raise typer.Exit(1)
+    from app.cli.serve import ask_once
+
+    with interruptible("the question was not answered"):
+        ask_once(question, workflow, option or [], as_json)
 
 
-async def _ask(settings: Settings, request: AskRequest, as_json: bool) -> bool:
-    telling = Telling(Console())
-    name = request.workflow or DEFAULT_WORKFLOW
-    async with (
-        open_services(settings) as services,
-        open_engine(settings) as engine,
-        open_store(settings, engine) as store,
-    ):
-        options = chosen(request.options, settings.preset, services)
-        runs = Runs({name: WORKFLOWS[name].build(services)}, services, 1, store)
-        try:
-            run = await runs.start(name, Question(question=request.question), options)
-            async for _, event in run.follow():
-                if not as_json:
-                    telling.tell(event)
-                elif isinstance(event, AnswerEvent | ErrorEvent):
-                    typer.echo(json.dumps(payload(event), ensure_ascii=False, indent=2))
-        finally:
-            await runs.aclose()
-    return run.response is not None
+@cli.command()
+def ingest(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files, folders, patterns such as 'docs/**/*.md', URLs and sitemaps."),
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option(help="Remove documents of these paths whose file is gone or refused.")
+    ] = False,
+    renew: Annotated[
+        bool, typer.Option("--reindex", help="First renew words and vectors of what is stored.")
+    ] = False,
+    ray: Annotated[
+        bool, typer.Option("--ray", help="Read on the machines of a Ray cluster.")
+    ] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Instead of SELFCRAG_DATA_DIR.")] = None,
+) -> None:
+    """Bring documents into the knowledge base; unchanged ones are skipped."""
+    if not paths and not renew:
+        raise typer.BadParameter("name a file, a folder or a URL to read, or --reindex")
+    from app.cli.ingest import ingest_paths
+
+    with interruptible("documents read so far are kept, and a repeat goes on from there"):
+        ingest_paths(paths or [], data_dir, prune=prune, renew=renew, on_cluster=ray)
 
 
-def _options(pairs: list[str]) -> dict[str, Any]:
-    """`upper=0.5` as a number, `web=never` as text."""
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            fail(f"--option takes name=value, not {pair!r}")
-        try:
-            options[name.strip()] = json.loads(value)
-        except json.JSONDecodeError:
-            options[name.strip()] = value
-    return options
+@keys_cli.command("add")
+def add_key(
+    owner: Owner,
+    name: Annotated[str, typer.Option(help="What the key is for.")] = "",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(help="One of ask, documents, metrics; may be repeated; left out: all."),
+    ] = None,
+) -> None:
+    """Make a key and print it, this once."""
+    from app.cli import keys
+
+    with interruptible("`selfcrag keys list` shows whether the key was made"):
+        keys.add(owner, name, scope)
 
 
-def _settings() -> Settings:
-    try:
-        settings = load_settings()
-    except StartFailed as error:
-        fail(str(error))
-    for line in unknown_settings():
-        errors.print(f"selfcrag: {line}", style="yellow", highlight=False, soft_wrap=True)
-    return settings
+@keys_cli.command("list")
+def list_keys() -> None:
+    """List all keys; the keys themselves are not known any more."""
+    from app.cli import keys
+
+    with interruptible("nothing was changed"):
+        keys.list_all()
 
 
-def main() -> None:
-    cli()
+@keys_cli.command("revoke")
+def revoke_key(
+    key_id: Annotated[str, typer.Argument(help="As `selfcrag keys list` shows it.")],
+) -> None:
+    """End a key; every process refuses it within a second."""
+    from app.cli import keys
+
+    with interruptible("`selfcrag keys list` shows whether the key was revoked"):
+        keys.revoke(key_id)
+
+
+@keys_cli.command("ensure")
+def ensure_key(owner: Owner) -> None:
+    """Make a first key and print it, unless there is a key already."""
+    from app.cli import keys
+
+    with interruptible("`selfcrag keys list` shows whether the key was made"):
+        keys.ensure(owner)
+
+
+@runs_cli.command("list")
+def list_runs(limit: Limit = 20) -> None:
+    """The latest runs of everyone, newest first."""
+    from app.cli import runs
+
+    with interruptible("nothing was changed"):
+        runs.list_latest(limit)
+
+
+@runs_cli.command("show")
+def show_run(run: RunId, as_json: AsJson = False) -> None:
+    """Tell a run again, step by step, as it was told when it happened."""
+    from app.cli import runs
+
+    with interruptible("nothing was changed"):
+        runs.show(run, as_json)
+
+
+@runs_cli.command("diff")
+def compare_runs(first: RunId, second: RunId, as_json: AsJson = False) -> None:
+    """What changed from one run to another."""
+    from app.cli import runs
+
+    with interruptible("nothing was changed"):
+        runs.compare(first, second, as_json)
+
+
+@runs_cli.command("feedback")
+def judge_run(
+    run: RunId,
+    score: Annotated[float, typer.Argument(help="-1, useless or wrong, to 1, right and useful.")],
+    comment: Annotated[str | None, typer.Option(help="Why, in words.")] = None,
+    corrected_answer: Annotated[
+        str | None, typer.Option(help="What should have been answered.")
+    ] = None,
+) -> None:
+    """Say how good a run's answer was. A score below 0 is written behind `--`."""
+    from app.cli import runs
+
+    with interruptible("`selfcrag runs show` tells whether the feedback was kept"):
+        runs.judge(run, score, comment, corrected_answer)
+
+
+@runs_cli.command("export")
+def export_feedback(
+    file: Annotated[Path, typer.Argument(help="A new file of JSON lines.", dir_okay=False)],
+) -> None:
+    """Write all feedback as rows that `selfcrag-evaluator train` and `calibrate` read."""
+    from app.cli import runs
+
+    with interruptible("the file may not be whole"):
+        runs.export(file)

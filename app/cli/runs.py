@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Any, TypeVar
 
 import typer
 from pydantic import ValidationError
@@ -14,32 +15,26 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.cli.terminal import Telling, fail, show
-from app.composition.services import load_settings_of
+from app.cli.terminal import RunPrinter, fail, show_table
 from app.errors import ServiceError, wrong_fields
 from app.runs import replay
 from app.schemas.ask import event_of
 from app.schemas.runs import FeedbackRequest
-from app.settings import StateSettings
-from app.storage.batch_writer import Recorder
+from app.settings import StateSettings, load_settings_of
+from app.storage.batch_writer import BatchWriter
 from app.storage.database import open_engine
-from app.storage.feedback_export import training_rows
 from app.storage.run_diff import RunDiff, Words, difference
 from app.storage.runs import KeptRuns
 
 T = TypeVar("T")
+Row = Mapping[str, Any]
 
-runs_cli = typer.Typer(no_args_is_help=True, help="Look at runs that are kept.")
 SHORT_ID = 8
-RunId = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
+_MARK = re.compile(r"(?<!\s)\s*\[\d+\]")
 _STYLES = {"same": "", "removed": "red strike", "added": "green"}
-_MOST = typer.Option("--limit", "-n", min=1, max=1000, help="Most runs to list.")
 
 
-@runs_cli.command("list")
-def list_command(limit: Annotated[int, _MOST] = 20) -> None:
-    """The latest runs of everyone, newest first."""
-
+def list_latest(limit: int) -> None:
     async def listed(kept: KeptRuns) -> None:
         rows, total = await kept.page(None, limit, 0)
         table = Table(box=None, pad_edge=False, expand=True)
@@ -51,74 +46,52 @@ def list_command(limit: Annotated[int, _MOST] = 20) -> None:
             by = row["stopped_by"] or ""
             cells = (row["id"][:SHORT_ID], when, row["workflow"], row["status"], by)
             table.add_row(*cells, Text(" ".join(row["question"].split())))
-        show(table)
+        show_table(table)
         if total > len(rows):
             Console().print(f"… and {total - len(rows)} more", style="dim")
 
     _with_runs(listed)
 
 
-@runs_cli.command("show")
-def show_command(
-    run: RunId,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the trace as JSON.")] = False,
-) -> None:
-    """Tell a run again, step by step, as it was told when it happened."""
-
+def show(run: str, as_json: bool) -> None:
     async def shown(kept: KeptRuns) -> None:
         run_id = await kept.find(run)
         row, events = await kept.get(run_id, None), await kept.events(run_id)
         if as_json:
-            told = replay.trace(row, events, await kept.judgements(run_id))
-            typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
+            trace = replay.trace(row, events, await kept.judgements(run_id))
+            typer.echo(json.dumps(trace, ensure_ascii=False, indent=2))
             return
         console = Console()
         console.print(Text(row["question"], style="bold"))
         console.print(Text(f"run {run_id} · {row['status']} · {replay.iso(row['created_at'])}"))
-        telling = Telling(console)
+        printer = RunPrinter(console, row["question"])
         for stored in events:
             if event := event_of(stored.name, stored.data):
-                telling.tell(event)
+                printer.tell(event)
         for entry in await kept.judgements(run_id):
-            said = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
-            console.print(Text(f"feedback {entry['score']:+g}  {said}", style="magenta"))
+            words = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
+            console.print(Text(f"feedback {entry['score']:+g}  {words}", style="magenta"))
 
     _with_runs(shown)
 
 
-@runs_cli.command("diff")
-def diff_command(
-    first: RunId,
-    second: RunId,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what differs as JSON.")] = False,
-) -> None:
-    """What changed from one run to another."""
-
+def compare(first: str, second: str, as_json: bool) -> None:
     async def compared(kept: KeptRuns) -> None:
         traces = []
         for name in (first, second):
             run_id = await kept.find(name)
             row, events = await kept.get(run_id, None), await kept.events(run_id)
             traces.append(replay.trace(row, events, ()))
-        found = difference(*traces)
+        changes = difference(*traces)
         if as_json:
-            typer.echo(found.model_dump_json(indent=2))
+            typer.echo(changes.model_dump_json(indent=2))
         else:
-            _tell_difference(Console(), found)
+            _tell_difference(Console(), changes)
 
     _with_runs(compared)
 
 
-@runs_cli.command("feedback")
-def feedback_command(
-    run: RunId,
-    score: Annotated[float, typer.Argument(help="-1, useless or wrong, to 1, right and useful.")],
-    comment: Annotated[str | None, typer.Option(help="Why, in words.")] = None,
-    corrected_answer: Annotated[
-        str | None, typer.Option(help="What should have been answered.")
-    ] = None,
-) -> None:
-    """Say how good a run's answer was. A score below 0 is written behind `--`."""
+def judge(run: str, score: float, comment: str | None, corrected_answer: str | None) -> None:
     try:
         body = FeedbackRequest(score=score, comment=comment, corrected_answer=corrected_answer)
     except ValidationError as error:
@@ -132,11 +105,7 @@ def feedback_command(
     _with_runs(judged)
 
 
-@runs_cli.command("export")
-def export_command(
-    file: Annotated[Path, typer.Argument(help="A new file of JSON lines.", dir_okay=False)],
-) -> None:
-    """Write all feedback as rows that `selfcrag-evaluator train` and `calibrate` read."""
+def export(file: Path) -> None:
     if file.exists():
         fail(f"{file} is there already")
 
@@ -150,26 +119,67 @@ def export_command(
     _with_runs(exported)
 
 
-def _tell_difference(console: Console, found: RunDiff) -> None:
-    console.print(Text(f"{found.runs[0]} → {found.runs[1]}", style="bold"))
+def training_rows(judged: Iterable[tuple[Row, Row]]) -> list[dict[str, Any]]:
+    """Labelled pairs as the evaluator reads them, of (feedback with its question, answer).
+
+    The strips that a good answer cites answer the question, those of a bad one do not; but a strip
+    that holds the corrected answer does, whether it was cited or not. A score of 0 says nothing.
+    Later feedback on a pair wins. A follow-up's question is the one that stands alone: it is the
+    one the evaluator was asked.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for feedback, answer in judged:
+        for row in _rows(feedback, answer):
+            rows[row["question"], row["passage"]] = row
+    return list(rows.values())
+
+
+def _rows(feedback: Row, answer: Row) -> Iterable[dict[str, Any]]:
+    question = answer.get("standalone_question") or feedback["question"]
+    score, corrected = feedback["score"], feedback["corrected_answer"] or ""
+    cited = {citation["text"]: citation["title"] for citation in answer["citations"]}
+    titles = {document["id"]: document["title"] for document in answer["documents"]}
+    others = {strip["text"]: titles.get(strip["document_id"], "") for strip in answer["strips"]}
+    for passage, title in {**others, **cited}.items():
+        holds_it = bool(corrected) and _plain(corrected) in _plain(passage)
+        if not holds_it and (passage not in cited or score == 0):
+            continue
+        good = holds_it or score > 0
+        yield {
+            "question": question,
+            "title": title,
+            "passage": passage,
+            "label": good,
+            "answer": corrected or _MARK.sub("", answer["answer"]),
+            "score": 1.0 if corrected and good else score,
+        }
+
+
+def _plain(text: str) -> str:
+    """Letters and digits alone, so that case, blanks and punctuation do not tell apart."""
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
+
+
+def _tell_difference(console: Console, diff: RunDiff) -> None:
+    console.print(Text(f"{diff.runs[0]} → {diff.runs[1]}", style="bold"))
     for title, changes in {
-        "request": found.request,
-        "decided": found.decided,
-        "critique": found.critique,
-        "usage": found.usage,
-        "ms": found.took_ms,
+        "request": diff.request,
+        "decided": diff.decided,
+        "critique": diff.critique,
+        "usage": diff.usage,
+        "ms": diff.took_ms,
     }.items():
         for change in changes:
             _line(console, title, f"{change.name}: {change.before} → {change.after}")
-    for grade in found.grades:
+    for grade in diff.grades:
         _line(console, "grade", f"{grade.title}: {_grade(grade.before)} → {_grade(grade.after)}")
-    for strip in found.strips:
+    for strip in diff.strips:
         text = " ".join(strip.text.split())
         _line(console, "strip", f"{strip.before or 'none'} → {strip.after or 'none'}: {text}")
     for title, pieces in {
-        "path": found.path,
-        **{draft.name: draft.words for draft in found.drafts},
-        "answer": found.answer,
+        "path": diff.path,
+        **{draft.name: draft.words for draft in diff.drafts},
+        "answer": diff.answer,
     }.items():
         if pieces:
             console.print(Text.assemble((f"{title:<10}", "cyan"), *_words(pieces)))
@@ -191,11 +201,11 @@ def _words(pieces: list[Words]) -> list[tuple[str, str]]:
 @asynccontextmanager
 async def _kept() -> AsyncIterator[KeptRuns]:
     async with open_engine(load_settings_of(StateSettings)) as engine:
-        recorder = Recorder(engine.url)
+        writer = BatchWriter(engine.url)
         try:
-            yield KeptRuns(engine, recorder, process="")
+            yield KeptRuns(engine, writer, process="")
         finally:
-            await recorder.aclose()
+            await writer.aclose()
 
 
 def _with_runs(use: Callable[[KeptRuns], Awaitable[T]]) -> T:

@@ -1,17 +1,21 @@
-"""Who grades passages and who judges drafts, as the settings choose them."""
+"""Models behind the graphs' ports: evaluator, grader, critic, compressors, by the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, get_args
 
+from app.errors import StartFailed
 from app.settings import Settings
+from evaluator.client.client import EvaluatorClient, WorkerError
+from evaluator.schema import CompressMethod, Ready
 from graphs.critics.evaluator import EvaluatorCritic
 from graphs.critics.llm import LlmCritic
 from graphs.critics.llm_grader import LlmEvaluator, Mode
 from graphs.critics.self_rag import NativeCritic
-from graphs.ports import Critic, Evaluator
-from graphs.types import Scores, Task
+from graphs.errors import CompressorFailed, EvaluatorFailed
+from graphs.ports import Compressor, Critic, Evaluator
+from graphs.types import Scores, Task, Thresholds
 
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
@@ -22,6 +26,62 @@ MODES: dict[str, Mode] = {
     "llm_chain_of_thought": "chain_of_thought",
     "llm_few_shot": "few_shot",
 }
+
+
+class WorkerEvaluator:
+    """Scores through a worker, in-process or over HTTP; made by `connect`."""
+
+    def __init__(self, client: EvaluatorClient, name: str, thresholds: Thresholds) -> None:
+        self._client = client
+        self.name, self.thresholds = name, thresholds
+
+    @classmethod
+    async def connect(cls, client: EvaluatorClient, preset: Thresholds | None) -> WorkerEvaluator:
+        """Asks the worker for its name and, without a preset, its thresholds. Raises WorkerError.
+
+        Presets are for the authors' checkpoint, which only regresses: raises StartFailed where one
+        is given for an evaluator that tells probabilities.
+        """
+        warm_up = await client.score("relevance", [("Is it warm?", "It is warm now.")])
+        if preset is None:
+            own = await client.thresholds()
+            preset = Thresholds(own.upper, own.lower, own.strip_floor)
+        elif any(warm_up.probabilities):
+            raise StartFailed(
+                "The thresholds of SELFCRAG_THRESHOLDS were made for the CRAG authors' evaluator, "
+                f"not for {warm_up.model}: choose calibrated."
+            )
+        return cls(client, warm_up.model, preset)
+
+    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
+        try:
+            response = await self._client.score(task, pairs)
+        except WorkerError as error:
+            raise EvaluatorFailed(str(error)) from error
+        return Scores(tuple(response.scores), tuple(response.labels), tuple(response.probabilities))
+
+    async def ready(self) -> bool:
+        return await self._client.ready()
+
+
+class WorkerCompressor:
+    """One method of a worker's `POST /compress`."""
+
+    def __init__(self, client: EvaluatorClient, method: CompressMethod) -> None:
+        self._client, self._method = client, method
+
+    async def compress(self, question: str, texts: Sequence[str], ratio: float) -> Sequence[str]:
+        try:
+            return (await self._client.compress(self._method, question, texts, ratio)).texts
+        except WorkerError as error:
+            raise CompressorFailed(str(error)) from error
+
+
+def compressors_of(client: EvaluatorClient, worker: Ready) -> Mapping[str, Compressor]:
+    """By the name they have among the options; none where the worker has no language model."""
+    if worker.compressor is None:
+        return {}
+    return {method: WorkerCompressor(client, method) for method in get_args(CompressMethod)}
 
 
 class GradedApart:

@@ -7,23 +7,26 @@ takes two seconds to load.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
-from pydantic import ValidationError
 
-from app.composition.compressing import compressors_of
 from app.composition.embedder import endpoint_embedder, open_retriever, term_tables
-from app.composition.grading import WorkerEvaluator
-from app.composition.models import asks_chat, chosen_critic, chosen_grader
-from app.composition.proxies import through_proxies
-from app.errors import StartFailed, message_of
+from app.composition.models import (
+    WorkerEvaluator,
+    asks_chat,
+    chosen_critic,
+    chosen_grader,
+    compressors_of,
+)
+from app.errors import StartFailed
 from app.retrieval.index import IndexMismatch
 from app.retrieval.keywords import RareWords
-from app.retrieval.term_rerank import LexicalReranker
-from app.settings import Settings, StateSettings
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.term_rerank import LexicalReranker, TermTables
+from app.settings import Settings
 from app.websearch.engines import FixtureSearch, SearchEngine, SearxngSearch, WikipediaSearch
 from app.websearch.page import PageReader
 from app.websearch.search import FetchingWebSearch, SearchesAhead
@@ -39,8 +42,11 @@ if TYPE_CHECKING:
     from app.llm.self_rag_model import NativeGenerator
     from app.retrieval.embedders.openai import EndpointEmbedder
 
-S = TypeVar("S", bound=StateSettings)
+A = TypeVar("A")
+B = TypeVar("B")
 
+WORKER_TIMEOUT_S = 30.0
+"""Longest wait for one answer of a worker."""
 CONNECT_S = 3.0
 """Longest wait for a worker's machine to take a connection."""
 
@@ -56,36 +62,45 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         yield services
 
 
+_opening = asyncio.Lock()
+_open_for_good = AsyncExitStack()
+_shared: list[Services] = []
+
+
+@asynccontextmanager
+async def shared_services(settings: Settings) -> AsyncIterator[Services]:
+    """Services opened once in this process and kept until it ends; the first settings count.
+
+    For LangGraph's development server, which loads a file once for every graph it names and enters
+    a graph's factory once per run. Raises StartFailed.
+    """
+    async with _opening:
+        if not _shared:
+            _shared.append(await _open_for_good.enter_async_context(open_services(settings)))
+    yield _shared[0]
+
+
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     native = await asyncio.to_thread(_native, settings)
     if native is not None:
         stack.push_async_callback(native.aclose)
         # At once, for a model without reflection tokens would fail in every answer.
         await native.check()
-    retriever = await open_retriever(
-        settings.data_dir,
-        await _embedder(settings, stack),
-        settings.index_url,
-        settings.index_token.get_secret_value(),
-    )
-    tables = await asyncio.to_thread(term_tables, retriever)
-    keywords = RareWords(retriever.segmenter, tables)
+    embedder = await _embedder(settings, stack)
     chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
-    client = await _worker_client(settings, stack)
-    evaluator = await WorkerEvaluator.connect(
-        client,
-        PAPER_THRESHOLDS.get(settings.thresholds),
-        allow_foreign=settings.allow_foreign_thresholds,
+    web_search = await _web_search(settings, stack)
+    (retriever, tables), client = await _side_by_side(
+        _retriever(settings, embedder), _worker_client(settings, stack)
     )
+    evaluator = await WorkerEvaluator.connect(client, PAPER_THRESHOLDS.get(settings.thresholds))
     worker = await client.abilities()
     writer = chat if settings.generator == "openai" else None
-    web_search = await _web_search(settings, stack)
     return Services(
         retriever=retriever,
         evaluator=chosen_grader(settings, chat, evaluator),
-        keyword_extractor=keywords,
+        keyword_extractor=RareWords(retriever.segmenter, tables),
         web_search=web_search,
         search_ahead=_search_ahead(web_search, stack),
         chat=writer,
@@ -99,8 +114,44 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
 
 
+async def _side_by_side(one: Coroutine[Any, Any, A], other: Coroutine[Any, Any, B]) -> tuple[A, B]:
+    """Both; where one fails the other is ended before its error is told."""
+    tasks = asyncio.create_task(one), asyncio.create_task(other)
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+
+
+async def _retriever(
+    settings: Settings, embedder: EndpointEmbedder | None
+) -> tuple[HybridRetriever, TermTables]:
+    """With the table of its words."""
+    token = settings.index_token.get_secret_value()
+    retriever = await open_retriever(settings.data_dir, embedder, settings.index_url, token)
+    return retriever, await asyncio.to_thread(term_tables, retriever)
+
+
+@contextmanager
+def _through_proxies() -> Iterator[None]:
+    """Where a client is made. Raises StartFailed where no client can use a proxy that is set."""
+    try:
+        yield
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        # SOCKS needs a package that is not installed; other schemes are known to nobody.
+        reason = " ".join(str(error).split())
+        raise StartFailed(
+            "a proxy of the environment (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY) cannot be used:"
+            f" {reason.rstrip('.')}. Set HTTP_PROXY and HTTPS_PROXY to an address with http:// and"
+            " unset ALL_PROXY."
+        ) from None
+
+
 async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedder | None:
-    with through_proxies():
+    with _through_proxies():
         embedder = await asyncio.to_thread(endpoint_embedder, settings)
     if embedder is not None:
         stack.callback(embedder.close)
@@ -109,15 +160,12 @@ async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedd
 
 async def _worker_client(settings: Settings, stack: AsyncExitStack) -> EvaluatorClient:
     """The worker in this process, or those at `worker_url`: the same app behind HTTP."""
-    if settings.worker_url:
-        workers = [_worker_at(url, settings.worker_timeout_s) for url in settings.worker_url]
-    else:
+    workers = [_worker_at(url) for url in settings.worker_url]
+    if not workers:
         worker = create_worker()
         await stack.enter_async_context(worker.router.lifespan_context(worker))
-        transport = httpx.ASGITransport(worker, raise_app_exceptions=False)
-        workers = [
-            httpx.AsyncClient(transport=transport, base_url="http://evaluator", timeout=None)
-        ]
+        inside = httpx.ASGITransport(worker, raise_app_exceptions=False)
+        workers = [httpx.AsyncClient(transport=inside, base_url="http://evaluator", timeout=None)]
     for http in workers:
         await stack.enter_async_context(http)
     client = EvaluatorClient(*workers)
@@ -126,9 +174,9 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
     return client
 
 
-def _worker_at(url: str, timeout_s: float) -> httpx.AsyncClient:
+def _worker_at(url: str) -> httpx.AsyncClient:
     """Gives up early on a machine that takes no connection: another may take it."""
-    timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S))
+    timeout = httpx.Timeout(WORKER_TIMEOUT_S, connect=CONNECT_S)
     try:
         return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
     except httpx.InvalidURL as error:
@@ -141,7 +189,7 @@ def _name_of(chat: EndpointChat | None, native: NativeGenerator | None) -> str:
     return chat.model_name if chat is not None else "extractive"
 
 
-@through_proxies()
+@_through_proxies()
 def _chat(settings: Settings) -> EndpointChat | None:
     """The chat endpoint, where any part asks it."""
     if not asks_chat(settings):
@@ -158,7 +206,7 @@ def _chat(settings: Settings) -> EndpointChat | None:
     )
 
 
-@through_proxies()
+@_through_proxies()
 def _native(settings: Settings) -> NativeGenerator | None:
     if settings.generator != "native":
         return None
@@ -189,7 +237,7 @@ def _search_ahead(web_search: WebSearch | None, stack: AsyncExitStack) -> Search
     return ahead
 
 
-@through_proxies()
+@_through_proxies()
 def _engine(settings: Settings) -> SearchEngine | None:
     match settings.search:
         case "tavily":
@@ -203,22 +251,3 @@ def _engine(settings: Settings) -> SearchEngine | None:
             return FixtureSearch(settings.search_fixture)
         case _:
             return None
-
-
-def load_settings() -> Settings:
-    """The settings of the service. Raises StartFailed naming what is wrong, never a value."""
-    return load_settings_of(Settings)
-
-
-def load_settings_of(kind: type[S]) -> S:
-    """The settings of the environment that `kind` reads. Raises StartFailed, as above."""
-    try:
-        return kind()
-    except ValidationError as error:
-        wrong = [
-            ": ".join([*(f"SELFCRAG_{part}".upper() for part in item["loc"][:1]), message_of(item)])
-            for item in error.errors(include_url=False, include_input=False)
-        ]
-        raise StartFailed("; ".join(wrong)) from None
-    except UnicodeDecodeError:
-        raise StartFailed(".env is not UTF-8: save it as UTF-8") from None

@@ -38,7 +38,7 @@ class _UnderWay:
     has_spoken: bool = False
 
 
-class Metrics:
+class ServiceMetrics:
     """Series in a registry of their own, so that several apps in one process do not collide."""
 
     def __init__(self) -> None:
@@ -62,8 +62,8 @@ class Metrics:
         for component in get_args(Component):
             self._degraded.labels(component)
         self._spent = {
-            name: self._counter(name, told)
-            for name, told in {
+            name: self._counter(name, description)
+            for name, description in {
                 "llm_calls": "Calls of a language model",
                 "input_tokens": "Tokens sent to language models",
                 "output_tokens": "Tokens written by language models",
@@ -112,16 +112,18 @@ class Metrics:
         for name, counter in self._spent.items():
             counter.inc(getattr(response.usage, name))
 
-    def _gauge(self, name: str, told: str) -> Gauge:
-        return Gauge(f"selfcrag_{name}", told, registry=self.registry)
+    def _gauge(self, name: str, description: str) -> Gauge:
+        return Gauge(f"selfcrag_{name}", description, registry=self.registry)
 
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(f"selfcrag_{name}", told, labels, registry=self.registry)
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"selfcrag_{name}", description, labels, registry=self.registry)
 
     def _histogram(
-        self, name: str, told: str, buckets: tuple[float, ...], *labels: str
+        self, name: str, description: str, buckets: tuple[float, ...], *labels: str
     ) -> Histogram:
-        return Histogram(f"selfcrag_{name}", told, labels, buckets=buckets, registry=self.registry)
+        return Histogram(
+            f"selfcrag_{name}", description, labels, buckets=buckets, registry=self.registry
+        )
 
 
 @runtime_checkable
@@ -136,7 +138,7 @@ class Sized(Protocol):
 class CountRequests:
     """Counts requests by the route's template, never by the path: a path holds ids."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServiceMetrics) -> None:
         self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -5,14 +5,14 @@ step: what was told of the run's way is then told again, in one piece.
 """
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from app.protocols.openai import DONE, data, finish_reason
-from app.protocols.progress_text import Narrator
+from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
 from app.schemas.ask import (
     AnswerEvent,
-    Citation,
     DoneEvent,
     ErrorEvent,
     Event,
@@ -22,6 +22,7 @@ from app.schemas.ask import (
     TokenEvent,
 )
 from app.schemas.event_json import data_of, payload
+from graphs.types import Citation
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 FILE = "text/plain"
@@ -32,15 +33,14 @@ class UIParts:
 
     def __init__(self, run: Run, question: str, drafts: bool) -> None:
         self._run, self._drafts = run, drafts
-        self._narrator = Narrator(question)
-        self._told: list[str] = []
+        self._progress = ProgressText(question)
+        self._reasoning_lines: list[str] = []
         self._resets = 0
-        self._said: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
 
     def __call__(self, _: int, event: Event) -> str:
-        parts = self.parts(event)
-        told = (part if isinstance(part, str) else data(part) for part in parts)
-        return "".join(told) + self._end(event)
+        parts = (part if isinstance(part, str) else data(part) for part in self.parts(event))
+        return "".join(parts) + (DONE if isinstance(event, DoneEvent) else "")
 
     def parts(self, event: Event) -> Iterator[dict[str, Any] | str]:
         """Parts of the message; one that holds the event's own data is a line already."""
@@ -67,49 +67,50 @@ class UIParts:
             case ErrorEvent():
                 yield {"type": "error", "errorText": event.problem.detail}
 
-    def _end(self, event: Event) -> str:
-        return DONE if isinstance(event, DoneEvent) else ""
-
     def _reasoning(self, event: Event) -> Iterator[dict[str, Any]]:
-        for line in self._narrator.lines(event):
-            if not self._told:
+        for line in self._progress.lines(event):
+            if not self._reasoning_lines:
                 yield {"type": "reasoning-start", "id": self._reasoning_id}
-            self._told.append(f"{line}\n")
-            yield {"type": "reasoning-delta", "id": self._reasoning_id, "delta": self._told[-1]}
+            self._reasoning_lines.append(f"{line}\n")
+            yield {
+                "type": "reasoning-delta",
+                "id": self._reasoning_id,
+                "delta": self._reasoning_lines[-1],
+            }
 
     @property
     def _reasoning_id(self) -> str:
         return f"reasoning-{self._resets}"
 
     def _text(self, round_: int, text: str) -> Iterator[dict[str, Any]]:
-        if round_ not in self._said:
-            self._said[round_] = ""
+        if round_ not in self._texts:
+            self._texts[round_] = ""
             yield {"type": "text-start", "id": f"text-{round_}"}
-        self._said[round_] += text
+        self._texts[round_] += text
         yield {"type": "text-delta", "id": f"text-{round_}", "delta": text}
 
     def _reset(self, round_: int) -> Iterator[dict[str, Any]]:
         yield {"type": "reset-step"}
         self._resets += 1
-        if self._told:
+        if self._reasoning_lines:
             yield {"type": "reasoning-start", "id": self._reasoning_id}
-            told = "".join(self._told)
-            yield {"type": "reasoning-delta", "id": self._reasoning_id, "delta": told}
-        kept = {n: text for n, text in self._said.items() if n != round_}
-        self._said = {}
+            whole = "".join(self._reasoning_lines)
+            yield {"type": "reasoning-delta", "id": self._reasoning_id, "delta": whole}
+        kept = {n: text for n, text in self._texts.items() if n != round_}
+        self._texts = {}
         for n, text in kept.items():
             yield from self._text(n, text)
 
     def _answer(self, event: AnswerEvent) -> Iterator[dict[str, Any] | str]:
         response = event.response
-        if not self._said:
+        if not self._texts:
             yield from self._text(0, response.answer)
-        yield from ({"type": "text-end", "id": f"text-{n}"} for n in self._said)
-        if self._told:
+        yield from ({"type": "text-end", "id": f"text-{n}"} for n in self._texts)
+        if self._reasoning_lines:
             yield {"type": "reasoning-end", "id": self._reasoning_id}
         yield from _sources(response.citations)
         for cited in response.citations:
-            yield {"type": "data-citation", "id": f"citation-{cited.n}", "data": cited.model_dump()}
+            yield {"type": "data-citation", "id": f"citation-{cited.n}", "data": asdict(cited)}
         yield _passing("data-answer", event)
         yield {"type": "finish-step"}
         yield {

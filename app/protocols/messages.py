@@ -1,62 +1,49 @@
-"""A frontend's messages as a question and the dialogue before it; its options, wherever put."""
+"""A frontend's messages as a question and its history; JSON fields checked by hand."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from app.errors import InvalidRequest, message_of
-from app.schemas.ask import QuestionText
+from app.schemas.ask import DialogueTurn, QuestionText
 from graphs.state import Question
 from graphs.types import Message
 
-LATEST_MESSAGES = 40
+MAX_MESSAGES = 40
 """Of a longer dialogue the workflows read no more."""
-MOST_KINDS, LONGEST_KIND = 5, 40
+MAX_KINDS, MAX_KIND_CHARS = 5, 40
 T = TypeVar("T")
 _QUESTION: TypeAdapter[str] = TypeAdapter(QuestionText)
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One message; `unread` are the types of its parts that are no text."""
-
-    role: str
-    text: str
-    pointer: str
-    unread: set[str] = field(default_factory=set)
-
-
-def question_of(turns: Sequence[Turn]) -> Question:
+def question_of(turns: Sequence[DialogueTurn]) -> Question:
     """The last message of the user, and what was said before. Raises InvalidRequest.
 
     The service answers by its own rules, so what a frontend tells the model (system) is left out,
     and so are the results of tools.
     """
-    said = [n for n, turn in enumerate(turns) if turn.role == "user"]
-    if not said:
+    last = max((n for n, turn in enumerate(turns) if turn.role == "user"), default=None)
+    if last is None:
         raise InvalidRequest("#/messages", "holds no message of the user")
-    asked = turns[said[-1]]
-    if asked.unread:
-        kinds = ", ".join(_shown(kind) for kind in sorted(asked.unread)[:MOST_KINDS])
-        raise InvalidRequest(asked.pointer, f"holds {kinds}; only text can be asked about")
-    question = checked(_QUESTION, asked.text, asked.pointer)
+    turn = turns[last]
+    if turn.unread:
+        # Names that a client chose, fit to be sent back.
+        kinds = (repr(kind[:MAX_KIND_CHARS])[1:-1] for kind in sorted(turn.unread)[:MAX_KINDS])
+        raise InvalidRequest(
+            turn.pointer, f"holds {', '.join(kinds)}; only text can be asked about"
+        )
+    question = checked(_QUESTION, turn.text, turn.pointer)
     history = [
         Message(role=cast("Any", turn.role), content=turn.text)
-        for turn in turns[: said[-1]]
+        for turn in turns[:last]
         if turn.role in ("user", "assistant") and turn.text.strip()
     ]
-    return Question(question=question, history=history[-LATEST_MESSAGES:])
+    return Question(question=question, history=history[-MAX_MESSAGES:])
 
 
-def _shown(kind: str) -> str:
-    """A name that a client chose, fit to be sent back."""
-    return repr(kind[:LONGEST_KIND])[1:-1]
-
-
-def prefer_told(question: Question) -> None:
+def prefer_thread(question: Question) -> None:
     """Leaves the dialogue to the thread where the messages hold none."""
     if not question["history"]:
         del question["history"]

@@ -1,54 +1,28 @@
-"""Open WebUI: its chat as the thread, its event lines, and its small tasks beside the chat.
+"""Open WebUI: its chat as the thread, and its event lines beside a completion's chunks.
 
 Open WebUI keeps the text of content deltas itself and shows it again with every one, so a draft
 told in this way could not be taken back: drafts go out as `message` events, and the answer alone
 as content.
 """
 
-import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from app.protocols.openai import Chunks, data
-from app.schemas.ask import (
-    LONGEST_QUESTION,
-    AskResponse,
-    Citation,
-    Event,
-    RetractEvent,
-    ThreadId,
-    TokenEvent,
-)
-from graphs.ports import KeywordExtractor
+from app.protocols.progress_text import text
+from app.schemas.ask import AskResponse, Event, RetractEvent, ThreadId, TokenEvent
 from graphs.text.citations import renumbered
-from graphs.text.language import language_of, script_of
-from graphs.text.sentences import sentences
+from graphs.text.language import script_of
+from graphs.types import Citation
 
 HEADER = "x-openwebui-"
-MOST_TAGS = 3
-TITLE_WORDS, TITLE_IDEOGRAPHS = 8, 16
-GENERAL = {"en": "General", "zh": "综合"}
-NEW_CHAT = {"en": "New chat", "zh": "新对话"}
-DONE = {"en": "Answered.", "zh": "已回答。"}
+NO_TASKS = (
+    "Titles, tags and follow-up questions are not written here: choose another task model in Open"
+    " WebUI, or switch them off there."
+)
 _THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
-# What a task asks for: by the key of the JSON it wants, or by the header's name for it.
-_TASK = re.compile(r"\A\s*#{2,3} Task:")
-_WANTED = re.compile(r"\{\s*\"(title|tags|follow_ups|queries|text|prompt|emoji)\"\s*:")
-_BEGINS, _ENDS = "<chat_history>", "</chat_history>"
-_ROLE = re.compile(r"^(ASSISTANT|USER|SYSTEM): ", re.MULTILINE)
-BY_HEADER = {
-    "title_generation": "title",
-    "tags_generation": "tags",
-    "follow_up_generation": "follow_ups",
-    "query_generation": "queries",
-    "autocomplete_generation": "text",
-    "image_prompt_generation": "prompt",
-    "emoji_generation": "emoji",
-    "function_calling": "tool_calls",
-}
 
 
 def speaks(headers: Mapping[str, str]) -> bool:
@@ -64,61 +38,9 @@ def thread_of(headers: Mapping[str, str]) -> str | None:
         return None
 
 
-def task_of(headers: Mapping[str, str], prompt: str) -> str | None:
-    """What is to be made beside the chat, `title` or `tags` for example; None for a question."""
-    if named := BY_HEADER.get(headers.get(f"{HEADER}task", "")):
-        return named
-    if _TASK.match(prompt) and _dialogue(prompt) is not None:
-        wanted = _WANTED.findall(prompt)
-        return wanted[-1] if wanted else None
-    return None
-
-
-async def done_task(task: str, prompt: str, keywords: KeywordExtractor) -> str:
-    """The task's answer, from the words of the dialogue alone; no run, no model."""
-    asked = _asked(prompt)
-    latest, language = (asked or [""])[-1], language_of((asked or [""])[-1])
-    match task:
-        case "title":
-            made: object = _title(asked[0]) if asked else NEW_CHAT[language]
-        case "tags":
-            found = list(await keywords.keywords(latest, MOST_TAGS)) if latest else []
-            made = found or [GENERAL[language]]
-        case "queries":
-            made = [latest] if latest else []
-        case "follow_ups" | "tool_calls":
-            made = []
-        case "emoji":
-            return "💬"
-        case _:
-            made = ""
-    return json.dumps({task: made}, ensure_ascii=False)
-
-
-def _dialogue(prompt: str) -> str | None:
-    """What stands between the marks; None where there are none."""
-    _, begun, rest = prompt.partition(_BEGINS)
-    dialogue, ended, _ = rest.partition(_ENDS)
-    return dialogue.strip() if begun and ended else None
-
-
-def _asked(prompt: str) -> list[str]:
-    """What the user said, one line each, oldest first; of a long dialogue its two ends are read."""
-    dialogue = _dialogue(prompt) or ""
-    if len(dialogue) > 2 * LONGEST_QUESTION:
-        # Between them a turn of the other side: what is left of the one cut is nobody's question.
-        dialogue = f"{dialogue[:LONGEST_QUESTION]}\nASSISTANT: {dialogue[-LONGEST_QUESTION:]}"
-    _, *told = _ROLE.split(dialogue)
-    said = [text for role, text in zip(told[::2], told[1::2], strict=True) if role == "USER"]
-    lines = (" ".join(text[:LONGEST_QUESTION].split()) for text in said)
-    return [line for line in lines if line]
-
-
-def _title(question: str) -> str:
-    first = (sentences(question) or [question])[0].rstrip("。！？；.!?… ")
-    if language_of(first) == "zh":
-        return first[:TITLE_IDEOGRAPHS]
-    return " ".join(first.split()[:TITLE_WORDS])
+def is_task(prompt: str) -> bool:
+    """Whether a title, tags or other text about the chat is wanted, not an answer."""
+    return prompt.lstrip().startswith("### Task:") and "<chat_history>" in prompt
 
 
 class WebUIChunks(Chunks):
@@ -149,7 +71,9 @@ class WebUIChunks(Chunks):
         numbers = {cited.n: places[cited.source] for cited in response.citations}
         for citations in _by_source(response).values():
             yield _event("source", _source(citations))
-        yield _event("status", {"description": DONE[script_of(response.answer)], "done": True})
+        yield _event(
+            "status", {"description": text("answered", script_of(response.answer)), "done": True}
+        )
         yield self.chunk({"content": renumbered(response.answer, numbers)})
         yield from self.end(response)
 

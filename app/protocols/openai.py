@@ -1,18 +1,25 @@
-"""A run as a chat completion: whole, or as `chat.completion.chunk` lines while it goes on.
+"""OpenAI's chat completions: a run as one, whole or as chunks while it goes on, and errors.
 
 A client of OpenAI's form cannot take text back, so drafts stay here until one is the answer; the
 steps are told meanwhile as `reasoning_content`.
 """
 
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from app.protocols.openai_errors import error_of
-from app.protocols.progress_text import Narrator
+from app.errors import ServiceError
+from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
-from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, RunEvent
+from app.schemas.ask import (
+    AnswerEvent,
+    AskResponse,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    Problem,
+    RunEvent,
+)
 from app.schemas.event_json import as_json
 from app.schemas.openai import (
     Annotation,
@@ -20,25 +27,62 @@ from app.schemas.openai import (
     Choice,
     CompletionMessage,
     CompletionUsage,
+    OpenAIError,
+    OpenAIErrorBody,
     UrlCitation,
 )
 from graphs.text.sentences import sentence_spans
 
-KIND = {"object": "chat.completion.chunk"}
 DONE = "data: [DONE]\n\n"
 CUT_SHORT = ("deadline", "budget")
 
 
+KINDS = {
+    401: ("authentication_error", "invalid_api_key"),
+    403: ("permission_error", "permission_denied"),
+    404: ("invalid_request_error", "not_found"),
+    409: ("invalid_request_error", "conflict"),
+    413: ("invalid_request_error", "request_too_large"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+    503: ("server_error", "service_unavailable"),
+}
+"""Type and code of an error by its status; of others by whose fault it is."""
+CLIENTS_FAULT = ("invalid_request_error", "invalid_request")
+OUR_FAULT = ("server_error", "internal_error")
+
+
+class NotOffered(ServiceError):
+    """What OpenAI's interface allows to ask and this service does not have."""
+
+    def __init__(self, status: int, message: str, *, param: str, code: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = _error(message, CLIENTS_FAULT[0], param, code)
+
+
+def error_of(problem: Problem) -> dict[str, Any]:
+    """`{"error": {message, type, param, code}}`; `param` is its first field, `options.upper`."""
+    kind, code = KINDS.get(problem.status, CLIENTS_FAULT if problem.status < 500 else OUR_FAULT)
+    pointer = problem.errors[0].pointer if problem.errors else ""
+    param = pointer.removeprefix("#").removeprefix("/").replace("/", ".")
+    return _error(problem.detail, kind, param or None, code)
+
+
+def _error(message: str, kind: str, param: str | None, code: str) -> dict[str, Any]:
+    error = OpenAIError(message=message, type=kind, param=param, code=code)
+    return OpenAIErrorBody(error=error).model_dump()
+
+
 def annotations(response: AskResponse) -> list[Annotation]:
     """One for every sentence of every citation, in the order of the text."""
-    found = [
+    citations = [
         UrlCitation(url=cited.source, title=cited.title, start_index=start, end_index=end)
         for cited in response.citations
         for start, end in cited.spans
     ]
     return [
         Annotation(url_citation=citation)
-        for citation in sorted(found, key=lambda citation: citation.start_index)
+        for citation in sorted(citations, key=lambda citation: citation.start_index)
     ]
 
 
@@ -61,11 +105,11 @@ def finish_reason(response: AskResponse) -> Literal["stop", "length"]:
     return "length" if response.stopped_by in CUT_SHORT else "stop"
 
 
-def completion(run: Run, response: AskResponse, told: list[str]) -> ChatCompletion:
-    """The whole answer; `told` are the lines of its reasoning."""
+def completion(run: Run, response: AskResponse, reasoning: list[str]) -> ChatCompletion:
+    """The whole answer; `reasoning` are the lines before its sources."""
     message = CompletionMessage(
         content=response.answer,
-        reasoning_content="\n".join([*told, *sources(response)]),
+        reasoning_content="\n".join([*reasoning, *sources(response)]),
         annotations=annotations(response),
     )
     return ChatCompletion(
@@ -77,36 +121,18 @@ def completion(run: Run, response: AskResponse, told: list[str]) -> ChatCompleti
     )
 
 
-def once_said(model: str, text: str) -> ChatCompletion:
-    """A completion that no run made."""
-    return ChatCompletion(
-        id=f"chatcmpl-{uuid.uuid4().hex}",
-        created=int(time.time()),
-        model=model,
-        choices=[Choice(message=CompletionMessage(content=text), finish_reason="stop")],
-        usage=CompletionUsage(),
-    )
-
-
-def once_told(model: str, text: str) -> str:
-    """The same as a stream."""
-    said = once_said(model, text)
-    head = {"id": said.id, "created": said.created, "model": model} | KIND
-    delta = {"role": "assistant", "content": text}
-    return f"{chunk(head, delta)}{chunk(head, {}, 'stop')}{DONE}"
-
-
 class Chunks:
     """One run's events as the lines of a streamed completion; called with each in turn."""
 
     def __init__(self, run: Run, question: str, include_usage: bool) -> None:
         self._include_usage = include_usage
-        self._narrator = Narrator(question)
+        self._progress = ProgressText(question)
         self._head: dict[str, Any] = {
             "id": f"chatcmpl-{run.id}",
             "created": int(time.time()),
             "model": run.workflow,
-        } | KIND
+            "object": "chat.completion.chunk",
+        }
 
     def __call__(self, _: int, event: Event) -> str:
         return "".join(self.lines(event))
@@ -122,7 +148,7 @@ class Chunks:
             case DoneEvent():
                 yield DONE
             case _:
-                for line in self._narrator.lines(event):
+                for line in self._progress.lines(event):
                     yield self.step(line)
 
     def step(self, line: str) -> str:
@@ -143,12 +169,8 @@ class Chunks:
             yield data({**self._head, "choices": [], "usage": usage(response).model_dump()})
 
     def chunk(self, delta: dict[str, Any], finish: str | None = None) -> str:
-        return chunk(self._head, delta, finish)
-
-
-def chunk(head: dict[str, Any], delta: dict[str, Any], finish: str | None = None) -> str:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-    return data({**head, "choices": [choice]})
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+        return data({**self._head, "choices": [choice]})
 
 
 def data(value: object) -> str:

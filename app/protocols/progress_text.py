@@ -1,110 +1,90 @@
-"""A run's steps as short lines for people, in the language of the question."""
+"""Progress texts: a run's steps as short lines for people, in the language of the question.
+
+One catalogue for the reasoning of OpenAI's clients and of the AI SDK, Open WebUI's statuses and the
+terminal.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
-from app.runs.run import ANOTHER_WAS_BETTER
-from app.schemas.ask import Event, RetractEvent, StepEvent
-from graphs.generation.answer import WERE_THOUGHTS
+from app.schemas.ask import ANOTHER_WAS_BETTER, Event, RetractEvent, StepEvent
 from graphs.text.language import language_of
 from graphs.types import Language
 
-LONGEST = 300
+MAX_CHARS = 300
 
-# Begun steps that take a while; the others are told by what they found.
-BEGUN: dict[Language, dict[str, str]] = {
-    "en": {
-        "retrieve": "Searching the knowledge base …",
-        "search_web": "Searching the web …",
-        "generate": "Writing the answer …",
-        "draft": "Drafting the answer …",
-        "revise": "Revising the answer …",
-    },
-    "zh": {
-        "retrieve": "正在检索知识库……",
-        "search_web": "正在搜索网络……",
-        "generate": "正在撰写答案……",
-        "draft": "正在起草答案……",
-        "revise": "正在修订答案……",
-    },
-}
-FOUND: dict[Language, dict[str, str]] = {
-    "en": {
-        "needed": "Retrieval is needed (p {p:.2f}).",
-        "not_needed": "Retrieval is not needed (p {p:.2f}).",
-        "understood": "Understood as: {question}",
-        "queries": "Queries: {queries}",
-        "graded": "Passages graded: {count} (best {best:.2f}).",
-        "decided": "Passages graded: {count}, {action} (best {best:.2f}, upper {upper:.2f}, "
+TEXTS: dict[str, tuple[str, str]] = {
+    # Begun steps that take a while; the others are told by what they found.
+    "retrieve": ("Searching the knowledge base …", "正在检索知识库……"),
+    "search_web": ("Searching the web …", "正在搜索网络……"),
+    "generate": ("Writing the answer …", "正在撰写答案……"),
+    "draft": ("Drafting the answer …", "正在起草答案……"),
+    "revise": ("Revising the answer …", "正在修订答案……"),
+    # What a step found.
+    "needed": ("Retrieval is needed (p {p:.2f}).", "需要检索（p {p:.2f}）。"),
+    "not_needed": ("Retrieval is not needed (p {p:.2f}).", "不需要检索（p {p:.2f}）。"),
+    "understood": ("Understood as: {question}", "理解为：{question}"),
+    "queries": ("Queries: {queries}", "检索语句：{queries}"),
+    "graded": (
+        "Passages graded: {count} (best {best:.2f}).",
+        "已给 {count} 个段落评分（最高 {best:.2f}）。",
+    ),
+    "decided": (
+        "Passages graded: {count}, {action} (best {best:.2f}, upper {upper:.2f}, "
         "lower {lower:.2f}).",
-        "query": "Search query: {query}",
-        "pages": "Web pages found: {count}.",
-        "strips": "Knowledge strips kept: {kept} of {count}.",
-        "chosen": "Chose draft {n} of {count}.",
-        "accepted": "Critique round {round}: accepted ({judged}).",
-        "rejected": "Critique round {round}: rejected ({judged}).",
-        "criticism": "Criticism: {criticism}",
-        "withdrawn": "The draft is withdrawn.",
-        "withdrawn_for": "The draft is withdrawn: {reason}",
-        "degraded": "Degraded: {component}: {reason}",
-        "support": "support {value:.2f}",
-        "utility": "utility {value:.2f}",
-        "score": "score {value:.2f}",
-        "comma": ", ",
-        "semicolon": "; ",
-        "correct": "correct",
-        "incorrect": "incorrect",
-        "ambiguous": "ambiguous",
-    },
-    "zh": {
-        "needed": "需要检索（p {p:.2f}）。",
-        "not_needed": "不需要检索（p {p:.2f}）。",
-        "understood": "理解为：{question}",
-        "queries": "检索语句：{queries}",
-        "graded": "已给 {count} 个段落评分（最高 {best:.2f}）。",
-        "decided": "已给 {count} 个段落评分：{action}（最高 {best:.2f}，上阈值 {upper:.2f}，"
+        "已给 {count} 个段落评分：{action}（最高 {best:.2f}，上阈值 {upper:.2f}，"
         "下阈值 {lower:.2f}）。",
-        "query": "搜索词：{query}",
-        "pages": "找到 {count} 个网页。",
-        "strips": "{count} 个知识条中保留了 {kept} 个。",
-        "chosen": "从 {count} 份草稿中选择了第 {n} 份。",
-        "accepted": "第 {round} 轮评判：接受（{judged}）。",
-        "rejected": "第 {round} 轮评判：拒绝（{judged}）。",
-        "criticism": "批评：{criticism}",
-        "withdrawn": "草稿已撤回。",
-        "withdrawn_for": "草稿已撤回：{reason}",
-        "degraded": "功能降级：{component}：{reason}",
-        "support": "支持度 {value:.2f}",
-        "utility": "有用度 {value:.2f}",
-        "score": "得分 {value:.2f}",
-        "comma": "，",
-        "semicolon": "；",
-        "correct": "正确",
-        "incorrect": "错误",
-        "ambiguous": "模糊",
-    },
+    ),
+    "query": ("Search query: {query}", "搜索词：{query}"),
+    "pages": ("Web pages found: {count}.", "找到 {count} 个网页。"),
+    "strips": ("Knowledge strips kept: {kept} of {count}.", "{count} 个知识条中保留了 {kept} 个。"),
+    "chosen": ("Chose draft {n} of {count}.", "从 {count} 份草稿中选择了第 {n} 份。"),
+    "accepted": (
+        "Critique round {round}: accepted ({judged}).",
+        "第 {round} 轮评判：接受（{judged}）。",
+    ),
+    "rejected": (
+        "Critique round {round}: rejected ({judged}).",
+        "第 {round} 轮评判：拒绝（{judged}）。",
+    ),
+    "criticism": ("Criticism: {criticism}", "批评：{criticism}"),
+    "withdrawn": ("The draft is withdrawn.", "草稿已撤回。"),
+    "withdrawn_for": ("The draft is withdrawn: {reason}", "草稿已撤回：{reason}"),
+    "degraded": ("Degraded: {component}: {reason}", "功能降级：{component}：{reason}"),
+    "answered": ("Answered.", "已回答。"),
+    # Parts of these.
+    "support": ("support {value:.2f}", "支持度 {value:.2f}"),
+    "utility": ("utility {value:.2f}", "有用度 {value:.2f}"),
+    "score": ("score {value:.2f}", "得分 {value:.2f}"),
+    "comma": (", ", "，"),
+    "semicolon": ("; ", "；"),
+    "correct": ("correct", "正确"),
+    "incorrect": ("incorrect", "错误"),
+    "ambiguous": ("ambiguous", "模糊"),
+    # Why a draft is withdrawn, where no criticism says so.
+    ANOTHER_WAS_BETTER: (ANOTHER_WAS_BETTER, "另一份草稿更好"),
+    "these were the model's thoughts": (
+        "these were the model's thoughts",
+        "那是模型的思考过程",
+    ),
+    "deadline": ("deadline", "到了截止时间"),
+    "cancelled": ("cancelled", "运行被取消"),
 }
-# Why a draft is withdrawn, where no criticism says so.
-REASONS: dict[Language, dict[str, str]] = {
-    "en": {},
-    "zh": {
-        ANOTHER_WAS_BETTER: "另一份草稿更好",
-        WERE_THOUGHTS: "那是模型的思考过程",
-        "deadline": "到了截止时间",
-        "cancelled": "运行被取消",
-    },
-}
+"""English and Chinese."""
+BEGUN = ("retrieve", "search_web", "generate", "draft", "revise")
 # Steps whose details repeat what other steps have told.
 REPEATING = {"judge", "prune", "revise", "reflect"}
 
 
-class Narrator:
+def text(name: str, language: Language) -> str:
+    return TEXTS[name][language == "zh"]
+
+
+class ProgressText:
     """Keeps in mind what was said, so that parallel drafts are announced once."""
 
     def __init__(self, question: str) -> None:
-        language = language_of(question)
-        self._begun, self._words = BEGUN[language], FOUND[language]
-        self._reasons = REASONS[language]
+        self._language = language_of(question)
         self._drafting = False
         self._criticism = ""
 
@@ -112,24 +92,22 @@ class Narrator:
         """What there is to say of an event, without line breaks; often nothing."""
         match event:
             case StepEvent(phase="start"):
-                return self._start(event.step)
+                return list(self._start(event.step))
             case StepEvent(phase="end"):
                 return [*self._end(event.step, event.detail), *self._degraded(event.detail)]
             case RetractEvent():
                 return [self._withdrawn(event.reason)]
         return []
 
-    def _start(self, step: str) -> list[str]:
-        told = [] if step == "draft" and self._drafting else [self._begun.get(step, "")]
+    def _start(self, step: str) -> Iterator[str]:
+        if step in BEGUN and not (step == "draft" and self._drafting):
+            yield self._say(step)
         self._drafting = step == "draft" or self._drafting
-        return [line for line in told if line]
 
     def _end(self, step: str, detail: dict[str, Any]) -> Iterator[str]:
         if step in REPEATING:
             return
-        yield from self._asked(detail)
-        if "action" in detail:
-            yield from self._graded(detail)
+        yield from self._decided(detail)
         if step in ("search_web", "collect") and "web_results" in detail:
             yield self._say("pages", count=len(detail["web_results"]))
         if step in ("refine", "select") and (strips := detail.get("strips")):
@@ -140,25 +118,27 @@ class Narrator:
         if entry := detail.get("critique"):
             yield from self._judged(step, entry)
 
-    def _asked(self, detail: dict[str, Any]) -> Iterator[str]:
-        if found := detail.get("retrieval"):
-            yield self._say("needed" if found["decision"] else "not_needed", p=found["probability"])
+    def _decided(self, detail: dict[str, Any]) -> Iterator[str]:
+        if retrieval := detail.get("retrieval"):
+            name = "needed" if retrieval["decision"] else "not_needed"
+            yield self._say(name, p=retrieval["probability"])
         if question := detail.get("standalone_question"):
             yield self._say("understood", question=question)
         if len(queries := detail.get("queries") or ()) > 1:
-            yield self._say("queries", queries=self._words["semicolon"].join(queries))
+            yield self._say("queries", queries=self._text("semicolon").join(queries))
         if query := detail.get("rewritten_query"):
             yield self._say("query", query=query)
+        if "action" in detail and detail.get("documents"):
+            yield self._graded(detail)
 
-    def _graded(self, detail: dict[str, Any]) -> Iterator[str]:
-        if documents := detail.get("documents"):
-            figures = {"count": len(documents), "best": max(d["score"] for d in documents)}
-            if action := detail["action"]:
-                bounds = detail["thresholds"]
-                figures |= {"upper": bounds["upper"], "lower": bounds["lower"]}
-                yield self._say("decided", action=self._words[action], **figures)
-            else:
-                yield self._say("graded", **figures)
+    def _graded(self, detail: dict[str, Any]) -> str:
+        scores = [document["score"] for document in detail["documents"]]
+        figures = {"count": len(scores), "best": max(scores)}
+        if not (action := detail["action"]):
+            return self._say("graded", **figures)
+        bounds = detail["thresholds"]
+        figures |= {"upper": bounds["upper"], "lower": bounds["lower"]}
+        return self._say("decided", action=self._text(action), **figures)
 
     def _chosen(self, candidates: list[dict[str, Any]]) -> Iterator[str]:
         for candidate in candidates:
@@ -167,7 +147,7 @@ class Narrator:
 
     def _judged(self, step: str, entry: dict[str, Any]) -> Iterator[str]:
         if step == "critique":
-            judged = self._words["comma"].join(
+            judged = self._text("comma").join(
                 self._say(name, value=entry[name])
                 for name in ("support", "utility", "score")
                 if entry[name] is not None
@@ -182,12 +162,16 @@ class Narrator:
         """Why only where the criticism has not just said so."""
         if reason == self._criticism:
             return self._say("withdrawn")
-        return self._say("withdrawn_for", reason=self._reasons.get(reason, reason))
+        reason = self._text(reason) if reason in TEXTS else reason
+        return self._say("withdrawn_for", reason=reason)
 
     def _degraded(self, detail: dict[str, Any]) -> Iterator[str]:
         for entry in detail.get("degraded", ()):
             yield self._say("degraded", **entry)
 
-    def _say(self, what: str, **values: Any) -> str:
-        line = " ".join(self._words[what].format(**values).split())
-        return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    def _text(self, name: str) -> str:
+        return text(name, self._language)
+
+    def _say(self, name: str, **values: Any) -> str:
+        line = " ".join(self._text(name).format(**values).split())
+        return line if len(line) <= MAX_CHARS else f"{line[: MAX_CHARS - 1]}…"

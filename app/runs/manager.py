@@ -2,16 +2,13 @@
 
 import asyncio
 import logging
-import sqlite3
 import uuid
 from collections.abc import Callable, Mapping
 
-import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.errors import TooManyRuns
-from app.runs.run import Asked
-from app.runs.run import Run as Run
+from app.runs.run import Run, RunRequest
 from app.schemas.ask import AskResponse, Event
 from app.storage.lifecycle import Store
 from graphs.ports import Services
@@ -24,7 +21,7 @@ CANCELS_EVERY_S = 0.05
 """How often a run learns that it was cancelled at another process."""
 KEPT_WITHIN_S = 5.0
 """Longest wait of an answer for its thread to be written; then it is told all the same."""
-STORE_ERRORS = (SQLAlchemyError, sqlite3.Error, psycopg.Error, OSError, TimeoutError)
+STORE_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 
 Observe = Callable[[str, Event], None]
 
@@ -72,8 +69,8 @@ class Runs:
         """
         if len(self._tasks) + self._starting >= self._most:
             raise TooManyRuns(f"{self._most} runs are under way; try again in a moment.")
-        asked = Asked(question, context, thread_id or uuid.uuid4().hex, owner, detach)
-        run = Run(self._graphs[workflow], asked, self._services, self._record, self._finish)
+        request = RunRequest(question, context, thread_id or uuid.uuid4().hex, owner, detach)
+        run = Run(self._graphs[workflow], request, self._services, self._tell, self._finish)
         if self._store is not None:
             self._starting += 1
             try:
@@ -87,16 +84,16 @@ class Runs:
 
     async def _enter_thread(self, store: Store, run: Run, is_new: bool) -> None:
         if is_new:
-            store.threads.open(run.thread_id, run.owner, run.id)
+            store.threads.open(run.thread_id, run.record.owner, run.id)
         else:
-            await store.threads.take(run.thread_id, run.owner, run.id)
+            await store.threads.take(run.thread_id, run.record.owner, run.id)
             try:
-                if "history" not in run.asked.question:
-                    run.asked.question["history"] = await store.threads.history(run.thread_id)
+                if "history" not in run.question:
+                    run.question["history"] = await store.threads.history(run.thread_id)
             except BaseException:
-                store.threads.let_go(run)
+                store.threads.let_go(run.record)
                 raise
-        store.runs.begin(run)
+        store.runs.begin(run.record)
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch(store), name="watch-cancels")
 
@@ -104,24 +101,24 @@ class Runs:
         """A run under way in this process."""
         return self._live.get(run_id)
 
-    def _record(self, run: Run, number: int, at_ms: float, event: Event) -> None:
+    def _tell(self, run: Run, number: int, at_ms: float, event: Event) -> None:
         self._observe(run.id, event)
         if self._store is not None:
-            self._store.runs.tell(run, number, at_ms, event)
+            self._store.runs.tell(run.id, number, at_ms, event)
 
     async def _finish(self, run: Run, response: AskResponse) -> None:
         """Whoever reads the answer may go on at once, at any process."""
         if self._store is None:
             return
         if run.is_cancelled:
-            self._store.threads.let_go(run)
+            self._store.threads.let_go(run.record)
             return
+        self._store.threads.answered(run.record, response)
         try:
             async with asyncio.timeout(KEPT_WITHIN_S):
-                await self._store.threads.answered(run, response)
-                await self._store.recorder.flush()
+                await self._store.writer.flush()
         except STORE_ERRORS:
-            log.exception("the turn of run %s was not kept", run.id)
+            log.exception("the turn of run %s is not written yet", run.id)
 
     def _ended(self, run: Run) -> None:
         self._tasks.pop(run.id, None)
@@ -130,8 +127,8 @@ class Runs:
         if self._store is None:
             return
         if run.response is None:
-            self._store.threads.let_go(run)
-        self._store.runs.end(run)
+            self._store.threads.let_go(run.record)
+        self._store.runs.end(run.id, run.response, is_cancelled=run.is_cancelled)
 
     async def _watch(self, store: Store) -> None:
         """Cancels here what was cancelled elsewhere; ends with the last run."""
@@ -139,10 +136,10 @@ class Runs:
             while self._tasks:
                 await asyncio.sleep(CANCELS_EVERY_S)
                 try:
-                    wanted = await store.runs.to_cancel() if self._tasks else ()
+                    cancelled = await store.runs.to_cancel() if self._tasks else ()
                 except STORE_ERRORS:
                     continue
-                for run_id in wanted:
+                for run_id in cancelled:
                     if run := self._live.get(run_id):
                         self.ask_to_stop(run)
         finally:

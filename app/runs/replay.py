@@ -56,36 +56,36 @@ def thread(row: Row, turns: Iterable[Row]) -> Thread:
 
 
 def _messages(turn: Row) -> tuple[ThreadMessage, ThreadMessage]:
-    asked = ThreadMessage(
+    question = ThreadMessage(
         role="user",
         content=turn["question"],
         run_id=turn["run_id"],
         created_at=iso(turn["asked_at"]),
     )
-    answered = ThreadMessage(
+    answer = ThreadMessage(
         role="assistant",
         content=turn["answer"],
         run_id=turn["run_id"],
         created_at=iso(turn["answered_at"]),
-        citations=turn["citations"],
+        citations=json.loads(turn["citations"]),
     )
-    return asked, answered
+    return question, answer
 
 
 def trace(row: Row, events: Sequence[StoredEvent], judgements: Sequence[Row]) -> dict[str, Any]:
     """A StoredRun as JSON, its parts exactly as they were sent."""
-    told = [
+    sent_events = [
         {"number": e.number, "at_ms": e.at_ms, "name": e.name, "data": json.loads(e.data)}
         for e in events
     ]
-    last = {event["name"]: event["data"] for event in told}
+    last = {event["name"]: event["data"] for event in sent_events}
     return {
         **summary(row, None).model_dump(mode="json"),
         "request": json.loads(row["request"]),
         "thresholds": json.loads(row["thresholds"]),
         "answer": last.get(AnswerEvent.name),
         "error": last.get(ErrorEvent.name),
-        "events": told,
+        "events": sent_events,
         "feedback": [feedback(entry).model_dump(mode="json") for entry in judgements],
     }
 

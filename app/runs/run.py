@@ -1,6 +1,7 @@
 """A run: one question on its way through a graph, in a task of its own, told as events."""
 
 import asyncio
+import json
 import logging
 import time
 import uuid
@@ -12,6 +13,7 @@ from typing import Any, Literal, cast
 from app.errors import internal_problem
 from app.runs import trace
 from app.schemas.ask import (
+    ANOTHER_WAS_BETTER,
     AnswerEvent,
     AskResponse,
     DoneEvent,
@@ -23,6 +25,7 @@ from app.schemas.ask import (
     StepEvent,
     TokenEvent,
 )
+from app.storage.runs import RunRecord
 from graphs.ports import Services
 from graphs.reflection.selection import early_answer
 from graphs.state import Answer, Context, Question
@@ -34,17 +37,16 @@ log = logging.getLogger(__name__)
 SUMS = ("usage", "degraded")
 SUBGRAPHS = ("retrieve", "draft_segments", "reflect")
 """Nodes that sum up what their own nodes have told already."""
-ANOTHER_WAS_BETTER = "another draft was better"
 STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
 
-Record = Callable[["Run", int, float, Event], None]
+Tell = Callable[["Run", int, float, Event], None]
 """Takes in a run's events as they happen: the run, the event's number, when in ms, the event."""
 Finish = Callable[["Run", AskResponse], Awaitable[None]]
 """Keeps a run's answer before anybody hears it, so that the next question knows of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunRequest:
     """What a run is asked, by whom, in which thread."""
 
     question: Question
@@ -58,19 +60,33 @@ class Run:
     """Started by `Runs.start`. `follow` may be read by any number of clients, at any time."""
 
     def __init__(
-        self, graph: Graph, asked: Asked, services: Services, record: Record, finish: Finish
+        self, graph: Graph, request: RunRequest, services: Services, tell: Tell, finish: Finish
     ) -> None:
         self.id = uuid.uuid4().hex
-        self.asked = asked
-        self.thread_id, self.owner = asked.thread_id, asked.owner
-        self.workflow = graph.get_name()
-        self.created_at = time.time()
+        self.thread_id, self.workflow = request.thread_id, graph.get_name()
+        self.question, self._context = request.question, request.context
         self.response: AskResponse | None = None
         self.is_cancelled = False
         self.is_ending = False
         self._graph, self._services = graph, services
-        self._question, self._context = asked.question, asked.context
-        self._record, self._finish = record, finish
+        kept = {
+            "question": self.question["question"],
+            "workflow": self.workflow,
+            "thread_id": self.thread_id,
+            "detach": request.detach,
+            "options": self._context.model_dump(mode="json", exclude_unset=True),
+        }
+        self.record = RunRecord(
+            id=self.id,
+            owner=request.owner,
+            thread_id=self.thread_id,
+            workflow=self.workflow,
+            question=self.question["question"],
+            request=json.dumps(kept, ensure_ascii=False),
+            thresholds=json.dumps(self.thresholds()),
+            created_at=time.time(),
+        )
+        self._tell_others, self._finish = tell, finish
         self._events: list[Event] = []
         self._more, self._done = asyncio.Event(), asyncio.Event()
         self._started = time.perf_counter()
@@ -79,7 +95,7 @@ class Run:
         self._state: Answer = {}
         self._drafts: list[Draft] = []
         self._spent, self._failed = Usage(), list[Degraded]()
-        self._said: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
 
     async def execute(self) -> None:
         """Runs the graph to its end or its deadline; every outcome becomes events."""
@@ -141,7 +157,7 @@ class Run:
 
     async def _through_graph(self) -> None:
         stream = self._graph.astream(
-            self._question,
+            self.question,
             context=self._context,
             stream_mode=["tasks", "custom", "values"],
             subgraphs=True,
@@ -169,8 +185,8 @@ class Run:
         if namespace or task["name"] not in SUBGRAPHS:
             self._spent += result.get("usage", Usage())
             self._failed += result.get("degraded", ())
-        found = {key: value for key, value in result.items() if key not in SUMS}
-        self._state = cast("Answer", {**self._state, **found})
+        values = {key: value for key, value in result.items() if key not in SUMS}
+        self._state = cast("Answer", {**self._state, **values})
 
     def _tell_step(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         now, name = self._elapsed_ms(), task["name"]
@@ -189,26 +205,26 @@ class Run:
             )
         self._tell(event)
 
-    def _tell_text(self, said: Mapping[str, Any]) -> None:
+    def _tell_text(self, payload: Mapping[str, Any]) -> None:
         """Tokens add up to a round's draft; a retraction of what nobody heard is not told."""
-        if "token" in said:
-            event = TokenEvent(**said["token"])
-            self._said[event.round] = self._said.get(event.round, "") + event.text
+        if "token" in payload:
+            event = TokenEvent(**payload["token"])
+            self._texts[event.round] = self._texts.get(event.round, "") + event.text
             self._tell(event)
-        elif "retract" in said:
-            retraction = RetractEvent(**said["retract"])
-            if self._said.pop(retraction.round, ""):
+        elif "retract" in payload:
+            retraction = RetractEvent(**payload["retract"])
+            if self._texts.pop(retraction.round, ""):
                 self._tell(retraction)
 
     def _settle_text(self) -> None:
         """Makes the stream end with the answer: the best draft need not be the last one told."""
         answer = self._state["answer"]
-        if "".join(self._said.values()) == answer:
+        if "".join(self._texts.values()) == answer:
             return
         early = {"deadline": "deadline", "cancelled": "cancelled"}
         why = early.get(self._state["stopped_by"], ANOTHER_WAS_BETTER)
-        latest = max(self._said, default=0)
-        for round_ in list(self._said):
+        latest = max(self._texts, default=0)
+        for round_ in list(self._texts):
             self._tell_text({"retract": {"round": round_, "reason": why}})
         self._tell_text({"token": {"round": latest, "text": answer}})
 
@@ -222,7 +238,7 @@ class Run:
         is_writing = any(event.step == "generate" for event in steps)
         ending: Answer = {"candidates": drafts, "usage": spent, "degraded": failed}
         ending |= early_answer(
-            self._state, self._question, drafts, self._context, why, is_writing=is_writing
+            self._state, self.question, drafts, self._context, why, is_writing=is_writing
         )
         self._state = {**self._state, **ending}
 
@@ -246,7 +262,7 @@ class Run:
         return round((time.perf_counter() - self._started) * 1000, 3)
 
     def _tell(self, event: Event) -> None:
-        self._record(self, len(self._events), self._elapsed_ms(), event)
+        self._tell_others(self, len(self._events), self._elapsed_ms(), event)
         self._events.append(event)
         self._more.set()
         self._more = asyncio.Event()

@@ -2,8 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.protocols.messages import Turn
-from app.schemas.ask import ThreadId
+from app.schemas.ask import DialogueTurn, ThreadId
 from graphs.options import Context
 
 ANSWERED = {"text", "reasoning", "source-url", "source-document", "step-start"}
@@ -38,25 +37,7 @@ class UIMessage(BaseModel):
 class UIRequest(BaseModel):
     """What `useChat` sends beside this (messageId, …) changes nothing."""
 
-    model_config = ConfigDict(
-        extra="ignore",
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "chat-1",
-                    "messages": [
-                        {
-                            "role": "user",
-                            "parts": [
-                                {"type": "text", "text": "What does the upper threshold decide?"}
-                            ],
-                        }
-                    ],
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     messages: list[UIMessage] = Field(
         min_length=1, description="The dialogue; the last message of the user is the question."
@@ -71,8 +52,8 @@ class UIRequest(BaseModel):
         "AI SDK 7); false sends the answer alone, for AI SDK 5 and 6.",
     )
 
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[DialogueTurn]:
         return [
-            Turn(message.role, message.text, f"#/messages/{n}/parts", message.unread)
+            DialogueTurn(message.role, message.text, f"#/messages/{n}/parts", message.unread)
             for n, message in enumerate(self.messages)
         ]

@@ -4,27 +4,40 @@ One model of events feeds every protocol; clients may import this module without
 """
 
 import re
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints
 
 from graphs.options import Context
-from graphs.types import Action, Component, Origin, StoppedBy
+from graphs.types import (
+    Action,
+    Citation,
+    Critique,
+    Degraded,
+    Origin,
+    Retrieval,
+    StoppedBy,
+    Thresholds,
+    Usage,
+)
 
-LONGEST_QUESTION = 8000
+MAX_QUESTION_CHARS = 8000
+ANOTHER_WAS_BETTER = "another draft was better"
+"""The reason of a retraction."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def has_no_control_characters(text: object) -> object:
     """The text, unless it holds what no keyboard writes: for validators before any trimming."""
-    if isinstance(text, str) and (found := _CONTROL.search(text)):
-        raise ValueError(f"holds the control character U+{ord(found[0]):04X}")
+    if isinstance(text, str) and (match := _CONTROL.search(text)):
+        raise ValueError(f"holds the control character U+{ord(match[0]):04X}")
     return text
 
 
 QuestionText = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_QUESTION),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS),
     # Before the trimming, which takes some control characters for blanks.
     BeforeValidator(has_no_control_characters),
 ]
@@ -34,13 +47,7 @@ ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")
 class AskRequest(BaseModel):
     """A question and how to answer it."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={
-            "examples": [{"question": "What does the upper threshold decide?", "workflow": "crag"}]
-        },
-    )
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     question: QuestionText = Field(description="1 to 8,000 characters after trimming.")
     workflow: str | None = Field(None, description="See GET /workflows; left out: the default.")
@@ -50,36 +57,10 @@ class AskRequest(BaseModel):
     options: Context = Field(default_factory=Context, description="Tunables of this run.")
 
 
-class Citation(BaseModel):
-    """`[n]` in the answer: the strip it rests on and the sentences ([start, end)) it carries."""
-
-    n: int
-    strip_id: str
-    origin: Origin
-    title: str
-    source: str
-    text: str
-    score: float
-    spans: list[tuple[int, int]]
-
-
-class Retrieval(BaseModel):
-    """Whether the question was found to need retrieval, and how surely."""
-
-    decision: bool
-    probability: float
-
-
-class Thresholds(BaseModel):
-    """The bounds the run was decided by."""
-
-    upper: float
-    lower: float
-    strip_floor: float
-
-
 class Document(BaseModel):
     """A passage as it was graded, or as it was retrieved where nothing graded it."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     id: str
     title: str
@@ -89,13 +70,17 @@ class Document(BaseModel):
 
 
 class WebResult(BaseModel):
+    model_config = ConfigDict(from_attributes=True)
+
     url: str
     title: str
     score: float
 
 
-class Strip(BaseModel):
+class GradedStrip(BaseModel):
     """A knowledge strip; the kept ones were given to the generator."""
+
+    model_config = ConfigDict(from_attributes=True)
 
     id: str
     document_id: str
@@ -118,38 +103,10 @@ class Candidate(BaseModel):
     chosen: bool
 
 
-class Critique(BaseModel):
-    """One round of reflection; round 0 judges the chosen draft."""
-
-    round: int
-    relevance: float | None
-    support: float | None
-    utility: float | None
-    score: float
-    criticism: str
-    accepted: bool
-
-
-class Degraded(BaseModel):
-    """A part that failed while the run went on without it."""
-
-    component: Component
-    reason: str
-
-
 class Models(BaseModel):
     generator: str
     evaluator: str
     embedder: str
-
-
-class Usage(BaseModel):
-    llm_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    scored_pairs: int = 0
-    web_searches: int = 0
-    discarded_searches: int = 0
 
 
 class AskResponse(BaseModel):
@@ -168,7 +125,7 @@ class AskResponse(BaseModel):
     documents: list[Document]
     rewritten_query: str | None
     web_results: list[WebResult]
-    strips: list[Strip]
+    strips: list[GradedStrip]
     candidates: list[Candidate]
     critique: list[Critique]
     stopped_by: StoppedBy
@@ -268,6 +225,16 @@ def event_of(name: str, data: str) -> Event | None:
         return ErrorEvent(problem=Problem.model_validate_json(data))
     kind = _PLAIN.get(name)
     return None if kind is None else kind.model_validate_json(data)
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueTurn:
+    """One message of a frontend; `unread` are the types of its parts that are no text."""
+
+    role: str
+    text: str
+    pointer: str
+    unread: set[str]
 
 
 class WorkflowInfo(BaseModel):

@@ -14,12 +14,12 @@ _UNSAFE = re.compile("[\u2028\u2029\x85\ud800-\udfff]")
 
 def payload(event: Event) -> dict[str, object]:
     """What goes into `data`."""
-    told, without_none = _told(event)
-    return told.model_dump(mode="json", exclude_none=without_none)
+    content, without_none = _content(event)
+    return content.model_dump(mode="json", exclude_none=without_none)
 
 
-def _told(event: Event) -> tuple[BaseModel, bool]:
-    """What is told of an event, and whether what is None goes unsaid: an answer says it all."""
+def _content(event: Event) -> tuple[BaseModel, bool]:
+    """The data of an event, and whether fields that are None are left out: an answer has all."""
     if isinstance(event, AnswerEvent):
         return event.response, False
     return (event.problem if isinstance(event, ErrorEvent) else event), True
@@ -31,16 +31,16 @@ def as_json(value: object) -> str:
 
 
 def _safe(text: str) -> str:
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def data_of(event: Event) -> str:
     """The `data` line, made once: clients, followers and the store share it."""
     data = event._data
     if data is None:
-        told, without_none = _told(event)
+        content, without_none = _content(event)
         try:
-            data = _safe(told.model_dump_json(exclude_none=without_none))
+            data = _safe(content.model_dump_json(exclude_none=without_none))
         except PydanticSerializationError:  # half a character, which the quick way cannot write
             data = as_json(payload(event))
         event._data = data

@@ -4,8 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.protocols.messages import Turn
-from app.schemas.ask import ThreadId
+from app.schemas.ask import DialogueTurn, ThreadId
 from graphs.options import Context
 
 
@@ -47,20 +46,7 @@ class StreamOptions(BaseModel):
 class ChatRequest(BaseModel):
     """Parameters of OpenAI's that are not named here (temperature, tools, …) change nothing."""
 
-    model_config = ConfigDict(
-        extra="ignore",
-        strict=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": "self_crag",
-                    "messages": [
-                        {"role": "user", "content": "What does the upper threshold decide?"}
-                    ],
-                }
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     model: str = Field(description="The name of a workflow, see GET /v1/models.")
     messages: list[ChatMessage] = Field(
@@ -79,9 +65,11 @@ class ChatRequest(BaseModel):
     def wants_usage(self) -> bool:
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[DialogueTurn]:
         return [
-            Turn(message.role, message.text, f"#/messages/{n}/content", message.kinds - {"text"})
+            DialogueTurn(
+                message.role, message.text, f"#/messages/{n}/content", message.kinds - {"text"}
+            )
             for n, message in enumerate(self.messages)
         ]
 
@@ -147,7 +135,7 @@ class Model(BaseModel):
     description: str
 
 
-class Models(BaseModel):
+class ModelList(BaseModel):
     object: Literal["list"] = "list"
     data: list[Model]
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from app.schemas.ask import AskResponse, Citation, Problem, Thresholds, has_no_control_characters
-from graphs.types import StoppedBy
+from app.schemas.ask import AskResponse, Problem, has_no_control_characters
+from graphs.types import Citation, StoppedBy, Thresholds
 
 Status = Literal["running", "done", "cancelled", "failed", "lost"]
 Said = Annotated[
@@ -87,11 +87,7 @@ class RunState(BaseModel):
 class FeedbackRequest(BaseModel):
     """From -1, useless or wrong, to 1, right and useful."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"score": 1, "comment": "Exactly what I looked for."}]},
-    )
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     score: float = Field(ge=-1, le=1, allow_inf_nan=False, description="-1 to 1.")
     comment: Said | None = Field(None, description="Why, in words; at most 8,000 characters.")

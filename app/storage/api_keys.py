@@ -104,16 +104,16 @@ async def _add(
         "last_used_at": None,
         "revoked_at": None,
     }
-    told = {**row, "digest": _digest(secret), "scopes": json.dumps(kept)}
-    await connection.execute(KEYS.insert().values(told))
-    return _key(told), secret
+    stored = {**row, "digest": _digest(secret), "scopes": json.dumps(kept)}
+    await connection.execute(KEYS.insert().values(stored))
+    return _key(stored), secret
 
 
 async def list_keys(engine: AsyncEngine) -> list[Key]:
     """All keys, oldest first."""
     async with reading(engine) as connection:
-        found = await connection.execute(select(KEYS).order_by(KEYS.c.created_at, KEYS.c.id))
-        return [_key(row) for row in found.mappings()]
+        result = await connection.execute(select(KEYS).order_by(KEYS.c.created_at, KEYS.c.id))
+        return [_key(row) for row in result.mappings()]
 
 
 async def revoke_key(engine: AsyncEngine, key_id: str) -> bool:
@@ -126,8 +126,8 @@ async def revoke_key(engine: AsyncEngine, key_id: str) -> bool:
         )
         if changed.rowcount:
             return True
-        found = await connection.execute(select(KEYS.c.id).where(KEYS.c.id == key_id))
-        return found.first() is not None
+        result = await connection.execute(select(KEYS.c.id).where(KEYS.c.id == key_id))
+        return result.first() is not None
 
 
 class KeyRing:

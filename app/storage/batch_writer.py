@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Executable, Select
+from sqlalchemy import Executable, Select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DataError, IntegrityError
 
@@ -24,9 +24,9 @@ BATCH_S = 0.05
 """Longest time that what happened waits to be written."""
 KNOWN_EVERYWHERE_S = 2 * BATCH_S
 """After it every process knows what happened, unless the database is slow."""
-MOST_WAITING = 100_000
-MOST_AT_ONCE = 5_000
-RETRY_S, LONGEST_RETRY_S = 1.0, 30.0
+MAX_WAITING = 100_000
+MAX_AT_ONCE = 5_000
+RETRY_S, MAX_RETRY_S = 1.0, 30.0
 """The pause after a failure, which grows with each."""
 
 A = TypeVar("A")
@@ -38,24 +38,23 @@ _UNFIT = (IntegrityError, DataError, ValueError, TypeError, ArithmeticError)
 """The database refuses such a row, or its driver cannot say it: no second try will help."""
 
 
-class Recorder:
+class BatchWriter:
     """Writes from a task of its own; `add` never waits, `flush` returns when all is written."""
 
     def __init__(self, url: URL) -> None:
         self._engine = writing_engine(url)
-        self._looking: Connection | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="recorder")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._waiting: deque[Entry] = deque()
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._task = asyncio.create_task(self._write_on(), name="recorder")
+        self._task = asyncio.create_task(self._write_on(), name="writer")
 
     def add(self, statement: Executable, row: Row) -> None:
         """Executes the statement with the row soon, after all that was added before.
 
         Where the database is away for long, what waits longest is given up.
         """
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_WAITING:
             self._waiting.popleft()
         self._waiting.append((statement, row))
         self._some.set()
@@ -68,7 +67,7 @@ class Recorder:
     async def _flush(self) -> None:
         async with self._writing:
             while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(MOST_AT_ONCE, self.waiting))]
+                batch = [self._waiting.popleft() for _ in range(min(MAX_AT_ONCE, self.waiting))]
                 try:
                     await self._write(batch)
                 except Exception:
@@ -77,7 +76,7 @@ class Recorder:
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         try:
-            await self.in_thread(self._commit, batch)
+            await self._in_thread(self._commit, batch)
         except _UNFIT as error:
             if len(batch) == 1:
                 log.error("a row was given up, for the database refuses it", exc_info=error)
@@ -87,27 +86,21 @@ class Recorder:
 
     def _commit(self, batch: Sequence[Entry]) -> None:
         with self._engine.begin() as connection:
-            for statement, rows in _together(batch):
-                connection.execute(statement, rows)
+            # Neighbours of one statement as one execution; their order stays.
+            for _, entries in groupby(batch, key=lambda entry: id(entry[0])):
+                statements, rows = zip(*entries, strict=True)
+                connection.execute(statements[0], list(rows))
 
     async def look(self, query: Select[Any]) -> Sequence[Any]:
         """The first column of what is found, for those who look often."""
-        return await self.in_thread(self._look, query)
+        return await self._in_thread(self._look, query)
 
     def _look(self, query: Select[Any]) -> Sequence[Any]:
-        looking = self._looking or self._engine.connect().execution_options(
-            isolation_level="AUTOCOMMIT"
-        )
-        self._looking = None  # one that fails is not used again
-        try:
-            found = looking.execute(query).scalars().all()
-        except BaseException:
-            looking.close()
-            raise
-        self._looking = looking
-        return found
+        with self._engine.connect() as connection:
+            reading = connection.execution_options(isolation_level="AUTOCOMMIT")
+            return reading.execute(query).scalars().all()
 
-    async def in_thread(self, do: Callable[[A], B], what: A) -> B:
+    async def _in_thread(self, do: Callable[[A], B], what: A) -> B:
         """Does what waits for the database where batches are written, after those before it."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, do, what)
 
@@ -132,7 +125,7 @@ class Recorder:
                     exc_info=pause_s == RETRY_S,
                 )
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_RETRY_S)
+                pause_s = min(2 * pause_s, MAX_RETRY_S)
                 self._some.set()
 
     async def aclose(self) -> None:
@@ -145,15 +138,4 @@ class Recorder:
         except Exception:
             log.exception("%d rows could not be written", len(self._waiting))
         await asyncio.to_thread(self._thread.shutdown)
-        if self._looking is not None:
-            self._looking.close()
         self._engine.dispose()
-
-
-def _together(batch: Sequence[Entry]) -> list[tuple[Executable, list[Row]]]:
-    """Neighbours of one statement as one execution; their order stays."""
-    grouped = groupby(batch, key=lambda entry: id(entry[0]))
-    return [
-        (found[0][0], [row for _, row in found])
-        for found in (list(entries) for _, entries in grouped)
-    ]

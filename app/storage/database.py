@@ -25,7 +25,7 @@ FILE = "selfcrag.db"
 BUSY_TIMEOUT_MS = 10_000
 FORGOTTEN_AT_ONCE = 200
 """Rows that are removed together: whoever wants to write waits for one of these at most."""
-MOST_SKEW_S = 5.0
+MAX_SKEW_S = 5.0
 """Processes believe each other's times of day, and are taken for gone after a few times this."""
 CREATION_LOCK = 7_350_242_119
 """Any number, the same in all processes: one of them creates the tables."""
@@ -123,7 +123,7 @@ def _as_sqlite_should_be(engine: Engine) -> None:
 async def _assert_same_time(connection: AsyncConnection) -> None:
     """Raises StartFailed where this machine's clock is not the database's."""
     there = await connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())"))
-    if abs(skew_s := now() - float(there or 0)) > MOST_SKEW_S:
+    if abs(skew_s := now() - float(there or 0)) > MAX_SKEW_S:
         raise StartFailed(
             f"the clock of this machine is {skew_s:+.0f} s from that of the database: set both by "
             "the same time server, or services would take each other for gone."

@@ -9,15 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver
 from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.errors import NotFound, StoreFailed
+from app.errors import NotFound
 from app.settings import Settings
-from app.storage.batch_writer import KNOWN_EVERYWHERE_S, Recorder
-from app.storage.checkpoints import checkpointer
+from app.storage.batch_writer import KNOWN_EVERYWHERE_S, BatchWriter
 from app.storage.database import FORGOTTEN_AT_ONCE, now, reading
 from app.storage.runs import KeptRuns, Row
 from app.storage.tables import PROCESSES, RUNS
@@ -32,6 +30,8 @@ REPLACED_S = 15.0
 """So has one of our own host and number: in another container it would have been seen."""
 TIDY_EVERY_BEATS = 12
 DAY_S = 86_400.0
+MAX_RUNS = 10_000
+"""Most finished runs kept; beyond it the oldest without feedback go."""
 _OPEN_HERE: set[str] = set()
 """Stores of this very process: several services may run in one."""
 
@@ -40,11 +40,11 @@ class Store:
     """Runs and threads of this process and of all others at the same database."""
 
     def __init__(
-        self, engine: AsyncEngine, recorder: Recorder, threads: Threads, settings: Settings
+        self, engine: AsyncEngine, writer: BatchWriter, threads: Threads, settings: Settings
     ) -> None:
         self.process = uuid.uuid4().hex
-        self.recorder, self.threads = recorder, threads
-        self.runs = KeptRuns(engine, recorder, self.process)
+        self.writer, self.threads = writer, threads
+        self.runs = KeptRuns(engine, writer, self.process)
         self._engine, self._settings = engine, settings
         self._host, self._pid = socket.gethostname(), os.getpid()
 
@@ -61,7 +61,7 @@ class Store:
 
     async def run_of(self, run_id: str, owner: str | None) -> Row:
         """The run's row, up to date. Raises NotFound, also where it is another's."""
-        await self.recorder.flush()
+        await self.writer.flush()
         try:
             return await self.runs.get(run_id, owner)
         except NotFound:
@@ -106,7 +106,7 @@ class Store:
         A few at a time, for this process is to be seen meanwhile; True where some are left.
         """
         older_than = now() - self._settings.keep_runs_days * DAY_S
-        runs = await self.runs.forget(self._settings.keep_runs, older_than)
+        runs = await self.runs.forget(MAX_RUNS, older_than)
         threads = await self.threads.forget(older_than)
         return max(runs, threads) >= FORGOTTEN_AT_ONCE
 
@@ -128,7 +128,7 @@ async def _keep_in_order(store: Store) -> None:
             await store.find_lost()
             if is_untidy or beat % TIDY_EVERY_BEATS == 0:
                 is_untidy = await store.tidy()
-        except (SQLAlchemyError, StoreFailed, OSError):
+        except (SQLAlchemyError, OSError):
             log.exception("the store could not be kept in order")
         await asyncio.sleep(BEAT_S)
 
@@ -146,21 +146,8 @@ def _is_alive(pid: int) -> bool:
 @asynccontextmanager
 async def open_store(settings: Settings, engine: AsyncEngine) -> AsyncIterator[Store]:
     """What lasts, in order. Runs must have ended before it closes."""
-    opening = checkpointer(engine.url)
-    saver = await asyncio.to_thread(opening.__enter__)
-    try:
-        async with _in_order(settings, engine, saver) as store:
-            yield store
-    finally:
-        await asyncio.to_thread(opening.__exit__, None, None, None)
-
-
-@asynccontextmanager
-async def _in_order(
-    settings: Settings, engine: AsyncEngine, saver: BaseCheckpointSaver[str]
-) -> AsyncIterator[Store]:
-    recorder = Recorder(engine.url)
-    store = Store(engine, recorder, Threads(engine, recorder, saver), settings)
+    writer = BatchWriter(engine.url)
+    store = Store(engine, writer, Threads(engine, writer), settings)
     keeping: asyncio.Task[None] | None = None
     try:
         await store.arrive()
@@ -171,6 +158,6 @@ async def _in_order(
             keeping.cancel()
             with suppress(asyncio.CancelledError):
                 await keeping
-        await recorder.aclose()
+        await writer.aclose()
         with suppress(SQLAlchemyError, OSError):
             await store.leave()

@@ -1,16 +1,16 @@
 """What changed from one run to another, told from their traces alone."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
-Trace = Mapping[str, Any]
+Json = Mapping[str, Any]
 
 _WORD = re.compile(r"[\u3400-\u9fff]\s*|[^\W\u3400-\u9fff]+\s*|[^\w\s]\s*|^\s+")
-MOST_WORDS = 2000
+MAX_WORDS = 2000
 """Of each text; comparing takes their product in time."""
 
 
@@ -68,7 +68,7 @@ class RunDiff(BaseModel):
     took_ms: list[Change]
 
 
-def difference(first: Trace, second: Trace) -> RunDiff:
+def difference(first: Json, second: Json) -> RunDiff:
     """Two traces as `replay.trace` tells them; a run without an answer differs in all of it."""
     a, b = first["answer"] or {}, second["answer"] or {}
     return RunDiff(
@@ -88,21 +88,21 @@ def difference(first: Trace, second: Trace) -> RunDiff:
 
 def words(before: str, after: str) -> list[Words]:
     """One text after another, word by word; Chinese sign by sign."""
-    return _pieces(_WORD.findall(before)[:MOST_WORDS], _WORD.findall(after)[:MOST_WORDS], "")
+    return _pieces(_WORD.findall(before)[:MAX_WORDS], _WORD.findall(after)[:MAX_WORDS], "")
 
 
 def _pieces(before: Sequence[str], after: Sequence[str], glue: str) -> list[Words]:
-    found: list[Words] = []
+    pieces: list[Words] = []
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         if kind == "equal":
-            found.append(Words(kind="same", text=glue.join(before[a:b])))
+            pieces.append(Words(kind="same", text=glue.join(before[a:b])))
             continue
         if b > a:
-            found.append(Words(kind="removed", text=glue.join(before[a:b])))
+            pieces.append(Words(kind="removed", text=glue.join(before[a:b])))
         if d > c:
-            found.append(Words(kind="added", text=glue.join(after[c:d])))
-    return found
+            pieces.append(Words(kind="added", text=glue.join(after[c:d])))
+    return pieces
 
 
 def _unless_same(pieces: list[Words]) -> list[Words]:
@@ -119,24 +119,23 @@ def _changes(
     ]
 
 
-def _requested(trace: Trace) -> dict[str, Any]:
+def _requested(trace: Json) -> dict[str, Any]:
     request = trace["request"]
     options = {f"options.{name}": value for name, value in request.get("options", {}).items()}
     bounds = {f"thresholds.{name}": value for name, value in trace["thresholds"].items()}
     models = {f"models.{k}": v for k, v in ((trace["answer"] or {}).get("models") or {}).items()}
-    asked = {"question": request["question"], "workflow": trace["workflow"]}
-    return asked | options | bounds | models
+    question = {"question": request["question"], "workflow": trace["workflow"]}
+    return question | options | bounds | models
 
 
-def _decided(trace: Trace) -> dict[str, Any]:
+def _decided(trace: Json) -> dict[str, Any]:
     answer = trace["answer"] or {}
     names = ("standalone_question", "action", "rewritten_query", "stopped_by")
-    found = answer.get("retrieval") or {}
-    told = {name: answer.get(name) for name in names}
-    return {"status": trace["status"], "retrieval": found.get("decision"), **told}
+    decision = (answer.get("retrieval") or {}).get("decision")
+    return {"status": trace["status"], "retrieval": decision} | {n: answer.get(n) for n in names}
 
 
-def _path(trace: Trace) -> list[str]:
+def _path(trace: Json) -> list[str]:
     """The steps in the order in which they began."""
     return [
         "/".join(event["data"]["path"])
@@ -145,59 +144,49 @@ def _path(trace: Trace) -> list[str]:
     ]
 
 
-def _grades(
-    before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
-) -> list[GradeChange]:
-    first, second = ({passage["id"]: passage for passage in side} for side in (before, after))
-    found = [
-        GradeChange(
-            id=name,
-            title=(first.get(name) or second[name])["title"],
-            before=first[name]["score"] if name in first else None,
-            after=second[name]["score"] if name in second else None,
-        )
-        for name in dict.fromkeys([*first, *second])
+def _sides(
+    before: Iterable[Json], after: Iterable[Json], key: str
+) -> Iterator[tuple[Any, Json, Json]]:
+    """What has the same `key` in both runs; empty where one run does not have it."""
+    first, second = ({entry[key]: entry for entry in side} for side in (before, after))
+    for name in dict.fromkeys([*first, *second]):
+        yield name, first.get(name, {}), second.get(name, {})
+
+
+def _grades(before: Iterable[Json], after: Iterable[Json]) -> list[GradeChange]:
+    return [
+        GradeChange(id=name, title=(a or b)["title"], before=a.get("score"), after=b.get("score"))
+        for name, a, b in _sides(before, after, "id")
+        if a.get("score") != b.get("score")
     ]
-    return [grade for grade in found if grade.before != grade.after]
 
 
-def _strips(
-    before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
-) -> list[StripChange]:
-    first, second = ({strip["id"]: strip for strip in side} for side in (before, after))
-    found = [
-        StripChange(
-            id=name,
-            text=(first.get(name) or second[name])["text"],
-            before=_fate(first.get(name)),
-            after=_fate(second.get(name)),
-        )
-        for name in dict.fromkeys([*first, *second])
+def _strips(before: Iterable[Json], after: Iterable[Json]) -> list[StripChange]:
+    return [
+        StripChange(id=name, text=(a or b)["text"], before=_fate(a), after=_fate(b))
+        for name, a, b in _sides(before, after, "id")
+        if _fate(a) != _fate(b)
     ]
-    return [strip for strip in found if strip.before != strip.after]
 
 
-def _fate(strip: Mapping[str, Any] | None) -> Literal["kept", "dropped"] | None:
-    if strip is None:
+def _fate(strip: Json) -> Literal["kept", "dropped"] | None:
+    if not strip:
         return None
     return "kept" if strip["kept"] else "dropped"
 
 
-def _drafts(
-    before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]
-) -> list[TextChange]:
-    first, second = ({draft["n"]: draft["answer"] for draft in side} for side in (before, after))
-    found = [
+def _drafts(before: Iterable[Json], after: Iterable[Json]) -> list[TextChange]:
+    changes = (
         TextChange(
             name=f"draft {n}",
-            words=_unless_same(words(first.get(n, ""), second.get(n, ""))),
+            words=_unless_same(words(a.get("answer", ""), b.get("answer", ""))),
         )
-        for n in dict.fromkeys([*first, *second])
-    ]
-    return [change for change in found if change.words]
+        for n, a, b in _sides(before, after, "n")
+    )
+    return [change for change in changes if change.words]
 
 
-def _critique(answer: Mapping[str, Any]) -> dict[str, Any]:
+def _critique(answer: Json) -> dict[str, Any]:
     return {
         f"round {entry['round']} {name}": entry[name]
         for entry in answer.get("critique", ())

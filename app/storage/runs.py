@@ -1,20 +1,18 @@
 """Runs as they are kept: what was asked, every event as it was sent, what users say of it."""
 
-import json
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, Insert, bindparam, delete, func, or_, select, true, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
-from app.runs.run import Run
-from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent, Event, Problem
+from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, Problem
 from app.schemas.event_json import data_of
-from app.storage.batch_writer import Recorder
+from app.storage.batch_writer import BatchWriter
 from app.storage.database import FORGOTTEN_AT_ONCE, now, reading
 from app.storage.tables import EVENTS, FEEDBACK, RUNS
 
@@ -35,6 +33,20 @@ _END = (
 
 
 @dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What is kept of a run from its start; `request` and `thresholds` are JSON."""
+
+    id: str
+    owner: str
+    thread_id: str
+    workflow: str
+    question: str
+    request: str
+    thresholds: str
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class StoredEvent:
     """An event as it was sent: `data` is the line of JSON, `at_ms` counts from the run's start."""
 
@@ -45,62 +57,40 @@ class StoredEvent:
 
 
 class KeptRuns:
-    """Reads take no lock; writes go through the recorder, but for those of users."""
+    """Reads take no lock; writes go through the writer, but for those of users."""
 
-    def __init__(self, engine: AsyncEngine, recorder: Recorder, process: str) -> None:
-        self._engine, self._recorder, self._process = engine, recorder, process
+    def __init__(self, engine: AsyncEngine, writer: BatchWriter, process: str) -> None:
+        self._engine, self._writer, self._process = engine, writer, process
         insert = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
-        self._tell = _telling(insert(EVENTS))
+        insertion = insert(EVENTS)
+        # Also in the place of an ending told for a run that was no loss.
+        self._tell = insertion.on_conflict_do_update(
+            index_elements=["run_id", "number"],
+            set_={name: insertion.excluded[name] for name in ("at_ms", "name", "data")},
+        )
         # A process that was no loss may tell an event of that number in this moment.
         self._end_lost = insert(EVENTS).on_conflict_do_nothing()
         self._cancelled = select(RUNS.c.id).where(
             RUNS.c.status == "running", RUNS.c.process == process, RUNS.c.is_cancelled.is_(True)
         )
 
-    def begin(self, run: Run) -> None:
-        asked = run.asked
-        request = {
-            "question": asked.question["question"],
-            "workflow": run.workflow,
-            "thread_id": run.thread_id,
-            "detach": asked.detach,
-            "options": asked.context.model_dump(mode="json", exclude_unset=True),
-        }
-        row = {
-            "id": run.id,
-            "owner": run.owner,
-            "thread_id": run.thread_id,
-            "process": self._process,
-            "workflow": run.workflow,
-            "question": asked.question["question"],
-            "request": json.dumps(request, ensure_ascii=False),
-            "thresholds": json.dumps(run.thresholds()),
-            "status": "running",
-            "created_at": run.created_at,
-            "is_cancelled": False,
-        }
-        self._recorder.add(_BEGIN, row)
+    def begin(self, run: RunRecord) -> None:
+        begun = {"process": self._process, "status": "running", "is_cancelled": False}
+        self._writer.add(_BEGIN, {**asdict(run), **begun})
 
-    def tell(self, run: Run, number: int, at_ms: float, event: Event) -> None:
-        row = {
-            "run_id": run.id,
-            "number": number,
-            "at_ms": at_ms,
-            "name": event.name,
-            "data": data_of(event),
-        }
-        self._recorder.add(self._tell, row)
+    def tell(self, run_id: str, number: int, at_ms: float, event: Event) -> None:
+        self._writer.add(self._tell, _event_row(run_id, number, at_ms, event))
 
-    def end(self, run: Run) -> None:
-        status: Status = "cancelled" if run.is_cancelled else "done" if run.response else "failed"
-        by = run.response.stopped_by if run.response else None
-        self._recorder.add(_END, {"run": run.id, "ended_as": status, "by": by, "at": now()})
+    def end(self, run_id: str, response: AskResponse | None, *, is_cancelled: bool) -> None:
+        status: Status = "cancelled" if is_cancelled else "done" if response else "failed"
+        by = response.stopped_by if response else None
+        self._writer.add(_END, {"run": run_id, "ended_as": status, "by": by, "at": now()})
 
     async def get(self, run_id: str, owner: str | None) -> Row:
         """The run's row; an `owner` of None may see all. Raises NotFound."""
         async with reading(self._engine) as connection:
-            found = await connection.execute(select(RUNS).where(RUNS.c.id == run_id, _of(owner)))
-        if (row := found.mappings().first()) is None:
+            result = await connection.execute(select(RUNS).where(RUNS.c.id == run_id, _of(owner)))
+        if (row := result.mappings().first()) is None:
             raise NotFound(f"There is no run {run_id}.")
         return cast("Row", row)
 
@@ -109,11 +99,11 @@ class KeptRuns:
         literal = prefix.replace("%", "").replace("_", "")
         async with reading(self._engine) as connection:
             query = select(RUNS.c.id).where(RUNS.c.id.like(f"{literal}%")).limit(2)
-            found = (await connection.execute(query)).scalars().all()
-        if len(found) != 1 or not literal:
-            several = "More than one run begins" if found else "There is no run that begins"
+            ids = (await connection.execute(query)).scalars().all()
+        if len(ids) != 1 or not literal:
+            several = "More than one run begins" if ids else "There is no run that begins"
             raise NotFound(f"{several} with {prefix}.")
-        return str(found[0])
+        return str(ids[0])
 
     async def page(
         self, owner: str | None, limit: int, offset: int, thread_id: str | None = None
@@ -136,22 +126,22 @@ class KeptRuns:
     async def events(self, run_id: str, start: int = 0) -> list[StoredEvent]:
         """Those written so far, from number `start` on."""
         async with reading(self._engine) as connection:
-            found = await connection.execute(
+            result = await connection.execute(
                 select(EVENTS.c.number, EVENTS.c.at_ms, EVENTS.c.name, EVENTS.c.data)
                 .where(EVENTS.c.run_id == run_id, EVENTS.c.number >= start)
                 .order_by(EVENTS.c.number)
             )
-        return [StoredEvent(*row) for row in found]
+        return [StoredEvent(*row) for row in result]
 
     async def answers(self, run_ids: Sequence[str]) -> dict[str, str]:
         """The `answer` event's data of those that have one."""
         async with reading(self._engine) as connection:
-            found = await connection.execute(
+            result = await connection.execute(
                 select(EVENTS.c.run_id, EVENTS.c.data).where(
                     EVENTS.c.run_id.in_(run_ids), EVENTS.c.name == AnswerEvent.name
                 )
             )
-        return {row.run_id: row.data for row in found}
+        return {row.run_id: row.data for row in result}
 
     async def ask_to_cancel(self, run_id: str) -> None:
         """Tells the process that works on it, whichever it is."""
@@ -164,7 +154,7 @@ class KeptRuns:
 
     async def to_cancel(self) -> Sequence[str]:
         """Runs of this process that somebody elsewhere has cancelled."""
-        return await self._recorder.look(self._cancelled)
+        return await self._writer.look(self._cancelled)
 
     async def judge(
         self, run_id: str, score: float, comment: str | None, corrected_answer: str | None
@@ -185,12 +175,12 @@ class KeptRuns:
     async def judgements(self, run_id: str) -> Sequence[Row]:
         """What users have said of a run, oldest first."""
         async with reading(self._engine) as connection:
-            found = await connection.execute(
+            result = await connection.execute(
                 select(FEEDBACK)
                 .where(FEEDBACK.c.run_id == run_id)
                 .order_by(FEEDBACK.c.created_at, FEEDBACK.c.id)
             )
-        return cast("Sequence[Row]", found.mappings().all())
+        return cast("Sequence[Row]", result.mappings().all())
 
     async def judged(self, owner: str | None) -> AsyncIterator[tuple[Row, str]]:
         """All feedback with its question, oldest first, and its run's `answer` event's data."""
@@ -210,15 +200,17 @@ class KeptRuns:
         gone = RUNS.c.status == "running", RUNS.c.process.in_(processes)
         async with self._engine.begin() as connection:
             # Several processes may find them at once: each ends those that no other is ending.
-            found = select(RUNS.c.id).where(*gone).with_for_update(skip_locked=True)
-            lost = (await connection.execute(found)).scalars().all()
+            running = select(RUNS.c.id).where(*gone).with_for_update(skip_locked=True)
+            lost = (await connection.execute(running)).scalars().all()
             for run_id in lost:
-                last = await connection.execute(
-                    select(func.max(EVENTS.c.number), func.max(EVENTS.c.at_ms)).where(
-                        EVENTS.c.run_id == run_id
-                    )
-                )
-                await connection.execute(self._end_lost, _endings(run_id, *last.one()))
+                last = select(
+                    func.coalesce(func.max(EVENTS.c.number), -1),
+                    func.coalesce(func.max(EVENTS.c.at_ms), 0.0),
+                ).where(EVENTS.c.run_id == run_id)
+                number, at_ms = (await connection.execute(last)).one()
+                endings = enumerate((ErrorEvent(problem=LOST), DoneEvent()), start=number + 1)
+                rows = [_event_row(run_id, place, at_ms, event) for place, event in endings]
+                await connection.execute(self._end_lost, rows)
             await connection.execute(
                 update(RUNS).where(RUNS.c.id.in_(lost)).values(status="lost", ended_at=now())
             )
@@ -249,24 +241,6 @@ def _of(owner: str | None) -> ColumnElement[bool]:
     return true() if owner is None else RUNS.c.owner == owner
 
 
-def _telling(told: postgresql.Insert | sqlite.Insert) -> Insert:
-    """Writes an event, also in the place of an ending told for a run that was no loss."""
-    return told.on_conflict_do_update(
-        index_elements=["run_id", "number"],
-        set_={name: told.excluded[name] for name in ("at_ms", "name", "data")},
-    )
-
-
-def _endings(run_id: str, last: int | None, at_ms: float | None) -> list[dict[str, Any]]:
-    number = -1 if last is None else last
-    events: list[Event] = [ErrorEvent(problem=LOST), DoneEvent()]
-    return [
-        {
-            "run_id": run_id,
-            "number": place,
-            "at_ms": at_ms or 0.0,
-            "name": event.name,
-            "data": data_of(event),
-        }
-        for place, event in enumerate(events, start=number + 1)
-    ]
+def _event_row(run_id: str, number: int, at_ms: float, event: Event) -> dict[str, Any]:
+    row = {"run_id": run_id, "number": number, "at_ms": at_ms}
+    return {**row, "name": event.name, "data": data_of(event)}

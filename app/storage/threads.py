@@ -1,71 +1,71 @@
-"""Threads: what was asked and answered in one conversation, whose it is, and whether it is busy.
-
-A turn is a checkpoint of its own, so that a long conversation is as quick to continue as a short
-one; a thread is the list of its checkpoints. Whose it is stands in our own table.
-"""
+"""Threads: what was asked and answered in one conversation, whose it is, and whether it is busy."""
 
 import asyncio
+import json
 import re
-import sqlite3
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import asdict
 from typing import Any, cast
 
-import psycopg
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver, empty_checkpoint
-from sqlalchemy import bindparam, delete, exists, or_, select, update
+from sqlalchemy import Float, String, Text, bindparam, delete, exists, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.errors import NotFound, StoreFailed, ThreadBusy
-from app.runs.run import Run
+from app.errors import NotFound, ThreadBusy
 from app.schemas.ask import AskResponse
-from app.storage.batch_writer import KNOWN_EVERYWHERE_S, Recorder
+from app.storage.batch_writer import KNOWN_EVERYWHERE_S, BatchWriter
 from app.storage.database import FORGOTTEN_AT_ONCE, now, reading
-from app.storage.tables import RUNS, THREADS
+from app.storage.runs import RunRecord
+from app.storage.tables import RUNS, THREADS, TURNS
 from graphs.types import Message
 
 BUSY_S = 20.0
 """How long a thread stays busy whose process has died; a living one renews it in time."""
 HISTORY_TURNS = 10
-HISTORY_CHARACTERS = 16_000
+HISTORY_CHARS = 16_000
 """Most of a conversation that a question is given, in questions with their answers."""
-MOST_TURNS = 1000
+MAX_TURNS = 1000
 """Most turns told of a thread, the latest."""
-CHANNEL = "turn"
-DELETING = "deleting"
 _OURS = re.compile(r"[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}")
 """The names of threads that clients do not name: `uuid4().hex`."""
 
 Row = Mapping[str, Any]
 
 _OPEN = THREADS.insert()
-# Whichever run is on it by now: a thread with a turn is no empty one.
-_ANSWERED = (
-    update(THREADS).where(THREADS.c.id == bindparam("thread")).values(updated_at=bindparam("at"))
+_THREAD = bindparam("thread", type_=String)
+_ADD_TURN = TURNS.insert().from_select(
+    ["thread_id", "number", "run_id", "question", "answer", "citations", "asked_at", "answered_at"],
+    select(
+        _THREAD,
+        func.coalesce(func.max(TURNS.c.number), 0) + 1,
+        bindparam("run", type_=String),
+        *(bindparam(name, type_=Text) for name in ("question", "answer", "citations")),
+        *(bindparam(name, type_=Float) for name in ("asked_at", "answered_at")),
+    ).where(TURNS.c.thread_id == _THREAD),
 )
+# Whichever run is on it by now: a thread with a turn is no empty one.
+_ANSWERED = update(THREADS).where(THREADS.c.id == _THREAD).values(updated_at=bindparam("at"))
 _UNANSWERED = (
     delete(THREADS)
-    .where(THREADS.c.id == bindparam("thread"), THREADS.c.run_id == bindparam("run"))
+    .where(THREADS.c.id == _THREAD, THREADS.c.run_id == bindparam("run"))
     .where(THREADS.c.updated_at == THREADS.c.created_at)
 )
 _LET_GO = (
     update(THREADS)
-    .where(THREADS.c.id == bindparam("thread"), THREADS.c.run_id == bindparam("run"))
+    .where(THREADS.c.id == _THREAD, THREADS.c.run_id == bindparam("run"))
     .values(run_id=None, busy_until=None)
 )
 
 
 class Threads:
-    def __init__(
-        self, engine: AsyncEngine, recorder: Recorder, saver: BaseCheckpointSaver[str]
-    ) -> None:
-        self._engine, self._recorder, self._saver = engine, recorder, saver
+    """Conversations of all owners; the turns of a thread go with its row."""
+
+    def __init__(self, engine: AsyncEngine, writer: BatchWriter) -> None:
+        self._engine, self._writer = engine, writer
 
     def open(self, thread_id: str, owner: str, run_id: str) -> None:
         """A thread nobody knows of yet, busy with its first run."""
-        self._recorder.add(_OPEN, _row(thread_id, owner, run_id))
+        self._writer.add(_OPEN, _row(thread_id, owner, run_id))
 
     async def take(self, thread_id: str, owner: str, run_id: str) -> None:
         """Makes the thread busy with the run; an unknown one is opened.
@@ -77,16 +77,19 @@ class Threads:
             async with self._engine.begin() as connection:
                 if (row := await _locked(connection, thread_id)) is None:
                     await connection.execute(_OPEN, _row(thread_id, owner, run_id))
-                else:
-                    await _occupy(connection, row, owner, run_id)
+                    return
+                _assert_free(row, owner)
+                await connection.execute(
+                    update(THREADS)
+                    .where(THREADS.c.id == thread_id)
+                    .values(run_id=run_id, busy_until=now() + BUSY_S)
+                )
         except IntegrityError:  # opened elsewhere in this very moment
             raise ThreadBusy(thread_id) from None
-        if row is None:
-            await self._empty(thread_id, run_id)
 
     async def _all_written(self, thread_id: str) -> None:
         """What is known of it here, and elsewhere of one whose name is of our own making."""
-        await self._recorder.flush()
+        await self._writer.flush()
         if _OURS.fullmatch(thread_id) and not await self._is_known(thread_id):
             await asyncio.sleep(KNOWN_EVERYWHERE_S)
 
@@ -95,40 +98,27 @@ class Threads:
             known = await connection.scalar(select(THREADS.c.id).where(THREADS.c.id == thread_id))
         return known is not None
 
-    async def _empty(self, thread_id: str, run_id: str) -> None:
-        """A new thread has no turns: not even those of another's that was lost under its name."""
-        try:
-            await self._delete_turns(thread_id)
-        except BaseException:
-            self._recorder.add(_UNANSWERED, {"thread": thread_id, "run": run_id})
-            raise
-
-    async def answered(self, run: Run, response: AskResponse) -> None:
-        """The run's turn is part of the thread, which is free for the next."""
+    def answered(self, run: RunRecord, response: AskResponse) -> None:
+        """The run's turn becomes part of the thread, which is free for the next."""
+        cited = [asdict(citation) for citation in response.citations]
         turn = {
-            "run_id": run.id,
-            "question": run.asked.question["question"],
+            "thread": run.thread_id,
+            "run": run.id,
+            "question": run.question,
             "answer": response.answer,
-            "citations": [citation.model_dump(mode="json") for citation in response.citations],
+            "citations": json.dumps(cited, ensure_ascii=False),
             "asked_at": run.created_at,
             "answered_at": now(),
         }
-        checkpoint = empty_checkpoint()
-        version = checkpoint["id"]
-        checkpoint["channel_values"] = {CHANNEL: turn}
-        checkpoint["channel_versions"] = {CHANNEL: version}
-        keep = partial(self._saver.put, _config(run.thread_id), checkpoint, {"source": "update"})
-        try:
-            await self._recorder.in_thread(keep, {CHANNEL: version})
-        finally:  # where the turn could not be kept, the thread goes on without it
-            self._recorder.add(_ANSWERED, {"thread": run.thread_id, "at": turn["answered_at"]})
-            self._recorder.add(_LET_GO, {"thread": run.thread_id, "run": run.id})
+        self._writer.add(_ADD_TURN, turn)
+        self._writer.add(_ANSWERED, {"thread": run.thread_id, "at": turn["answered_at"]})
+        self._writer.add(_LET_GO, {"thread": run.thread_id, "run": run.id})
 
-    def let_go(self, run: Run) -> None:
+    def let_go(self, run: RunRecord) -> None:
         """Frees the thread of a run without a turn; one without any turn is gone with it."""
         row = {"thread": run.thread_id, "run": run.id}
-        self._recorder.add(_UNANSWERED, row)
-        self._recorder.add(_LET_GO, row)
+        self._writer.add(_UNANSWERED, row)
+        self._writer.add(_LET_GO, row)
 
     async def history(self, thread_id: str) -> list[Message]:
         """The latest turns as a dialogue, oldest first, within the bounds.
@@ -136,7 +126,7 @@ class Threads:
         The latest is there at any rate, its answer cut where it is too long.
         """
         messages: list[Message] = []
-        left = HISTORY_CHARACTERS
+        left = HISTORY_CHARS
         for turn in await self._turns(thread_id, HISTORY_TURNS):
             question, answer = turn["question"], turn["answer"]
             left -= len(question)
@@ -149,16 +139,16 @@ class Threads:
             left -= len(answer)
         return messages
 
-    async def get(self, thread_id: str, owner: str) -> tuple[Row, list[dict[str, Any]]]:
+    async def get(self, thread_id: str, owner: str) -> tuple[Row, Sequence[Row]]:
         """The thread's row and its turns, oldest first. Raises NotFound."""
         await self._all_written(thread_id)
         async with reading(self._engine) as connection:
-            found = await connection.execute(
+            result = await connection.execute(
                 select(THREADS).where(THREADS.c.id == thread_id, THREADS.c.owner == owner)
             )
-        if (row := found.mappings().first()) is None:
+        if (row := result.mappings().first()) is None:
             raise NotFound(f"There is no thread {thread_id}.")
-        return cast("Row", row), (await self._turns(thread_id, MOST_TURNS))[::-1]
+        return cast("Row", row), (await self._turns(thread_id, MAX_TURNS))[::-1]
 
     async def delete(self, thread_id: str, owner: str) -> None:
         """With all runs on it. Raises NotFound, or ThreadBusy while one is under way."""
@@ -166,9 +156,7 @@ class Threads:
         async with self._engine.begin() as connection:
             if (row := await _locked(connection, thread_id)) is None:
                 raise NotFound(f"There is no thread {thread_id}.")
-            await _occupy(connection, row, owner, DELETING)
-        await self._delete_turns(thread_id)
-        async with self._engine.begin() as connection:
+            _assert_free(row, owner)
             await connection.execute(
                 delete(RUNS).where(RUNS.c.thread_id == thread_id, RUNS.c.owner == owner)
             )
@@ -184,31 +172,10 @@ class Threads:
             or_(THREADS.c.run_id.is_(None), THREADS.c.busy_until < now()),
             ~exists().where(RUNS.c.thread_id == THREADS.c.id),
         )
-        async with reading(self._engine) as connection:
-            found = await connection.execute(
-                select(THREADS.c.id).where(*idle).limit(FORGOTTEN_AT_ONCE)
-            )
-            old = found.scalars().all()
-        if not old:
-            return 0
-        taking = update(THREADS).where(THREADS.c.id.in_(old), *idle)
+        old = select(THREADS.c.id).where(*idle).limit(FORGOTTEN_AT_ONCE)
         async with self._engine.begin() as connection:
-            taken = await connection.execute(
-                taking.values(run_id=DELETING, busy_until=now() + BUSY_S).returning(THREADS.c.id)
-            )
-            gone = taken.scalars().all()
-        for thread_id in gone:
-            await self._delete_turns(thread_id)
-        async with self._engine.begin() as connection:
-            ours = THREADS.c.id.in_(gone), THREADS.c.run_id == DELETING
-            await connection.execute(delete(THREADS).where(*ours))
-        return len(gone)
-
-    async def _delete_turns(self, thread_id: str) -> None:
-        try:
-            await self._recorder.in_thread(self._saver.delete_thread, thread_id)
-        except (sqlite3.Error, psycopg.Error) as error:
-            raise StoreFailed from error
+            gone = await connection.execute(delete(THREADS).where(THREADS.c.id.in_(old), *idle))
+        return gone.rowcount
 
     async def renew(self, process: str) -> None:
         """Keeps the threads busy that runs of this process are under way on."""
@@ -229,16 +196,12 @@ class Threads:
                 .values(run_id=None, busy_until=None)
             )
 
-    async def _turns(self, thread_id: str, most: int) -> list[dict[str, Any]]:
+    async def _turns(self, thread_id: str, most: int) -> Sequence[Row]:
         """Latest first."""
-        try:
-            return await asyncio.to_thread(self._read_turns, thread_id, most)
-        except (sqlite3.Error, psycopg.Error) as error:
-            raise StoreFailed from error
-
-    def _read_turns(self, thread_id: str, most: int) -> list[dict[str, Any]]:
-        found = self._saver.list(_config(thread_id), limit=most)
-        return [kept.checkpoint["channel_values"][CHANNEL] for kept in found]
+        latest = select(TURNS).where(TURNS.c.thread_id == thread_id).order_by(TURNS.c.number.desc())
+        async with reading(self._engine) as connection:
+            result = await connection.execute(latest.limit(most))
+        return cast("Sequence[Row]", result.mappings().all())
 
 
 def _row(thread_id: str, owner: str, run_id: str) -> dict[str, Any]:
@@ -254,23 +217,15 @@ def _row(thread_id: str, owner: str, run_id: str) -> dict[str, Any]:
 
 
 async def _locked(connection: AsyncConnection, thread_id: str) -> Row | None:
-    found = await connection.execute(
+    result = await connection.execute(
         select(THREADS).where(THREADS.c.id == thread_id).with_for_update()
     )
-    return cast("Row | None", found.mappings().first())
+    return cast("Row | None", result.mappings().first())
 
 
-async def _occupy(connection: AsyncConnection, row: Row, owner: str, run_id: str) -> None:
+def _assert_free(row: Row, owner: str) -> None:
+    """Raises NotFound where it is another owner's, ThreadBusy where a run is under way."""
     if row["owner"] != owner:
         raise NotFound(f"There is no thread {row['id']}.")
     if row["run_id"] is not None and (row["busy_until"] or 0) > now():
         raise ThreadBusy(row["id"])
-    await connection.execute(
-        update(THREADS)
-        .where(THREADS.c.id == row["id"])
-        .values(run_id=run_id, busy_until=now() + BUSY_S)
-    )
-
-
-def _config(thread_id: str) -> RunnableConfig:
-    return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}}

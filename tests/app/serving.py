@@ -54,7 +54,7 @@ class Serving:
         self._thread.start()
         wait_until(lambda: self.server.started or not self._thread.is_alive(), START_S)
         assert self.server.started, "the service did not start"
-        self.client = httpx.Client(base_url=self.url, timeout=WAIT_S, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=WAIT_S, trust_env=False, verify=False)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -12,7 +12,6 @@ from app.runs.manager import Runs
 from app.runs.run import Run
 from app.settings import Settings
 from app.storage.lifecycle import Store
-from app.storage.tables import RUNS, THREADS
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes
@@ -77,12 +76,12 @@ async def taken_for_gone(
     """A run of ann's on the thread `t` that has ended after another process gave it up."""
     run = await runs.start("crag", Question(question=question), Context(), "t", owner="ann")
     await asyncio.sleep(0.1)
-    await store.recorder.flush()
+    await store.writer.flush()
     lost = await other.runs.lose([store.process])
     assert lost == [run.id], "it was still under way"
     await other.threads.free(lost)
     assert [event.name async for _, event in run.follow()][-1] == "done"
-    await store.recorder.flush()
+    await store.writer.flush()
     return run
 
 
@@ -100,30 +99,9 @@ async def test_a_conversation_given_up_wrongly_stays_its_owners(
         later = await runs.start("crag", Question(question=question), Context(), "t", owner="ann")
         await runs.cancel(later)
         await runs.aclose()
-        await store.recorder.flush()
+        await store.writer.flush()
 
         _, turns = await other.threads.get("t", "ann")
         assert [turn["run_id"] for turn in turns] == [run.id]
         with pytest.raises(NotFound):
             await other.threads.take("t", "bob", NOBODYS)
-
-
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-async def test_a_new_thread_begins_without_the_turns_of_a_lost_one(
-    tmp_path: Path, question: str
-) -> None:
-    services = fakes.services(fakes.FakeRetriever([TOWER, TURM]))
-    async with opened(tmp_path) as (store, engine):
-        runs = Runs({"crag": build_crag(services)}, services, 1, store)
-        run = await runs.start("crag", Question(question=question), Context(), "t", owner="ann")
-        assert [event.name async for _, event in run.follow()][-1] == "done"
-        await runs.aclose()
-        await store.recorder.flush()
-        async with engine.begin() as connection:
-            await connection.execute(RUNS.delete())
-            await connection.execute(THREADS.delete())
-        assert await store.threads.history("t")
-
-        await store.threads.take("t", "bob", NOBODYS)
-        assert await store.threads.history("t") == []
-        assert (await store.threads.get("t", "bob"))[1] == []

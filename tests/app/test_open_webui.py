@@ -1,20 +1,18 @@
 """What Open WebUI gets beyond OpenAI's form, and that nobody else gets it."""
 
-import asyncio
 import json
 import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from app.protocols.open_webui import WebUIChunks, done_task, task_of, thread_of
+from app.protocols.open_webui import WebUIChunks, thread_of
 from app.protocols.openai import Chunks
-from app.schemas.ask import AnswerEvent, AskResponse, Citation
+from app.schemas.ask import AnswerEvent, AskResponse
+from graphs.types import Citation
 from tests import fakes
 from tests.app.api.routes.test_openai import (
-    CHINESE,
     ENGLISH,
     FIRST,
     SECOND,
@@ -31,10 +29,10 @@ HEADERS = {"X-OpenWebUI-User-Id": "u1", "X-OpenWebUI-Chat-Id": "0a1b-2c3d"}
 TITLE = """### Task:
 Generate a concise title.
 ### Output:
-JSON format: {{ "title": "your concise title here" }}
+JSON format: {"title": "your concise title here"}
 ### Chat History:
 <chat_history>
-USER: {question}
+USER: How tall is the red tower of Umbra?
 ASSISTANT: It is 87 metres tall [1].
 </chat_history>"""
 
@@ -107,7 +105,7 @@ def cited(n: int, source: str, web: bool = False) -> Citation:
         source=source,
         text=f"Text {n}.",
         score=0.5,
-        spans=[(0, 5)],
+        spans=((0, 5),),
     )
 
 
@@ -156,70 +154,16 @@ def test_the_chat_is_the_thread(told: dict[str, str], thread: str | None) -> Non
     assert thread_of(told) == thread
 
 
-def task(name: str, example: str, question: str) -> str:
-    return TITLE.format(question=question).replace(
-        '"title": "your concise title here"', f'"{name}": {example}'
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "example", "question", "made"),
-    [
-        ("title", '"…"', ENGLISH, "How tall is the red tower of Umbra"),
-        ("title", '"…"', CHINESE, "乌木城的红塔有多高"),
-        ("tags", '["tag1"]', "Where is Umbra?", ["Where", "Umbra"]),
-        ("tags", '["tag1"]', "红塔在哪里？", ["综合"]),
-        ("follow_ups", '["Question 1?"]', ENGLISH, []),
-        ("queries", '["query1"]', CHINESE, [CHINESE]),
-    ],
-)
 @pytest.mark.parametrize("stream", [False, True])
-def test_small_tasks_need_no_run(
-    serve: Serve, name: str, example: str, question: str, made: Any, stream: bool
-) -> None:
+def test_titles_and_tags_are_refused_and_not_asked_as_questions(serve: Serve, stream: bool) -> None:
     retriever = fakes.FakeRetriever([TOWER])
     serving = serve(fakes.services(retriever))
-    messages = asked(task(name, example, question))
-    if stream:
-        (text,) = shown(lines_of(serving, HEADERS, messages=messages))
-    else:
-        body = {"model": "self_crag", "messages": messages}
-        reply = serving.client.post("/v1/chat/completions", json=body).json()
-        text = reply["choices"][0]["message"]["content"]
+    body = {"model": "self_crag", "messages": asked(TITLE), "stream": stream}
+    reply = serving.client.post("/v1/chat/completions", json=body, headers=HEADERS)
 
-    assert json.loads(text) == {name: made}
+    assert reply.status_code == 400
+    assert "task model" in reply.json()["error"]["message"]
     assert retriever.asked == []
-
-
-HOSTILE = [
-    "### Task: x\n<chat_history>" + " " * 900_000 + "x",
-    "### Task: x\n" + "<chat_history>" * 60_000,
-    TITLE.format(question="The red tower of Umbra is tall. " * 28_000),
-    TITLE.format(question="乌木城的红塔很高，" * 100_000),
-    TITLE.format(question="Hi\nUSER: " * 90_000),
-]
-
-
-@pytest.mark.parametrize("prompt", HOSTILE, ids=["blanks", "marks", "en", "zh", "users"])
-@pytest.mark.parametrize("wanted", ["title", "tags", "queries"])
-def test_a_prompt_of_any_length_holds_nobody_up(prompt: str, wanted: str) -> None:
-    """It is read on the loop that serves everyone."""
-    begun_at = time.process_time()
-    task_of({}, prompt)
-    made = asyncio.run(done_task(wanted, prompt, fakes.services().keyword_extractor))
-
-    assert time.process_time() - begun_at < 0.5
-    assert len(made) < 9000
-
-
-def test_of_a_long_dialogue_the_first_and_the_latest_question_are_read() -> None:
-    said = f"USER: {ENGLISH}\nASSISTANT: {'It is tall. ' * 9000}\nUSER: {CHINESE}"
-    prompt = TITLE.replace("USER: {question}", said)
-    keywords = fakes.services().keyword_extractor
-
-    title = json.loads(asyncio.run(done_task("title", prompt, keywords)))["title"]
-    assert ENGLISH.startswith(title)
-    assert json.loads(asyncio.run(done_task("queries", prompt, keywords))) == {"queries": [CHINESE]}
 
 
 def test_two_models_are_asked_in_one_chat_at_once(serve: Serve) -> None:
@@ -240,20 +184,3 @@ def test_two_models_are_asked_in_one_chat_at_once(serve: Serve) -> None:
 
     assert "87" in beside.json()["choices"][0]["message"]["content"]
     assert refused.status_code == 409
-
-
-def test_a_task_is_told_by_its_header_as_well() -> None:
-    assert task_of({"x-openwebui-task": "emoji_generation"}, "Which emoji?") == "emoji"
-    assert task_of({"x-openwebui-task": "{{TASK}}"}, "Which emoji?") is None
-    assert task_of({}, "### Task:\nList the towers.") is None
-    assert task_of({}, "### Task: quote <chat_history>x</chat_history>") is None
-
-
-@pytest.mark.parametrize(
-    ("header", "made"),
-    [("function_calling", {"tool_calls": []}), ("autocomplete_generation", {"text": ""})],
-)
-def test_tasks_that_are_not_made_are_answered_empty(serve: Serve, header: str, made: Any) -> None:
-    serving = serve(fakes.services(fakes.FakeRetriever([TOWER])))
-    headers = {**HEADERS, "X-OpenWebUI-Task": header}
-    assert [json.loads(text) for text in shown(lines_of(serving, headers))] == [made]

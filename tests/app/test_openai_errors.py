@@ -25,8 +25,7 @@ Serve = Callable[..., Serving]
 
 @pytest.fixture(scope="module")
 def fake() -> Iterator[Serving]:
-    settings = Settings(_env_file=None, max_body_bytes=20_000)
-    with Serving(app_of(fakes.services(fakes.FakeRetriever([TOWER])), settings)) as serving:
+    with Serving(app_of(fakes.services(fakes.FakeRetriever([TOWER])))) as serving:
         yield serving
 
 
@@ -117,7 +116,7 @@ def test_images_are_refused_by_name(client: openai.OpenAI) -> None:
 
 def test_a_large_body_is_refused(client: openai.OpenAI) -> None:
     with pytest.raises(openai.APIStatusError) as raised:
-        client.chat.completions.create(model="rag", messages=asked("红" * 30_000))
+        client.chat.completions.create(model="rag", messages=asked("红" * 350_000))
 
     assert raised.value.status_code == 413
     assert body_of(raised.value)["code"] == "request_too_large"
@@ -222,10 +221,9 @@ def test_a_fault_of_ours_is_told_without_details(serve: Serve) -> None:
 
 def test_a_fault_before_the_run_is_told_in_the_same_form(serve: Serve) -> None:
     parts = fakes.services(fakes.FakeRetriever([TOWER]))
-    serving = serve(replace(parts, keyword_extractor=None))  # type: ignore[arg-type]
-    prompt = '### Task:\n{ "tags": [] }\n<chat_history>\nUSER: Hi\n</chat_history>'
+    serving = serve(replace(parts, evaluator=None))  # type: ignore[arg-type]
     response = serving.client.post(
-        "/v1/chat/completions", json={"model": "rag", "messages": asked(prompt)}
+        "/v1/chat/completions", json={"model": "rag", "messages": asked(ENGLISH)}
     )
     assert response.status_code == 500
     assert response.json()["error"]["code"] == "internal_error"

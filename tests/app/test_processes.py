@@ -60,7 +60,6 @@ def test_a_worker_over_http_gives_the_same_answer(
         data_dir=data_dir,
         search="off",
         worker_url=f"http://127.0.0.1:{port}",
-        worker_timeout_s=2,
     )
     with Serving(create_app(settings)) as apart:
         for question in (ENGLISH, CHINESE):

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from app.settings import Settings
 from graphs.state import Context
 from tests import fakes
 from tests.app.serving import Serving, app_of
@@ -19,8 +18,7 @@ JSON = {"Content-Type": "application/json"}
 @pytest.fixture(scope="module")
 def fake() -> Iterator[Serving]:
     parts = fakes.services(fakes.FakeRetriever([fakes.passage("The red tower is tall.")]))
-    settings = Settings(_env_file=None, max_body_bytes=200_000)
-    with Serving(app_of(parts, settings)) as serving:
+    with Serving(app_of(parts)) as serving:
         yield serving
         assert serving.runs_under_way() == 0
 
@@ -229,13 +227,13 @@ def test_unknown_paths_and_methods_are_problems(fake: Serving) -> None:
 
 
 def test_a_body_over_the_limit_is_413_announced_or_not(fake: Serving) -> None:
-    large = json.dumps({"question": "a" * 300_000}).encode()
+    large = json.dumps({"question": "a" * 1_000_001}).encode()
     announced = problem_of(sent(fake, large), 413)
     chunks = (large[start : start + 10_000] for start in range(0, len(large), 10_000))
     chunked = problem_of(fake.client.post("/ask", content=chunks, headers=JSON), 413)
 
     assert announced == chunked
-    assert "200,000 bytes" in announced["detail"]
+    assert "1,000,000 bytes" in announced["detail"]
 
 
 class Broken(fakes.FakeEvaluator):

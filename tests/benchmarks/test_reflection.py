@@ -9,7 +9,7 @@ import pytest
 
 from app.ingest.chunker import chunk
 from app.ingest.loaders.by_suffix import load
-from app.schemas.ask import AskResponse, Critique
+from app.schemas.ask import AskResponse
 from benchmarks.reflection_delays import Plan, cases, on_delays, row_of_runs
 from benchmarks.reflection_llm import least, union_s
 from benchmarks.reflection_questions import (
@@ -25,6 +25,7 @@ from benchmarks.reflection_questions import (
 )
 from benchmarks.reflection_report import report
 from benchmarks.reflection_runs import HANDBOOK, Told
+from graphs.types import Critique
 from tests.app.knowledge import fill
 
 ASKED = TwoParts("How tall, and how deep?", ("How tall?", "How deep?"), (("87 metres",), ("nine",)))

@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Annotated
 
@@ -12,20 +12,15 @@ from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
 from app.api.dependencies import CurrentCaller, LiveUploads
+from app.api.problems import problems
 from app.api.routes.ask import CLIENT_CLOSED_REQUEST, accepts_events
-from app.api.sse import EVENT_STREAM, HEADERS, HEARTBEAT_S
-from app.errors import (
-    DocumentsProblem,
-    InvalidRequest,
-    NotFound,
-    internal_problem,
-    problems,
-)
+from app.api.sse import EVENT_STREAM, HEADERS, never_silent
+from app.errors import DocumentsProblem, InvalidRequest, NotFound, internal_problem
 from app.ingest.multipart import Received, UploadBroken, UploadTooLarge
 from app.ingest.uploads import Brought, SharedDocument, Uploads
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, StoredDocument
-from app.schemas.ask import DoneEvent, ErrorEvent, Event
+from app.schemas.ask import DoneEvent, ErrorEvent, Event, Problem
 from app.schemas.documents import (
     DocumentInfo,
     Documents,
@@ -41,6 +36,7 @@ from app.schemas.event_json import encoded
 router = APIRouter(tags=["documents"])
 log = logging.getLogger(__name__)
 PATH = "/documents"
+STOPPED = Problem(title="Stopped", status=503, detail="The service ended before the upload did.")
 FORM = {
     "requestBody": {
         "required": True,
@@ -83,11 +79,20 @@ async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) 
             raise _unwritable(error) from None
         except ClientDisconnect:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        told: asyncio.Queue[Event] = asyncio.Queue()
+        events: asyncio.Queue[Event] = asyncio.Queue()
         # From here on it goes on to its end, whether or not its client stays.
-        work = uploads.go_on(_work(uploads, stack.pop_all(), files, caller.owner, told.put_nowait))
+        work = uploads.go_on(
+            _work(uploads, stack.pop_all(), files, caller.owner, events.put_nowait)
+        )
     if accepts_events(request.headers.get("accept", "")):
-        return StreamingResponse(_events(work, told), media_type=EVENT_STREAM, headers=HEADERS)
+
+        def conclude(ended: asyncio.Task[IngestReport]) -> None:
+            events.put_nowait(_outcome(ended))
+            events.put_nowait(DoneEvent())
+
+        work.add_done_callback(conclude)
+        texts = never_silent(_events(events))
+        return StreamingResponse(texts, media_type=EVENT_STREAM, headers=HEADERS)
     uploaded = Uploaded(report=await asyncio.shield(work))
     return Response(uploaded.model_dump_json(), media_type="application/json")
 
@@ -102,12 +107,12 @@ async def documents(
 ) -> Documents:
     """The caller's documents and the shared ones, ordered by source."""
     with _mapped():
-        found, total = await uploads.documents(caller.owner, q, limit, offset)
-    return Documents(documents=[_info(document) for document in found], total=total)
+        documents, total = await uploads.documents(caller.owner, q, limit, offset)
+    return Documents(documents=[_info(document) for document in documents], total=total)
 
 
 @router.delete(
-    PATH + "/{document_id}", status_code=204, responses=problems(403, 404, 409, 500, 503)
+    PATH + "/{document_id}", status_code=204, responses=problems(404, 409, 422, 500, 503)
 )
 async def delete(document_id: str, uploads: LiveUploads, caller: CurrentCaller) -> None:
     """Remove a document of the caller's, and the file it was uploaded as."""
@@ -132,31 +137,18 @@ async def _work(
             return _reported(await uploads.bring_in(files, owner, progress))
 
 
-async def _events(
-    work: asyncio.Task[IngestReport], told: asyncio.Queue[Event]
-) -> AsyncIterator[str]:
+async def _events(events: asyncio.Queue[Event]) -> AsyncGenerator[str]:
     number = 0
-    upcoming = asyncio.ensure_future(told.get())
-    try:
-        while True:
-            await asyncio.wait(
-                {work, upcoming}, timeout=HEARTBEAT_S, return_when=asyncio.FIRST_COMPLETED
-            )
-            if upcoming.done():
-                yield encoded(number, upcoming.result())
-                number += 1
-                upcoming = asyncio.ensure_future(told.get())
-            elif work.done():
-                break
-            else:
-                yield ": \n\n"
-    finally:
-        upcoming.cancel()
-    yield encoded(number, _outcome(work))
-    yield encoded(number + 1, DoneEvent())
+    event: Event | None = None
+    while not isinstance(event, DoneEvent):
+        event = await events.get()
+        yield encoded(number, event)
+        number += 1
 
 
 def _outcome(work: asyncio.Task[IngestReport]) -> Event:
+    if work.cancelled():
+        return ErrorEvent(problem=STOPPED)
     error = work.exception()
     if error is None:
         return ReportEvent(report=work.result())

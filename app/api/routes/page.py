@@ -15,17 +15,9 @@ PATH = "/page"
 FOLDER = Path(__file__).parents[2] / "page"
 # Some systems' lists of media types do not know modules; browsers run nothing else as one.
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".mjs": "text/javascript"}
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "connect-src 'self'",
-        "img-src 'self' data:",
-        "base-uri 'none'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,

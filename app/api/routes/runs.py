@@ -1,4 +1,4 @@
-"""`/runs`: what was asked and how it was answered, looked at, followed, cancelled and judged."""
+"""`/runs`: runs looked at, followed, cancelled, judged, compared. `/threads`: conversations."""
 
 import asyncio
 from typing import Annotated
@@ -7,21 +7,23 @@ from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 
 from app.api.dependencies import CurrentCaller, LiveRuns, LiveStore
+from app.api.problems import problems
 from app.api.sse import EVENT_STREAM, HEADERS, followed, never_silent
-from app.errors import problems
 from app.runs import replay
 from app.schemas.ask import ThreadId
 from app.schemas.event_json import as_json
-from app.schemas.runs import Feedback, FeedbackRequest, RunList, RunState, StoredRun
+from app.schemas.runs import Feedback, FeedbackRequest, RunList, RunState, StoredRun, Thread
 from app.storage.run_diff import RunDiff, difference
 
-router = APIRouter(prefix="/runs", tags=["runs"])
+router = APIRouter()
+runs_router = APIRouter(prefix="/runs", tags=["runs"])
+threads_router = APIRouter(prefix="/threads", tags=["threads"])
 
 RunId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The run's id.")]
 PAGE = 50
 
 
-@router.get("", responses=problems(422, 503))
+@runs_router.get("", responses=problems(422, 503))
 async def list_runs(
     caller: CurrentCaller,
     store: LiveStore,
@@ -30,23 +32,23 @@ async def list_runs(
     thread_id: ThreadId | None = None,
 ) -> RunList:
     """The caller's runs, newest first, those under way among them."""
-    await store.recorder.flush()
+    await store.writer.flush()
     rows, total = await store.runs.page(caller.owner, limit, offset, thread_id)
     answers = await store.runs.answers([row["id"] for row in rows])
     runs = await asyncio.to_thread(replay.summaries, rows, answers)
     return RunList(runs=runs, total=total, limit=limit, offset=offset)
 
 
-@router.get("/{run_id}", response_model=StoredRun, responses=problems(404, 422, 503))
+@runs_router.get("/{run_id}", response_model=StoredRun, responses=problems(404, 422, 503))
 async def get_run(run_id: RunId, caller: CurrentCaller, store: LiveStore) -> Response:
     """The whole trace: request, thresholds, every event with its time, answer and feedback."""
     row = await store.run_of(run_id, caller.owner)
     events = await store.runs.events(run_id)
-    told = replay.trace(row, events, await store.runs.judgements(run_id))
-    return Response(as_json(told), media_type="application/json")
+    trace = replay.trace(row, events, await store.runs.judgements(run_id))
+    return Response(as_json(trace), media_type="application/json")
 
 
-@router.get(
+@runs_router.get(
     "/{run_id}/events",
     response_class=Response,
     responses={200: {"content": {EVENT_STREAM: {}}}, **problems(404, 422, 503)},
@@ -74,7 +76,7 @@ async def follow_run(
     return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
 
 
-@router.post("/{run_id}/cancel", status_code=202, responses=problems(404, 422, 503))
+@runs_router.post("/{run_id}/cancel", status_code=202, responses=problems(404, 422, 503))
 async def cancel_run(
     run_id: RunId, caller: CurrentCaller, store: LiveStore, runs: LiveRuns
 ) -> RunState:
@@ -87,7 +89,7 @@ async def cancel_run(
     return RunState(run_id=run_id, status=row["status"])
 
 
-@router.post("/{run_id}/feedback", status_code=201, responses=problems(404, 422, 503))
+@runs_router.post("/{run_id}/feedback", status_code=201, responses=problems(404, 413, 422, 503))
 async def judge_run(
     run_id: RunId, body: FeedbackRequest, caller: CurrentCaller, store: LiveStore
 ) -> Feedback:
@@ -97,7 +99,7 @@ async def judge_run(
     return replay.feedback(row)
 
 
-@router.get("/{run_id}/diff/{other_id}", responses=problems(404, 422, 503))
+@runs_router.get("/{run_id}/diff/{other_id}", responses=problems(404, 422, 503))
 async def compare_runs(
     run_id: RunId, other_id: RunId, caller: CurrentCaller, store: LiveStore
 ) -> RunDiff:
@@ -107,3 +109,22 @@ async def compare_runs(
         row = await store.run_of(one, caller.owner)
         traces.append(replay.trace(row, await store.runs.events(one), ()))
     return await asyncio.to_thread(difference, *traces)
+
+
+@threads_router.get(
+    "/{thread_id}", response_model_exclude_none=True, responses=problems(404, 422, 503)
+)
+async def get_thread(thread_id: ThreadId, caller: CurrentCaller, store: LiveStore) -> Thread:
+    """The questions and answers of a conversation, oldest first."""
+    return replay.thread(*await store.threads.get(thread_id, caller.owner))
+
+
+@threads_router.delete("/{thread_id}", status_code=204, responses=problems(404, 409, 422, 503))
+async def delete_thread(thread_id: ThreadId, caller: CurrentCaller, store: LiveStore) -> Response:
+    """Forget a conversation, the traces of its runs and their feedback."""
+    await store.threads.delete(thread_id, caller.owner)
+    return Response(status_code=204)
+
+
+router.include_router(runs_router)
+router.include_router(threads_router)

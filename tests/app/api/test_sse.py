@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.api.sse import encoded, followed, sse
+from app.api.sse import encoded, followed, never_silent
 from app.runs.manager import Runs
 from app.schemas.ask import TokenEvent
 from graphs.state import Context, Question
@@ -248,7 +248,7 @@ async def test_silence_is_filled_with_comments() -> None:
     parts = fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow)
     runs = Runs({"crag": build_crag(parts)}, parts, most=1)
     run = await runs.start("crag", Question(question=ENGLISH), Context())
-    text = "".join([sent async for sent in sse(run, heartbeat_s=0.05)])
+    text = "".join([sent async for sent in never_silent(followed(run), 0.05)])
     blocks = [f"{block}\n\n" for block in text.removesuffix("\n\n").split("\n\n")]
 
     assert blocks.count(": \n\n") >= 3

@@ -2,19 +2,15 @@ import io
 from pathlib import Path
 
 import pytest
-import typer
 from filelock import FileLock
 from rich.console import Console
 from rich.text import Text
 from typer.testing import CliRunner
 
 from app.cli import ingest as command
-from app.cli.ingest import ingest_command
+from app.cli.main import cli
 from app.retrieval import index as lock
 from app.retrieval.index import lock_file
-
-app = typer.Typer()
-app.command("ingest")(ingest_command)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +22,7 @@ def _in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, [*arguments, "--data-dir", "data"])
+    result = CliRunner().invoke(cli, ["ingest", *arguments, "--data-dir", "data"])
     return result.exit_code, " ".join(result.output.split())
 
 
@@ -62,13 +58,13 @@ def test_reindex_keeps_what_is_stored() -> None:
 
 def test_the_data_folder_comes_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_DATA_DIR", "elsewhere")
-    assert CliRunner().invoke(app, ["docs"]).exit_code == 0
+    assert CliRunner().invoke(cli, ["ingest", "docs"]).exit_code == 0
     assert Path("elsewhere/index").is_dir()
 
 
 def test_reading_documents_needs_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_SEARCH", "searxng")
-    assert CliRunner().invoke(app, ["docs"]).exit_code == 0
+    assert CliRunner().invoke(cli, ["ingest", "docs"]).exit_code == 0
 
 
 def test_names_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from app.cli.main import cli
-from app.cli.terminal import Telling
+from app.cli.terminal import RunPrinter
 from app.errors import StartFailed
 from app.main import listen
 from app.schemas.ask import RetractEvent, StepEvent
@@ -60,7 +60,8 @@ def test_ask_tells_the_steps_the_grades_and_the_sources(
     for step in ("retrieve", "grade", "refine", "generate"):
         assert any(f"ms  {step} …" in line for line in lines), "begins"
         assert any(f"ms  {step} (" in line for line in lines), "ends, with its time"
-    assert any("action: correct" in line and "lower -20.00" in line for line in lines)
+    graded = ["correct", "lower -20.00"] if question == ENGLISH else ["正确", "下阈值 -20.00"]
+    assert any(all(words in line for words in graded) for line in lines)
     assert any("tower.md]" in line and line.strip()[0] in "+-" for line in lines), "graded"
     assert any(line.strip().startswith("kept ") and said in line for line in lines)
     assert any(line.strip().startswith("dropped ") for line in lines)
@@ -74,10 +75,16 @@ def test_ask_tells_decision_drafts_and_critique(command: Command, question: str)
     lines = [line.strip() for line in result.stdout.splitlines()]
 
     assert result.exit_code == 0, result.output
-    assert any(line.startswith("retrieval: needed  (p ") for line in lines)
+    english = question == ENGLISH
+    needed, round_0 = (
+        ("Retrieval is needed (p ", "Critique round 0: ")
+        if english
+        else ("需要检索（p ", "第 0 轮评判：")
+    )
+    assert any(line.startswith(needed) for line in lines)
     assert any(line.startswith("chosen 1  relevance ") for line in lines)
-    [verdict] = [line for line in lines if line.startswith("round 0: ")]
-    for name in ("relevance", "support", "utility", "score"):
+    [verdict] = [line for line in lines if line.startswith(round_0)]
+    for name in ("support", "utility", "score") if english else ("支持度", "有用度", "得分"):
         assert f"{name} " in verdict
     assert any("ms  reflect › critique (" in line for line in lines)
     assert lines[-1].startswith("self_crag · correct · ")
@@ -88,16 +95,17 @@ def test_a_rejected_draft_is_told_with_its_criticism() -> None:
     entry = {"round": 0, "relevance": None, "support": 0.2, "utility": -0.5, "score": 0.1}
     entry |= {"criticism": 'Not supported: "[/bold] It is so [1]."', "accepted": False}
     said = Console(record=True, width=120, file=io.StringIO())
-    telling = Telling(said)
+    printer = RunPrinter(said, ENGLISH)
     for step in ("critique", "criticise"):
         path, detail = ["reflect", step], {"critique": entry}
-        telling.tell(StepEvent(step=step, path=path, phase="end", at_ms=1, detail=detail))
-    telling.tell(RetractEvent(round=0, reason=str(entry["criticism"])))
+        printer.tell(StepEvent(step=step, path=path, phase="end", at_ms=1, detail=detail))
+    printer.tell(RetractEvent(round=0, reason=str(entry["criticism"])))
     lines = [line.strip() for line in said.export_text().splitlines()]
 
-    assert "round 0: rejected  relevance -, support 0.20, utility -0.50, score 0.10" in lines
-    assert 'criticism: Not supported: "[/bold] It is so [1]."' in lines
-    assert 'draft 0 retracted: Not supported: "[/bold] It is so [1]."' in lines
+    judged = "(support 0.20, utility -0.50, score 0.10)"
+    assert f"Critique round 0: rejected {judged}." in lines
+    assert 'Criticism: Not supported: "[/bold] It is so [1]."' in lines
+    assert "The draft is withdrawn." in lines
 
 
 def test_ask_prints_json_and_nothing_else(command: Command) -> None:

@@ -11,8 +11,8 @@ from rich.cells import cell_len
 from typer.testing import CliRunner
 
 from app.cli.main import cli
+from app.cli.runs import training_rows
 from app.settings import Settings
-from app.storage.feedback_export import training_rows
 from evaluator.data.file_formats import PAIR, recognised
 from evaluator.data.relevance_records import read_folder
 from tests import fakes
@@ -85,7 +85,7 @@ def test_a_run_is_told_again(serving: Serving, command: Command, question: str) 
     assert told.exit_code == 0, told.output
     assert question in told.stdout
     assert answer["answer"] in told.stdout
-    assert "action: correct" in told.stdout
+    assert ("correct (best" if question == ENGLISH else "正确（最高") in told.stdout
     assert "grade" in told.stdout
     trace = json.loads(command("show", "--json", answer["run_id"]).stdout)
     assert trace == kept

@@ -10,13 +10,12 @@ from typing import Literal
 import httpx
 import pytest
 
-from app.composition.grading import WorkerEvaluator
+from app.composition.models import WorkerEvaluator
 from app.errors import StartFailed
 from evaluator.client.client import EvaluatorClient, WorkerRefused
 from evaluator.serving.app import create_app
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 from graphs.grading.actions import PRESETS
-from graphs.types import Thresholds
 from tests.evaluator.tiny import tiny_folder
 from tests.fakes import FakeChat
 from tests.graphs.languages import EN
@@ -57,8 +56,7 @@ async def test_one_request_carries_all_passages_and_one_all_strips(
     texts = [f"{sentences} Page {number}." for number in range(10)]
     parts = EN.parts(*texts, chat=FakeChat(chunks=["a [1]"], keywords="mill"))
     async with worker_of(tiny_folder(tmp_path / "tiny"), heard, "torch") as client:
-        worker = await WorkerEvaluator.connect(client, PRESETS["popqa"], allow_foreign=True)
-        heard.clear()
+        worker = WorkerEvaluator(client, "tiny", PRESETS["popqa"])
         trace = await traced(
             replace(parts.services, evaluator=worker), EN.question, only_action=action
         )
@@ -74,15 +72,13 @@ async def test_one_request_carries_all_passages_and_one_all_strips(
     assert output["usage"].scored_pairs == sum(heard)
 
 
-async def test_a_preset_for_another_evaluator_is_refused_unless_told() -> None:
+async def test_a_preset_for_another_evaluator_is_refused() -> None:
     async with worker_of(WEIGHTS) as client:
-        with pytest.raises(StartFailed, match="SELFCRAG_ALLOW_FOREIGN_THRESHOLDS=true"):
+        with pytest.raises(StartFailed, match="choose calibrated"):
             await WorkerEvaluator.connect(client, PRESETS["popqa"])
-        told = await WorkerEvaluator.connect(client, PRESETS["popqa"], allow_foreign=True)
-        assert told.thresholds == PRESETS["popqa"]
 
 
-async def test_thresholds_of_other_weights_are_refused_unless_told(tmp_path: Path) -> None:
+async def test_thresholds_of_other_weights_are_refused(tmp_path: Path) -> None:
     for file in WEIGHTS.iterdir():
         if file.name != "thresholds.json":
             (tmp_path / file.name).symlink_to(file)
@@ -91,5 +87,3 @@ async def test_thresholds_of_other_weights_are_refused_unless_told(tmp_path: Pat
     async with worker_of(tmp_path) as client:
         with pytest.raises(WorkerRefused, match="belongs to other weights"):
             await WorkerEvaluator.connect(client, None)
-        told = await WorkerEvaluator.connect(client, None, allow_foreign=True)
-        assert told.thresholds == Thresholds(0.3, -0.3, -0.4)

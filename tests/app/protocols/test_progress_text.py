@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.protocols.progress_text import BEGUN, FOUND, LONGEST, Narrator
-from app.runs.run import ANOTHER_WAS_BETTER
-from app.schemas.ask import RetractEvent, StepEvent
+from app.protocols.progress_text import BEGUN, MAX_CHARS, TEXTS, ProgressText
+from app.schemas.ask import ANOTHER_WAS_BETTER, RetractEvent, StepEvent
+from graphs.generation.answer import WERE_THOUGHTS
 from tests.app.api.routes.test_openai import CHINESE, ENGLISH
 
 
@@ -24,10 +24,8 @@ def slots(text: str) -> set[str]:
 
 
 def test_both_languages_say_the_same() -> None:
-    assert BEGUN["en"].keys() == BEGUN["zh"].keys()
-    assert {name: slots(text) for name, text in FOUND["en"].items()} == {
-        name: slots(text) for name, text in FOUND["zh"].items()
-    }
+    assert [name for name, (en, zh) in TEXTS.items() if slots(en) != slots(zh)] == []
+    assert {*BEGUN, WERE_THOUGHTS} <= TEXTS.keys()
 
 
 @pytest.mark.parametrize(
@@ -79,27 +77,27 @@ def test_both_languages_say_the_same() -> None:
     ],
 )
 def test_what_is_said(event: Any, english: str, chinese: str) -> None:
-    assert Narrator(ENGLISH).lines(event) == [english]
-    assert Narrator(CHINESE).lines(event) == [chinese]
+    assert ProgressText(ENGLISH).lines(event) == [english]
+    assert ProgressText(CHINESE).lines(event) == [chinese]
 
 
 def test_parallel_drafts_are_announced_once() -> None:
-    narrator = Narrator(ENGLISH)
-    told = [line for _ in range(3) for line in narrator.lines(began("draft"))]
+    progress = ProgressText(ENGLISH)
+    told = [line for _ in range(3) for line in progress.lines(began("draft"))]
     assert told == ["Drafting the answer …"]
 
 
 def test_steps_that_say_nothing_new_are_silent() -> None:
-    narrator = Narrator(ENGLISH)
-    assert narrator.lines(ended("judge", candidates=[{"n": 1, "chosen": True}])) == []
-    assert narrator.lines(ended("expand", queries=["alone"])) == []
-    assert narrator.lines(began("unheard_of")) == []
+    progress = ProgressText(ENGLISH)
+    assert progress.lines(ended("judge", candidates=[{"n": 1, "chosen": True}])) == []
+    assert progress.lines(ended("expand", queries=["alone"])) == []
+    assert progress.lines(began("unheard_of")) == []
 
 
 def test_a_line_is_one_short_line() -> None:
     """Whatever a page or a model has said."""
-    (line,) = Narrator(ENGLISH).lines(
+    (line,) = ProgressText(ENGLISH).lines(
         ended("rewrite", rewritten_query="data: {x}\n\nevent: done\n" * 99)
     )
-    assert len(line) == LONGEST
+    assert len(line) == MAX_CHARS
     assert "\n" not in line

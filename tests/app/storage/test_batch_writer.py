@@ -1,4 +1,4 @@
-"""The recorder: what cannot be written is given up, and all the rest is written."""
+"""The writer: what cannot be written is given up, and all the rest is written."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.engine import URL
 
-from app.storage.batch_writer import Recorder
+from app.storage.batch_writer import BatchWriter
 from app.storage.database import now, reading
 from app.storage.tables import PROCESSES
 from tests.app.test_lasting import opened
@@ -26,13 +26,13 @@ async def test_a_row_that_cannot_be_said_holds_up_nobody(
 
     async with opened(tmp_path) as (store, engine):
         for name, host in (("a", "h"), ("b", unfit), ("c", "h")):
-            store.recorder.add(insertion, row(name, host))
+            store.writer.add(insertion, row(name, host))
         if flushes:
-            await store.recorder.flush()
+            await store.writer.flush()
         else:
-            await written(store.recorder)
-        store.recorder.add(insertion, row("d", "主机"))
-        await written(store.recorder)
+            await written(store.writer)
+        store.writer.add(insertion, row("d", "主机"))
+        await written(store.writer)
         async with reading(engine) as connection:
             known = await connection.execute(
                 select(PROCESSES.c.id).where(PROCESSES.c.id != store.process)
@@ -44,13 +44,13 @@ async def test_a_database_that_stays_away_is_told_once_at_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("app.storage.batch_writer.RETRY_S", 0.01)
-    monkeypatch.setattr("app.storage.batch_writer.LONGEST_RETRY_S", 0.04)
-    recorder = Recorder(URL.create("sqlite+aiosqlite", database=str(tmp_path / "无" / "db")))
-    recorder.add(PROCESSES.insert(), {"id": "a", "host": "h", "pid": 1, "seen_at": now()})
+    monkeypatch.setattr("app.storage.batch_writer.MAX_RETRY_S", 0.04)
+    writer = BatchWriter(URL.create("sqlite+aiosqlite", database=str(tmp_path / "无" / "db")))
+    writer.add(PROCESSES.insert(), {"id": "a", "host": "h", "pid": 1, "seen_at": now()})
     async with asyncio.timeout(30):
         while len(caplog.records) < 4:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.01)
-    await recorder.aclose()
+    await writer.aclose()
 
     first, *others = caplog.records[:4]
     assert first.exc_info is not None
@@ -60,9 +60,9 @@ async def test_a_database_that_stays_away_is_told_once_at_length(
         assert "\n" not in record.getMessage()
 
 
-async def written(recorder: Recorder) -> None:
+async def written(writer: BatchWriter) -> None:
     """Its own task has taken all that waits."""
     async with asyncio.timeout(30):
-        while recorder.waiting:  # noqa: ASYNC110 - it tells nobody
+        while writer.waiting:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.01)
-    await recorder.flush()
+    await writer.flush()

@@ -13,8 +13,11 @@ from app.storage.tables import RUNS, THREADS
 from tests.app.test_lasting import asked, opened
 
 
-async def test_the_oldest_runs_without_feedback_go(tmp_path: Path) -> None:
-    async with opened(tmp_path, keep_runs=2) as (store, _):
+async def test_the_oldest_runs_without_feedback_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.storage.lifecycle.MAX_RUNS", 2)
+    async with opened(tmp_path) as (store, _):
         first, second, third, fourth = await asked(store, 4)
         await store.runs.judge(first, 1, None, None)
         await store.tidy()
@@ -43,7 +46,8 @@ async def test_a_few_runs_go_at_a_time(tmp_path: Path, monkeypatch: pytest.Monke
     """Many would keep the process from being seen."""
     for module in ("runs", "lifecycle"):
         monkeypatch.setattr(f"app.storage.{module}.FORGOTTEN_AT_ONCE", 2)
-    async with opened(tmp_path, keep_runs=1) as (store, _):
+    monkeypatch.setattr("app.storage.lifecycle.MAX_RUNS", 1)
+    async with opened(tmp_path) as (store, _):
         *_, latest = await asked(store, 6)
         left = []
         while await store.tidy():

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.observability.metrics import Metrics
+from app.observability.metrics import ServiceMetrics
 from app.schemas.ask import DoneEvent, ErrorEvent, Problem, RunEvent, StepEvent
 from graphs.types import Component, Degraded
 from tests import fakes
@@ -72,7 +72,7 @@ def test_a_part_that_failed_is_counted_once_a_run(serve: Serve) -> None:
 
 
 def test_every_part_has_its_series_before_it_fails() -> None:
-    registry = Metrics().registry
+    registry = ServiceMetrics().registry
     for component in get_args(Component):
         labels = {"component": component}
         assert registry.get_sample_value("selfcrag_degraded_total", labels) == 0
@@ -96,7 +96,7 @@ def test_a_run_under_way_shows_and_one_left_is_not_lost(serve: Serve) -> None:
 
 
 def test_a_failed_run_is_counted_as_one() -> None:
-    metrics = Metrics()
+    metrics = ServiceMetrics()
     problem = Problem(title="Internal error", status=500, detail="It failed.")
     for event in (
         RunEvent(run_id="a", thread_id="t", workflow="crag"),
@@ -109,7 +109,7 @@ def test_a_failed_run_is_counted_as_one() -> None:
 
 
 def test_nothing_is_kept_of_runs_that_ended_or_never_began() -> None:
-    metrics = Metrics()
+    metrics = ServiceMetrics()
     for n in range(1000):
         metrics.observe(str(n), RunEvent(run_id=str(n), thread_id="t", workflow="crag"))
         metrics.observe(str(n), DoneEvent())

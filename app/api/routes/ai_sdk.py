@@ -3,10 +3,11 @@
 from fastapi import APIRouter, Response
 
 from app.api.dependencies import Choose, CurrentCaller, LiveGraphs, LiveRuns
+from app.api.problems import problems
 from app.api.sse import EVENT_STREAM, EventStream
-from app.errors import InvalidRequest, problems
+from app.errors import InvalidRequest
 from app.protocols.ai_sdk import HEADERS, UIParts
-from app.protocols.messages import prefer_told, question_of
+from app.protocols.messages import prefer_thread, question_of
 from app.schemas.ai_sdk import UIRequest
 from graphs.workflows.registry import DEFAULT_WORKFLOW
 
@@ -43,7 +44,7 @@ async def ask_ui(
     options = choose(body.options)
     question = question_of(body.turns())
     if body.trigger != REGENERATE:
-        prefer_told(question)
+        prefer_thread(question)
     run = await runs.start(workflow, question, options, body.id, owner=caller.owner)
     parts = UIParts(run, question["question"], body.drafts)
     return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)

@@ -1,4 +1,4 @@
-"""Who is let in: by key where there are keys, else from this machine alone.
+"""Authentication: by API key where there are keys, else requests of this machine alone.
 
 A service without keys believes that whoever reaches it may ask. Pages in a browser reach it, too:
 by a name that resolves to loopback (DNS rebinding) or by a request across origins. Both are
@@ -9,19 +9,13 @@ from collections.abc import Collection
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.errors import (
-    HostRefused,
-    OriginRefused,
-    ScopeMissing,
-    ServiceError,
-    StartFailed,
-    response_to,
-)
+from app.api.problems import error_response
+from app.errors import AccessDenied, HostRefused, OriginRefused, ScopeMissing, StartFailed
 from app.retrieval.filters import visible_to
 from app.settings import Settings
 from app.storage.api_keys import Caller, KeyRing
@@ -56,7 +50,7 @@ async def check_address(settings: Settings) -> None:
             )
 
 
-class Door:
+class Authentication:
     """Finds out who asks, leaves it in `request.state.caller`, and refuses everyone else.
 
     Retrieval learns it by `visible_to`, which the tasks of a request inherit.
@@ -74,9 +68,8 @@ class Door:
             return
         try:
             caller = await self._caller(scope)
-        except ServiceError as error:
-            response = await response_to(Request(scope), error)
-            await response(scope, receive, send)
+        except AccessDenied as error:
+            await error_response(scope, error)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
         seen = visible_to.set(caller.owner)
@@ -133,10 +126,10 @@ def _secret(headers: Headers) -> str:
     return headers.get("x-api-key", "").strip()
 
 
-def add_door(app: FastAPI, settings: Settings) -> None:
-    """The door, and before it what browsers of the listed origins may ask."""
+def add_authentication(app: FastAPI, settings: Settings) -> None:
+    """With CORS before it for the origins that the settings list."""
     app.add_middleware(
-        Door,
+        Authentication,
         hosts=settings.allowed_hosts,
         origins=settings.cors_origins,
         anonymous=settings.allow_anonymous,

@@ -1,0 +1,104 @@
+"""`selfcrag serve` and `selfcrag ask`: the service, and one question without it."""
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from app.cli.ingest import ingest
+from app.cli.terminal import RunPrinter, errors, fail
+from app.composition.services import open_services
+from app.errors import ServiceError, StartFailed, wrong_fields
+from app.main import DaemonThreads, serve
+from app.runs.manager import Runs
+from app.runs.option_checks import chosen
+from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
+from app.schemas.event_json import payload
+from app.settings import Settings, load_settings, unknown_settings
+from app.storage.database import open_engine
+from app.storage.lifecycle import open_store
+from graphs.state import Question
+from graphs.workflows.registry import WORKFLOWS
+
+
+def serve_until_stopped(host: str | None, port: int | None, paths: list[str]) -> None:
+    settings = _settings()
+    changed = {"host": host, "port": port}
+    settings = settings.model_copy(update={k: v for k, v in changed.items() if v is not None})
+
+    async def prepare() -> None:
+        if paths:
+            await ingest(paths, settings)
+
+    try:
+        asyncio.run(serve(settings, lambda line: errors.print(line, style="bold green"), prepare))
+    except ServiceError as error:
+        fail(str(error))
+
+
+def ask_once(question: str, workflow: str, pairs: list[str], as_json: bool) -> None:
+    logging.basicConfig(level=logging.ERROR)
+    try:
+        request = AskRequest.model_validate(
+            {"question": question, "workflow": workflow, "options": _options(pairs)}
+        )
+    except ValidationError as error:
+        fail(wrong_fields(error))
+    if workflow not in WORKFLOWS:
+        fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
+    try:
+        answered = asyncio.run(_ask(_settings(), request, workflow, as_json))
+    except ServiceError as error:
+        fail(str(error))
+    if not answered:
+        raise typer.Exit(1)
+
+
+async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool) -> bool:
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
+    printer = RunPrinter(Console(), request.question)
+    async with (
+        open_services(settings) as services,
+        open_engine(settings) as engine,
+        open_store(settings, engine) as store,
+    ):
+        options = chosen(request.options, settings.preset, services)
+        runs = Runs({name: WORKFLOWS[name].build(services)}, services, 1, store)
+        try:
+            run = await runs.start(name, Question(question=request.question), options)
+            async for _, event in run.follow():
+                if not as_json:
+                    printer.tell(event)
+                elif isinstance(event, AnswerEvent | ErrorEvent):
+                    typer.echo(json.dumps(payload(event), ensure_ascii=False, indent=2))
+        finally:
+            await runs.aclose()
+    return run.response is not None
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    """`upper=0.5` as a number, `web=never` as text."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            fail(f"--option takes name=value, not {pair!r}")
+        try:
+            options[name.strip()] = json.loads(value)
+        except json.JSONDecodeError:
+            options[name.strip()] = value
+    return options
+
+
+def _settings() -> Settings:
+    try:
+        settings = load_settings()
+    except StartFailed as error:
+        fail(str(error))
+    for line in unknown_settings():
+        errors.print(f"selfcrag: {line}", style="yellow", highlight=False, soft_wrap=True)
+    return settings
