@@ -10,8 +10,7 @@ from torch import nn
 
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.training.examples import Example, padded
-from evaluator.training.minilm_transplant import transplant
-from evaluator.training.vocabulary import embeddings, idf
+from evaluator.training.minilm_transplant import embeddings, idf, transplant
 
 FITTED_ON = 240
 

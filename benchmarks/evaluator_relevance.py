@@ -19,11 +19,12 @@ from evaluator.calibration.evaluate import (
     scored,
     word_scores,
 )
+from evaluator.data.file_formats import data_files
 from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
 from evaluator.data.relevance_pairs import split
-from evaluator.data.relevance_records import Record, data_files, read_file
+from evaluator.data.relevance_records import Record, read_file
+from evaluator.data.text import normal_form
 from evaluator.errors import DataError
-from evaluator.model.text import normal_form
 
 TESTS = {"bench_en_qed": "en", "zh_cmrc2018_dev": "zh"}
 HELD_BACK_PERCENT = 6

@@ -1,4 +1,4 @@
-"""The evaluator's errors, one tree.
+"""Errors of the evaluator, one tree.
 
 EvaluatorError
 |- SettingsError         a variable of the environment is wrong; the message names it
@@ -15,6 +15,8 @@ EvaluatorError
    |- WorkerRefused      another 4xx: the request is at fault, with the worker's own words
    |- WorkersDisagree    other weights than those of the other workers, or than before
    `- WorkerFailed       5xx, or an answer that is not what the contract promises
+
+Interrupted               Ctrl-C in a command; beside the tree, so that nothing catches it by chance
 """
 
 
@@ -88,3 +90,10 @@ class WorkersDisagree(WorkerError):
 
 class WorkerFailed(WorkerError):
     """The worker broke, or answered something the contract does not know."""
+
+
+class Interrupted(BaseException):
+    """Ctrl-C; its text says what was kept."""
+
+    def __str__(self) -> str:
+        return super().__str__() or "nothing more was written"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from evaluator.client.client import EvaluatorClient, WorkerError
+from evaluator.client import EvaluatorClient, WorkerError
 from evaluator.schema import CompressMethod, Ready
 from graphs.errors import CompressorFailed
 from graphs.ports import Compressor

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.errors import StartFailed
-from evaluator.client.client import EvaluatorClient, WorkerError
+from evaluator.client import EvaluatorClient, WorkerError
 from graphs.errors import EvaluatorFailed
 from graphs.types import Scores, Task, Thresholds
 

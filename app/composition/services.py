@@ -33,7 +33,7 @@ from app.websearch.searxng import SearxngSearch
 from app.websearch.speculative import SearchesAhead
 from app.websearch.tavily import TavilySearch
 from app.websearch.wikipedia import WikipediaSearch
-from evaluator.client.client import EvaluatorClient, EvaluatorError, WorkerError
+from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.serving.app import create_app as create_worker
 from graphs.errors import PortError
 from graphs.grading.actions import PRESETS
@@ -124,7 +124,6 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
     for http in workers:
         await stack.enter_async_context(http)
     client = EvaluatorClient(*workers)
-    stack.push_async_callback(client.close)
     await client.connect()
     return client
 

@@ -1,4 +1,4 @@
-"""The worker: an ASGI app around one loaded checkpoint, used in-process and over HTTP alike."""
+"""Worker app: an ASGI app around one loaded checkpoint, used in-process and over HTTP alike."""
 
 import asyncio
 import contextlib
@@ -23,23 +23,31 @@ from evaluator.errors import (
     UnknownTask,
     WeightsError,
 )
-from evaluator.inference.scorer import Scorer, load_scorers
+from evaluator.inference.scorer import (
+    LanguageModel,
+    Scorer,
+    TextEmbedder,
+    load_embedder,
+    load_language_model,
+    load_scorers,
+)
+from evaluator.model.checkpoint import load_thresholds
 from evaluator.schema import (
-    Problem,
+    CalibratedThresholds,
     Ready,
     ScoreRequest,
     ScoreResponse,
     Task,
-    Thresholds,
-    load_thresholds,
+    WorkerProblem,
 )
-from evaluator.serving import compression_api as compressing
+from evaluator.serving import compression_api, embeddings_api
 from evaluator.serving.batching import Batcher
+from evaluator.serving.compression_api import Compressing
 from evaluator.serving.disconnect import while_connected
-from evaluator.serving.embeddings_api import Embedder, Embeddings, load_embedder
-from evaluator.serving.embeddings_api import router as embeddings_router
-from evaluator.serving.metrics import Metrics
-from evaluator.settings import EvaluatorSettings
+from evaluator.serving.embeddings_api import Embeddings
+from evaluator.serving.load_shedding import Limits
+from evaluator.serving.metrics import WorkerMetrics
+from evaluator.settings import EvaluatorSettings, read_settings
 
 _STATUS: dict[type[EvaluatorError], tuple[int, str]] = {
     UnknownTask: (422, "Task not known to this checkpoint"),
@@ -54,20 +62,22 @@ _STATUS: dict[type[EvaluatorError], tuple[int, str]] = {
 @dataclass
 class _Worker:
     settings: EvaluatorSettings
-    metrics: Metrics
+    limits: Limits
+    metrics: WorkerMetrics
     scorers: tuple[Scorer, ...] = ()
-    embedder: Embedder | None = None
+    embedder: TextEmbedder | None = None
     batchers: tuple[Batcher, ...] = ()  # the evaluator's first; none until all are warm
     embeddings: Embeddings | None = None
-    compressor: compressing.Compressing | None = None
+    compressor: Compressing | None = None
 
-    def load(self) -> None:
+    def load(self) -> LanguageModel | None:
         """All that the settings name, where nothing was given."""
         if not self.scorers:
             self.scorers = load_scorers(self.settings)
             self.embedder = load_embedder(self.settings)
+        return load_language_model(self.settings)
 
-    def judge(self, task: Task) -> Batcher:
+    def batcher_of(self, task: Task) -> Batcher:
         """Who scores this task; UnknownTask where nobody does."""
         for batcher in self.batchers:
             if task in batcher.scorer.tasks:
@@ -84,7 +94,10 @@ class _Worker:
 
 
 def create_app(
-    settings: EvaluatorSettings | None = None, *scorers: Scorer, embedder: Embedder | None = None
+    settings: EvaluatorSettings | None = None,
+    *scorers: Scorer,
+    embedder: TextEmbedder | None = None,
+    limits: Limits | None = None,
 ) -> FastAPI:
     """The worker's app; its lifespan loads what the settings name and warms it up.
 
@@ -92,7 +105,9 @@ def create_app(
     In-process use enters the lifespan itself: `async with app.router.lifespan_context(app)`.
     Entering raises WeightsError when the configured weights cannot be loaded.
     """
-    worker = _Worker(settings or EvaluatorSettings(), Metrics(), scorers, embedder)
+    worker = _Worker(
+        settings or read_settings(), limits or Limits(), WorkerMetrics(), scorers, embedder
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -103,22 +118,25 @@ def create_app(
     app.state.worker = worker
     _add_routes(app)
     _add_error_handlers(app)
-    app.add_middleware(_BodyLimit, max_bytes=worker.settings.max_body_bytes)
+    app.add_middleware(_BodyLimit, max_bytes=worker.limits.max_body_bytes)
     return app
 
 
 @contextlib.asynccontextmanager
 async def _running(worker: _Worker) -> AsyncIterator[None]:
-    await asyncio.to_thread(worker.load)
+    language_model = await asyncio.to_thread(worker.load)
     async with contextlib.AsyncExitStack() as stack:
         batchers = [
             await stack.enter_async_context(_batching(worker, scorer)) for scorer in worker.scorers
         ]
         if worker.embedder:
-            worker.embeddings = Embeddings(worker.embedder, worker.settings.max_queued_pairs)
+            worker.embeddings = Embeddings(worker.embedder, worker.limits.max_queued_pairs)
             stack.callback(worker.embeddings.close)
             await worker.embeddings.embed(["Is it warm?"])
-        worker.compressor = await stack.enter_async_context(compressing.running(worker.settings))
+        if language_model:
+            worker.compressor = Compressing(language_model, worker.limits.max_queued_pairs)
+            stack.callback(worker.compressor.close)
+            await worker.compressor.warm_up()
         worker.batchers = tuple(batchers)
         try:
             yield
@@ -129,13 +147,7 @@ async def _running(worker: _Worker) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def _batching(worker: _Worker, scorer: Scorer) -> AsyncIterator[Batcher]:
     """A queue and a thread of its own for each model; yields once it is warm."""
-    batcher = Batcher(
-        scorer,
-        batch_tokens=worker.settings.batch_tokens,
-        max_queued_pairs=worker.settings.max_queued_pairs,
-        cached_pairs=worker.settings.score_cache_pairs,
-        metrics=worker.metrics,
-    )
+    batcher = Batcher(scorer, worker.settings.batch_tokens, worker.limits, worker.metrics)
     loop = asyncio.create_task(batcher.run(), name="evaluator-batches")
     try:
         warm_up = await batcher.score(scorer.tasks[0], [("Is it warm?", "It is warm now.")])
@@ -168,8 +180,8 @@ WarmWorker = Annotated[_Worker, Depends(_warm_worker)]
 
 def _add_routes(app: FastAPI) -> None:
     app.post("/score")(_score)
-    app.include_router(embeddings_router)
-    app.include_router(compressing.router)
+    app.include_router(embeddings_api.router)
+    app.include_router(compression_api.router)
     app.get("/thresholds")(_thresholds)
     app.get("/health/live")(_live)
     app.get("/health/ready")(_ready)
@@ -177,11 +189,10 @@ def _add_routes(app: FastAPI) -> None:
 
 
 async def _score(request: ScoreRequest, worker: WarmWorker, connection: Request) -> ScoreResponse:
-    batcher = worker.judge(request.task)
-    if len(request.pairs) > worker.settings.max_pairs:
-        raise TooManyPairs(
-            f"{len(request.pairs)} pairs in one request; at most {worker.settings.max_pairs}."
-        )
+    batcher = worker.batcher_of(request.task)
+    max_pairs = worker.limits.max_pairs
+    if len(request.pairs) > max_pairs:
+        raise TooManyPairs(f"{len(request.pairs)} pairs in one request; at most {max_pairs}.")
     with worker.metrics.seconds.time():
         response = await while_connected(connection, batcher.score(request.task, request.pairs))
     worker.metrics.pairs.labels(request.task).inc(len(request.pairs) - len(response.errors))
@@ -189,7 +200,7 @@ async def _score(request: ScoreRequest, worker: WarmWorker, connection: Request)
     return response
 
 
-async def _thresholds(worker: AnyWorker, allow_foreign: bool = False) -> Thresholds:
+async def _thresholds(worker: AnyWorker, allow_foreign: bool = False) -> CalibratedThresholds:
     # Of the weights that score, whatever lies in their folder by now.
     loaded = worker.scorers[0].digest if worker.scorers else None
     return await asyncio.to_thread(
@@ -212,11 +223,10 @@ async def _ready(worker: WarmWorker) -> Ready:
 
 async def _metrics(worker: AnyWorker) -> Response:
     worker.metrics.queued.set(sum(batcher.queued_pairs for batcher in worker.batchers))
-    worker.metrics.places.set(sum(batcher.queue_places for batcher in worker.batchers))
     return Response(metrics_text(worker.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
+def _problem(problem: WorkerProblem, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse(
         problem.model_dump(exclude_none=True),
         status_code=problem.status,
@@ -225,18 +235,20 @@ def _problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONRes
     )
 
 
-def _refused(scope: Scope, problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
+def _refused(
+    scope: Scope, problem: WorkerProblem, headers: dict[str, str] | None = None
+) -> JSONResponse:
     if scope["path"] == "/score":
         worker: _Worker = scope["app"].state.worker
         worker.metrics.refusals.labels(problem.status).inc()
     return _problem(problem, headers)
 
 
-def _pointer(found: Mapping[str, Any]) -> str:
+def _pointer(fault: Mapping[str, Any]) -> str:
     """Where the fault lies as a JSON pointer; `#`, the whole body, where it is no JSON."""
-    steps = () if found["type"] == "json_invalid" else found["loc"][1:]
-    named = [str(step).replace("~", "~0").replace("/", "~1") for step in steps]
-    return "/".join(["#", *named])
+    steps = () if fault["type"] == "json_invalid" else fault["loc"][1:]
+    escaped = [str(step).replace("~", "~0").replace("/", "~1") for step in steps]
+    return "/".join(["#", *escaped])
 
 
 class _BodyLimit:
@@ -252,7 +264,7 @@ class _BodyLimit:
         detail = f"The body is larger than {self._max_bytes:,} bytes."
         announced = dict(scope["headers"]).get(b"content-length", b"")
         if announced.isdigit() and int(announced) > self._max_bytes:
-            problem = Problem(title="Request failed", status=413, detail=detail)
+            problem = WorkerProblem(title="Request failed", status=413, detail=detail)
             await _refused(scope, problem)(scope, receive, send)
             return
         received = 0
@@ -270,31 +282,33 @@ class _BodyLimit:
 
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(EvaluatorError)
-    async def told(request: Request, error: EvaluatorError) -> JSONResponse:
+    async def evaluator_error(request: Request, error: EvaluatorError) -> JSONResponse:
         status, title = _STATUS.get(type(error), (500, "Evaluator failed"))
         headers = None
         if isinstance(error, Overloaded):
             _worker(request).metrics.overloads.inc()
             headers = {"Retry-After": str(error.retry_after_s)}
-        problem = Problem(title=title, status=status, detail=str(error))
+        problem = WorkerProblem(title=title, status=status, detail=str(error))
         return _refused(request.scope, problem, headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         errors = [
-            {"pointer": _pointer(found), "detail": found["msg"]} for found in error.errors()[:20]
+            {"pointer": _pointer(fault), "detail": fault["msg"]} for fault in error.errors()[:20]
         ]
         detail = f"The request does not fit: {errors[0]['pointer']}: {errors[0]['detail']}"
-        problem = Problem(title="Invalid request", status=422, detail=detail, errors=errors)
+        problem = WorkerProblem(title="Invalid request", status=422, detail=detail, errors=errors)
         return _refused(request.scope, problem)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        problem = Problem(title="Request failed", status=error.status_code, detail=error.detail)
+        problem = WorkerProblem(
+            title="Request failed", status=error.status_code, detail=error.detail
+        )
         return _refused(request.scope, problem, dict(error.headers or {}))
 
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> JSONResponse:
         detail = f"The evaluator failed on this request ({type(error).__name__})."
-        problem = Problem(title="Evaluator failed", status=500, detail=detail)
+        problem = WorkerProblem(title="Evaluator failed", status=500, detail=detail)
         return _refused(request.scope, problem)

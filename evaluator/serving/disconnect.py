@@ -1,4 +1,4 @@
-"""Work for a client ends with the client."""
+"""Cancel in-flight work when the client disconnects."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,25 +1,26 @@
-"""What a training run keeps on disk: written whole or not at all, refused by another run."""
+"""Checkpoints of a training run: written whole or not at all, refused by another run."""
 
+import json
 import pickle
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_model, save_model
-from torch import nn
 
 from evaluator.errors import DataError
 
-_NAMED_DIFFERENCES = 5
+MAX_DIFFERENCES = 5
 
 
 def write(path: Path, state: dict[str, Any]) -> None:
     """Replace the file at once; a kill in mid-writing leaves the old one."""
-    _replace(path, lambda part: torch.save(state, part))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    torch.save(state, part)
+    part.replace(path)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -37,14 +38,14 @@ def read(path: Path) -> dict[str, Any]:
 
 def refuse_another(paths: Sequence[Path], theirs: Any, ours: Any) -> None:
     """DataError, naming the paths and what differs, unless both identities are the same."""
-    found = list(_differences(theirs, ours, ""))
-    if found:
-        named = "; ".join(found[:_NAMED_DIFFERENCES])
-        more = len(found) - _NAMED_DIFFERENCES
-        named += f"; and {more} more" if more > 0 else ""
+    differences = list(_differences(theirs, ours, ""))
+    if differences:
+        listed = "; ".join(differences[:MAX_DIFFERENCES])
+        more = len(differences) - MAX_DIFFERENCES
+        listed += f"; and {more} more" if more > 0 else ""
         left = " and ".join(map(str, paths))
         raise DataError(
-            f"Another run has left {left}: {named}. Remove that, name another folder with --work, "
+            f"Another run has left {left}: {listed}. Remove that, name another folder with --work, "
             "or go on with what it was made of."
         )
 
@@ -64,39 +65,21 @@ def _short(value: Any) -> str:
     return text if len(text) <= 24 else f"{text[:20]}…"
 
 
-def write_network(path: Path, network: nn.Module, told: dict[str, str]) -> None:
-    """The network's tensors as safetensors, tied ones once, with `told` beside them."""
-    _replace(path, lambda part: save_model(network, str(part), told))
+def as_json(identity: dict[str, Any]) -> dict[str, Any]:
+    """What decides a run, as JSON gives it back."""
+    read: dict[str, Any] = json.loads(json.dumps(identity))
+    return read
 
 
-def read_network(path: Path, network: nn.Module) -> None:
-    """Put the tensors written by `write_network` into the network, on its device."""
-    load_model(network, path, device=str(next(network.parameters()).device))
-
-
-def told(path: Path) -> dict[str, str]:
-    """What was told beside a network's tensors."""
-    with safe_open(path, "pt") as tensors:
-        metadata: dict[str, str] = tensors.metadata()
-    return metadata
-
-
-def _replace(path: Path, write_part: Callable[[Path], None]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")
-    write_part(part)
-    part.replace(path)
-
-
-def seed_dice(seed: int) -> None:
-    """Seed every source of chance a learner may draw from: PyTorch, CUDA, Python, NumPy."""
+def seed_all(seed: int) -> None:
+    """Seed every random source a learner may draw from: PyTorch, CUDA, Python, NumPy."""
     torch.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)
 
 
-def dice() -> dict[str, Any]:
-    """Their states, in types that a weights-only load takes back."""
+def random_states() -> dict[str, Any]:
+    """The states of these sources, in types that a weights-only load takes back."""
     kind, keys, *rest = np.random.get_state()
     return {
         "torch": torch.get_rng_state(),
@@ -106,8 +89,8 @@ def dice() -> dict[str, Any]:
     }
 
 
-def set_dice(state: dict[str, Any]) -> None:
-    """Put the states of `dice` back; a GPU's only where as many are there as then."""
+def set_random_states(state: dict[str, Any]) -> None:
+    """Put the states of `random_states` back; a GPU's only where as many are there as then."""
     torch.set_rng_state(state["torch"])
     if len(state["cuda"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,4 +1,4 @@
-"""Exports a checkpoint to ONNX whose weights stay in model.safetensors.
+"""ONNX export: a checkpoint's graph, whose weights stay in model.safetensors.
 
 The graph's initialisers point into the safetensors file by offset and are turned into float32
 where the session loads them, so that weights are stored once.
@@ -9,6 +9,7 @@ import struct
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import check_folder, known_tasks
-from evaluator.model import t5 as models
+from evaluator.model import t5
+from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
 from evaluator.model.quantization import NIBBLES, SCALE, unpacked
-from evaluator.model.t5 import EvaluatorModel
+from evaluator.model.t5 import FIRST_TASK, EvaluatorModel
 from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
@@ -32,12 +33,13 @@ def export(folder: Path) -> Path:
     """Write `model.onnx` beside the folder's tensors and return its path."""
     config = check_folder(folder)
     known_tasks(config)
-    network = models.load(folder, config)
     path = folder / "model.onnx"
-    model = _traced(network)
+    model = _traced(t5.load(folder, config))
     _let_rest(model.graph)
-    _point_into(model, folder / "model.safetensors")
-    path.write_bytes(model.SerializeToString())
+    _point_into(model, folder / TENSORS_FILE)
+    part = path.with_suffix(".part")
+    part.write_bytes(model.SerializeToString())
+    part.replace(path)
     return path
 
 
@@ -55,29 +57,23 @@ class _TwoAnswers(nn.Module):
 def _traced(network: EvaluatorModel) -> onnx.ModelProto:
     network.t5.set_attn_implementation("eager")  # the fused form fixes the length
     ids = torch.full((2, 90), len(SPECIAL_TOKENS) + 1)
-    ids[:, 9] = SEPARATOR
-    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
-    free = {0: batch, 1: length}
-    with warnings.catch_warnings():
+    ids[:, 0], ids[:, 9] = FIRST_TASK, SEPARATOR
+    free, rows = {0: "batch", 1: "length"}, {0: "batch"}
+    with warnings.catch_warnings(), TemporaryDirectory() as scratch:
         warnings.simplefilter("ignore")  # the exporter's own, about its own parts
-        program = torch.onnx.export(
+        # By tracing: the newer exporter takes a minute for the same graph.
+        graph = Path(scratch) / "graph.onnx"
+        torch.onnx.export(
             _TwoAnswers(network),
             (ids, torch.ones_like(ids)),
-            dynamo=True,
-            dynamic_shapes={"ids": free, "mask": free},
+            graph,
+            dynamo=False,
+            opset_version=18,
+            dynamic_axes={"ids": free, "mask": free, "logits": rows, "measured": rows},
             input_names=["ids", "mask"],
             output_names=["logits", "measured"],
-            optimize=True,
-            verbose=False,
         )
-    if program is None:
-        raise WeightsError("The exporter gave no graph.")
-    proto: onnx.ModelProto = program.model_proto
-    for node in proto.graph.node:  # where each came from in Python would be most of the file
-        node.doc_string = ""
-        del node.metadata_props[:]
-    del proto.graph.value_info[:]
-    return proto
+        return onnx.load(graph)
 
 
 def _let_rest(graph: onnx.GraphProto) -> None:
@@ -129,7 +125,7 @@ def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
         if value.size < _SMALL:
             kept.append(initial)
             continue
-        name, turned = _found(value, values, initial.name)
+        name, turned = _stored_as(value, values, initial.name)
         entries = [entry for entry in stored if entry.partition("|")[0] == name]
         nodes += _made_of(name, entries, initial.name, turned)
         used.update(entries)
@@ -141,7 +137,7 @@ def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
     model.graph.node.extend(operations)
 
 
-def _found(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bool]:
+def _stored_as(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bool]:
     for name, tensor in stored.items():
         if tensor.shape == value.shape and np.array_equal(tensor, value):
             return name, False
@@ -153,7 +149,7 @@ def _found(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bool]:
 
 
 def _made_of(name: str, entries: list[str], wanted: str, turned: bool) -> list[onnx.NodeProto]:
-    """The operations of `storage.unpacked`, for one tensor."""
+    """The operations of `quantization.unpacked`, for one tensor."""
     node, result = helper.make_node, f"{wanted}.untransposed" if turned else wanted
     forms = {entry.partition("|")[2] for entry in entries}
     if forms == {""}:
@@ -206,8 +202,8 @@ def _external(
         name=f"stored.{entry}", dims=value.shape, data_type=_TYPES[value.dtype],
         data_location=TensorProto.EXTERNAL,
     )  # fmt: skip
-    for key, told in (("location", file), ("offset", place[0]), ("length", place[1])):
-        tensor.external_data.add(key=key, value=str(told))
+    for key, field in (("location", file), ("offset", place[0]), ("length", place[1])):
+        tensor.external_data.add(key=key, value=str(field))
     return tensor
 
 

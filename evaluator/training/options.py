@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-Part = Literal["relevance", "natural", "support", "utility", "evidence", "need"]
+Part = Literal["natural", "support", "utility", "evidence", "need"]
 """What rows are drawn by. Support and utility that a data set itself labels are `natural`, made
 ones go by their task; retrieval's rows with evidence at hand and without are two parts."""
 
@@ -28,17 +28,12 @@ class TrainOptions:
     learning_rate: float = 1e-3
     nearness_rows: int = 9000
     init: Literal["minilm", "none"] = "minilm"
-    negatives: Literal["mined", "random"] = "mined"
     languages: tuple[str, ...] = ("en", "zh")
     shares: dict[Part, float] = field(default_factory=lambda: dict(SHARES))
-    teacher_share: float = 0.0
-    teacher: str = ""
     distil_steps: int = 600
     coverage_steps: int = 1500
     coverage_tokens: int = 8192
     held_back_percent: int = 6
     judgements: int = 10_000
     check_every: int = 400
-    patience: int = 0
-    least_count: int = 2
-    precision: Literal["fp32", "bf16"] = "bf16"
+    min_count: int = 2  # of a Chinese character in the training text

@@ -1,17 +1,8 @@
 """Stored as integers: small, near the floats it was made of, and the same whatever runs it."""
 
-from pathlib import Path
-
-import numpy as np
 import torch
 
-from evaluator.inference.onnx_scorer import load as load_onnx
-from evaluator.inference.torch_scorer import load as load_torch
 from evaluator.model.quantization import packed, unpacked
-from evaluator.model.tokenization import REFLECTION_TOKENS
-from evaluator.settings import EvaluatorSettings
-from evaluator.training.onnx_export import export
-from tests.evaluator.tiny import tiny_tokenizer, wide_folder
 
 
 def test_a_value_takes_a_byte_or_half_and_stays_near() -> None:
@@ -42,19 +33,3 @@ def test_storing_what_was_stored_changes_nothing() -> None:
 
 def test_a_row_of_zeros_is_kept() -> None:
     assert not unpacked(packed({"words.weight": torch.zeros(400, 64)}))["words.weight"].any()
-
-
-def test_both_backends_compute_with_the_same_weights(tmp_path: Path) -> None:
-    folder = wide_folder(tmp_path)
-    export(folder)
-    settings = EvaluatorSettings(_env_file=None, weights=folder)  # type: ignore[call-arg]
-    pairs = [("how long is abc?", "abc is 12 long"), ("河流很长", "abc is the 河 of a")]
-    found = []
-    for load in (load_onnx, load_torch):
-        scorer = load(settings)
-        rows = [row for row in scorer.encode("relevance", pairs) if not isinstance(row, str)]
-        results = [row for row in scorer.forward("relevance", rows) if not isinstance(row, str)]
-        found.append([result.score for result in results])
-    assert np.allclose(*found, atol=1e-5)
-    assert len(REFLECTION_TOKENS) == 13
-    assert tiny_tokenizer().get_vocab_size() < 400

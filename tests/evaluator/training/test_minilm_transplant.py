@@ -4,12 +4,11 @@ import torch
 from transformers import AutoModel
 
 from evaluator.data.hard_negatives import minilm_folder
-from evaluator.model.closeness import sides_of
+from evaluator.model.features import sides_of
 from evaluator.model.t5 import EvaluatorModel, ModelConfig
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.training.examples import padded
-from evaluator.training.minilm_transplant import transplant
-from evaluator.training.vocabulary import build_tokenizer
+from evaluator.training.minilm_transplant import build_tokenizer, transplant
 
 RIVERS = [
     "The river rises in the northern hills and reaches the sea after three hundred kilometres.",
