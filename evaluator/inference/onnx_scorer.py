@@ -1,5 +1,7 @@
 """Scores on the CPU with ONNX Runtime; the graph's weights are read out of model.safetensors."""
 
+import ctypes
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,6 +28,9 @@ class OnnxScorer:
         self.name = name_of(str(config.get("architecture")), self.digest)
         self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._session = _session(settings)
+        self._options = ort.RunOptions()  # gives a batch's memory back, not kept for the next one
+        self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        _trim_memory()
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         return self._tokenizer.encode(task, pairs)
@@ -33,7 +38,8 @@ class OnnxScorer:
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = padded(rows)
         decode = np.array(task != "relevance")  # which the measures alone judge
-        (logits,) = self._session.run(None, {"ids": ids, "mask": mask, "decode": decode})
+        inputs = {"ids": ids, "mask": mask, "decode": decode}
+        (logits,) = self._session.run(None, inputs, self._options)
         return [judgement(task, row) for row in logits]
 
 
@@ -53,6 +59,14 @@ def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
     if {entry.name for entry in session.get_inputs()} != _INPUTS:
         raise WeightsError(f"{path} is of another version: run `selfcrag-evaluator export`.")
     return session
+
+
+def _trim_memory() -> None:
+    """Give back to the system what loading has freed, where the C library (glibc) can."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def load(settings: EvaluatorSettings) -> Scorer:

@@ -7,7 +7,7 @@ where the session loads them, so that weights are stored once.
 import json
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from evaluator.errors import WeightsError
 from evaluator.model import t5
 from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
-from evaluator.model.quantization import NIBBLES, SCALE, unpacked
+from evaluator.model.quantization import BYTES, NIBBLES, SCALE, unpacked
 from evaluator.model.t5 import FIRST_TASK, EvaluatorModel
 from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
 
@@ -115,22 +115,29 @@ def needed(nodes: Sequence[onnx.NodeProto], output: str) -> list[onnx.NodeProto]
 
 
 def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
-    """Replace large initialisers by what makes them of the safetensors file's entries."""
+    """Replace large initialisers by what makes them of the safetensors file's entries.
+
+    Tables of four-bit values stay as they are stored: rows are unpacked as they are looked up.
+    """
     stored = load_file(tensors)
     values = {name: value.numpy() for name, value in unpacked(stored).items()}
     offsets = _offsets(tensors)
-    kept, nodes, used = [], [], set()
+    kept, nodes, used, tables = [], [], set[str](), dict[str, str]()
     for initial in model.graph.initializer:
         value = numpy_helper.to_array(initial)
         if value.size < _SMALL:
             kept.append(initial)
             continue
         name, turned = _stored_as(value, values, initial.name)
-        entries = [entry for entry in stored if entry.partition("|")[0] == name]
-        nodes += _made_of(name, entries, initial.name, turned)
-        used.update(entries)
+        used.update(entry for entry in stored if entry.partition("|")[0] == name)
+        if f"{name}|{NIBBLES}" in stored:
+            tables[initial.name] = name
+        else:
+            nodes += _made_of(name, f"{name}|{SCALE}" in stored, initial.name, turned)
+    _look_up_stored(model.graph, tables)
     kept += [_external(entry, stored[entry], offsets[entry], tensors.name) for entry in used]
-    kept += _numbers()
+    numbers = (np.array(8, np.float32), np.array(15, np.uint8), np.array(4, np.uint8))
+    kept += [numpy_helper.from_array(number, f"number.{number}") for number in numbers]
     operations = [*nodes, *model.graph.node]
     del model.graph.initializer[:], model.graph.node[:]
     model.graph.initializer.extend(kept)
@@ -148,44 +155,50 @@ def _stored_as(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bo
     )
 
 
-def _made_of(name: str, entries: list[str], wanted: str, turned: bool) -> list[onnx.NodeProto]:
-    """The operations of `quantization.unpacked`, for one tensor."""
+def _made_of(name: str, is_scaled: bool, wanted: str, turned: bool) -> list[onnx.NodeProto]:
+    """The operations of `quantization.unpacked`, for a tensor of float16 or of bytes."""
     node, result = helper.make_node, f"{wanted}.untransposed" if turned else wanted
-    forms = {entry.partition("|")[2] for entry in entries}
-    if forms == {""}:
-        nodes = [node("Cast", [f"stored.{name}"], [result], to=TensorProto.FLOAT)]
-    else:
-        (form,) = forms - {SCALE}
+    if is_scaled:
         whole, scale = f"{wanted}.whole", f"{wanted}.scale"
         nodes = [
+            node("Cast", [f"stored.{name}|{BYTES}"], [whole], to=TensorProto.FLOAT),
             node("Cast", [f"stored.{name}|{SCALE}"], [scale], to=TensorProto.FLOAT),
-            node("Cast", [f"stored.{name}|{form}"], [whole], to=TensorProto.FLOAT),
+            node("Mul", [whole, scale], [result]),
         ]
-        if form == NIBBLES:
-            nodes += _halved(wanted, whole)
-            whole = f"{wanted}.halves"
-        nodes.append(node("Mul", [whole, scale], [result]))
+    else:
+        nodes = [node("Cast", [f"stored.{name}"], [result], to=TensorProto.FLOAT)]
     if turned:
         nodes.append(node("Transpose", [result], [wanted], perm=[1, 0]))
     return nodes
 
 
-def _halved(wanted: str, both: str) -> list[onnx.NodeProto]:
-    node, made = helper.make_node, f"{wanted}.{{}}".format
-    return [
-        node("Div", [both, "number.16"], [made("sixteenths")]),
-        node("Floor", [made("sixteenths")], [made("right")]),
-        node("Mul", [made("right"), "number.16"], [made("high")]),
-        node("Sub", [both, made("high")], [made("left")]),
-        node("Concat", [made("left"), made("right")], [made("joined")], axis=1),
-        node("Sub", [made("joined"), "number.8"], [made("halves")]),
-    ]
+def _look_up_stored(graph: onnx.GraphProto, tables: Mapping[str, str]) -> None:
+    """Let every look-up in one of the tables read its stored form, in subgraphs too."""
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _look_up_stored(attribute.g, tables)
+        table = tables.get(node.input[0]) if node.op_type == "Gather" else None
+        nodes += _unpacked_rows(table, node) if table else [node]
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
-def _numbers() -> list[onnx.TensorProto]:
+def _unpacked_rows(table: str, look_up: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The operations of `quantization.unpacked`, for the rows of four-bit values looked up."""
+    node, ids, rows = helper.make_node, look_up.input[1], look_up.output[0]
+    part = f"{rows}.{{}}".format
     return [
-        numpy_helper.from_array(np.array(number, dtype=np.float32), f"number.{number}")
-        for number in (8, 16)
+        node("Gather", [f"stored.{table}|{NIBBLES}", ids], [part("both")]),
+        node("BitwiseAnd", [part("both"), "number.15"], [part("left")]),
+        node("BitShift", [part("both"), "number.4"], [part("right")], direction="RIGHT"),
+        node("Concat", [part("left"), part("right")], [part("joined")], axis=-1),
+        node("Cast", [part("joined")], [part("shifted")], to=TensorProto.FLOAT),
+        node("Sub", [part("shifted"), "number.8.0"], [part("whole")]),
+        node("Gather", [f"stored.{table}|{SCALE}", ids], [part("stored")]),
+        node("Cast", [part("stored")], [part("scale")], to=TensorProto.FLOAT),
+        node("Mul", [part("whole"), part("scale")], [rows]),
     ]
 
 
