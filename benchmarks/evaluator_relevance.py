@@ -15,7 +15,7 @@ from evaluator.calibration.evaluate import (
     Values,
     compared,
     contests,
-    meaning_scores,
+    pair_cosines,
     scored,
     word_scores,
 )
@@ -71,7 +71,9 @@ def compare(bench: Bench, records: Sequence[Record], found: Sequence[Contest]) -
     """The contests' figures for the evaluator, BM25 and, where it is given, MiniLM."""
     scores = {"evaluator": scored(bench.relevance, found), "bm25": word_scores(records, found)}
     if bench.meaning is not None:
-        scores["minilm"] = meaning_scores(bench.meaning, found)
+        scores["minilm"] = pair_cosines(
+            bench.meaning, [pair for contest in found for pair in contest.pairs]
+        )
     return {**compared(found, scores, bench.seed), "_scores": scores}
 
 

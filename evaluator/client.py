@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import httpx
@@ -44,6 +44,45 @@ COMPRESS_S = 120.0
 Answer = TypeVar("Answer")
 Model = TypeVar("Model", bound=BaseModel)
 log = logging.getLogger(__name__)
+
+
+class _Worker:
+    """One address: its failures as typed errors, and its rests."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self.address = str(http.base_url).rstrip("/")
+        self.failed = False  # to answer, the last time
+        self.rests_until = 0.0
+
+    async def request(
+        self, method: str, path: str, body: object = None, timeout_s: float | None = None
+    ) -> httpx.Response:
+        """The answer, a success. Raises a WorkerError otherwise."""
+        timeout = (
+            httpx.USE_CLIENT_DEFAULT
+            if timeout_s is None
+            else httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S))
+        )
+        try:
+            response = await self._http.request(method, path, json=body, timeout=timeout)
+        except httpx.RequestError as error:
+            raise WorkerUnreachable(
+                f"No answer from the evaluator at {self.address}{path} ({type(error).__name__}). "
+                "Is the worker running?"
+            ) from error
+        if response.is_success:
+            return response
+        raise _failure(response)
+
+    def rest_after(self, error: WorkerError) -> None:
+        """Not to be asked for a while: as long as it says, else REST_S."""
+        rest_s = REST_S
+        if isinstance(error, WorkerOverloaded):
+            rest_s = min(error.retry_after_s, MAX_REST_S)
+        elif not self.failed:  # many requests may meet the same failure: it is told once
+            log.warning("%s Not asked for %.0f s where another worker answers.", error, rest_s)
+        self.failed, self.rests_until = True, time.monotonic() + rest_s
 
 
 class EvaluatorClient:
@@ -155,7 +194,7 @@ class EvaluatorClient:
             for probe in probes:
                 probe.cancel()
 
-    async def _ask(self, call: "Callable[[_Worker], Awaitable[Answer]]") -> Answer:
+    async def _ask(self, call: Callable[[_Worker], Awaitable[Answer]]) -> Answer:
         """What `call` returns for one of the workers.
 
         Each is asked at most once, then once more after a pause, unless time ran out or a busy one
@@ -170,12 +209,15 @@ class EvaluatorClient:
         await asyncio.sleep(pause_s)
         return await self._failover(call)
 
-    async def _failover(self, call: "Callable[[_Worker], Awaitable[Answer]]") -> Answer:
+    async def _failover(self, call: Callable[[_Worker], Awaitable[Answer]]) -> Answer:
         errors: list[WorkerError] = []
-        for worker in self._in_turn():
+        self._turn = (self._turn + 1) % len(self._workers)
+        order, now = self._workers[self._turn :] + self._workers[: self._turn], time.monotonic()
+        for worker in sorted(order, key=lambda worker: worker.failed and worker.rests_until > now):
             try:
                 if worker.failed and len(self._workers) > 1:
-                    worker.rest(PROBE_S)  # so that nobody else waits for the same probe
+                    # So that nobody else waits for the same probe.
+                    worker.rests_until = time.monotonic() + PROBE_S
                     await self._check(worker)
                 answer = await call(worker)
             except WorkerRefused:
@@ -188,14 +230,7 @@ class EvaluatorClient:
                 return answer
         raise min(errors, key=_rank)
 
-    def _in_turn(self) -> "Iterator[_Worker]":
-        """The workers, another one first at each call, those that rest last."""
-        self._turn = (self._turn + 1) % len(self._workers)
-        order = [*self._workers[self._turn :], *self._workers[: self._turn]]
-        now = time.monotonic()
-        yield from sorted(order, key=lambda worker: worker.rest_left_s(now))
-
-    async def _probe(self, worker: "_Worker") -> WorkerError | None:
+    async def _probe(self, worker: _Worker) -> WorkerError | None:
         """Why the worker cannot be asked, None where it can."""
         try:
             await self._check(worker)
@@ -205,7 +240,7 @@ class EvaluatorClient:
         worker.failed = False
         return None
 
-    async def _check(self, worker: "_Worker") -> None:
+    async def _check(self, worker: _Worker) -> None:
         """Asks which weights it has loaded and warmed up, within PROBE_S. Raises a WorkerError."""
         response = await worker.request("GET", "/health/ready", timeout_s=PROBE_S)
         try:
@@ -214,7 +249,7 @@ class EvaluatorClient:
             raise WorkerFailed(f"{worker.address} is not an evaluator worker.") from error
         self._agree(worker, model, "evaluator")
 
-    def _agree(self, worker: "_Worker", model: str, part: str) -> None:
+    def _agree(self, worker: _Worker, model: str, part: str) -> None:
         """Raises WorkersDisagree for other weights than those of the first answer."""
         first = self._models.setdefault(part, model)
         if model != first:
@@ -222,53 +257,6 @@ class EvaluatorClient:
                 f"The {part} at {worker.address} has the weights {model}, not {first}: "
                 "give all workers the same weights, and restart the service after a change."
             )
-
-
-class _Worker:
-    """One address: its failures as typed errors, and its rests."""
-
-    def __init__(self, http: httpx.AsyncClient) -> None:
-        self._http = http
-        self.address = str(http.base_url).rstrip("/")
-        self.failed = False
-        """Whether its last answer was none."""
-        self._rests_until = 0.0
-
-    async def request(
-        self, method: str, path: str, body: object = None, timeout_s: float | None = None
-    ) -> httpx.Response:
-        """The answer, a success. Raises a WorkerError otherwise."""
-        timeout = (
-            httpx.USE_CLIENT_DEFAULT
-            if timeout_s is None
-            else httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_S))
-        )
-        try:
-            response = await self._http.request(method, path, json=body, timeout=timeout)
-        except httpx.RequestError as error:
-            raise WorkerUnreachable(
-                f"No answer from the evaluator at {self.address}{path} ({type(error).__name__}). "
-                "Is the worker running?"
-            ) from error
-        if response.is_success:
-            return response
-        raise _failure(response)
-
-    def rest_after(self, error: WorkerError) -> None:
-        """Not to be asked for a while: as long as it says, else REST_S."""
-        rest_s = REST_S
-        if isinstance(error, WorkerOverloaded):
-            rest_s = min(error.retry_after_s, MAX_REST_S)
-        elif not self.failed:  # many requests may meet the same failure: it is told once
-            log.warning("%s Not asked for %.0f s where another worker answers.", error, rest_s)
-        self.failed = True
-        self.rest(rest_s)
-
-    def rest(self, rest_s: float) -> None:
-        self._rests_until = time.monotonic() + rest_s
-
-    def rest_left_s(self, now: float) -> float:
-        return max(0.0, self._rests_until - now) if self.failed else 0.0
 
 
 def _pause_s(error: WorkerError) -> float | None:
@@ -289,23 +277,16 @@ def _rank(error: WorkerError) -> tuple[int, float]:
 
 
 def _failure(response: httpx.Response) -> WorkerError:
-    detail = _detail(response)
+    try:
+        detail = str(response.json()["detail"])
+    except (ValueError, KeyError, TypeError):
+        detail = f"HTTP {response.status_code}"
     if response.status_code in (429, 503):
         retry_after = response.headers.get("retry-after", "")
         return WorkerOverloaded(detail, float(retry_after) if retry_after.isdigit() else 1.0)
     if response.is_client_error:
         return WorkerRefused(detail, response.status_code)
     return WorkerFailed(f"The evaluator failed with {response.status_code}: {detail}")
-
-
-def _detail(response: httpx.Response) -> str:
-    try:
-        body = response.json()
-    except ValueError:
-        body = None
-    if isinstance(body, dict) and isinstance(body.get("detail"), str):
-        return str(body["detail"])
-    return f"HTTP {response.status_code}"
 
 
 def _read(model: type[Model], response: httpx.Response) -> Model:
@@ -322,16 +303,16 @@ def _check_count(received: int, sent: int, what: str) -> None:
 
 def _joined(parts: Sequence[ScoreResponse]) -> ScoreResponse:
     joined = ScoreResponse(
-        scores=[], labels=[], probabilities=[], model="", tokens=0, queue_ms=0.0, inference_ms=0.0
+        scores=[score for part in parts for score in part.scores],
+        labels=[label for part in parts for label in part.labels],
+        probabilities=[shares for part in parts for shares in part.probabilities],
+        model=parts[-1].model if parts else "",
+        tokens=sum(part.tokens for part in parts),
+        queue_ms=max((part.queue_ms for part in parts), default=0.0),
+        inference_ms=sum(part.inference_ms for part in parts),
     )
+    offset = 0
     for part in parts:
-        offset = len(joined.scores)
         joined.errors += [RowError(index=e.index + offset, reason=e.reason) for e in part.errors]
-        joined.scores += part.scores
-        joined.labels += part.labels
-        joined.probabilities += part.probabilities
-        joined.model = part.model
-        joined.tokens += part.tokens
-        joined.queue_ms = max(joined.queue_ms, part.queue_ms)
-        joined.inference_ms += part.inference_ms
+        offset += len(part.scores)
     return joined

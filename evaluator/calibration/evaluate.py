@@ -61,7 +61,8 @@ def measure(
     scores = {"evaluator": scored(score, drawn), "bm25": word_scores(records, drawn)}
     if minilm:
         with TemporaryDirectory() as cache:
-            scores["minilm"] = meaning_scores(Meaning(Path(cache)), drawn)
+            pairs = [pair for contest in drawn for pair in contest.pairs]
+            scores["minilm"] = pair_cosines(Meaning(Path(cache)), pairs)
     return compared(drawn, scores, seed)
 
 
@@ -120,11 +121,6 @@ def word_scores(records: Sequence[Record], drawn: Sequence[Contest]) -> Values:
     return np.array(values)
 
 
-def meaning_scores(meaning: Meaning, drawn: Sequence[Contest]) -> Values:
-    """MiniLM's cosine of question and passage."""
-    return pair_cosines(meaning, [pair for contest in drawn for pair in contest.pairs])
-
-
 def pair_cosines(meaning: Meaning, pairs: Pairs) -> Values:
     """MiniLM's cosine of each pair's texts."""
     firsts = meaning.vectors([first for first, _ in pairs])
@@ -156,39 +152,15 @@ def auc_interval(
     truth = np.array(labels, dtype=bool)
     if truth.all() or not truth.any():
         raise DataError("An AUC needs both classes.")
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    owner = np.array([numbers[group] for group in groups])
-    positives, negatives = (
-        _by_group(values[truth], owner[truth]),
-        _by_group(values[~truth], owner[~truth]),
-    )
-    wins = _wins(*positives, *negatives)
-    rng = np.random.default_rng(seed)
+    rows_of: dict[Hashable, list[int]] = defaultdict(list)
+    for row, group in enumerate(groups):
+        rows_of[group].append(row)
+    members, rng = [np.array(rows) for rows in rows_of.values()], np.random.default_rng(seed)
     drawn = []
     for _ in range(ROUNDS):
-        often = np.bincount(rng.integers(len(numbers), size=len(numbers)), minlength=len(numbers))
-        of_positives, of_negatives = often[owner[truth]].sum(), often[owner[~truth]].sum()
-        if of_positives and of_negatives:
-            won = often[np.unique(positives[1])] @ wins @ often[np.unique(negatives[1])]
-            drawn.append(won / (of_positives * of_negatives))
+        picks = rng.integers(len(members), size=len(members))
+        rows = np.concatenate([members[pick] for pick in picks])
+        if truth[rows].any() and not truth[rows].all():
+            drawn.append(roc_auc_score(truth[rows], values[rows]))
     low, high = np.quantile(drawn, (0.025, 0.975))
     return float(roc_auc_score(truth, values)), float(low), float(high)
-
-
-def _by_group(values: Values, owner: npt.NDArray[np.int64]) -> tuple[Values, npt.NDArray[np.int64]]:
-    order = np.argsort(owner, kind="stable")
-    return values[order], owner[order]
-
-
-def _wins(
-    positives: Values,
-    positive_owner: npt.NDArray[np.int64],
-    negatives: Values,
-    negative_owner: npt.NDArray[np.int64],
-) -> Values:
-    """How many pairs of a positive and a negative are ordered rightly, group by group."""
-    better = (positives[:, None] > negatives).astype(np.float32)
-    better += 0.5 * (positives[:, None] == negatives)
-    rows = np.unique(positive_owner, return_index=True)[1]
-    columns = np.unique(negative_owner, return_index=True)[1]
-    return np.add.reduceat(np.add.reduceat(better, rows, axis=0), columns, axis=1).astype(float)

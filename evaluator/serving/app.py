@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -14,48 +14,25 @@ from prometheus_client import generate_latest as metrics_text
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evaluator.errors import (
-    EvaluatorError,
-    InvalidTexts,
-    Overloaded,
-    TooManyPairs,
-    UnknownModel,
-    UnknownTask,
-    WeightsError,
-)
-from evaluator.inference.scorer import (
-    LanguageModel,
-    Scorer,
-    TextEmbedder,
-    load_embedder,
-    load_language_model,
-    load_scorers,
-)
+from evaluator import errors, schema
+from evaluator.inference import scorer as inference
+from evaluator.inference.scorer import LanguageModel, Scorer, TextEmbedder
 from evaluator.model.checkpoint import load_thresholds
-from evaluator.schema import (
-    CalibratedThresholds,
-    Ready,
-    ScoreRequest,
-    ScoreResponse,
-    Task,
-    WorkerProblem,
-)
+from evaluator.schema import Task, WorkerProblem
 from evaluator.serving import compression_api, embeddings_api
 from evaluator.serving.batching import Batcher
-from evaluator.serving.compression_api import Compressing
 from evaluator.serving.disconnect import while_connected
-from evaluator.serving.embeddings_api import Embeddings
 from evaluator.serving.load_shedding import Limits
 from evaluator.serving.metrics import WorkerMetrics
 from evaluator.settings import EvaluatorSettings, read_settings
 
-_STATUS: dict[type[EvaluatorError], tuple[int, str]] = {
-    UnknownTask: (422, "Task not known to this checkpoint"),
-    UnknownModel: (404, "Model not loaded"),
-    InvalidTexts: (422, "Texts that cannot be embedded"),
-    TooManyPairs: (413, "Too many pairs"),
-    Overloaded: (429, "Evaluator overloaded"),
-    WeightsError: (404, "Not part of these weights"),
+_STATUS: dict[type[errors.EvaluatorError], tuple[int, str]] = {
+    errors.UnknownTask: (422, "Task not known to this checkpoint"),
+    errors.UnknownModel: (404, "Model not loaded"),
+    errors.InvalidTexts: (422, "Texts that cannot be embedded"),
+    errors.TooManyPairs: (413, "Too many pairs"),
+    errors.Overloaded: (429, "Evaluator overloaded"),
+    errors.WeightsError: (404, "Not part of these weights"),
 }  # what is not in it is a 500
 
 
@@ -67,15 +44,15 @@ class _Worker:
     scorers: tuple[Scorer, ...] = ()
     embedder: TextEmbedder | None = None
     batchers: tuple[Batcher, ...] = ()  # the evaluator's first; none until all are warm
-    embeddings: Embeddings | None = None
-    compressor: Compressing | None = None
+    embeddings: embeddings_api.Embeddings | None = None
+    compressor: compression_api.Compressing | None = None
 
     def load(self) -> LanguageModel | None:
         """All that the settings name, where nothing was given."""
         if not self.scorers:
-            self.scorers = load_scorers(self.settings)
-            self.embedder = load_embedder(self.settings)
-        return load_language_model(self.settings)
+            self.scorers = inference.load_scorers(self.settings)
+            self.embedder = inference.load_embedder(self.settings)
+        return inference.load_language_model(self.settings)
 
     def batcher_of(self, task: Task) -> Batcher:
         """Who scores this task; UnknownTask where nobody does."""
@@ -83,11 +60,11 @@ class _Worker:
             if task in batcher.scorer.tasks:
                 return batcher
         if task == "rerank":
-            raise UnknownTask(
+            raise errors.UnknownTask(
                 "No reranker is loaded: name its folder by SELFCRAG_EVALUATOR_RERANKER."
             )
         scorer = self.batchers[0].scorer
-        raise UnknownTask(
+        raise errors.UnknownTask(
             f"The checkpoint {scorer.name} was not trained for the task {task!r}; it knows: "
             f"{', '.join(scorer.tasks)}."
         )
@@ -116,8 +93,11 @@ def create_app(
 
     app = FastAPI(title="self-crag evaluator", lifespan=lifespan)
     app.state.worker = worker
-    _add_routes(app)
-    _add_error_handlers(app)
+    app.include_router(router)
+    app.add_exception_handler(errors.EvaluatorError, _evaluator_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected_error)
     app.add_middleware(_BodyLimit, max_bytes=worker.limits.max_body_bytes)
     return app
 
@@ -125,16 +105,17 @@ def create_app(
 @contextlib.asynccontextmanager
 async def _running(worker: _Worker) -> AsyncIterator[None]:
     language_model = await asyncio.to_thread(worker.load)
+    max_texts = worker.limits.max_queued_pairs
     async with contextlib.AsyncExitStack() as stack:
         batchers = [
             await stack.enter_async_context(_batching(worker, scorer)) for scorer in worker.scorers
         ]
         if worker.embedder:
-            worker.embeddings = Embeddings(worker.embedder, worker.limits.max_queued_pairs)
+            worker.embeddings = embeddings_api.Embeddings(worker.embedder, max_texts)
             stack.callback(worker.embeddings.close)
             await worker.embeddings.embed(["Is it warm?"])
         if language_model:
-            worker.compressor = Compressing(language_model, worker.limits.max_queued_pairs)
+            worker.compressor = compression_api.Compressing(language_model, max_texts)
             stack.callback(worker.compressor.close)
             await worker.compressor.warm_up()
         worker.batchers = tuple(batchers)
@@ -152,7 +133,7 @@ async def _batching(worker: _Worker, scorer: Scorer) -> AsyncIterator[Batcher]:
     try:
         warm_up = await batcher.score(scorer.tasks[0], [("Is it warm?", "It is warm now.")])
         if warm_up.errors:
-            raise WeightsError(f"{scorer.name} cannot score: {warm_up.errors[0].reason}")
+            raise errors.WeightsError(f"{scorer.name} cannot score: {warm_up.errors[0].reason}")
         yield batcher
     finally:
         loop.cancel()
@@ -160,13 +141,15 @@ async def _batching(worker: _Worker, scorer: Scorer) -> AsyncIterator[Batcher]:
             await loop
 
 
-def _worker(request: Request) -> _Worker:
+def _any_worker(request: Request) -> _Worker:
     worker: _Worker = request.app.state.worker
     return worker
 
 
-def _warm_worker(request: Request) -> _Worker:
-    worker = _worker(request)
+AnyWorker = Annotated[_Worker, Depends(_any_worker)]
+
+
+def _warm_worker(worker: AnyWorker) -> _Worker:
     if not worker.batchers:
         raise HTTPException(503, "The evaluator is still starting.", {"Retry-After": "1"})
     if any(batcher.ended for batcher in worker.batchers):
@@ -174,33 +157,63 @@ def _warm_worker(request: Request) -> _Worker:
     return worker
 
 
-AnyWorker = Annotated[_Worker, Depends(_worker)]
 WarmWorker = Annotated[_Worker, Depends(_warm_worker)]
+router = APIRouter()
 
 
-def _add_routes(app: FastAPI) -> None:
-    app.post("/score")(_score)
-    app.include_router(embeddings_api.router)
-    app.include_router(compression_api.router)
-    app.get("/thresholds")(_thresholds)
-    app.get("/health/live")(_live)
-    app.get("/health/ready")(_ready)
-    app.get("/metrics")(_metrics)
-
-
-async def _score(request: ScoreRequest, worker: WarmWorker, connection: Request) -> ScoreResponse:
-    batcher = worker.batcher_of(request.task)
-    max_pairs = worker.limits.max_pairs
-    if len(request.pairs) > max_pairs:
-        raise TooManyPairs(f"{len(request.pairs)} pairs in one request; at most {max_pairs}.")
+@router.post("/score")
+async def score(
+    body: schema.ScoreRequest, worker: WarmWorker, connection: Request
+) -> schema.ScoreResponse:
+    batcher = worker.batcher_of(body.task)
+    worker.limits.check(len(body.pairs), "pairs")
     with worker.metrics.seconds.time():
-        response = await while_connected(connection, batcher.score(request.task, request.pairs))
-    worker.metrics.pairs.labels(request.task).inc(len(request.pairs) - len(response.errors))
+        response = await while_connected(connection, batcher.score(body.task, body.pairs))
+    worker.metrics.pairs.labels(body.task).inc(len(body.pairs) - len(response.errors))
     worker.metrics.row_errors.inc(len(response.errors))
     return response
 
 
-async def _thresholds(worker: AnyWorker, allow_foreign: bool = False) -> CalibratedThresholds:
+@router.post("/v1/embeddings")
+async def embeddings(
+    body: embeddings_api.EmbeddingRequest, worker: WarmWorker, connection: Request
+) -> Response:
+    """One unit vector a text, in the order asked, in OpenAI's form."""
+    loaded = worker.embeddings
+    if loaded is None:
+        raise errors.UnknownModel(
+            "This worker has no embedder: name a sentence-transformers folder by "
+            "SELFCRAG_EVALUATOR_EMBEDDER."
+        )
+    worker.limits.check(len(body.texts), "texts")
+    content = await while_connected(connection, loaded.answer(body))
+    return Response(content, media_type="application/json")
+
+
+@router.get("/v1/models")
+async def models(worker: AnyWorker) -> dict[str, Any]:
+    """The embedder, if there is one, in OpenAI's form."""
+    names = [worker.embeddings.embedder.name] if worker.embeddings else []
+    data = [{"id": name, "object": "model", "owned_by": "self-crag"} for name in names]
+    return {"object": "list", "data": data}
+
+
+@router.post("/compress")
+async def compress(
+    body: schema.CompressRequest, worker: WarmWorker, connection: Request
+) -> schema.CompressResponse:
+    """One shorter text for each, in the order asked; empty where nothing of it was kept."""
+    if worker.compressor is None:
+        raise errors.UnknownModel(
+            "This worker has no language model to compress with: name its folder by "
+            "SELFCRAG_EVALUATOR_COMPRESSOR."
+        )
+    worker.limits.check(len(body.texts), "texts")
+    return await while_connected(connection, worker.compressor.compress(body))
+
+
+@router.get("/thresholds")
+async def thresholds(worker: AnyWorker, allow_foreign: bool = False) -> schema.CalibratedThresholds:
     # Of the weights that score, whatever lies in their folder by now.
     loaded = worker.scorers[0].digest if worker.scorers else None
     return await asyncio.to_thread(
@@ -208,25 +221,33 @@ async def _thresholds(worker: AnyWorker, allow_foreign: bool = False) -> Calibra
     )
 
 
-async def _live() -> dict[str, str]:
+@router.get("/health/live")
+async def live() -> dict[str, str]:
     return {"status": "live"}
 
 
-async def _ready(worker: WarmWorker) -> Ready:
+@router.get("/health/ready")
+async def ready(worker: WarmWorker) -> schema.Ready:
     scorers = [batcher.scorer for batcher in worker.batchers]
     if not all([await batcher.works() for batcher in worker.batchers]):
         raise HTTPException(503, "The model scores nothing; the log says why.")
     tasks = [task for scorer in scorers for task in scorer.tasks]
     compressor = worker.compressor.model.name if worker.compressor else None
-    return Ready(model=scorers[0].name, tasks=tasks, compressor=compressor)
+    return schema.Ready(model=scorers[0].name, tasks=tasks, compressor=compressor)
 
 
-async def _metrics(worker: AnyWorker) -> Response:
+@router.get("/metrics")
+async def metrics(worker: AnyWorker) -> Response:
     worker.metrics.queued.set(sum(batcher.queued_pairs for batcher in worker.batchers))
     return Response(metrics_text(worker.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _problem(problem: WorkerProblem, headers: dict[str, str] | None = None) -> JSONResponse:
+def _problem(
+    scope: Scope, problem: WorkerProblem, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """RFC 9457 problem details; those of `/score` are counted."""
+    if scope["path"] == "/score":
+        scope["app"].state.worker.metrics.refusals.labels(problem.status).inc()
     return JSONResponse(
         problem.model_dump(exclude_none=True),
         status_code=problem.status,
@@ -235,13 +256,25 @@ def _problem(problem: WorkerProblem, headers: dict[str, str] | None = None) -> J
     )
 
 
-def _refused(
-    scope: Scope, problem: WorkerProblem, headers: dict[str, str] | None = None
-) -> JSONResponse:
-    if scope["path"] == "/score":
-        worker: _Worker = scope["app"].state.worker
-        worker.metrics.refusals.labels(problem.status).inc()
-    return _problem(problem, headers)
+async def _evaluator_error(request: Request, error: Exception) -> Response:
+    status, title = next(
+        (known for kind, known in _STATUS.items() if isinstance(error, kind)),
+        (500, "Evaluator failed"),
+    )
+    headers = None
+    if isinstance(error, errors.Overloaded):
+        request.app.state.worker.metrics.overloads.inc()
+        headers = {"Retry-After": str(error.retry_after_s)}
+    problem = WorkerProblem(title=title, status=status, detail=str(error))
+    return _problem(request.scope, problem, headers)
+
+
+async def _invalid_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [{"pointer": _pointer(fault), "detail": fault["msg"]} for fault in error.errors()[:20]]
+    detail = f"The request does not fit: {faults[0]['pointer']}: {faults[0]['detail']}"
+    problem = WorkerProblem(title="Invalid request", status=422, detail=detail, errors=faults)
+    return _problem(request.scope, problem)
 
 
 def _pointer(fault: Mapping[str, Any]) -> str:
@@ -249,6 +282,19 @@ def _pointer(fault: Mapping[str, Any]) -> str:
     steps = () if fault["type"] == "json_invalid" else fault["loc"][1:]
     escaped = [str(step).replace("~", "~0").replace("/", "~1") for step in steps]
     return "/".join(["#", *escaped])
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    problem = WorkerProblem(title="Request failed", status=error.status_code, detail=error.detail)
+    return _problem(request.scope, problem, error.headers)
+
+
+async def _unexpected_error(request: Request, error: Exception) -> Response:
+    detail = f"The evaluator failed on this request ({type(error).__name__})."
+    return _problem(
+        request.scope, WorkerProblem(title="Evaluator failed", status=500, detail=detail)
+    )
 
 
 class _BodyLimit:
@@ -265,7 +311,7 @@ class _BodyLimit:
         announced = dict(scope["headers"]).get(b"content-length", b"")
         if announced.isdigit() and int(announced) > self._max_bytes:
             problem = WorkerProblem(title="Request failed", status=413, detail=detail)
-            await _refused(scope, problem)(scope, receive, send)
+            await _problem(scope, problem)(scope, receive, send)
             return
         received = 0
 
@@ -278,37 +324,3 @@ class _BodyLimit:
             return message
 
         await self._app(scope, counted, send)
-
-
-def _add_error_handlers(app: FastAPI) -> None:
-    @app.exception_handler(EvaluatorError)
-    async def evaluator_error(request: Request, error: EvaluatorError) -> JSONResponse:
-        status, title = _STATUS.get(type(error), (500, "Evaluator failed"))
-        headers = None
-        if isinstance(error, Overloaded):
-            _worker(request).metrics.overloads.inc()
-            headers = {"Retry-After": str(error.retry_after_s)}
-        problem = WorkerProblem(title=title, status=status, detail=str(error))
-        return _refused(request.scope, problem, headers)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        errors = [
-            {"pointer": _pointer(fault), "detail": fault["msg"]} for fault in error.errors()[:20]
-        ]
-        detail = f"The request does not fit: {errors[0]['pointer']}: {errors[0]['detail']}"
-        problem = WorkerProblem(title="Invalid request", status=422, detail=detail, errors=errors)
-        return _refused(request.scope, problem)
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        problem = WorkerProblem(
-            title="Request failed", status=error.status_code, detail=error.detail
-        )
-        return _refused(request.scope, problem, dict(error.headers or {}))
-
-    @app.exception_handler(Exception)
-    async def broken(request: Request, error: Exception) -> JSONResponse:
-        detail = f"The evaluator failed on this request ({type(error).__name__})."
-        problem = WorkerProblem(title="Evaluator failed", status=500, detail=detail)
-        return _refused(request.scope, problem)

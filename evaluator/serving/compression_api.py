@@ -10,15 +10,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
-from starlette.exceptions import HTTPException
-
-from evaluator.errors import TooManyPairs, UnknownModel
+from evaluator.errors import TooManyPairs
 from evaluator.inference.scorer import LanguageModel, ScoredToken
 from evaluator.schema import CompressRequest, CompressResponse
-from evaluator.serving.disconnect import while_connected
 from evaluator.serving.load_shedding import Permits
 
 MAX_CHARS = 200_000
@@ -35,7 +30,6 @@ _CLAUSE_END = re.compile(r"[，、；：。！？…\n]+[”’」』）】》]*
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 Span = tuple[int, int]
-router = APIRouter()
 
 
 class Compressing:
@@ -50,7 +44,10 @@ class Compressing:
         await self._tokens("It is warm.", "Is it warm?")
 
     async def compress(self, body: CompressRequest) -> CompressResponse:
-        """Raises Overloaded where too many texts wait."""
+        """Raises TooManyPairs for too long texts, Overloaded where too many wait."""
+        chars = sum(map(len, body.texts)) + len(body.question)
+        if chars > MAX_CHARS:
+            raise TooManyPairs(f"{chars:,} characters in one request; at most {MAX_CHARS:,}.")
         with self._permits.taken(len(body.texts)):
             if body.method == "selective_context":
                 return await self._selected(body)
@@ -94,34 +91,6 @@ class Compressing:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _compressing(request: Request) -> Compressing:
-    worker = request.app.state.worker
-    if not worker.batchers:
-        raise HTTPException(503, "The worker is still starting.", {"Retry-After": "1"})
-    loaded: Compressing | None = worker.compressor
-    if loaded is None:
-        raise UnknownModel(
-            "This worker has no language model to compress with: name its folder by "
-            "SELFCRAG_EVALUATOR_COMPRESSOR."
-        )
-    return loaded
-
-
-Loaded = Annotated[Compressing, Depends(_compressing)]
-
-
-@router.post("/compress")
-async def compress(body: CompressRequest, loaded: Loaded, connection: Request) -> CompressResponse:
-    """One shorter text for each, in the order asked; empty where nothing of it was kept."""
-    chars = sum(map(len, body.texts)) + len(body.question)
-    if chars > MAX_CHARS:
-        raise TooManyPairs(f"{chars:,} characters in one request; at most {MAX_CHARS:,}.")
-    max_texts = connection.app.state.worker.limits.max_pairs
-    if len(body.texts) > max_texts:
-        raise TooManyPairs(f"{len(body.texts)} texts in one request; at most {max_texts}.")
-    return await while_connected(connection, loaded.compress(body))
 
 
 @dataclass(frozen=True, slots=True)

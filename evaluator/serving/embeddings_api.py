@@ -1,4 +1,4 @@
-"""`POST /v1/embeddings` and `GET /v1/models`, in OpenAI's form, of one loaded embedder."""
+"""`POST /v1/embeddings` in OpenAI's form: its body, and the embedder's thread and answers."""
 
 import asyncio
 import base64
@@ -6,17 +6,14 @@ import json
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
 
-from evaluator.errors import InvalidTexts, TooManyPairs, UnknownModel
+from evaluator.errors import InvalidTexts, UnknownModel
 from evaluator.inference.scorer import InputType, TextEmbedder, Vectors
 from evaluator.schema import Text
-from evaluator.serving.disconnect import while_connected
 from evaluator.serving.load_shedding import Permits
 
 AT_ONCE = 64  # texts; a small request is embedded between two parts of a large one
@@ -51,6 +48,19 @@ class Embeddings:
         self._permits = Permits(max_texts)
         self._thread = ThreadPoolExecutor(1, "evaluator-embedding")
 
+    async def answer(self, body: EmbeddingRequest) -> bytes:
+        """The response's JSON. Raises UnknownModel, InvalidTexts, Overloaded."""
+        name, dimensions = self.embedder.name, self.embedder.dimensions
+        if body.model not in ("", name, name.split("@")[0]):
+            raise UnknownModel(f"This worker embeds with {name}, not {body.model!r:.80}.")
+        if body.dimensions not in (None, dimensions):
+            raise InvalidTexts(f"{name} has {dimensions} dimensions, no others.")
+        blank = [str(place) for place, text in enumerate(body.texts) if not text.strip()]
+        if blank or not body.texts:
+            raise InvalidTexts(f"Nothing to read in input {', '.join(blank[:10]) or 'at all'}.")
+        vectors, tokens = await self.embed(body.texts, body.input_type)
+        return await asyncio.to_thread(_content, body, vectors, tokens, name)
+
     async def embed(
         self, texts: Sequence[str], input_type: InputType | None = None
     ) -> tuple[Vectors, int]:
@@ -78,55 +88,6 @@ class Embeddings:
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _embeddings(request: Request) -> Embeddings:
-    worker = request.app.state.worker
-    if not worker.batchers:
-        raise HTTPException(503, "The worker is still starting.", {"Retry-After": "1"})
-    loaded: Embeddings | None = worker.embeddings
-    if loaded is None:
-        raise UnknownModel(
-            "This worker has no embedder: name a sentence-transformers folder by "
-            "SELFCRAG_EVALUATOR_EMBEDDER."
-        )
-    return loaded
-
-
-Loaded = Annotated[Embeddings, Depends(_embeddings)]
-router = APIRouter(prefix="/v1")
-
-
-@router.get("/models")
-async def models(request: Request) -> dict[str, Any]:
-    """The embedder, if there is one."""
-    loaded: Embeddings | None = request.app.state.worker.embeddings
-    names = [loaded.embedder.name] if loaded else []
-    return {
-        "object": "list",
-        "data": [{"id": name, "object": "model", "owned_by": "self-crag"} for name in names],
-    }
-
-
-@router.post("/embeddings")
-async def embeddings(body: EmbeddingRequest, loaded: Loaded, connection: Request) -> Response:
-    """One unit vector a text, in the order asked."""
-    _check(body, loaded.embedder, connection.app.state.worker.limits.max_pairs)
-    vectors, tokens = await while_connected(connection, loaded.embed(body.texts, body.input_type))
-    content = await asyncio.to_thread(_content, body, vectors, tokens, loaded.embedder.name)
-    return Response(content, media_type="application/json")
-
-
-def _check(body: EmbeddingRequest, embedder: TextEmbedder, max_texts: int) -> None:
-    if body.model not in ("", embedder.name, embedder.name.split("@")[0]):
-        raise UnknownModel(f"This worker embeds with {embedder.name}, not {body.model!r:.80}.")
-    if body.dimensions not in (None, embedder.dimensions):
-        raise InvalidTexts(f"{embedder.name} has {embedder.dimensions} dimensions, no others.")
-    if len(body.texts) > max_texts:
-        raise TooManyPairs(f"{len(body.texts)} texts in one request; at most {max_texts}.")
-    blank = [str(place) for place, text in enumerate(body.texts) if not text.strip()]
-    if blank or not body.texts:
-        raise InvalidTexts(f"Nothing to read in input {', '.join(blank[:10]) or 'at all'}.")
 
 
 def _content(body: EmbeddingRequest, vectors: Vectors, tokens: int, model: str) -> bytes:

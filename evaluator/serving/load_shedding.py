@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from evaluator.errors import Overloaded
+from evaluator.errors import Overloaded, TooManyPairs
 
 MAX_RETRY_S = 60
 _REMEMBERED = 0.95  # of the time an item took so far, at every batch
@@ -19,6 +19,11 @@ class Limits:
     max_queued_pairs: int = 1280
     max_body_bytes: int = 16_000_000
     cached_pairs: int = 20_000
+
+    def check(self, count: int, what: str) -> None:
+        """TooManyPairs for a request of more pairs or texts than one may carry."""
+        if count > self.max_pairs:
+            raise TooManyPairs(f"{count} {what} in one request; at most {self.max_pairs}.")
 
 
 class Permits:
