@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import roc_auc_score
+from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
 from evaluator.data.relevance_records import Record, read_file
@@ -161,6 +161,13 @@ def auc_interval(
         picks = rng.integers(len(members), size=len(members))
         rows = np.concatenate([members[pick] for pick in picks])
         if truth[rows].any() and not truth[rows].all():
-            drawn.append(roc_auc_score(truth[rows], values[rows]))
+            drawn.append(_auc(truth[rows], values[rows]))
     low, high = np.quantile(drawn, (0.025, 0.975))
-    return float(roc_auc_score(truth, values)), float(low), float(high)
+    return _auc(truth, values), float(low), float(high)
+
+
+def _auc(truth: npt.NDArray[np.bool_], values: Values) -> float:
+    """By ranks, ties at their mean: a thousand of scikit-learn's take half a minute."""
+    positives = int(truth.sum())
+    above = rankdata(values)[truth].sum() - positives * (positives + 1) / 2
+    return float(above / (positives * (len(truth) - positives)))
