@@ -36,9 +36,8 @@ from evaluator.data.relevance_records import read_file
 from evaluator.model.features import CLOSENESS, PAIR_FEATURES
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.model.tokenization import PairTokenizer
-from evaluator.training.examples import Example, computed, evened, of_pairs
+from evaluator.training.examples import Example, TrainOptions, computed, evened, of_pairs
 from evaluator.training.initialization import fit_coverage, kept
-from evaluator.training.options import TrainOptions
 from evaluator.training.regression import KINDS, weighable, weighing
 
 Measures = Any  # (pairs, PAIR_FEATURES + CLOSENESS + 1): matching, nearness, the coverage's logit

@@ -257,8 +257,7 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, max_question
     with _needs("train"):
         records = import_module("evaluator.data.relevance_records").read_folder(data)
         pairs = import_module("evaluator.data.relevance_pairs")
-        percent = import_module("evaluator.training.options").TrainOptions.held_back_percent
-        _, held_back = pairs.split(records, percent)
+        _, held_back = pairs.split(records, pairs.HELD_BACK_PERCENT)
         return reading.build_questions(held_back, seed, max_questions)
 
 

@@ -15,6 +15,7 @@ View = Literal["whole", "chunk", "strip"]
 
 VIEW_SHARES: dict[View, float] = {"whole": 0.45, "chunk": 0.2, "strip": 0.35}
 TITLE_SHARE = 0.5
+HELD_BACK_PERCENT = 6
 NATURAL = ("en_nq_gold",)
 """Sources of natural search-engine wording, repeated because they are few."""
 

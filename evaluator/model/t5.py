@@ -5,9 +5,15 @@ encoder layers let a token see its own text only, as in a sentence encoder. The 
 both, told how well each token is matched on the other side; they begin as copies of the last own
 layers and read what those read. Relevance is weighed from the classic coverage measures and the
 nearness of the two texts.
+
+In model.safetensors large matrices lie as integers, the rest as float16: a row w as round(w / s)
+with one scale s a row, one byte a value, or four bits in the tables of words, of which a text
+averages many. Loading gives floats back, exactly the values that both backends compute with, so a
+checkpoint has one set of weights whatever runs it.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -34,12 +40,14 @@ from evaluator.model.features import (
     places_of,
     sides_of,
 )
-from evaluator.model.quantization import packed, unpacked
 from evaluator.model.tokenization import REFLECTION_TOKENS, SPECIAL_TOKENS
 from evaluator.schema import TASKS
 
 ARCHITECTURE = "selfcrag-t5-judgements"
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
+BYTES, NIBBLES, SCALE = "bytes", "nibbles", "scale"
+FOUR_BITS = ("words.weight", "t5.shared.weight", "phrases.table.weight")
+_SMALL = 16_384  # matrices of fewer values stay float16
 
 
 @dataclass
@@ -242,7 +250,7 @@ def tensors(model: EvaluatorModel) -> dict[str, Tensor]:
 
 
 def save(model: EvaluatorModel, folder: Path) -> None:
-    """Write config.json and model.safetensors, rounded as `quantization` says."""
+    """Write config.json and model.safetensors, rounded as `packed` does."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(packed(tensors(model)), folder / TENSORS_FILE)
     text = json.dumps(asdict(model.config), indent=2, ensure_ascii=False)
@@ -275,3 +283,45 @@ def _check_fit(stored: dict[str, Tensor], expected: dict[str, Tensor], path: Pat
                 f"{path} is refused: {name} has shape {tuple(stored[name].shape)} where "
                 f"config.json asks for {tuple(value.shape)}."
             )
+
+
+def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors as stored: `name|bytes` or `name|nibbles` with `name|scale`, or float16."""
+    stored: dict[str, Tensor] = {}
+    for name, value in tensors.items():
+        if value.ndim != 2 or value.numel() < _SMALL:
+            stored[name] = value.detach().half().contiguous()
+            continue
+        most = 7 if name in FOUR_BITS else 127
+        scale = (value.abs().amax(1, keepdim=True) / most).clamp(min=1e-6).half()
+        whole = (value / scale.float()).round().clamp(-most, most)
+        stored[f"{name}|{SCALE}"] = scale
+        if name in FOUR_BITS:
+            stored[f"{name}|{NIBBLES}"] = _nibbles(whole)
+        else:
+            stored[f"{name}|{BYTES}"] = whole.to(torch.int8)
+    return stored
+
+
+def _nibbles(whole: Tensor) -> Tensor:
+    """Left half of each row in the low four bits, right half in the high ones."""
+    left, right = (whole + 8).to(torch.uint8).chunk(2, dim=1)
+    return (left + 16 * right).contiguous()
+
+
+def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors in float32, as computed with."""
+    tensors: dict[str, Tensor] = {}
+    for entry, value in stored.items():
+        name, _, form = entry.partition("|")
+        if not form:
+            tensors[name] = value.float()
+        elif form != SCALE:
+            whole = _halves(value) if form == NIBBLES else value.float()
+            tensors[name] = whole * stored[f"{name}|{SCALE}"].float()
+    return tensors
+
+
+def _halves(value: Tensor) -> Tensor:
+    right = (value.float() / 16).floor()
+    return torch.cat([value.float() - 16 * right, right], dim=1) - 8

@@ -21,8 +21,7 @@ from evaluator.model.checkpoint import load_thresholds
 from evaluator.schema import Task, WorkerProblem
 from evaluator.serving import compression_api, embeddings_api
 from evaluator.serving.batching import Batcher
-from evaluator.serving.disconnect import while_connected
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.load_shedding import Limits, while_connected
 from evaluator.serving.metrics import WorkerMetrics
 from evaluator.settings import EvaluatorSettings, read_settings
 

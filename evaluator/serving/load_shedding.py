@@ -1,14 +1,21 @@
-"""Load shedding: what a worker takes, and permits to its queues; who finds none gets HTTP 429."""
+"""Load shedding: limits of a request, permits to a queue, an end to work nobody waits for."""
 
+import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
 
 from evaluator.errors import Overloaded, TooManyPairs
 
 MAX_RETRY_S = 60
 _REMEMBERED = 0.95  # of the time an item took so far, at every batch
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -54,3 +61,20 @@ class Permits:
         latest = took_s / count
         kept = _REMEMBERED if self._s_per_item else 0.0
         self._s_per_item = kept * self._s_per_item + (1 - kept) * latest
+
+
+async def while_connected(connection: Request, work: Coroutine[None, None, Answer]) -> Answer:
+    """The answer; cancels the work when the client disconnects before it is there.
+
+    The body must have been read: the next message of the connection is its end.
+    """
+    working = asyncio.create_task(work)
+    leaving = asyncio.ensure_future(connection.receive())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise HTTPException(499, "The client left before its answer was there.")
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()

@@ -20,7 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import T5ForSequenceClassification
 
 from evaluator.data.hard_negatives import Meaning
-from evaluator.data.relevance_pairs import Pair, pairs_of, split
+from evaluator.data.relevance_pairs import HELD_BACK_PERCENT, Pair, pairs_of, split
 from evaluator.data.relevance_records import digests, read_folder
 from evaluator.errors import DataError, WeightsError
 from evaluator.inference.torch_scorer import T5PairTokenizer, load_network, load_tokenizer
@@ -45,7 +45,7 @@ class RecipeOptions:
     batch_tokens: int = 8192  # padded
     learning_rate: float = 1e-4
     max_length: int = 512
-    held_back_percent: int = 6
+    held_back_percent: int = HELD_BACK_PERCENT
     check_every: int = 1000
     use_minilm: bool = True  # to mine negatives by meaning
 

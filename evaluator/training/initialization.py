@@ -25,11 +25,9 @@ from evaluator.errors import DataError
 from evaluator.model.checkpoint import TENSORS_FILE
 from evaluator.model.t5 import EvaluatorModel, ModelConfig, tensors
 from evaluator.model.tokenization import PairTokenizer
-from evaluator.training import checkpoints
-from evaluator.training.examples import Example, evened, of_pairs, padded
-from evaluator.training.loop import Log, batches
+from evaluator.training.examples import Example, TrainOptions, evened, of_pairs, padded
+from evaluator.training.loop import Log, as_json, batches, read_state, refuse_another
 from evaluator.training.minilm_transplant import build_tokenizer, embeddings, idf, transplant
-from evaluator.training.options import TrainOptions
 from evaluator.training.regression import fit_nearness
 
 _FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
@@ -77,15 +75,15 @@ def beginning(
 
 def refuse_another_run(begun: Path, checkpoint: Path, identity: dict[str, Any]) -> None:
     """DataError, naming all that a run of another `identity` has left, before the work begins."""
-    ours, theirs = checkpoints.as_json(identity), dict[Path, Any]()
+    ours, theirs = as_json(identity), dict[Path, Any]()
     if (begun / _IDENTITY).exists():
         theirs[begun] = json.loads((begun / _IDENTITY).read_text(encoding="utf-8"))
     if checkpoint.exists():
-        stored = checkpoints.read(checkpoint)["identity"]  # the loop adds its own to it
+        stored = read_state(checkpoint)["identity"]  # the loop adds its own to it
         theirs[checkpoint] = {name: stored[name] for name in stored.keys() & ours}
     others = [path for path, made_of in theirs.items() if made_of != ours]
     if others:
-        checkpoints.refuse_another(others, theirs[others[0]], ours)
+        refuse_another(others, theirs[others[0]], ours)
 
 
 def kept(folder: Path) -> tuple[EvaluatorModel, Tokenizer]:

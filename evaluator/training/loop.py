@@ -1,4 +1,4 @@
-"""The training loop: batches in, one optimizer, checkpoints out; a kill loses next to nothing.
+"""Training loop: batches in, one optimizer, checkpoints out; a kill loses next to nothing.
 
 The learning rate warms up, then falls in a line with what is used up of the rows or the minutes,
 whichever is further. The same call after a kill goes on from the last checkpoint with the same
@@ -6,7 +6,9 @@ batches and random states, so that the loss curve is the one of a run never kill
 the rows, not the clock, set the pace).
 """
 
+import json
 import math
+import pickle
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.training import checkpoints
 
 LOG_EVERY = 50  # steps
+MAX_DIFFERENCES = 5
 MIN_RATE = 0.02  # of the full learning rate, at the end
 _SORTED_AT_ONCE = 2048  # rows: longer runs pad less, shorter ones shuffle better
 
@@ -116,7 +118,7 @@ def fit(
     if not rows:
         raise DataError("There are no rows to train on.")
     whole = {**identity, "schedule": asdict(schedule), "rows": len(rows)}
-    run = _Run(learner, schedule, checkpoint, checkpoints.as_json(whole), log)
+    run = _Run(learner, schedule, checkpoint, as_json(whole), log)
     run.begin()
     source = islice(batches(rows, schedule.batch_tokens, schedule.seed), run.at.step, None)
     while not (stopped_by := run.stop_reason()):
@@ -171,7 +173,7 @@ class _Run(Generic[RowT]):
         if self._checkpoint.exists():
             self._resume()
         else:
-            checkpoints.seed_all(self._schedule.seed)
+            torch.manual_seed(self._schedule.seed)
         self._began = time.monotonic() - self.at.spent_s
         self._logged_rows = self.at.rows
         self._learner.network.train()
@@ -252,18 +254,21 @@ class _Run(Generic[RowT]):
             "best": self._best,
             "optimizer": self._optimizer.state_dict(),
             "progress": asdict(at),
-            "random": checkpoints.random_states(),
+            "random": torch.get_rng_state(),
+            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "identity": self._identity,
         }
-        checkpoints.write(self._checkpoint, state)
+        write_state(self._checkpoint, state)
 
     def _resume(self) -> None:
-        state = checkpoints.read(self._checkpoint)
-        checkpoints.refuse_another([self._checkpoint], state["identity"], self._identity)
+        state = read_state(self._checkpoint)
+        refuse_another([self._checkpoint], state["identity"], self._identity)
         self._learner.network.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.at, self._best = _Progress(**state["progress"]), state["best"]
-        checkpoints.set_random_states(state["random"])
+        torch.set_rng_state(state["random"])
+        if len(state["cuda"]) == torch.cuda.device_count():
+            torch.cuda.set_rng_state_all(state["cuda"])
         self._log(f"going on from step {self.at.step}")
 
     def end(self) -> None:
@@ -286,3 +291,59 @@ class _Run(Generic[RowT]):
             "loss": [[step, round(loss, 6)] for step, loss in self.at.history],
             "stopped_by": stopped_by,
         }
+
+
+def write_state(path: Path, state: dict[str, Any]) -> None:
+    """Replace the file at once; a kill in mid-writing leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    torch.save(state, part)
+    part.replace(path)
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """A state on the CPU, whatever device it was written from; DataError when it is unreadable."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise DataError(
+            f"{path} cannot be read as a checkpoint; remove it to start anew: {error}"
+        ) from error
+    if not isinstance(state, dict) or "identity" not in state:
+        raise DataError(f"{path} is no checkpoint of this loop; remove it to start anew.")
+    return state
+
+
+def refuse_another(paths: Sequence[Path], theirs: Any, ours: Any) -> None:
+    """DataError, naming the paths and what differs, unless both identities are the same."""
+    differences = list(_differences(theirs, ours, ""))
+    if differences:
+        listed = "; ".join(differences[:MAX_DIFFERENCES])
+        more = len(differences) - MAX_DIFFERENCES
+        listed += f"; and {more} more" if more > 0 else ""
+        left = " and ".join(map(str, paths))
+        raise DataError(
+            f"Another run has left {left}: {listed}. Remove that, name another folder with --work, "
+            "or go on with what it was made of."
+        )
+
+
+def _differences(theirs: Any, ours: Any, name: str) -> Iterator[str]:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for key in sorted({*theirs, *ours}):
+            absent = "absent"
+            below = f"{name}.{key}" if name else key
+            yield from _differences(theirs.get(key, absent), ours.get(key, absent), below)
+    elif theirs != ours:
+        yield f"{name} is {_short(theirs)} there and {_short(ours)} here"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:20]}…"
+
+
+def as_json(identity: dict[str, Any]) -> dict[str, Any]:
+    """What decides a run, as JSON gives it back."""
+    read: dict[str, Any] = json.loads(json.dumps(identity))
+    return read

@@ -33,8 +33,7 @@ from transformers import AutoModel
 
 from evaluator.data.hard_negatives import Vectors, minilm_folder
 from evaluator.model.features import places_of, sides_of
-from evaluator.model.quantization import packed, unpacked
-from evaluator.model.t5 import EvaluatorModel, root_normal
+from evaluator.model.t5 import EvaluatorModel, packed, root_normal, unpacked
 from evaluator.model.tokenization import END, PAD, SEPARATOR, SPECIAL_TOKENS, UNKNOWN
 
 MEAN = 1.0  # of the stream: EvaluatorModel.read adds it, biases hang on it

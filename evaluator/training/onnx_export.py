@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from evaluator.errors import WeightsError
 from evaluator.model import t5
 from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
-from evaluator.model.quantization import BYTES, NIBBLES, SCALE, unpacked
-from evaluator.model.t5 import FIRST_TASK, EvaluatorModel
+from evaluator.model.t5 import BYTES, FIRST_TASK, NIBBLES, SCALE, EvaluatorModel, unpacked
 from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
@@ -156,7 +155,7 @@ def _stored_as(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bo
 
 
 def _made_of(name: str, is_scaled: bool, wanted: str, turned: bool) -> list[onnx.NodeProto]:
-    """The operations of `quantization.unpacked`, for a tensor of float16 or of bytes."""
+    """The operations of `t5.unpacked`, for a tensor of float16 or of bytes."""
     node, result = helper.make_node, f"{wanted}.untransposed" if turned else wanted
     if is_scaled:
         whole, scale = f"{wanted}.whole", f"{wanted}.scale"
@@ -186,7 +185,7 @@ def _look_up_stored(graph: onnx.GraphProto, tables: Mapping[str, str]) -> None:
 
 
 def _unpacked_rows(table: str, look_up: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """The operations of `quantization.unpacked`, for the rows of four-bit values looked up."""
+    """The operations of `t5.unpacked`, for the rows of four-bit values looked up."""
     node, ids, rows = helper.make_node, look_up.input[1], look_up.output[0]
     part = f"{rows}.{{}}".format
     return [

@@ -25,6 +25,7 @@ from evaluator.model.tokenization import REFLECTION_TOKENS, PairTokenizer
 from evaluator.schema import TASKS
 from evaluator.training.examples import (
     Example,
+    TrainOptions,
     mixed,
     of_judgements,
     of_pairs,
@@ -35,7 +36,6 @@ from evaluator.training.examples import (
 )
 from evaluator.training.initialization import beginning, refuse_another_run
 from evaluator.training.loop import Log, Schedule, fit
-from evaluator.training.options import TrainOptions
 from evaluator.training.regression import fit_heads
 
 CHECKPOINT = "run.ckpt"

@@ -9,8 +9,8 @@ import torch
 from evaluator.data.relevance_pairs import pairs_of
 from evaluator.data.relevance_records import Record
 from evaluator.errors import DataError
+from evaluator.training.examples import TrainOptions
 from evaluator.training.initialization import beginning, distil, fitted_on
-from evaluator.training.options import TrainOptions
 from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 
 OPTIONS = TrainOptions(

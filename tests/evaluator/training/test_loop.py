@@ -52,7 +52,7 @@ class Summing:
         starts = torch.tensor([0, *(len(row.ids) for row in batch[:-1])]).cumsum(0)
         told: Tensor = self.network[1:](self.network[0](flat, starts)).squeeze(-1)
         target = torch.tensor([float(sum(row.ids) > 4.5 * len(row.ids)) for row in batch])
-        jitter = 0.01 * random.random()
+        jitter = 0.01 * torch.rand(())
         return nn.functional.binary_cross_entropy_with_logits(told, target) + jitter
 
     def validation(self) -> tuple[float, str]:

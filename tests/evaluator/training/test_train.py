@@ -16,9 +16,10 @@ from evaluator.data.relevance_records import by_passage, read_folder
 from evaluator.errors import DataError
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import TASKS
-from evaluator.training import checkpoints
 from evaluator.training.examples import (
     Example,
+    Part,
+    TrainOptions,
     evened,
     mixed,
     of_judgements,
@@ -27,8 +28,7 @@ from evaluator.training.examples import (
     validation,
 )
 from evaluator.training.initialization import fit_coverage
-from evaluator.training.loop import fit
-from evaluator.training.options import Part, TrainOptions
+from evaluator.training.loop import fit, write_state
 from evaluator.training.train import JudgementLearner, _schedule, taught_tasks, train
 from evaluator.training.train import judgements as prepared
 from tests.evaluator.tiny import tiny_network, tiny_tokenizer
@@ -188,7 +188,7 @@ def test_all_that_another_run_has_left_is_named_before_the_work(
     (work / "beginning").mkdir(parents=True)
     (work / "beginning" / "identity.json").write_text(json.dumps(theirs), encoding="utf-8")
     state = {"identity": {**json.loads(json.dumps(theirs)), "schedule": {}, "rows": 3}}
-    checkpoints.write(work / "run.ckpt", state)
+    write_state(work / "run.ckpt", state)
     with pytest.raises(DataError, match=r"beginning and .*run\.ckpt: .*old\.jsonl is 1 there"):
         train(data, tmp_path / "out", work, OPTIONS, said.append)
     (work / "beginning" / "identity.json").unlink()

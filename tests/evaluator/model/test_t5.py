@@ -2,7 +2,7 @@
 
 import torch
 
-from evaluator.model.quantization import packed, unpacked
+from evaluator.model.t5 import packed, unpacked
 
 
 def test_a_value_takes_a_byte_or_half_and_stays_near() -> None:
