@@ -11,21 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluator.calibration.action_costs import (
-    ANY,
-    Bools,
-    Costs,
-    Floats,
-    GradedQuestions,
-    MinPrecision,
-    Outcomes,
-    TradeOff,
-    accuracy_interval,
-    accuracy_unseen,
-    action_figures,
-    choose,
-    trade_offs,
-)
+from evaluator.calibration import action_costs
+from evaluator.calibration.action_costs import Costs, Floats, GradedQuestions, Outcomes, TradeOff
 from evaluator.data.calibration_questions import LabelledQuestion, check_both_kinds
 from evaluator.errors import DataError
 from evaluator.model.checkpoint import THRESHOLDS_FILE, weights_digest
@@ -75,7 +62,7 @@ class Aims:
     """
 
     costs: Costs = field(default_factory=Costs)
-    min_precision: MinPrecision = ANY
+    min_precision: action_costs.MinPrecision = action_costs.ANY
     strips_kept: float = STRIPS_KEPT
     seed: int = 1
 
@@ -93,12 +80,13 @@ def calibrate(
     deciding = {name: own for name, own in outcomes.items() if 0 < own.answered.mean() < 1}
     if not deciding:
         raise DataError("calibration: no language has both answered and unanswered questions.")
-    upper, lower = choose(deciding, aims.costs, aims.min_precision, aims.seed)
+    upper, lower = action_costs.choose(deciding, aims.costs, aims.min_precision, aims.seed)
     floor = strip_floor(strips, aims.strips_kept)
-    traded = trade_offs(deciding, aims.costs, aims.min_precision, aims.seed)
+    traded = action_costs.trade_offs(deciding, aims.costs, aims.min_precision, aims.seed)
     figures = _summary(deciding, upper, lower, aims) | _traded(traded)
     for language, graded in outcomes.items():
-        measured = action_figures(graded, upper, lower) | _strip_figures(strips[language], floor)
+        measured = action_costs.action_figures(graded, upper, lower)
+        measured |= _strip_figures(strips[language], floor)
         figures |= {f"{language}_{name}": value for name, value in measured.items()}
     thresholds = CalibratedThresholds(
         upper=upper,
@@ -130,11 +118,12 @@ def store(thresholds: CalibratedThresholds, folder: Path) -> Path:
 
 
 def _summary(outcomes: Outcomes, upper: float, lower: float, aims: Aims) -> dict[str, float]:
-    low, high = accuracy_interval(outcomes, upper, lower, aims.seed)
+    low, high = action_costs.accuracy_interval(outcomes, upper, lower, aims.seed)
+    unseen = action_costs.accuracy_unseen(outcomes, aims.costs, aims.min_precision, aims.seed)
     return {
         "accuracy_low": low,
         "accuracy_high": high,
-        "accuracy_unseen": accuracy_unseen(outcomes, aims.costs, aims.min_precision, aims.seed),
+        "accuracy_unseen": unseen,
         "least_correct_precision": aims.min_precision[0],
         "least_incorrect_precision": aims.min_precision[1],
         "strip_floor_keeps": aims.strips_kept,
@@ -186,7 +175,7 @@ def _texts(question: LabelledQuestion) -> list[str]:
     return [*question.passages, *question.strips, *question.other_strips]
 
 
-def _columns(rows: _Rows) -> tuple[Floats, Bools]:
+def _columns(rows: _Rows) -> tuple[Floats, action_costs.Bools]:
     scores, flags = zip(*rows, strict=True) if rows else ((), ())
     return np.array(scores, dtype=float), np.array(flags, dtype=bool)
 

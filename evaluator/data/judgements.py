@@ -4,19 +4,13 @@ A critic row is {task, instruction, input, output: one reflection token}.
 """
 
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from evaluator.data.file_formats import (
-    CRITIC,
-    HELD_OUT,
-    DataRow,
-    check_contradictions,
-    data_files,
-    recognised,
-)
+from evaluator.data import file_formats as formats
+from evaluator.data.file_formats import HELD_OUT, Claim, DataRow
 from evaluator.data.text import language_of
 from evaluator.errors import DataError
 from evaluator.schema import ANSWER_MARK, LABELS, Task
@@ -83,16 +77,16 @@ def read_judgements(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[
     is asked. Raises DataError as `read_folder` does.
     """
     judgements: list[JudgementRow] = []
-    for path in data_files(folder, held_out):
-        known, rows = recognised(path)
-        if known is CRITIC:
+    for path in formats.data_files(folder, held_out):
+        known, rows = formats.recognised(path)
+        if known is formats.CRITIC:
             judgements += _judgements(rows, path.name.split(".")[0])
     return judgements
 
 
 def _judgements(rows: Iterable[DataRow], source: str) -> list[JudgementRow]:
     judgements: list[JudgementRow] = []
-    claims: list[tuple[str, Hashable, str]] = []
+    claims: list[Claim] = []
     for row in rows:
         critic = critic_row(row)
         # The whole input is compared: sentences of one answer share question and evidence.
@@ -101,14 +95,10 @@ def _judgements(rows: Iterable[DataRow], source: str) -> list[JudgementRow]:
         if critic.task == "relevance":
             continue
         first, second = critic.pair
-        language = language_of(f"{first} {second}")
-        group = critic.evidence or critic.question
-        judgements.append(
-            JudgementRow(
-                critic.task, first, second, critic.label, language, source, "natural", group
-            )
-        )
-    check_contradictions(claims)
+        language, group = language_of(f"{first} {second}"), critic.evidence or critic.question
+        fields = (critic.task, first, second, critic.label, language, source, "natural", group)
+        judgements.append(JudgementRow(*fields))
+    formats.check_contradictions(claims)
     return judgements
 
 

@@ -1,28 +1,19 @@
 """Relevance records of a data folder: a question, a passage, and whether it answers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 from evaluator.data import file_formats as formats
-from evaluator.data.file_formats import (
-    HELD_OUT,
-    SUFFIXES,
-    Claim,
-    DataRow,
-    Format,
-    check_classes,
-    check_contradictions,
-    data_files,
-    recognised,
-)
+from evaluator.data.file_formats import HELD_OUT, Claim, DataRow, Format, data_files
 from evaluator.data.judgements import critic_row
 from evaluator.data.text import contains_answer, language_of, sentences
 from evaluator.errors import DataError
 
 CHUNK_CHARS = {"en": 900, "zh": 350}
 """Long documents are cut into chunks of whole sentences of about this length."""
+_LABELS = ("irrelevant", "relevant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +56,29 @@ def read_folder(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Reco
     for path in data_files(folder, held_out):
         records += read_file(path)
     if not any(record.question for record in records):
-        suffixes = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+        suffixes = ", ".join(f"*{suffix}" for suffix in formats.SUFFIXES)
         raise DataError(f"No labelled questions in {folder} (looked for {suffixes}, each or .gz).")
     return records
 
 
 def read_file(path: Path) -> list[Record]:
     """One file's records; DataError as `read_folder` says."""
-    known, rows = recognised(path)
+    known, rows = formats.recognised(path)
     source = path.name.split(".")[0]
     records: list[Record] = []
     claims: list[Claim] = []
     for row in rows:
         of_row = _records(row, known, source)
         records += of_row
-        claims += _claims(row, of_row)
+        claims += [
+            (row.where, (record.question, record.passage), _LABELS[record.relevant])
+            for record in of_row
+            if record.question
+        ]
     if known in (formats.PAIR, formats.CRITIC):
-        check_classes(claims)
-    check_contradictions(claims, known.contradictions)
+        formats.check_classes(claims)
+    formats.check_contradictions(claims, known.contradictions)
     return records
-
-
-def _claims(row: DataRow, records: Iterable[Record]) -> list[Claim]:
-    return [
-        (row.where, (record.question, record.passage), "relevant" * record.relevant or "irrelevant")
-        for record in records
-        if record.question
-    ]
 
 
 def digests(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> dict[str, str]:
@@ -150,6 +137,7 @@ def _from_subject(row: DataRow, source: str) -> list[Record]:
     question = row.text("question")
     answers = row.answers("answers" if "answers" in row.raw else "possible_answers")
     subject = str(row.raw.get("s_wiki_title") or row.raw.get("subj") or "")
+    subject = subject.replace("_", " ").strip().casefold()
     pages = row.raw.get("ctxs", [row.raw])
     if not isinstance(pages, list) or not all(isinstance(page, dict) for page in pages):
         raise DataError(f"{row.where}: ctxs must be a list of objects.")
@@ -158,14 +146,10 @@ def _from_subject(row: DataRow, source: str) -> list[Record]:
         if not page.raw.keys() & {"passage", "document", "text"}:
             continue  # PopQA itself has questions only
         passage, title = page.text("passage", "document", "text"), page.title()
-        relevant = not subject or not title or _same_page(title, subject)
+        relevant = not subject or not title or title.strip().casefold() == subject
         record = _whole(source, question, passage, relevant, title)
         records.append(_answered(record, answers))
     return records
-
-
-def _same_page(title: str, subject: str) -> bool:
-    return title.strip().casefold() == subject.replace("_", " ").strip().casefold()
 
 
 def _from_pair(row: DataRow, source: str) -> list[Record]:
@@ -199,10 +183,10 @@ def _answered(record: Record, answers: tuple[str, ...]) -> Record:
 
 
 def _distractors(row: DataRow, source: str) -> list[Record]:
-    passage = row.text("passage")
-    language, title = language_of(passage), str(row.raw.get("title") or "")
-    chunks = chunked(passage, language)[:1]  # its opening says what it is about
-    return [Record(source, language, "", (), False, title, chunk) for chunk in chunks]
+    """A passage's opening, which says what it is about."""
+    passage, title = row.text("passage"), str(row.raw.get("title") or "")
+    chunks = chunked(passage, language_of(passage))[:1]
+    return [_whole(source, "", chunk, False, title) for chunk in chunks]
 
 
 def chunked(passage: str, language: str, chars: int = 0) -> list[str]:
