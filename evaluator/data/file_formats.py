@@ -160,9 +160,7 @@ def _checked(first: DataRow, rows: Iterator[DataRow], known: Format) -> Iterator
     yield first
     for row in rows:
         own = format_of(row.raw)
-        if (
-            own is known or own is OTHER
-        ):  # the one field that told its format may be what is missing
+        if own in (known, OTHER):  # OTHER: the one field that tells its format may be missing
             _check_fields(row, known)
         if own is not known:
             raise DataError(

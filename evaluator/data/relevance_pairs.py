@@ -71,12 +71,8 @@ class Pairs:
         for number, record in enumerate(self._passages):
             if record.title:
                 self._articles[record.title].append(number)
-        self._place = {record.passage: i for i, record in enumerate(self._passages)}
-        texts, questions = (
-            [r.passage for r in self._passages],
-            [r.question for r in self._questions],
-        )
-        self._by_words = WordNeighbours(texts).nearest(questions, 12)
+        index = WordNeighbours([record.passage for record in self._passages])
+        self._by_words = index.nearest([record.question for record in self._questions], 12)
         self._by_meaning = self._mined_by_meaning(meaning) if meaning else {}
 
     def _mined_by_meaning(self, meaning: Meaning) -> dict[int, list[int]]:
@@ -106,17 +102,27 @@ class Pairs:
     def _of_question(self, number: int, record: Record, hard_only: bool) -> list[Pair]:
         view = self._view_of(record)
         titled = self._rng.random() < TITLE_SHARE
-        place = self._place[record.passage]
         if not record.relevant:
-            return [self._pair(place, record, "unanswerable", "whole", titled, ())]
-        pairs = [self._pair(place, record, "positive", view, titled, record.answers)]
-        for kind, other in self._negatives(number, record, hard_only):
-            pairs.append(self._pair(other, record, kind, view, titled, ()))
-        rest = self._strip_without(record) if view != "whole" else None
-        if rest is not None:
-            text = _titled(record.title, rest) if titled else rest
-            pairs.append(self._labelled(record, text, "same passage"))
-        return pairs
+            chosen = [(record, self._viewed(record.passage, "whole", ()), "unanswerable")]
+        else:
+            chosen = [(record, self._viewed(record.passage, view, record.answers), "positive")]
+            chosen += [
+                (other, self._viewed(other.passage, view, ()), kind)
+                for kind, other in self._negatives(number, record, hard_only)
+            ]
+            if view != "whole" and (rest := self._strip_without(record)):
+                chosen.append((record, rest, "same passage"))
+        return [
+            Pair(
+                record.question,
+                _titled(shown.title, text) if titled else text,
+                kind == "positive",
+                self._language,
+                record.source,
+                kind,
+            )
+            for shown, text, kind in chosen
+        ]
 
     def _view_of(self, record: Record) -> View:
         if record.relevant and not record.answers:
@@ -124,55 +130,36 @@ class Pairs:
         (view,) = self._rng.choices(list(VIEW_SHARES), list(VIEW_SHARES.values()))
         return view
 
-    def _negatives(self, number: int, record: Record, hard_only: bool) -> list[tuple[str, int]]:
-        chosen = [("words", i) for i in self._allowed(self._by_words[number], record)[:2]]
+    def _negatives(self, number: int, record: Record, hard_only: bool) -> list[tuple[str, Record]]:
+        chosen = [("words", other) for other in self._allowed(self._by_words[number], record)[:2]]
         alike = self._by_meaning.get(number, [])
-        chosen += [("meaning", i) for i in self._allowed(alike, record)[:1]]
+        chosen += [("meaning", other) for other in self._allowed(alike, record)[:1]]
         siblings = self._articles.get(record.title, [])
         if self._rng.random() < 0.5:
-            chosen += [("same article", i) for i in self._allowed(siblings, record)[:1]]
+            chosen += [("same article", other) for other in self._allowed(siblings, record)[:1]]
         if not hard_only and self._rng.random() < 0.4:
             anywhere = [self._rng.randrange(len(self._passages))]
-            chosen += [("random", i) for i in self._allowed(anywhere, record)]
+            chosen += [("random", other) for other in self._allowed(anywhere, record)]
         return chosen
 
-    def _allowed(self, numbers: Sequence[int], record: Record) -> list[int]:
-        """The numbers in random order, without passages that answer the question."""
-        shuffled = self._rng.sample(list(numbers), len(numbers))
+    def _allowed(self, numbers: Sequence[int], record: Record) -> list[Record]:
+        """These passages in random order, without those that answer the question."""
+        shuffled = [self._passages[i] for i in self._rng.sample(numbers, len(numbers))]
         answers, positives = list(record.answers), self._positives[record.question]
         return [
-            number
-            for number in shuffled
-            if self._passages[number].passage not in positives
-            and not contains_answer(self._passages[number].passage, answers)
+            other
+            for other in shuffled
+            if other.passage not in positives and not contains_answer(other.passage, answers)
         ]
 
-    def _pair(
-        self,
-        place: int,
-        asked: Record,
-        kind: str,
-        view: View,
-        titled: bool,
-        answers: tuple[str, ...],
-    ) -> Pair:
-        passage = self._passages[place]
-        text = self._viewed(passage.passage, view, list(answers))
-        return self._labelled(asked, _titled(passage.title, text) if titled else text, kind)
-
-    def _labelled(self, asked: Record, text: str, kind: str) -> Pair:
-        relevant = kind == "positive"
-        return Pair(asked.question, text, relevant, self._language, asked.source, kind)
-
-    def _viewed(self, passage: str, view: View, answers: list[str]) -> str:
+    def _viewed(self, passage: str, view: View, answers: Sequence[str]) -> str:
         """The passage or a window of its sentences; around an answer where answers are given."""
         limit = CHUNK_CHARS[self._language]
         if view == "whole" and len(passage) <= 1.3 * limit:
             return passage
         parts = sentences(passage)
-        size = {"whole": len(parts), "chunk": self._rng.randint(3, 6)}.get(
-            view, self._rng.randint(1, 2)
-        )
+        sizes = {"whole": len(parts), "chunk": self._rng.randint(3, 6)}
+        size = sizes.get(view, self._rng.randint(1, 2))
         holding = [i for i, part in enumerate(parts) if any(answer in part for answer in answers)]
         if answers and not holding:
             return passage

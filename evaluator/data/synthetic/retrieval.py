@@ -26,22 +26,15 @@ CASUAL_SHARE = 0.2
 _GO_ON, _SEARCH = "[Continue to Use Evidence]", "[Retrieval]"
 
 KINDS = {
-    "translation": "[No Retrieval]",
-    "summarization": "[No Retrieval]",
-    "rewriting": "[No Retrieval]",
-    "analysis": "[No Retrieval]",
-    "reasoning": "[No Retrieval]",
-    "coding": "[No Retrieval]",
-    "writing": "[No Retrieval]",
-    "chat": "[No Retrieval]",
-    "fact": "[Retrieval]",
-    "explanation": "[Retrieval]",
-    "current": "[Retrieval]",
-    "comparison": "[Retrieval]",
-    "procedure": "[Retrieval]",
-    "lookup": "[Retrieval]",
-    "recommendation": "[Retrieval]",
-}
+    **dict.fromkeys(
+        ("translation", "summarization", "rewriting", "analysis", "reasoning", "coding",
+         "writing", "chat"), "[No Retrieval]",
+    ),
+    **dict.fromkeys(
+        ("fact", "explanation", "current", "comparison", "procedure", "lookup",
+         "recommendation"), _SEARCH,
+    ),
+}  # fmt: skip
 """Every kind with its label. The text given suffices, or common ability does, without retrieval."""
 
 KINDS_HELD = frozenset({"analysis", "coding", "recommendation"})

@@ -7,13 +7,10 @@ from evaluator.data.judgements import JudgementRow
 from evaluator.data.synthetic.answers import Values, framed, is_brief, joined, renumbered, statement
 from evaluator.data.synthetic.material import Material, ended
 from evaluator.data.text import contains_answer
-from evaluator.schema import ANSWER_MARK
+from evaluator.schema import ANSWER_MARK, LABELS
 
-_FULLY, _PARTLY, _NOT = (
-    "[Fully supported]",
-    "[Partially supported]",
-    "[No support / Contradictory]",
-)
+_FULLY, _PARTLY, _NOT = LABELS["support"]
+_Made = tuple[str, str, str, str]  # answer, passage, label, kind
 
 
 class Support:
@@ -39,7 +36,7 @@ class Support:
             made = self._of_two(material, form, right, near)
         else:
             made = self._of_one(material, form, right, near)
-        return [_row(*row) for row in made]
+        return [_row(material, *row) for row in made]
 
     def _form(self, material: Material) -> str:
         if not material.answers:
@@ -70,51 +67,51 @@ class Support:
 
     def _of_one(
         self, material: Material, form: str, right: str, near: Sequence[Material]
-    ) -> list[tuple[Material, str, str, str, str]]:
-        made = [(material, right, material.passage, _FULLY, "right answer")]
+    ) -> list[_Made]:
+        passage = material.passage
+        made = [(right, passage, _FULLY, "right answer")]
         wrong = self._values.wrong(material, material.answers[0], self._rng)
         if wrong and is_brief(wrong) and is_brief(material.answers[0]):
             both = joined(material.answers[0], wrong, material.language, self._rng)
             text = self.claim(material, form, both)
             if text:
-                made.append((material, text, material.passage, _PARTLY, "right and wrong value"))
+                made.append((text, passage, _PARTLY, "right and wrong value"))
         draw = self._rng.random()
         text = self.claim(material, form, wrong) if wrong and draw < 0.75 else None
         if text:
-            return [*made, (material, text, material.passage, _NOT, "swapped answer")]
+            return [*made, (text, passage, _NOT, "swapped answer")]
         elsewhere = without_answer(material, near)
         if elsewhere and draw < 0.9:
-            return [*made, (material, right, elsewhere[0].passage, _NOT, "another passage")]
+            return [*made, (right, elsewhere[0].passage, _NOT, "another passage")]
         other = self._foreign(material)
         text = self.claim(other, self._form(other), None)
         if text and not contains_answer(text, list(material.answers)):
-            made.append((material, text, material.passage, _NOT, "answer to another question"))
+            made.append((text, passage, _NOT, "answer to another question"))
         return made
 
     def _of_two(
         self, material: Material, form: str, right: str, near: Sequence[Material]
-    ) -> list[tuple[Material, str, str, str, str]]:
-        passage, made = material.passage, []
+    ) -> list[_Made]:
+        passage = material.passage
         true = self._rng.choice(material.asides) if material.asides else ""
         pair = self._both(right, true, material.language)
-        if true:
-            made.append((material, pair, passage, _FULLY, "two right sentences"))
-        else:
-            made.append((material, right, passage, _FULLY, "right answer"))
+        made = [(pair, passage, _FULLY, "two right sentences")]
+        if not true:
+            made = [(right, passage, _FULLY, "right answer")]
         false, how = self._false(material, near)
         wrong = self._wrong_claim(material, form)
         if true and wrong and self._rng.random() < 0.25:
             text = self._both(wrong, true, material.language)
-            made.append((material, text, passage, _PARTLY, "wrong answer, right sentence"))
+            made.append((text, passage, _PARTLY, "wrong answer, right sentence"))
         elif false:
             text = self._both(right, false, material.language)
-            made.append((material, text, passage, _PARTLY, how))
+            made.append((text, passage, _PARTLY, how))
         elsewhere = without_answer(material, near)
         if wrong and false and self._rng.random() < 0.75:
             text = self._both(wrong, false, material.language)
-            made.append((material, text, passage, _NOT, "nothing right"))
+            made.append((text, passage, _NOT, "nothing right"))
         elif elsewhere:
-            made.append((material, pair, elsewhere[0].passage, _NOT, "another passage"))
+            made.append((pair, elsewhere[0].passage, _NOT, "another passage"))
         return made
 
     def _wrong_claim(self, material: Material, form: str) -> str | None:
