@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,16 @@ InputType = Literal["query", "passage"]
 BATCH_TOKENS = 1536
 NO_NUMBER = "The model gave no number for this pair."
 NO_TEXT = "One of the texts holds nothing to read."
+
+
+class HasIds(Protocol):
+    """A row, whatever else it carries."""
+
+    @property
+    def ids(self) -> tuple[int, ...]: ...
+
+
+RowT = TypeVar("RowT", bound=HasIds)
 
 
 class Scorer(Protocol):
@@ -132,7 +142,7 @@ def judgement(task: Task, logits: npt.NDArray[np.float32]) -> RowScore | str:
     return RowScore(score_of(task, probabilities), label, probabilities)
 
 
-def padded(rows: Sequence[Row], pad: int = 0) -> tuple[Ids, Ids]:
+def padded(rows: Sequence[HasIds], pad: int = 0) -> tuple[Ids, Ids]:
     """Token ids and mask of a batch, both (rows, longest); `pad` fills up on the right."""
     width = max(len(row.ids) for row in rows)
     ids = np.full((len(rows), width), pad, dtype=np.int64)
@@ -143,21 +153,23 @@ def padded(rows: Sequence[Row], pad: int = 0) -> tuple[Ids, Ids]:
     return ids, mask
 
 
+def cut(ordered: Sequence[RowT], tokens: int) -> list[list[RowT]]:
+    """Rows, shortest first, as batches of at most `tokens` padded; a longer row is alone."""
+    batches: list[list[RowT]] = []
+    for row in ordered:
+        if not batches or (len(batches[-1]) + 1) * len(row.ids) > tokens:
+            batches.append([])
+        batches[-1].append(row)
+    return batches
+
+
 def in_batches(
     scorer: Scorer, task: Task, pairs: Sequence[tuple[str, str]], batch_tokens: int = BATCH_TOKENS
 ) -> list[RowScore | str]:
-    """Each pair's judgement or reason, in order, without a worker; shortest rows first."""
+    """Each pair's judgement or reason, in order, without a worker; equal rows are scored once."""
     encoded = scorer.encode(task, pairs)
-    results: dict[int, RowScore | str] = {
-        index: row for index, row in enumerate(encoded) if isinstance(row, str)
-    }
-    rows = [(index, row) for index, row in enumerate(encoded) if isinstance(row, Row)]
-    rows.sort(key=lambda entry: len(entry[1].ids))
-    while rows:
-        size = 1
-        while size < len(rows) and (size + 1) * len(rows[size][1].ids) <= batch_tokens:
-            size += 1
-        batch, rows = rows[:size], rows[size:]
-        scores = scorer.forward(task, [row for _, row in batch])
-        results.update(zip((index for index, _ in batch), scores, strict=True))
-    return [results[index] for index in range(len(encoded))]
+    rows = sorted({row: None for row in encoded if isinstance(row, Row)}, key=lambda r: len(r.ids))
+    results: dict[Row, RowScore | str] = {}
+    for batch in cut(rows, batch_tokens):
+        results.update(zip(batch, scorer.forward(task, batch), strict=True))
+    return [row if isinstance(row, str) else results[row] for row in encoded]

@@ -81,8 +81,8 @@ def _in_order(task: Task, first: str, second: str) -> tuple[str, str, str]:
     """The texts as the row holds them: what is to be covered, what covers it, and the rest."""
     if task != "support":
         return first, second, ""
-    question, found, answer = first.partition(ANSWER_MARK)
-    return (answer, second, question) if found else (first, second, "")
+    question, mark, answer = first.partition(ANSWER_MARK)
+    return (answer, second, question) if mark else (first, second, "")
 
 
 def neutraliser(special_tokens: Iterable[str]) -> Callable[[str], str]:
@@ -98,7 +98,7 @@ def neutraliser(special_tokens: Iterable[str]) -> Callable[[str], str]:
     spelt = re.compile("|".join(re.escape(token) for token in longest_first))
 
     def broken(text: str) -> str:
-        return spelt.sub(lambda found: f"{found.group()[0]} {found.group()[1:]}", text)
+        return spelt.sub(lambda token: f"{token.group()[0]} {token.group()[1:]}", text)
 
     def neutral(text: str) -> str:
         as_written = broken(text)

@@ -16,17 +16,18 @@ import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 from transformers import T5ForSequenceClassification
 
 from evaluator.data.hard_negatives import Meaning
 from evaluator.data.relevance_pairs import HELD_BACK_PERCENT, Pair, pairs_of, split
 from evaluator.data.relevance_records import digests, read_folder
 from evaluator.errors import DataError, WeightsError
+from evaluator.inference.scorer import cut
 from evaluator.inference.torch_scorer import T5PairTokenizer, load_network, load_tokenizer
 from evaluator.model.checkpoint import files_digest
 from evaluator.schema import Row
-from evaluator.training.loop import Log, Schedule, cut, fit
+from evaluator.training.examples import batch_tensors
+from evaluator.training.loop import Log, Schedule, fit
 
 NAME = "CRAG, section 4.2"
 MADE_BY_FILE = "made_by.json"
@@ -167,8 +168,7 @@ class RelevanceLearner:
     def _scores(self, batch: Sequence[PairRow]) -> Tensor:
         """Of one batch, shape (rows,), in float32 on the network's device."""
         device = next(self.network.parameters()).device
-        ids = pad_sequence([torch.tensor(row.ids) for row in batch], batch_first=True)
-        mask = pad_sequence([torch.ones(len(row.ids)).long() for row in batch], batch_first=True)
+        ids, mask = batch_tensors(batch)
         logits: Tensor = self.network(
             input_ids=ids.to(device), attention_mask=mask.to(device)
         ).logits

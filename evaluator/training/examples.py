@@ -13,6 +13,7 @@ from torch import Tensor
 
 from evaluator.data.judgements import JudgementRow
 from evaluator.data.relevance_pairs import HELD_BACK_PERCENT, Pair
+from evaluator.inference.scorer import HasIds, padded
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.model.tokenization import REFLECTION_TOKENS, PairTokenizer
 from evaluator.schema import LABELS, UTILITY_WEIGHTS, Row, Task
@@ -20,7 +21,6 @@ from evaluator.schema import LABELS, UTILITY_WEIGHTS, Row, Task
 MAX_REPEATS = 6
 Figures = dict[str, dict[str, float]]
 Labelled = TypeVar("Labelled", Pair, JudgementRow)
-
 
 Part = Literal["natural", "support", "utility", "evidence", "need"]
 """What rows are drawn by. Support and utility that a data set itself labels are `natural`, made
@@ -132,12 +132,10 @@ def evened(rows: Sequence[Labelled], count: int, rng: random.Random) -> list[Lab
     return drawn
 
 
-def padded(rows: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
+def batch_tensors(rows: Sequence[HasIds]) -> tuple[Tensor, Tensor]:
     """Token ids and mask, both (rows, longest)."""
-    width = max(len(row) for row in rows)
-    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    return ids, mask
+    ids, mask = padded(rows)
+    return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
 def places(task: Task) -> slice:
@@ -154,7 +152,7 @@ def computed(
     parts: list[Tensor] = []
     with torch.inference_mode():
         for start in range(0, len(order), 32):
-            ids, mask = padded([examples[i].ids for i in order[start : start + 32]])
+            ids, mask = batch_tensors([examples[i] for i in order[start : start + 32]])
             parts.append(compute(ids, mask).float().cpu())
     values = torch.cat(parts).numpy().astype(np.float64)
     back = np.empty_like(values)

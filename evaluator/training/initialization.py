@@ -25,7 +25,7 @@ from evaluator.errors import DataError
 from evaluator.model.checkpoint import TENSORS_FILE
 from evaluator.model.t5 import EvaluatorModel, ModelConfig, tensors
 from evaluator.model.tokenization import PairTokenizer
-from evaluator.training.examples import Example, TrainOptions, evened, of_pairs, padded
+from evaluator.training.examples import Example, TrainOptions, batch_tensors, evened, of_pairs
 from evaluator.training.loop import Log, as_json, batches, read_state, refuse_another
 from evaluator.training.minilm_transplant import build_tokenizer, embeddings, idf, transplant
 from evaluator.training.regression import fit_nearness
@@ -132,7 +132,7 @@ def fit_coverage(
     steps = _coverage_steps(examples, options)
     for step in range(steps):
         batch = next(source)
-        ids, _ = padded([example.ids for example in batch])
+        ids, _ = batch_tensors(batch)
         target = torch.tensor([1.0 - example.label for example in batch])
         loss = nn.functional.binary_cross_entropy_with_logits(network.coverage_only(ids), target)
         drift = (matching.token_weight - first).square().mean()
@@ -169,7 +169,7 @@ def _transplanted(
     log: Log,
 ) -> None:
     encoded = rows.encode("relevance", [(r.question, r.passage) for r in fitted_on(records)])
-    ids, mask = padded([row.ids for row in encoded if not isinstance(row, str)])
+    ids, mask = batch_tensors([row for row in encoded if not isinstance(row, str)])
     missed = ", ".join(f"{share:.3f}" for share in transplant(network, tokenizer, ids, mask))
     log(f"transplanted; of the teacher's variance, half-layer by half-layer, missed: {missed}")
 

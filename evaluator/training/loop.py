@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from evaluator.errors import DataError, EvaluatorError
+from evaluator.inference.scorer import HasIds, RowT, cut
 
 LOG_EVERY = 50  # steps
 MAX_DIFFERENCES = 5
@@ -31,14 +32,6 @@ _SORTED_AT_ONCE = 2048  # rows: longer runs pad less, shorter ones shuffle bette
 Log = Callable[[str], None]
 
 
-class HasIds(Protocol):
-    """Anything with token ids; the loop reads no more of it than their number."""
-
-    @property
-    def ids(self) -> tuple[int, ...]: ...
-
-
-RowT = TypeVar("RowT", bound=HasIds)
 RowT_contra = TypeVar("RowT_contra", bound=HasIds, contravariant=True)
 
 
@@ -74,7 +67,7 @@ class Schedule:
 def batches(rows: Sequence[RowT], tokens: int, seed: int) -> Iterator[list[RowT]]:
     """Endless batches of like length, at most `tokens` padded; epoch after epoch, seeded.
 
-    A row longer than `tokens` is a batch of its own. The rows may not be empty.
+    The rows may not be empty.
     """
     epoch = 0
     while True:
@@ -88,16 +81,6 @@ def batches(rows: Sequence[RowT], tokens: int, seed: int) -> Iterator[list[RowT]
         rng.shuffle(epoch_batches)
         yield from epoch_batches
         epoch += 1
-
-
-def cut(ordered: Sequence[RowT], tokens: int) -> list[list[RowT]]:
-    """Rows, shortest first, as batches of at most `tokens` padded."""
-    parts: list[list[RowT]] = []
-    for row in ordered:
-        if not parts or (len(parts[-1]) + 1) * len(row.ids) > tokens:
-            parts.append([])
-        parts[-1].append(row)
-    return parts
 
 
 def fit(

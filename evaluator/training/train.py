@@ -1,4 +1,4 @@
-"""Training, told from top to bottom: data, initialization, loop, last step, weights."""
+"""Training run of an evaluator: data, initialization, loop, last regressions, weights."""
 
 import random
 from collections import Counter
@@ -26,10 +26,10 @@ from evaluator.schema import TASKS
 from evaluator.training.examples import (
     Example,
     TrainOptions,
+    batch_tensors,
     mixed,
     of_judgements,
     of_pairs,
-    padded,
     places,
     summary,
     validation,
@@ -174,7 +174,7 @@ class JudgementLearner:
 
     def loss(self, batch: Sequence[Example]) -> Tensor:
         """Cross-entropy over each row's own reflection tokens."""
-        ids, mask = (part.to(self._device) for part in padded([e.ids for e in batch]))
+        ids, mask = (part.to(self._device) for part in batch_tensors(batch))
         foreign = torch.ones(len(batch), len(REFLECTION_TOKENS), dtype=torch.bool)
         for row, example in enumerate(batch):
             foreign[row, places(example.task)] = False

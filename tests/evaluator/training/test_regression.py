@@ -9,10 +9,10 @@ from evaluator.model.features import BEST_KINDS
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.training.examples import (
     Example,
+    batch_tensors,
     computed,
     of_judgements,
     of_pairs,
-    padded,
     places,
 )
 from evaluator.training.regression import fit_heads, fit_nearness
@@ -43,7 +43,7 @@ def examples() -> list[Example]:
 
 def test_each_task_is_fitted_and_relevance_left_alone() -> None:
     network, said, rows = tiny_network(), list[str](), examples()
-    ids, mask = padded([row.ids for row in rows])
+    ids, mask = batch_tensors(rows)
     with torch.no_grad():
         before = network(ids, mask)
     fit_heads(network, rows, rows, 1, said.append)
