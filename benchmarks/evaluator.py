@@ -31,9 +31,8 @@ from benchmarks.evaluator_report import report
 from evaluator.calibration.evaluate import Score
 from evaluator.data.hard_negatives import Meaning
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.inference.scorer import Scorer, load_scorer
-from evaluator.schema import load_thresholds
-from evaluator.serving.batching import in_batches
+from evaluator.inference.scorer import Scorer, in_batches, load_scorer
+from evaluator.model.checkpoint import load_thresholds
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 FIGURES = Path(__file__).with_suffix(".json")

@@ -29,13 +29,13 @@ from benchmarks.evaluator_relevance import (
     rows_of,
 )
 from benchmarks.hybrid_weights import Row, chunk_row
-from evaluator.calibration.action_costs import Costs, Graded, action_figures, sweep
+from evaluator.calibration.action_costs import Costs, GradedQuestions, action_figures, sweep
 from evaluator.calibration.evaluate import Score, auc_interval
 from evaluator.data.calibration_questions import build_questions
 from evaluator.data.relevance_pairs import split
 from evaluator.data.relevance_records import Record
-from evaluator.model.text import contains_answer
-from evaluator.schema import Thresholds
+from evaluator.data.text import contains_answer
+from evaluator.schema import CalibratedThresholds
 from graphs.grading.strips import as_judged
 from graphs.types import Passage
 
@@ -58,7 +58,9 @@ class Asked:
     has_answer: bool
 
 
-def on_actions(bench: Bench, training: dict[str, list[Record]], thresholds: Thresholds) -> Figures:
+def on_actions(
+    bench: Bench, training: dict[str, list[Record]], thresholds: CalibratedThresholds
+) -> Figures:
     """Action accuracy of each test set, at the thresholds and at one cut found on validation."""
     cut = best_cut(bench, training)
     embedder, segmenter = _loaded()
@@ -84,7 +86,7 @@ def best_cut(bench: Bench, training: dict[str, list[Record]]) -> float:
     for language in sorted({question.language for question in labelled}):
         rows = [i for i, question in enumerate(labelled) if question.language == language]
         answered = np.array([any(labelled[i].labels) for i in rows])
-        outcomes[language] = Graded(np.array([best[i] for i in rows]), answered)
+        outcomes[language] = GradedQuestions(np.array([best[i] for i in rows]), answered)
     uppers, _ = sweep(outcomes, Costs(ambiguous=1.0))
     return float(uppers[0])
 
@@ -152,7 +154,7 @@ def _best_scores(score: Score, asked: Sequence[Asked]) -> "np.ndarray[Any, np.dt
 def _figures(
     asked: Sequence[Asked],
     best: "np.ndarray[Any, np.dtype[np.float64]]",
-    thresholds: Thresholds,
+    thresholds: CalibratedThresholds,
     cut: float,
     seed: int,
 ) -> Figures:
@@ -170,16 +172,18 @@ def _figures(
         "auc_high": high,
         "always_correct": float(gold.mean()),
         "always_incorrect": float(1 - gold.mean()),
-        "at_cut": action_figures(Graded(best, gold), cut, cut)["accuracy"],
-        "undisputed": action_figures(Graded(best[undisputed], gold[undisputed]), *at)["accuracy"],
-        "by_answer": action_figures(Graded(best, answer), *at)["accuracy"],
-        **action_figures(Graded(best, gold), *at),
-        **_interval(Graded(best, gold), at, seed),
+        "at_cut": action_figures(GradedQuestions(best, gold), cut, cut)["accuracy"],
+        "undisputed": action_figures(GradedQuestions(best[undisputed], gold[undisputed]), *at)[
+            "accuracy"
+        ],
+        "by_answer": action_figures(GradedQuestions(best, answer), *at)["accuracy"],
+        **action_figures(GradedQuestions(best, gold), *at),
+        **_interval(GradedQuestions(best, gold), at, seed),
     }
     return {k: round(v, 4) if isinstance(v, float) else v for k, v in figures.items()}
 
 
-def _interval(graded: Graded, at: tuple[float, float], seed: int) -> dict[str, float]:
+def _interval(graded: GradedQuestions, at: tuple[float, float], seed: int) -> dict[str, float]:
     """95 % of the accuracy when questions are drawn anew."""
     upper, lower = at
     right = np.where(graded.answered, graded.best >= upper, graded.best < lower)

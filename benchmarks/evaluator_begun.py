@@ -9,9 +9,8 @@ from tokenizers import Tokenizer
 from torch import nn
 
 from evaluator.model.t5 import EvaluatorModel
-from evaluator.training.examples import Example, padded
-from evaluator.training.minilm_transplant import transplant
-from evaluator.training.vocabulary import embeddings, idf
+from evaluator.training.examples import Example, batch_tensors
+from evaluator.training.minilm_transplant import embeddings, idf, transplant
 
 FITTED_ON = 240
 
@@ -33,7 +32,7 @@ class Begun:
         changed.load_state_dict(same, strict=False)
         if fitted_on:
             positives = [e for e in fitted_on if e.kind == "positive"][:FITTED_ON]
-            ids, mask = padded([example.ids for example in positives])
+            ids, mask = batch_tensors(positives)
             transplant(changed, self._tokenizer, ids, mask)
         return changed.eval()
 

@@ -29,17 +29,16 @@ from torch import Tensor
 
 from benchmarks.evaluator_begun import Begun, anew
 from evaluator.calibration.evaluate import contests
+from evaluator.data.file_formats import data_files
 from evaluator.data.hard_negatives import Meaning
 from evaluator.data.relevance_pairs import Pair, pairs_of
-from evaluator.data.relevance_records import data_files, read_file
-from evaluator.model.closeness import CLOSENESS
-from evaluator.model.matching import PAIR_FEATURES
-from evaluator.model.regression import KINDS, weighable, weighing
+from evaluator.data.relevance_records import read_file
+from evaluator.model.features import CLOSENESS, PAIR_FEATURES
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.model.tokenization import PairTokenizer
-from evaluator.training.examples import Example, computed, mixed, of_pairs
+from evaluator.training.examples import Example, TrainOptions, computed, evened, of_pairs
 from evaluator.training.initialization import fit_coverage, kept
-from evaluator.training.options import TrainOptions
+from evaluator.training.regression import KINDS, weighable, weighing
 
 Measures = Any  # (pairs, PAIR_FEATURES + CLOSENESS + 1): matching, nearness, the coverage's logit
 Score = Callable[[Measures], Any]
@@ -152,8 +151,7 @@ class Run:
     def mine(self, rows: int, seed: int, work: Path) -> None:
         """The pairs that variants are fitted on, hard negatives among them."""
         found = pairs_of(self._records, seed, Meaning(work))
-        pairs, _ = mixed(found, [], {"relevance": 1.0}, rows, seed)
-        self.known = of_pairs(pairs, self.rows)
+        self.known = of_pairs(evened(found, rows, random.Random(seed)), self.rows)
 
     def for_words(self, seed: int) -> list[Example]:
         """Pairs for the coverage's fit, from some records, mined without MiniLM."""

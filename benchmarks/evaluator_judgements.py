@@ -9,13 +9,12 @@ import numpy as np
 from benchmarks.evaluator_relevance import HELD_BACK_PERCENT, Bench, Figures
 from evaluator.calibration.evaluate import Pairs, Values, auc_interval, pair_cosines
 from evaluator.data.hard_negatives import terms
-from evaluator.data.judgements import Judgement, held_back
+from evaluator.data.judgements import JudgementRow, held_back
 from evaluator.data.synthetic.build import constructed
 from evaluator.data.synthetic.material import natural
 from evaluator.data.synthetic.retrieval import KINDS_HELD, needs
-from evaluator.inference.scorer import RowScore, Scorer
-from evaluator.schema import ANSWER_MARK, LABELS, Task
-from evaluator.serving.batching import in_batches
+from evaluator.inference.scorer import Scorer, in_batches
+from evaluator.schema import ANSWER_MARK, LABELS, RowScore, Task
 
 HIGH: dict[Task, frozenset[str]] = {
     "support": frozenset({"[Fully supported]"}),
@@ -52,15 +51,15 @@ def _is_known(task: str, scorer: Scorer, say: Say) -> bool:
     return task in scorer.tasks
 
 
-def _held_rows(bench: Bench) -> list[Judgement]:
+def _held_rows(bench: Bench) -> list[JudgementRow]:
     """All natural rows of the held-back side, and made rows of that side's material alone."""
     side = partial(held_back, percent=HELD_BACK_PERCENT)
-    made = constructed(bench.data, bench.seed, side=side, most=3 * bench.most)
+    made = constructed(bench.data, bench.seed, side=side, max_rows=3 * bench.most)
     kept = [row for row in made if not row.kind.startswith("natural")]
     return [*natural(bench.data, side), *kept]
 
 
-def _on_task(bench: Bench, scorer: Scorer, task: Task, rows: Sequence[Judgement]) -> Figures:
+def _on_task(bench: Bench, scorer: Scorer, task: Task, rows: Sequence[JudgementRow]) -> Figures:
     """By language and by how the rows were labelled: natural, bare verdicts, made."""
     figures: Figures = {}
     for language in LANGUAGES:
@@ -73,11 +72,11 @@ def _on_task(bench: Bench, scorer: Scorer, task: Task, rows: Sequence[Judgement]
     return figures
 
 
-def _family(row: Judgement) -> str:
+def _family(row: JudgementRow) -> str:
     return row.kind if row.kind.startswith("natural") else "made"
 
 
-def _on_rows(bench: Bench, scorer: Scorer, rows: Sequence[Judgement]) -> Figures:
+def _on_rows(bench: Bench, scorer: Scorer, rows: Sequence[JudgementRow]) -> Figures:
     task = rows[0].task
     judged = judged_rows(scorer, rows)
     scores = {"evaluator": judged.scores, "overlap": _overlaps(rows)}
@@ -109,18 +108,18 @@ class Judged:
             values = [row.score if row else 0.0 for row in found]
         self.scores: Values = np.array(values, dtype=float)
 
-    def right(self, rows: Sequence[Judgement]) -> list[bool]:
+    def right(self, rows: Sequence[JudgementRow]) -> list[bool]:
         """Whether each row's likeliest token is its label."""
         return [said == row.label for said, row in zip(self.labels, rows, strict=True)]
 
 
-def judged_rows(scorer: Scorer, rows: Sequence[Judgement]) -> Judged:
+def judged_rows(scorer: Scorer, rows: Sequence[JudgementRow]) -> Judged:
     """What the scorer makes of the rows, which are all of one task."""
     task = rows[0].task
     return Judged(task, in_batches(scorer, task, [(row.first, row.second) for row in rows]))
 
 
-def _by_kind(rows: Sequence[Judgement], judged: Judged) -> list[Figures]:
+def _by_kind(rows: Sequence[JudgementRow], judged: Judged) -> list[Figures]:
     right, found = judged.right(rows), []
     for label, kind in sorted({(row.label, row.kind) for row in rows}):
         mine = [i for i, row in enumerate(rows) if (row.label, row.kind) == (label, kind)]
@@ -133,7 +132,7 @@ def _by_kind(rows: Sequence[Judgement], judged: Judged) -> list[Figures]:
     return found
 
 
-def _overlaps(rows: Sequence[Judgement]) -> Values:
+def _overlaps(rows: Sequence[JudgementRow]) -> Values:
     """Share of the first text's words (support: the answer's) that the second one holds."""
     values = []
     for first, second in map(_compared_texts, rows):
@@ -142,7 +141,7 @@ def _overlaps(rows: Sequence[Judgement]) -> Values:
     return np.array(values)
 
 
-def _compared_texts(row: Judgement) -> tuple[str, str]:
+def _compared_texts(row: JudgementRow) -> tuple[str, str]:
     return row.first.rpartition(ANSWER_MARK)[2], row.second
 
 

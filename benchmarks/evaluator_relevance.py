@@ -15,15 +15,16 @@ from evaluator.calibration.evaluate import (
     Values,
     compared,
     contests,
-    meaning_scores,
+    pair_cosines,
     scored,
     word_scores,
 )
+from evaluator.data.file_formats import data_files
 from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
 from evaluator.data.relevance_pairs import split
-from evaluator.data.relevance_records import Record, data_files, read_file
+from evaluator.data.relevance_records import Record, read_file
+from evaluator.data.text import normal_form
 from evaluator.errors import DataError
-from evaluator.model.text import normal_form
 
 TESTS = {"bench_en_qed": "en", "zh_cmrc2018_dev": "zh"}
 HELD_BACK_PERCENT = 6
@@ -70,7 +71,9 @@ def compare(bench: Bench, records: Sequence[Record], found: Sequence[Contest]) -
     """The contests' figures for the evaluator, BM25 and, where it is given, MiniLM."""
     scores = {"evaluator": scored(bench.relevance, found), "bm25": word_scores(records, found)}
     if bench.meaning is not None:
-        scores["minilm"] = meaning_scores(bench.meaning, found)
+        scores["minilm"] = pair_cosines(
+            bench.meaning, [pair for contest in found for pair in contest.pairs]
+        )
     return {**compared(found, scores, bench.seed), "_scores": scores}
 
 

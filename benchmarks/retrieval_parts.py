@@ -20,7 +20,7 @@ from benchmarks import retrieval_plain as plain
 from benchmarks.retrieval_base import by_search, knowledge_base, summary, told
 from benchmarks.retrieval_sets import Material
 from benchmarks.retrieval_table import encoder_folder
-from evaluator.client.client import EvaluatorClient
+from evaluator.client import EvaluatorClient
 from evaluator.serving.app import create_app as create_worker
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import as_judged

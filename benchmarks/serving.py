@@ -24,10 +24,11 @@ from benchmarks.serving_hostile import on_hostile, on_killed
 from benchmarks.serving_load import on_overload, on_throughput, worker
 from benchmarks.serving_model import QUICK, Figures, Plan, on_forms, on_grading, on_repeated
 from benchmarks.serving_report import report
-from evaluator.bench.run import BenchOptions, bench
-from evaluator.bench.workload import Asked, Texts
+from benchmarks.serving_shapes import on_shape
+from evaluator.bench import BenchOptions, Texts, Workload
 from evaluator.errors import EvaluatorError
 from evaluator.inference.scorer import Scorer, load_scorer
+from evaluator.serving.load_shedding import Limits
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 FIGURES = Path(__file__).with_suffix(".json")
@@ -39,9 +40,7 @@ def main(chosen: argparse.Namespace) -> None:
         figures = json.loads(chosen.out.read_text("utf-8"))
     else:
         given = {"backend": chosen.backend} if chosen.backend else {}
-        settings = EvaluatorSettings(
-            weights=chosen.weights.resolve(), score_cache_pairs=0, **given
-        )  # a score known already would cost nothing
+        settings = EvaluatorSettings(weights=chosen.weights.resolve(), **given)
         other = _other(settings, chosen.other)
         plan = replace(QUICK if chosen.quick else Plan(), seed=chosen.seed)
         plan = plan if chosen.minutes is None else replace(plan, minutes=chosen.minutes)
@@ -82,7 +81,7 @@ def measure(
     scorer = load_scorer(settings)
     figures |= {
         "evaluator": scorer.name, "backend": settings.backend, "cores": os.cpu_count(),
-        "batch_tokens": settings.batch_tokens, "max_queued_pairs": settings.max_queued_pairs,
+        "batch_tokens": settings.batch_tokens, "max_queued_pairs": Limits().max_queued_pairs,
         "seed": plan.seed,
     }  # fmt: skip
     sections = _sections(settings, other, scorer, plan, figures)
@@ -101,7 +100,7 @@ def _sections(
 ) -> dict[str, Callable[[], object]]:
     """What each section measures, in the order they are run."""
     texts = Texts(plan.seed + 2)
-    asked = [texts.asked() for _ in range(plan.questions)]
+    asked = [texts.workload() for _ in range(plan.questions)]
 
     def load() -> Figures:
         figures["cost"], found = _cost_and_load(settings, scorer, asked, plan)
@@ -114,8 +113,9 @@ def _sections(
 
     def hostile() -> list[Figures]:
         with worker(settings) as served:
-            return asyncio.run(on_hostile(served, settings, plan))
+            return asyncio.run(on_hostile(served, plan))
 
+    shape_options = BenchOptions(pairs=plan.bench_pairs, length=256, seed=plan.seed)
     return {
         "grading": lambda: asyncio.run(on_grading(settings, plan)),
         "forms": lambda: on_forms(settings, other, plan),
@@ -124,13 +124,13 @@ def _sections(
         "load": load,
         "hostile": hostile,
         "killed": lambda: asyncio.run(on_killed(settings, asked)),
-        "shapes": lambda: on_shape("small", plan),
+        "shapes": lambda: on_shape("small", shape_options, EvaluatorSettings(device="cpu")),
         "overload": overload,
     }
 
 
 def _cost_and_load(
-    settings: EvaluatorSettings, scorer: Scorer, asked: Sequence[Asked], plan: Plan
+    settings: EvaluatorSettings, scorer: Scorer, asked: Sequence[Workload], plan: Plan
 ) -> tuple[Figures, Figures]:
     """What batches cost, and the throughput beside what that allows for the same pairs."""
     cost, model = on_cost(scorer, plan)
@@ -147,13 +147,6 @@ def _drift(before: Figures, after: Figures) -> float:
     """How many times as long the same batches take now."""
     pairs = zip(after["grid"], before["grid"], strict=True)
     return float(statistics.median(one["s"] / other["s"] for one, other in pairs))
-
-
-def on_shape(shape: str, plan: Plan) -> Figures:
-    """An untrained T5 on PyTorch with and without the one-step head, as on a GPU later."""
-    settings = EvaluatorSettings(backend="torch", device="cpu")
-    options = BenchOptions(pairs=plan.bench_pairs, length=256, seed=plan.seed)
-    return bench(settings, options, shape).figures()
 
 
 def say(line: str) -> None:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.serving_model import Figures, Hollow, Plan, worker_around
-from evaluator.bench.run import Batch
-from evaluator.bench.workload import Asked, Texts
-from evaluator.client.client import EvaluatorClient
-from evaluator.inference.scorer import Row, Scorer
-from evaluator.serving.batching import in_batches
+from evaluator.bench import Batch, Texts, Workload
+from evaluator.client import EvaluatorClient
+from evaluator.inference.scorer import Scorer, in_batches
+from evaluator.schema import Row
 from evaluator.settings import EvaluatorSettings
 
 
@@ -23,13 +22,13 @@ async def on_padding(settings: EvaluatorSettings, scorer: Scorer, plan: Plan) ->
     alone = list[float]()
     async with worker_around(settings, hollow) as client:
         for _ in range(plan.requests // 2):
-            asked = texts.asked()
+            asked = texts.workload()
             for part in (asked.passages, asked.strips):
                 hollow.batches.clear()
                 await client.score("relevance", [(asked.question, text) for text in part])
                 alone.append(padding(hollow.batches))
         hollow.batches.clear()
-        await _all_at_once(client, [texts.asked() for _ in range(plan.requests // 2)], plan)
+        await _all_at_once(client, [texts.workload() for _ in range(plan.requests // 2)], plan)
     batches = [padding([batch]) for batch in hollow.batches]
     return {
         "requests": len(alone),
@@ -39,10 +38,10 @@ async def on_padding(settings: EvaluatorSettings, scorer: Scorer, plan: Plan) ->
     }
 
 
-async def _all_at_once(client: EvaluatorClient, asked: Sequence[Asked], plan: Plan) -> None:
+async def _all_at_once(client: EvaluatorClient, asked: Sequence[Workload], plan: Plan) -> None:
     gate = asyncio.Semaphore(plan.at_once)
 
-    async def one(question: Asked) -> None:
+    async def one(question: Workload) -> None:
         async with gate:
             for part in (question.passages, question.strips):
                 await client.score("relevance", [(question.question, text) for text in part])
@@ -128,7 +127,7 @@ def _seconds(scorer: Scorer, batch: Sequence[Row], plan: Plan) -> float:
 
 
 def allowed_s(
-    scorer: Scorer, asked: Sequence[Asked], cost: CostModel, settings: EvaluatorSettings
+    scorer: Scorer, asked: Sequence[Workload], cost: CostModel, settings: EvaluatorSettings
 ) -> float:
     """Seconds the model needs for all their pairs, were all known at once and batched alike."""
     hollow = Hollow(scorer)

@@ -12,9 +12,10 @@ import httpx
 
 from benchmarks.serving_load import Served, http_to, worker
 from benchmarks.serving_model import Figures, Plan
-from evaluator.bench.workload import Asked, Pair, Texts
-from evaluator.client.client import EvaluatorClient
+from evaluator.bench import Pair, Texts, Workload
+from evaluator.client import EvaluatorClient
 from evaluator.errors import EvaluatorError
+from evaluator.serving.load_shedding import Limits
 from evaluator.settings import EvaluatorSettings
 
 ALIKE = 1e-3  # scores of the same pair in another batch differ in the last places
@@ -22,7 +23,7 @@ BIG = 5_000_000
 QUESTION = "What is it?"
 
 
-def bodies(settings: EvaluatorSettings) -> dict[str, bytes]:
+def bodies(limits: Limits) -> dict[str, bytes]:
     """What is sent to `/score`, by what is wrong with it."""
 
     def asked(*pairs: object, task: object = "relevance", **more: object) -> bytes:
@@ -39,9 +40,9 @@ def bodies(settings: EvaluatorSettings) -> dict[str, bytes]:
         "an unknown field": asked(usual, weights="/etc"),
         "three texts in a pair": asked([*usual, "and more"]),
         "no pairs": asked(),
-        "one pair too many": asked(*[usual] * (settings.max_pairs + 1)),
+        "one pair too many": asked(*[usual] * (limits.max_pairs + 1)),
         "10,000 pairs": asked(*[usual] * 10_000),
-        "a body over the limit": asked((QUESTION, "a " * (settings.max_body_bytes // 2))),
+        "a body over the limit": asked((QUESTION, "a " * (limits.max_body_bytes // 2))),
         "a passage of 1 MB": asked((QUESTION, "mill " * (BIG // 25))),
         "a passage of 5 MB": asked((QUESTION, "mill " * (BIG // 5))),
         "a word of 5 MB": asked((QUESTION, "m" * BIG)),
@@ -56,12 +57,12 @@ def bodies(settings: EvaluatorSettings) -> dict[str, bytes]:
     }
 
 
-async def on_hostile(served: Served, settings: EvaluatorSettings, plan: Plan) -> list[Figures]:
+async def on_hostile(served: Served, plan: Plan) -> list[Figures]:
     """A line a request: its status, and whether a neighbour at the same time got its scores."""
     pairs, found = Texts(plan.seed).pairs(8), list[Figures]()
     async with http_to(served) as http:
         usual = (await _scores(http, pairs))[1]
-        for name, body in bodies(settings).items():
+        for name, body in bodies(Limits()).items():
             response, neighbour = await asyncio.gather(_post(http, body), _scores(http, pairs))
             found.append({"what": name, "status": response, **_told(usual, neighbour)})
         for name, leaving in (
@@ -116,7 +117,7 @@ async def _gone(served: Served, pairs: list[Pair], half: bool) -> None:
         await writer.wait_closed()
 
 
-async def on_killed(settings: EvaluatorSettings, asked: Sequence[Asked]) -> Figures:
+async def on_killed(settings: EvaluatorSettings, asked: Sequence[Workload]) -> Figures:
     """Questions to two workers behind one client; one of them is killed while it computes."""
     with worker(settings) as stays, worker(settings) as dies:
         async with http_to(stays) as first, http_to(dies) as second:

@@ -16,7 +16,7 @@ import httpx
 import numpy as np
 
 from benchmarks.serving_model import Figures, Plan
-from evaluator.bench.workload import Asked, Texts
+from evaluator.bench import Texts, Workload
 from evaluator.settings import PREFIX, EvaluatorSettings
 
 OVERLOAD = 5  # times what the worker sustains
@@ -24,7 +24,13 @@ MOST_REQUESTS_PER_S = 50  # more pairs a request beyond, so that the client keep
 START_S = 120.0
 LEAST_PAIRS = 10  # a request
 SETTLED_S = 60.0  # by then the queue, full at first, has emptied
-SERVE = "from evaluator.cli import main; main()"
+SERVE = """
+import sys, uvicorn
+from evaluator.serving.app import create_app
+from evaluator.serving.load_shedding import Limits
+app = create_app(limits=Limits(cached_pairs=0))  # a score known already would cost nothing
+uvicorn.run(app, port=int(sys.argv[1]), timeout_graceful_shutdown=10, log_level="warning")
+"""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ def worker(settings: EvaluatorSettings) -> Iterator[Served]:
         f"{PREFIX}{name}".upper(): str(value)
         for name, value in settings.model_dump(exclude_unset=True).items()
     }
-    command = [sys.executable, "-c", SERVE, "serve", "--port", str(port)]
+    command = [sys.executable, "-c", SERVE, str(port)]
     process = subprocess.Popen(command, env={**os.environ, **given}, stdout=subprocess.DEVNULL)
     try:
         url = f"http://127.0.0.1:{port}"
@@ -80,11 +86,11 @@ async def http_to(served: Served) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-async def on_throughput(served: Served, asked: Sequence[Asked], plan: Plan) -> Figures:
+async def on_throughput(served: Served, asked: Sequence[Workload], plan: Plan) -> Figures:
     """So many questions at once, each its passages in one request and then its strips."""
     gate, took = asyncio.Semaphore(plan.at_once), list[float]()
 
-    async def one(http: httpx.AsyncClient, question: Asked) -> None:
+    async def one(http: httpx.AsyncClient, question: Workload) -> None:
         async with gate:
             started = time.perf_counter()
             for part in (question.passages, question.strips):

@@ -11,13 +11,14 @@ from typing import Any
 import httpx
 import numpy as np
 
-from evaluator.bench.run import Batch, Watched
-from evaluator.bench.workload import Asked, Pair, Texts
-from evaluator.client.client import EvaluatorClient
+from evaluator.bench import Batch, Pair, Texts, Watched, Workload
+from evaluator.client import EvaluatorClient
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import Ids, Row, RowScore, Scorer, check_folder, load_scorer
-from evaluator.schema import LABELS, Task, load_thresholds
+from evaluator.inference.scorer import Ids, Scorer, load_scorer
+from evaluator.model.checkpoint import check_folder, load_thresholds
+from evaluator.schema import LABELS, Row, RowScore, Task
 from evaluator.serving.app import create_app
+from evaluator.serving.load_shedding import Limits
 from evaluator.settings import EvaluatorSettings
 
 Figures = dict[str, Any]
@@ -64,9 +65,9 @@ class Hollow:
 
 
 @contextlib.asynccontextmanager
-async def worker_around(settings: EvaluatorSettings, scorer: Scorer) -> Any:
-    """A client of the real worker in this process."""
-    app = create_app(settings, scorer)
+async def worker_around(settings: EvaluatorSettings, scorer: Scorer, cached_pairs: int = 0) -> Any:
+    """A client of the real worker in this process; a score known already would cost nothing."""
+    app = create_app(settings, scorer, limits=Limits(cached_pairs=cached_pairs))
     transport = httpx.ASGITransport(app)
     async with (
         app.router.lifespan_context(app),
@@ -84,7 +85,7 @@ async def on_grading(settings: EvaluatorSettings, plan: Plan) -> Figures:
     same = _same_verdict(settings)
     async with worker_around(settings, scorer) as client:
         for turn in range(-1, plan.repetitions):  # the first one warms up and is not counted
-            asked = texts.asked()
+            asked = texts.workload()
             if turn % 2:
                 before_s, first = _one_by_one(scorer, asked, width)
             took_s, second = await _by_requests(client, asked)
@@ -110,7 +111,7 @@ async def on_grading(settings: EvaluatorSettings, plan: Plan) -> Figures:
 Verdict = tuple[float, str]
 
 
-async def _by_requests(client: EvaluatorClient, asked: Asked) -> tuple[float, list[Verdict]]:
+async def _by_requests(client: EvaluatorClient, asked: Workload) -> tuple[float, list[Verdict]]:
     """CPU seconds of this process, user and system, all threads; and the verdicts."""
     started = time.process_time()
     found = list[Verdict]()
@@ -121,7 +122,7 @@ async def _by_requests(client: EvaluatorClient, asked: Asked) -> tuple[float, li
     return time.process_time() - started, found
 
 
-def _one_by_one(scorer: Scorer, asked: Asked, width: int) -> tuple[float, list[Verdict]]:
+def _one_by_one(scorer: Scorer, asked: Workload, width: int) -> tuple[float, list[Verdict]]:
     started = time.process_time()
     found = list[Verdict]()
     with padded_to(width, scorer):
@@ -134,9 +135,8 @@ def _one_by_one(scorer: Scorer, asked: Asked, width: int) -> tuple[float, list[V
 
 async def on_repeated(settings: EvaluatorSettings, scorer: Scorer, plan: Plan) -> Figures:
     """One question graded twice by a worker that keeps scores: forwards and CPU seconds."""
-    watched, asked = Watched(scorer), Texts(plan.seed).asked()
-    kept = settings.model_copy(update={"score_cache_pairs": 20_000})
-    async with worker_around(kept, watched) as client:
+    watched, asked = Watched(scorer), Texts(plan.seed).workload()
+    async with worker_around(settings, watched, Limits().cached_pairs) as client:
         watched.batches.clear()
         first_s, first = await _by_requests(client, asked)
         forwards = len(watched.batches)
@@ -186,7 +186,7 @@ def on_forms(settings: EvaluatorSettings, other: EvaluatorSettings | None, plan:
     differences, equal = list[float](), list[bool]()
     same, texts = _same_verdict(settings), Texts(plan.seed)
     for turn in range(-1, plan.repetitions):
-        asked = texts.asked()
+        asked = texts.workload()
         found: list[list[Verdict]] = [[], []]
         for index in (0, 1) if turn % 2 else (1, 0):
             took_s, found[index] = _in_two_batches(scorers[index], asked)
@@ -206,7 +206,7 @@ def on_forms(settings: EvaluatorSettings, other: EvaluatorSettings | None, plan:
     }
 
 
-def _in_two_batches(scorer: Scorer, asked: Asked) -> tuple[float, list[Verdict]]:
+def _in_two_batches(scorer: Scorer, asked: Workload) -> tuple[float, list[Verdict]]:
     """Seconds in the model alone, passages in one batch and strips in another."""
     took_s, found = 0.0, list[Verdict]()
     for texts in (asked.passages, asked.strips):

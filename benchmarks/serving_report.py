@@ -225,7 +225,7 @@ def _shapes(f: Figures) -> str:
     return f"""## Another shape, on PyTorch
 
 No GPU was at hand. What will measure one is
-`selfcrag-evaluator bench --shape t5-large --backend torch --precision bf16 --length 256`. Here the
+`python -m benchmarks.serving_shapes t5-large --device cuda --precision bf16`. Here the
 same code measures the {f["evaluator"]} T5 on {f["machine"]} in {f["precision"]}, at
 {f["options"]["length"]} tokens a pair, against a plain matrix product of
 {f["peak_flops"] / 1e9:.0f} GFLOP/s; each line is the best of its batch sizes.

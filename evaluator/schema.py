@@ -1,14 +1,10 @@
-"""The worker's wire types and the reflection tokens they speak of (no torch here)."""
+"""Pure types of the evaluator: tasks, reflection tokens, thresholds, the worker's wire models."""
 
-import hashlib
-import json
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-
-from evaluator.errors import WeightsError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
 
@@ -31,11 +27,6 @@ ANSWER_MARK = " [SEP] "
 UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Self-RAG's weight of each utility grade, worst first."""
 
-THRESHOLDS_FILE = "thresholds.json"
-
-SHARDS_INDEX = "model.safetensors.index.json"
-"""Names the files of tensors that are stored in several."""
-
 
 def score_of(task: Task, probabilities: Mapping[str, float]) -> float:
     """The task's score from its tokens' probabilities (`POST /score`).
@@ -49,8 +40,33 @@ def score_of(task: Task, probabilities: Mapping[str, float]) -> float:
         return p[0] + 0.5 * p[1]
     if task == "utility":
         return sum(weight * value for weight, value in zip(UTILITY_WEIGHTS, p, strict=True))
-    asked = p[0] + p[1]
-    return p[0] / asked if asked > 0 else 0.0
+    mass = p[0] + p[1]
+    return p[0] / mass if mass > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """CRAG's two thresholds on the relevance score and the floor below which strips are dropped."""
+
+    upper: float
+    lower: float
+    strip_floor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One pair as token ids, ready for a batch."""
+
+    ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowScore:
+    """One pair's judgement; `probabilities` is empty from a checkpoint that only regresses."""
+
+    score: float
+    label: str
+    probabilities: dict[str, float]
 
 
 def _without_lone_surrogates(text: object) -> object:
@@ -124,8 +140,8 @@ class Ready(BaseModel):
     compressor: str | None = Field(default=None, description="Name of its language model, if any.")
 
 
-class Thresholds(BaseModel):
-    """CRAG's two thresholds and the strip floor, found by `calibrate` for one checkpoint."""
+class CalibratedThresholds(BaseModel):
+    """`thresholds.json`: what `calibrate` found for one checkpoint, with its figures."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -147,8 +163,12 @@ class Thresholds(BaseModel):
             raise ValueError("lower lies above upper")
         return self
 
+    @property
+    def thresholds(self) -> Thresholds:
+        return Thresholds(self.upper, self.lower, self.strip_floor)
 
-class Problem(BaseModel):
+
+class WorkerProblem(BaseModel):
     """RFC 9457 problem details."""
 
     type: str = "about:blank"
@@ -156,44 +176,3 @@ class Problem(BaseModel):
     status: int
     detail: Text
     errors: list[dict[str, Text]] | None = None
-
-
-def weights_digest(folder: Path) -> str:
-    """`sha256:...` of the folder's tensors, shards included: what thresholds are bound to."""
-    found = hashlib.sha256()
-    for path in _tensor_files(folder):
-        with path.open("rb") as tensors:
-            hashlib.file_digest(tensors, lambda: found)
-    return f"sha256:{found.hexdigest()}"
-
-
-def _tensor_files(folder: Path) -> list[Path]:
-    whole, index = folder / "model.safetensors", folder / SHARDS_INDEX
-    if whole.is_file() or not index.is_file():
-        return [whole]
-    shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    return [folder / name for name in sorted(set(shards))]
-
-
-def load_thresholds(
-    folder: Path, digest: str | None = None, *, allow_foreign: bool = False
-) -> Thresholds:
-    """Read `thresholds.json` of a weights folder.
-
-    Raises WeightsError when it is absent, unreadable, or, unless `allow_foreign`, made for other
-    weights than those of `digest`: the folder's own where none is given.
-    """
-    path = folder / THRESHOLDS_FILE
-    try:
-        thresholds = Thresholds.model_validate_json(path.read_bytes())
-        if not allow_foreign and thresholds.evaluator != (digest or weights_digest(folder)):
-            raise WeightsError(
-                f"{path} belongs to other weights: run `selfcrag-evaluator calibrate` for these."
-            )
-        return thresholds
-    except FileNotFoundError:
-        raise WeightsError(
-            f"{path} is missing: run `selfcrag-evaluator calibrate` for these weights."
-        ) from None
-    except (OSError, ValidationError) as error:
-        raise WeightsError(f"{path} cannot be read as thresholds: {error}") from error

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from app.observability.metrics import ServiceMetrics
-from evaluator.serving.metrics import Metrics as WorkerMetrics
+from evaluator.serving.metrics import WorkerMetrics
 from tests.docker_files import ROOT, services
 
 EXAMPLE = (ROOT / "docker/.env.example").read_text(encoding="utf-8")

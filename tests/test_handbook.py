@@ -19,7 +19,7 @@ from app.retrieval.retriever import CANDIDATES
 from app.settings import Settings
 from evaluator.calibration.action_costs import Costs
 from evaluator.calibration.thresholds import STRIPS_KEPT
-from evaluator.cli import app as evaluator_cli
+from evaluator.commands import app as evaluator_cli
 from evaluator.serving.app import create_app as create_worker
 from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
 from evaluator.settings import EvaluatorSettings, ServeSettings

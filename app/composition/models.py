@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 from app.errors import StartFailed
 from app.settings import Settings
-from evaluator.client.client import EvaluatorClient, WorkerError
+from evaluator.client import EvaluatorClient, WorkerError
 from evaluator.schema import CompressMethod, Ready
 from graphs.critics.evaluator import EvaluatorCritic
 from graphs.critics.llm import LlmCritic

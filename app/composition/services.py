@@ -31,7 +31,7 @@ from app.websearch.engines import FixtureSearch, SearchEngine, SearxngSearch, Wi
 from app.websearch.page import PageReader
 from app.websearch.search import FetchingWebSearch, SearchesAhead
 from app.websearch.tavily import TavilySearch
-from evaluator.client.client import EvaluatorClient, EvaluatorError, WorkerError
+from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.serving.app import create_app as create_worker
 from graphs.errors import PortError
 from graphs.grading.actions import PAPER_THRESHOLDS
@@ -169,7 +169,6 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
     for http in workers:
         await stack.enter_async_context(http)
     client = EvaluatorClient(*workers)
-    stack.push_async_callback(client.close)
     await client.connect()
     return client
 

@@ -1,60 +1,159 @@
-"""Builds calibration questions from held-back records: retrieved passages, gold or not."""
+"""Calibration questions: labelled ones read from a file, or built from held-back records."""
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 
-from evaluator.data.hard_negatives import WordNeighbours
-from evaluator.data.labelled import LabelledQuestion
+from evaluator.data.file_formats import DataRow, read_rows
 from evaluator.data.relevance_records import CHUNK_CHARS, Record, chunked
+from evaluator.data.text import contains_answer, language_of
 from evaluator.errors import DataError
-from evaluator.model.text import contains_answer
 
 RETRIEVED = 10
 STRIP_CHARS = {"en": 270, "zh": 90}
 """About 45 words, as the service cuts strips; two Chinese characters count as a word."""
+_WHOLE, _FEEDBACK = "{question, passages, labels}", "{question, passage, label}"
 
 
-def build_questions(records: Sequence[Record], seed: int, most: int) -> list[LabelledQuestion]:
+@dataclass(frozen=True)
+class LabelledQuestion:
+    """A question, its passages as retrieved, and whether each answers it.
+
+    `strips` are one or two sentences that hold the answer, `other_strips` some that do not.
+    """
+
+    question: str
+    passages: list[str]
+    labels: list[bool]
+    strips: list[str] = field(default_factory=list)
+    other_strips: list[str] = field(default_factory=list)
+
+    @property
+    def language(self) -> str:
+        return language_of(self.question)
+
+    @property
+    def answered(self) -> bool:
+        return any(self.labels)
+
+
+def read_questions(path: Path) -> list[LabelledQuestion]:
+    """Labelled questions of a data file (JSON lines or as training reads), all of one form.
+
+    {question, passages[], labels[], strips[]?, other_strips[]?} holds a whole question;
+    {question, passage, label, title?} is one judgement, gathered with its question's others, its
+    passage read with the title before it. A label is true or false, 1 or -1 (0 is read as -1),
+    "relevant" or "irrelevant". Raises DataError, naming file and line, for anything else, and for
+    files where no or every question is answered.
+    """
+    rows = list(read_rows(path))
+    form = _form(rows[0])
+    for row in rows:
+        if _form(row) != form:
+            raise DataError(f"{row.where}: a row {_form(row)} among rows {form}.")
+    questions = _gathered(rows) if form == _FEEDBACK else [_question(row) for row in rows]
+    check_both_kinds(questions, str(path))
+    return questions
+
+
+def check_both_kinds(questions: Sequence[LabelledQuestion], where: str) -> None:
+    """DataError unless some question has an answering passage and some has none."""
+    answered = sum(question.answered for question in questions)
+    if answered in (0, len(questions)):
+        missing = "with" if answered == 0 else "without"
+        raise DataError(
+            f"{where}: no question {missing} an answering passage among {len(questions)}; "
+            "thresholds need both kinds."
+        )
+
+
+def _form(row: DataRow) -> str:
+    fields = row.raw.keys()
+    whole, feedback = {"passages", "labels"} <= fields, {"passage", "label"} <= fields
+    if "question" not in fields or whole == feedback:
+        raise DataError(f"{row.where} is no labelled question: neither {_WHOLE} nor {_FEEDBACK}.")
+    return _WHOLE if whole else _FEEDBACK
+
+
+def _question(row: DataRow) -> LabelledQuestion:
+    passages, labels = row.texts("passages"), row.raw["labels"]
+    if not isinstance(labels, list) or not passages:
+        raise DataError(f"{row.where}: passages and labels must be lists that are not empty.")
+    if len(passages) != len(labels):
+        raise DataError(f"{row.where}: {len(passages)} passages, but {len(labels)} labels.")
+    return LabelledQuestion(
+        row.text("question"),
+        passages,
+        [row.label_of(label) for label in labels],
+        row.texts("strips"),
+        row.texts("other_strips"),
+    )
+
+
+def _gathered(rows: Sequence[DataRow]) -> list[LabelledQuestion]:
+    """One question for all judgements of the same words, in the order of the first ones."""
+    judged: dict[str, dict[str, tuple[bool, str]]] = {}
+    for row in rows:
+        passage, title = row.text("passage"), row.raw.get("title")
+        if title:  # as the service grades passages unless told not to
+            passage = f"{row.text('title')} // {passage}"
+        label = row.label()
+        passages = judged.setdefault(row.text("question"), {})
+        earlier, first = passages.setdefault(passage, (label, row.where))
+        if earlier is not label:
+            raise DataError(f"{row.where} labels the pair of {first} the other way.")
+    return [
+        LabelledQuestion(question, list(passages), [label for label, _ in passages.values()])
+        for question, passages in judged.items()
+    ]
+
+
+def build_questions(
+    records: Sequence[Record], seed: int, max_questions: int
+) -> list[LabelledQuestion]:
     """Questions with their ten BM25-nearest passages; half have lost every passage that answers.
 
     Half of the pool is cut to chunks of one to six sentences, as a documentation index holds
     them. Only questions with an answer string are used, so that every passage can be labelled;
     one whose own passage is not found does not count among the answered. DataError where no
-    record has an answer string.
+    record has an answer string. Needs bm25s.
     """
     if not any(record.relevant and record.answers for record in records):
         raise DataError(
             f"None of the {len(records)} held-back records holds an answer string, so no question "
             "can be built from them: give labelled questions with --questions instead of --data."
         )
+    mining = import_module("evaluator.data.hard_negatives")  # reading needs none of what it needs
     questions: list[LabelledQuestion] = []
     for language in ("en", "zh"):
         mine = [record for record in records if record.language == language]
-        asked = [record for record in mine if record.relevant and record.answers]
-        dice = random.Random(f"{seed} {language}")
-        asked = dice.sample(asked, min(most // 2, len(asked)))
-        if not asked:
+        answerable = [record for record in mine if record.relevant and record.answers]
+        rng = random.Random(f"{seed} {language}")
+        answerable = rng.sample(answerable, min(max_questions // 2, len(answerable)))
+        if not answerable:
             continue
-        pool = _pool(mine, dice)
-        found = WordNeighbours(pool).nearest([record.question for record in asked], 40)
-        for number, record in enumerate(asked):
-            near = [pool[place] for place in found[number]]
-            questions += _question(record, near, with_gold=number % 2 == 0, dice=dice)
+        pool = _pool(mine, rng)
+        neighbours = mining.WordNeighbours(pool).nearest([r.question for r in answerable], 40)
+        for number, (record, places) in enumerate(zip(answerable, neighbours, strict=True)):
+            near = [pool[place] for place in places]
+            questions += _built(record, near, with_gold=number % 2 == 0, rng=rng)
     return questions
 
 
-def _pool(records: Sequence[Record], dice: random.Random) -> list[str]:
+def _pool(records: Sequence[Record], rng: random.Random) -> list[str]:
     pool: list[str] = []
     for record in {record.passage: record for record in records}.values():
-        if dice.random() < 0.5:
-            pool += chunked(record.passage, record.language, dice.randint(150, 600) // 2)
+        if rng.random() < 0.5:
+            pool += chunked(record.passage, record.language, rng.randint(150, 600) // 2)
         elif len(record.passage) <= 2 * CHUNK_CHARS[record.language]:
             pool.append(record.passage)
     return pool
 
 
-def _question(
-    record: Record, near: Sequence[str], *, with_gold: bool, dice: random.Random
+def _built(
+    record: Record, near: Sequence[str], *, with_gold: bool, rng: random.Random
 ) -> list[LabelledQuestion]:
     answers = list(record.answers)
     gold = {text for text in near if text in record.passage and contains_answer(text, answers)}
@@ -65,16 +164,16 @@ def _question(
     labels = [text in gold for text in passages]
     if not passages or any(labels) != with_gold:
         return []
-    strips, beside = _strips(record.passage, record, dice)
-    _, elsewhere = _strips(dice.choice(others), record, dice) if others else ([], [])
+    strips, beside = _strips(record.passage, record, rng)
+    _, elsewhere = _strips(rng.choice(others), record, rng) if others else ([], [])
     other_strips = beside[:1] + elsewhere[:1]
     return [LabelledQuestion(record.question, passages, labels, strips[:1], other_strips)]
 
 
-def _strips(passage: str, record: Record, dice: random.Random) -> tuple[list[str], list[str]]:
+def _strips(passage: str, record: Record, rng: random.Random) -> tuple[list[str], list[str]]:
     """The passage's strips that hold an answer and those that do not, shuffled."""
     parts = chunked(passage, record.language, STRIP_CHARS[record.language])
-    dice.shuffle(parts)
+    rng.shuffle(parts)
     answers = list(record.answers)
     holding = [part for part in parts if contains_answer(part, answers)]
     return holding, [part for part in parts if part not in holding]

@@ -1,15 +1,101 @@
-"""Tells a data file's format by its rows' fields, and reads the judgements of critic rows."""
+"""File formats of training data: JSON lines, JSON arrays and CRAG's tab-separated text, gzipped or
+not, each file's format told by the fields of its rows.
+"""
 
+import gzip
+import json
+import zlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from evaluator.data.critic_rows import critique_of
-from evaluator.data.judgements import Judgement
-from evaluator.data.rows import HELD_OUT, Row, data_files, read_rows
+from evaluator.data.text import is_sound
 from evaluator.errors import DataError
-from evaluator.model.text import is_chinese
+
+HELD_OUT = ("bench_*", "zh_cmrc2018_dev*")
+"""Files never trained or calibrated on: benchmarks and the final Chinese measurement."""
+
+SUFFIXES = (".jsonl", ".json", ".tsv", ".txt")
+"""What data files end on, each with or without .gz after it."""
+
+_NO_DATA = ("readme*", "license*", "licence*", "notice*")
+_PAIR_LABELS = {"1": True, "+1": True, "-1": False, "0": False}
+_LABELS = {**_PAIR_LABELS, "relevant": True, "true": True, "irrelevant": False, "false": False}
+_TITLE_CHARS = 120
+
+Claim = tuple[str, Hashable, str]
+"""A labelled pair: (where, pair, label)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataRow:
+    """One row's fields; `where` is its `file:line`, named by everything that is refused."""
+
+    where: str
+    raw: dict[str, Any]
+
+    def text(self, *names: str) -> str:
+        """The first of these fields that is there, stripped; DataError unless it holds a text."""
+        name = next((name for name in names if name in self.raw), names[0])
+        return self.text_of(self.raw.get(name), name)
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts, [] where there is none."""
+        values = self.raw.get(name) or []
+        if not isinstance(values, list):
+            raise DataError(f"{self.where}: {name} must be a list of texts.")
+        return [self.text_of(value, f"each of {name}") for value in values]
+
+    def text_of(self, value: object, name: str) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise DataError(f"{self.where}: {name} must be a text that is not empty.")
+        return self._sound(value, name).strip()
+
+    def title(self) -> str:
+        """The title with blanks for underscores, "" where there is none."""
+        return self._sound(str(self.raw.get("title") or ""), "title").replace("_", " ")
+
+    def flag(self, name: str) -> bool:
+        value = self.raw[name]
+        if not isinstance(value, bool):
+            raise DataError(f"{self.where}: {name} must be true or false, not {value!r}.")
+        return value
+
+    def answers(self, name: str) -> tuple[str, ...]:
+        """A list of answers, or a string that spells one in JSON as PopQA's does."""
+        value = self.raw.get(name) or []
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                value = None
+        if not isinstance(value, list):
+            raise DataError(f"{self.where}: {name} must be a list, or a list written as JSON.")
+        return tuple(self._sound(str(answer), name).strip() for answer in value)
+
+    def _sound(self, text: str, name: str) -> str:
+        if not is_sound(text):
+            raise DataError(f"{self.where}: {name} holds half of a surrogate pair.")
+        return text
+
+    def label(self) -> bool:
+        """Whether `label` says relevant; 0 is read as -1."""
+        return self.label_of(self.raw["label"])
+
+    def label_of(self, value: object) -> bool:
+        label = None
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, str | int):
+            label = _LABELS.get(str(value).strip().strip("[]").casefold())
+        if label is None:
+            raise DataError(
+                f"{self.where}: label must be true or false, 1 or -1, relevant or irrelevant, "
+                f"not {value!r}."
+            )
+        return label
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +125,22 @@ OTHER = Format("other", ())
 def format_of(raw: dict[str, Any]) -> Format:
     """The format these fields speak of, whether or not all it needs is there."""
     fields = raw.keys()
-    telling = [
-        (CRITIC, len(fields & {"task", "instruction", "output"}) > 1),
-        (SNIPPETS, "snippets" in fields),
-        (LABELLED, bool(fields & {"context_relevant", "answer_faithful", "answer_relevant"})),
-        (ANSWERED, "answerable" in fields),
-        (SUBJECT, bool(fields & {"prop", "s_wiki_title"})),
-        (PAIR, "label" in fields and bool(fields & {"question", "passage"})),
-        (DISTRACTOR, "passage" in fields and "question" not in fields),
-    ]
-    return next((known for known, is_told in telling if is_told), OTHER)
+    if len(fields & {"task", "instruction", "output"}) > 1:
+        return CRITIC
+    if "snippets" in fields:
+        return SNIPPETS
+    if fields & {"context_relevant", "answer_faithful", "answer_relevant"}:
+        return LABELLED
+    if "answerable" in fields:
+        return ANSWERED
+    if fields & {"prop", "s_wiki_title"}:
+        return SUBJECT
+    if "label" in fields and fields & {"question", "passage"}:
+        return PAIR
+    return DISTRACTOR if "passage" in fields and "question" not in fields else OTHER
 
 
-def recognised(path: Path) -> tuple[Format, Iterator[Row]]:
+def recognised(path: Path) -> tuple[Format, Iterator[DataRow]]:
     """The file's format and its rows; DataError at the first row that differs or lacks a field."""
     rows = read_rows(path)
     first = next(rows, None)
@@ -66,23 +155,22 @@ def recognised(path: Path) -> tuple[Format, Iterator[Row]]:
     return known, _checked(first, rows, known)
 
 
-def _checked(first: Row, rows: Iterator[Row], known: Format) -> Iterator[Row]:
+def _checked(first: DataRow, rows: Iterator[DataRow], known: Format) -> Iterator[DataRow]:
     _check_fields(first, known)
     yield first
     for row in rows:
         own = format_of(row.raw)
+        if own in (known, OTHER):  # OTHER: the one field that tells its format may be missing
+            _check_fields(row, known)
         if own is not known:
-            if own is OTHER:  # the one field that told its format may be what is missing
-                _check_fields(row, known)
             raise DataError(
                 f"{row.where} differs: its fields are of the format {own.name}, those of the rows "
                 f"before it {known.name}. Give each format a file of its own."
             )
-        _check_fields(row, known)
         yield row
 
 
-def _check_fields(row: Row, known: Format) -> None:
+def _check_fields(row: DataRow, known: Format) -> None:
     for field in known.needs:
         if not any(name in row.raw for name in field.split("|")):
             raise DataError(
@@ -90,13 +178,8 @@ def _check_fields(row: Row, known: Format) -> None:
             )
 
 
-def check_contradictions(
-    claims: Iterable[tuple[str, Hashable, str]], most_share: float = 0.0
-) -> None:
-    """Refuse pairs labelled both ways; a claim is (where, pair, label).
-
-    Raises DataError naming both places of the first such pair.
-    """
+def check_contradictions(claims: Iterable[Claim], max_share: float = 0.0) -> None:
+    """Refuse pairs labelled both ways. DataError names both places of the first such pair."""
     first: dict[Hashable, tuple[str, str]] = {}
     both: list[str] = []
     for where, pair, label in claims:
@@ -105,11 +188,11 @@ def check_contradictions(
             both.append(
                 f"{where} labels as {label} what {earlier} labels as {before}: keep one of them."
             )
-    if len(both) > most_share * len(first):
+    if len(both) > max_share * len(first):
         raise DataError(both[0])
 
 
-def check_classes(claims: Sequence[tuple[str, Hashable, str]]) -> None:
+def check_classes(claims: Sequence[Claim]) -> None:
     """Refuse pairs that are all of one label: nothing can be learned from them."""
     labels = {label for _, _, label in claims}
     if len(labels) == 1:
@@ -119,37 +202,83 @@ def check_classes(claims: Sequence[tuple[str, Hashable, str]]) -> None:
         )
 
 
-def read_judgements(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Judgement]:
-    """The folder's critic rows about support, utility and retrieval, held-out files left out.
+def data_files(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Path]:
+    """The folder's data files in the order of their names, without the held-out ones."""
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder.")
+    endings = (*SUFFIXES, *(f"{suffix}.gz" for suffix in SUFFIXES))
+    left_out = (*held_out, *_NO_DATA)
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.name.lower().endswith(endings)
+        and not any(fnmatch(path.name.lower(), pattern) for pattern in left_out)
+    )
 
-    Rows about relevance are records (`evaluator.records.read_folder`). A retrieval row keeps its
-    question and evidence alone: what a model wrote before or after is not known when the worker
-    is asked. Raises DataError as `read_folder` does.
-    """
-    found: list[Judgement] = []
-    for path in data_files(folder, held_out):
-        known, rows = recognised(path)
-        if known is CRITIC:
-            found += _judgements(rows, path.name.split(".")[0])
-    return found
+
+def read_rows(path: Path) -> Iterator[DataRow]:
+    """The file's rows, read as its name ends; DataError when it is empty, broken or unreadable."""
+    lines = _lines(path)
+    if not lines:
+        raise DataError(f"{path} is empty.")
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith((".tsv", ".txt")):
+        return (_pair(text, where) for where, text in _decoded(lines, path))
+    if name.endswith(".json") and lines[0].lstrip(b"\xef\xbb\xbf \t").startswith(b"["):
+        rows = _json("\n".join(text for _, text in _decoded(lines, path)), str(path))
+        return (_row(raw, f"{path}: row {number}") for number, raw in enumerate(rows, start=1))
+    return (_row(_json(text, where), where) for where, text in _decoded(lines, path))
 
 
-def _judgements(rows: Iterable[Row], source: str) -> list[Judgement]:
-    found: list[Judgement] = []
-    claims: list[tuple[str, Hashable, str]] = []
-    for row in rows:
-        critique = critique_of(row)
-        # The whole input is compared: sentences of one answer share question and evidence.
-        pair = (critique.task, critique.question, str(row.raw.get("input")).strip())
-        claims.append((row.where, pair, critique.label))
-        if critique.task == "relevance":
-            continue
-        first, second = critique.pair
-        language = "zh" if is_chinese(f"{first} {second}") else "en"
-        group = critique.evidence or critique.question
-        found.append(
-            Judgement(critique.task, first, second, critique.label, language, source, "natural",
-                      group)
-        )  # fmt: skip
-    check_contradictions(claims)
-    return found
+def _lines(path: Path) -> list[bytes]:
+    try:
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    return content.rstrip(b"\r\n").splitlines()
+
+
+def _decoded(lines: list[bytes], path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines, start=1):
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}:{number} cannot be read as UTF-8: {error.reason}.") from error
+        yield f"{path}:{number}", text
+
+
+def _json(text: str, where: str) -> Any:
+    if not text.strip():
+        raise DataError(f"{where} is blank.")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is no JSON: {error}") from error
+
+
+def _row(raw: object, where: str) -> DataRow:
+    if not isinstance(raw, dict):
+        raise DataError(f"{where} holds no object.")
+    return DataRow(where, raw)
+
+
+def _pair(text: str, where: str) -> DataRow:
+    """A line of CRAG's released files: question [SEP] passage, a tab, 1 or -1."""
+    pair, *labels = text.split("\t")
+    if not labels:
+        raise DataError(f"{where} lacks its label: `question [SEP] passage`, a tab, 1 or -1.")
+    if len(labels) > 1:
+        raise DataError(f"{where} has a tab too many: `question [SEP] passage`, a tab, 1 or -1.")
+    question, sep, passage = pair.partition("[SEP]")
+    if not sep:
+        raise DataError(f"{where} lacks the [SEP] between question and passage.")
+    label = labels[0].strip()
+    if label not in _PAIR_LABELS:
+        raise DataError(f"{where}: the label must be 1 or -1, not {label!r}.")
+    title, slashes, rest = passage.partition(" // ")
+    if not slashes or len(title) > _TITLE_CHARS or not title.strip() or not rest.strip():
+        title, rest = "", passage
+    fields = {"question": question, "title": title.strip(), "passage": rest}
+    return DataRow(where, {**fields, "label": _PAIR_LABELS[label]})

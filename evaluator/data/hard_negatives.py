@@ -1,4 +1,4 @@
-"""Nearest passages of a question, by words (BM25) and by meaning (MiniLM): build time only."""
+"""Hard negatives: nearest passages of a question by words (BM25) and meaning (MiniLM)."""
 
 import re
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModel
 
-from evaluator.model.text import is_chinese
+from evaluator.data.text import is_chinese
 
 _WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]+|[^\W\d_]+")
 _STOP = frozenset(
@@ -30,13 +30,13 @@ Vectors = npt.NDArray[np.float32]
 
 def terms(text: str) -> list[str]:
     """Words for BM25: lower-cased, English stop words dropped, Chinese as character pairs."""
-    found: list[str] = []
+    words: list[str] = []
     for run in _WORD.findall(text.lower()):
         if is_chinese(run):
-            found += [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+            words += [run[i : i + 2] for i in range(max(1, len(run) - 1))]
         elif run not in _STOP:
-            found.append(run)
-    return found or ["-"]
+            words.append(run)
+    return words or ["-"]
 
 
 class WordNeighbours:
@@ -50,9 +50,9 @@ class WordNeighbours:
     def nearest(self, questions: Sequence[str], k: int) -> list[list[int]]:
         """For each question the numbers of its k nearest passages, best first."""
         known = self._index.vocab_dict
-        asked = [[t for t in terms(q) if t in known] or [next(iter(known))] for q in questions]
-        found, _ = self._index.retrieve(asked, k=min(k, self._size), show_progress=False)
-        return [[int(number) for number in row] for row in found]
+        queries = [[t for t in terms(q) if t in known] or [next(iter(known))] for q in questions]
+        numbers, _ = self._index.retrieve(queries, k=min(k, self._size), show_progress=False)
+        return [[int(number) for number in row] for row in numbers]
 
 
 class Meaning:
@@ -99,12 +99,12 @@ class Meaning:
 
 def nearest_by_meaning(questions: Vectors, passages: Vectors, k: int) -> list[list[int]]:
     """For each question vector the numbers of its k nearest passages, in no order."""
-    found: list[list[int]] = []
+    nearest: list[list[int]] = []
     k = min(k, len(passages))
     for start in range(0, len(questions), 256):
         similarity = questions[start : start + 256] @ passages.T
-        found += np.argpartition(-similarity, k - 1, axis=1)[:, :k].tolist()
-    return found
+        nearest += np.argpartition(-similarity, k - 1, axis=1)[:, :k].tolist()
+    return nearest
 
 
 def minilm_folder() -> Path:

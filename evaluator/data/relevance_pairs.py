@@ -6,22 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evaluator.data.hard_negatives import Meaning, Vectors, WordNeighbours, nearest_by_meaning
+from evaluator.data.hard_negatives import Meaning, WordNeighbours, nearest_by_meaning
 from evaluator.data.judgements import held_back
 from evaluator.data.relevance_records import CHUNK_CHARS, Key, Record, by_article, by_passage
-from evaluator.model.text import contains_answer, sentences
+from evaluator.data.text import contains_answer, sentences
 
 View = Literal["whole", "chunk", "strip"]
 
 VIEW_SHARES: dict[View, float] = {"whole": 0.45, "chunk": 0.2, "strip": 0.35}
 TITLE_SHARE = 0.5
+HELD_BACK_PERCENT = 6
 NATURAL = ("en_nq_gold",)
 """Sources of natural search-engine wording, repeated because they are few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A labelled pair; `kind` says how it was made, `cosine` is MiniLM's (None if not known)."""
+    """A labelled pair; `kind` says how it was made."""
 
     question: str
     passage: str
@@ -29,7 +30,6 @@ class Pair:
     language: str
     source: str
     kind: str
-    cosine: float | None = None
 
 
 def split(records: Sequence[Record], percent: int) -> tuple[list[Record], list[Record]]:
@@ -46,167 +46,138 @@ def division(records: Sequence[Record], percent: int) -> Key:
 
     A handbook has few titles: one side could stay empty.
     """
-    asked = [record for record in records if record.question]
-    held = sum(held_back(by_article(record), percent) for record in asked)
-    most = len(asked) - len(asked) * (100 - percent) / 300
-    return by_article if len(asked) * percent / 300 <= held <= most else by_passage
+    questions = [record for record in records if record.question]
+    held = sum(held_back(by_article(record), percent) for record in questions)
+    most = len(questions) - len(questions) * (100 - percent) / 300
+    return by_article if len(questions) * percent / 300 <= held <= most else by_passage
 
 
 class Pairs:
     """Makes pairs out of records of one language, each question with its own negatives."""
 
     def __init__(
-        self,
-        records: Sequence[Record],
-        language: str,
-        seed: int,
-        meaning: Meaning | None,
-        *,
-        mined: bool = True,
+        self, records: Sequence[Record], language: str, seed: int, meaning: Meaning | None
     ) -> None:
         mine = [r for r in records if r.language == language]
-        self._language, self._mined = language, mined
-        self._random = random.Random(seed)
+        self._language = language
+        self._rng = random.Random(seed)
         self._passages = list({r.passage: r for r in mine}.values())
-        self._asked = list({(r.question, r.passage): r for r in mine if r.question}.values())
+        self._questions = list({(r.question, r.passage): r for r in mine if r.question}.values())
         self._positives: dict[str, set[str]] = defaultdict(set)
         self._articles: dict[str, list[int]] = defaultdict(list)
-        for record in self._asked:
+        for record in self._questions:
             if record.relevant:
                 self._positives[record.question].add(record.passage)
         for number, record in enumerate(self._passages):
             if record.title:
                 self._articles[record.title].append(number)
-        self._place = {record.passage: i for i, record in enumerate(self._passages)}
-        texts, questions = [r.passage for r in self._passages], [r.question for r in self._asked]
-        self._by_words = WordNeighbours(texts).nearest(questions, 12)
-        self._asked_vectors: dict[int, Vectors] = {}
-        self._passage_vectors: dict[int, Vectors] = {}
-        self._by_meaning: dict[int, list[int]] = {}
-        if meaning is not None:
-            self._mine_by_meaning(meaning)
+        index = WordNeighbours([record.passage for record in self._passages])
+        self._by_words = index.nearest([record.question for record in self._questions], 12)
+        self._by_meaning = self._mined_by_meaning(meaning) if meaning else {}
 
-    def _mine_by_meaning(self, meaning: Meaning) -> None:
+    def _mined_by_meaning(self, meaning: Meaning) -> dict[int, list[int]]:
         """Neighbours by MiniLM among titled passages: those of encyclopaedic questions."""
-        asked = [i for i, record in enumerate(self._asked) if record.title]
-        told = [i for i, record in enumerate(self._passages) if record.title]
-        if not asked:
-            return
-        questions = meaning.vectors([self._asked[i].question for i in asked])
-        passages = meaning.vectors([meaning_text(self._passages[i]) for i in told])
-        self._asked_vectors = dict(zip(asked, questions, strict=True))
-        self._passage_vectors = dict(zip(told, passages, strict=True))
-        near = nearest_by_meaning(questions, passages, 10)
-        self._by_meaning = {
-            i: [told[place] for place in places] for i, places in zip(asked, near, strict=True)
+        numbers = [i for i, record in enumerate(self._questions) if record.title]
+        passages = [i for i, record in enumerate(self._passages) if record.title]
+        if not numbers:
+            return {}
+        near = nearest_by_meaning(
+            meaning.vectors([self._questions[i].question for i in numbers]),
+            meaning.vectors([meaning_text(self._passages[i]) for i in passages]),
+            10,
+        )
+        return {
+            i: [passages[place] for place in places]
+            for i, places in zip(numbers, near, strict=True)
         }
 
     def all(self, *, hard_only: bool = False) -> list[Pair]:
         """Every question's pairs once (natural ones three times), in the records' order."""
         pairs: list[Pair] = []
-        for number, record in enumerate(self._asked):
+        for number, record in enumerate(self._questions):
             for _ in range(3 if record.source in NATURAL and not hard_only else 1):
                 pairs += self._of_question(number, record, hard_only)
         return pairs
 
     def _of_question(self, number: int, record: Record, hard_only: bool) -> list[Pair]:
         view = self._view_of(record)
-        titled = self._random.random() < TITLE_SHARE
-        place = self._place[record.passage]
+        titled = self._rng.random() < TITLE_SHARE
         if not record.relevant:
-            return [self._pair(number, place, record, "unanswerable", "whole", titled, ())]
-        pairs = [self._pair(number, place, record, "positive", view, titled, record.answers)]
-        for kind, other in self._negatives(number, record, hard_only):
-            pairs.append(self._pair(number, other, record, kind, view, titled, ()))
-        rest = self._strip_without(record) if view != "whole" else None
-        if rest is not None:
-            text = _titled(record.title, rest) if titled else rest
-            pairs.append(self._labelled(record, text, "same passage", None))
-        return pairs
+            chosen = [(record, self._viewed(record.passage, "whole", ()), "unanswerable")]
+        else:
+            chosen = [(record, self._viewed(record.passage, view, record.answers), "positive")]
+            chosen += [
+                (other, self._viewed(other.passage, view, ()), kind)
+                for kind, other in self._negatives(number, record, hard_only)
+            ]
+            if view != "whole" and (rest := self._strip_without(record)):
+                chosen.append((record, rest, "same passage"))
+        return [
+            Pair(
+                record.question,
+                _titled(shown.title, text) if titled else text,
+                kind == "positive",
+                self._language,
+                record.source,
+                kind,
+            )
+            for shown, text, kind in chosen
+        ]
 
     def _view_of(self, record: Record) -> View:
         if record.relevant and not record.answers:
             return "whole"  # nothing tells which of its sentences answer
-        (view,) = self._random.choices(list(VIEW_SHARES), list(VIEW_SHARES.values()))
+        (view,) = self._rng.choices(list(VIEW_SHARES), list(VIEW_SHARES.values()))
         return view
 
-    def _negatives(self, number: int, record: Record, hard_only: bool) -> list[tuple[str, int]]:
-        if not self._mined:
-            anywhere = [self._random.randrange(len(self._passages)) for _ in range(3)]
-            return [("random", i) for i in self._allowed(anywhere, record)]
-        chosen = [("words", i) for i in self._allowed(self._by_words[number], record)[:2]]
+    def _negatives(self, number: int, record: Record, hard_only: bool) -> list[tuple[str, Record]]:
+        chosen = [("words", other) for other in self._allowed(self._by_words[number], record)[:2]]
         alike = self._by_meaning.get(number, [])
-        chosen += [("meaning", i) for i in self._allowed(alike, record)[:1]]
+        chosen += [("meaning", other) for other in self._allowed(alike, record)[:1]]
         siblings = self._articles.get(record.title, [])
-        if self._random.random() < 0.5:
-            chosen += [("same article", i) for i in self._allowed(siblings, record)[:1]]
-        if not hard_only and self._random.random() < 0.4:
-            anywhere = [self._random.randrange(len(self._passages))]
-            chosen += [("random", i) for i in self._allowed(anywhere, record)]
+        if self._rng.random() < 0.5:
+            chosen += [("same article", other) for other in self._allowed(siblings, record)[:1]]
+        if not hard_only and self._rng.random() < 0.4:
+            anywhere = [self._rng.randrange(len(self._passages))]
+            chosen += [("random", other) for other in self._allowed(anywhere, record)]
         return chosen
 
-    def _allowed(self, numbers: Sequence[int], record: Record) -> list[int]:
-        """The numbers in random order, without passages that answer the question."""
-        shuffled = self._random.sample(list(numbers), len(numbers))
+    def _allowed(self, numbers: Sequence[int], record: Record) -> list[Record]:
+        """These passages in random order, without those that answer the question."""
+        shuffled = [self._passages[i] for i in self._rng.sample(numbers, len(numbers))]
         answers, positives = list(record.answers), self._positives[record.question]
         return [
-            number
-            for number in shuffled
-            if self._passages[number].passage not in positives
-            and not contains_answer(self._passages[number].passage, answers)
+            other
+            for other in shuffled
+            if other.passage not in positives and not contains_answer(other.passage, answers)
         ]
 
-    def _pair(
-        self,
-        number: int,
-        other: int,
-        asked: Record,
-        kind: str,
-        view: View,
-        titled: bool,
-        answers: tuple[str, ...],
-    ) -> Pair:
-        passage = self._passages[other]
-        text = self._viewed(passage.passage, view, list(answers))
-        cosine = None
-        known = number in self._asked_vectors and other in self._passage_vectors
-        if known and text == passage.passage:
-            cosine = float(self._asked_vectors[number] @ self._passage_vectors[other])
-        if titled:
-            text = _titled(passage.title, text)
-        return self._labelled(asked, text, kind, cosine)
-
-    def _labelled(self, asked: Record, text: str, kind: str, cosine: float | None) -> Pair:
-        relevant = kind == "positive"
-        return Pair(asked.question, text, relevant, self._language, asked.source, kind, cosine)
-
-    def _viewed(self, passage: str, view: View, answers: list[str]) -> str:
+    def _viewed(self, passage: str, view: View, answers: Sequence[str]) -> str:
         """The passage or a window of its sentences; around an answer where answers are given."""
         limit = CHUNK_CHARS[self._language]
         if view == "whole" and len(passage) <= 1.3 * limit:
             return passage
         parts = sentences(passage)
-        most = {"whole": len(parts), "chunk": self._random.randint(3, 6)}.get(
-            view, self._random.randint(1, 2)
-        )
+        sizes = {"whole": len(parts), "chunk": self._rng.randint(3, 6)}
+        size = sizes.get(view, self._rng.randint(1, 2))
         holding = [i for i, part in enumerate(parts) if any(answer in part for answer in answers)]
         if answers and not holding:
             return passage
-        middle = self._random.choice(holding) if holding else self._random.randrange(len(parts))
-        first = max(0, middle - self._random.randrange(most))
-        window, size = [parts[middle]], len(parts[middle])
-        for i in [*range(middle - 1, first - 1, -1), *range(middle + 1, first + most)]:
-            if i >= len(parts) or size + len(parts[i]) > limit:
+        middle = self._rng.choice(holding) if holding else self._rng.randrange(len(parts))
+        first = max(0, middle - self._rng.randrange(size))
+        window, chars = [parts[middle]], len(parts[middle])
+        for i in [*range(middle - 1, first - 1, -1), *range(middle + 1, first + size)]:
+            if i >= len(parts) or chars + len(parts[i]) > limit:
                 continue
             window = [parts[i], *window] if i < middle else [*window, parts[i]]
-            size += len(parts[i])
+            chars += len(parts[i])
         return ("" if self._language == "zh" else " ").join(window)
 
     def _strip_without(self, record: Record) -> str | None:
         parts = sentences(record.passage)
         answers = list(record.answers)
         rest = [part for part in parts if len(part) > 15 and not contains_answer(part, answers)]
-        return self._random.choice(rest) if len(parts) >= 3 and rest else None
+        return self._rng.choice(rest) if len(parts) >= 3 and rest else None
 
 
 def meaning_text(record: Record) -> str:
@@ -219,36 +190,27 @@ def _titled(title: str, passage: str) -> str:
 
 
 def pairs_of(
-    records: Sequence[Record],
-    seed: int,
-    meaning: Meaning | None,
-    *,
-    hard_only: bool = False,
-    mined: bool = True,
+    records: Sequence[Record], seed: int, meaning: Meaning | None, *, hard_only: bool = False
 ) -> list[Pair]:
-    """Pairs of all languages; English negatives are mined by meaning too where it is given.
-
-    `mined` false takes random passages as negatives: to see what mining brings.
-    """
+    """Pairs of all languages; English negatives are mined by meaning too where it is given."""
     pairs: list[Pair] = []
     for language in ("en", "zh"):
         if any(record.language == language and record.question for record in records):
             near = meaning if language == "en" else None
-            maker = Pairs(records, language, seed, near, mined=mined)
-            pairs += maker.all(hard_only=hard_only)
+            pairs += Pairs(records, language, seed, near).all(hard_only=hard_only)
     return pairs + ([] if hard_only else _across_languages(records, len(pairs) // 100, seed))
 
 
 def _across_languages(records: Sequence[Record], count: int, seed: int) -> list[Pair]:
     """Questions against passages of another source, the other language included."""
-    dice = random.Random(seed)
-    asked = [record for record in records if record.question]
-    found: list[Pair] = []
-    for question in dice.choices(asked, k=count):
-        other = dice.choice(records)
-        if other.source != question.source:
-            found.append(
-                Pair(question.question, other.passage, False, question.language, question.source,
+    rng = random.Random(seed)
+    questions = [record for record in records if record.question]
+    pairs: list[Pair] = []
+    for record in rng.choices(questions, k=count):
+        other = rng.choice(records)
+        if other.source != record.source:
+            pairs.append(
+                Pair(record.question, other.passage, False, record.language, record.source,
                      "elsewhere")
             )  # fmt: skip
-    return found
+    return pairs

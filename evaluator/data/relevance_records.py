@@ -1,22 +1,19 @@
-"""Reads the relevance records of a data folder, recognised by their fields, not by file names."""
+"""Relevance records of a data folder: a question, a passage, and whether it answers."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
 from evaluator.data import file_formats as formats
-from evaluator.data.critic_rows import critique_of
-from evaluator.data.file_formats import Format, check_classes, check_contradictions, recognised
-from evaluator.data.rows import HELD_OUT, SUFFIXES, Row, data_files
+from evaluator.data.file_formats import HELD_OUT, Claim, DataRow, Format, data_files
+from evaluator.data.judgements import critic_row
+from evaluator.data.text import contains_answer, language_of, sentences
 from evaluator.errors import DataError
-from evaluator.model.text import contains_answer, is_chinese, sentences
-
-__all__ = ["CHUNK_CHARS", "HELD_OUT", "Key", "Record", "by_article", "by_passage", "chunked",
-           "data_files", "digests", "read_file", "read_folder"]  # fmt: skip
 
 CHUNK_CHARS = {"en": 900, "zh": 350}
 """Long documents are cut into chunks of whole sentences of about this length."""
+_LABELS = ("irrelevant", "relevant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,39 +56,29 @@ def read_folder(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Reco
     for path in data_files(folder, held_out):
         records += read_file(path)
     if not any(record.question for record in records):
-        looked_for = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
-        raise DataError(
-            f"No labelled questions in {folder} (looked for {looked_for}, each or .gz)."
-        )
+        suffixes = ", ".join(f"*{suffix}" for suffix in formats.SUFFIXES)
+        raise DataError(f"No labelled questions in {folder} (looked for {suffixes}, each or .gz).")
     return records
 
 
 def read_file(path: Path) -> list[Record]:
     """One file's records; DataError as `read_folder` says."""
-    known, rows = recognised(path)
+    known, rows = formats.recognised(path)
     source = path.name.split(".")[0]
     records: list[Record] = []
-    claims: list[tuple[str, Hashable, str]] = []
+    claims: list[Claim] = []
     for row in rows:
-        found = _records(row, known, source)
-        records += found
-        claims += _claims(row, found)
+        of_row = _records(row, known, source)
+        records += of_row
+        claims += [
+            (row.where, (record.question, record.passage), _LABELS[record.relevant])
+            for record in of_row
+            if record.question
+        ]
     if known in (formats.PAIR, formats.CRITIC):
-        check_classes(claims)
-    check_contradictions(claims, known.contradictions)
+        formats.check_classes(claims)
+    formats.check_contradictions(claims, known.contradictions)
     return records
-
-
-def _claims(row: Row, found: Iterable[Record]) -> list[tuple[str, Hashable, str]]:
-    return [
-        (row.where, (record.question, record.passage), _label_of(record))
-        for record in found
-        if record.question
-    ]
-
-
-def _label_of(record: Record) -> str:
-    return "relevant" if record.relevant else "irrelevant"
 
 
 def digests(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> dict[str, str]:
@@ -100,7 +87,7 @@ def digests(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> dict[str, str
     return {path.name: sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def _records(row: Row, known: Format, source: str) -> list[Record]:
+def _records(row: DataRow, known: Format, source: str) -> list[Record]:
     readers = {
         formats.SNIPPETS: _from_snippets,
         formats.LABELLED: _from_labels,
@@ -113,13 +100,13 @@ def _records(row: Row, known: Format, source: str) -> list[Record]:
     return readers[known](row, source) if known in readers else []
 
 
-def _from_answers(row: Row, source: str) -> list[Record]:
+def _from_answers(row: DataRow, source: str) -> list[Record]:
     question, passage = row.text("question"), row.text("passage")
     answers = row.answers("answers")
     answerable = row.flag("answerable")
     if answerable and not any(answers):
         raise DataError(f"{row.where}: answerable, but without an answer.")
-    language, title = _language(passage), row.title()
+    language, title = language_of(passage), row.title()
     chunks = chunked(passage, language)
     if len(chunks) <= 2 or not answerable:
         return [Record(source, language, question, answers, answerable, title, passage)]
@@ -129,7 +116,7 @@ def _from_answers(row: Row, source: str) -> list[Record]:
     ]
 
 
-def _from_labels(row: Row, source: str) -> list[Record]:
+def _from_labels(row: DataRow, source: str) -> list[Record]:
     """ARES-like; a row that leaves relevance open (null) may still speak of its answer."""
     passage, question = row.text("passage", "document"), row.text("question")
     if row.raw["context_relevant"] is None:
@@ -137,38 +124,35 @@ def _from_labels(row: Row, source: str) -> list[Record]:
     return [_whole(source, question, passage, row.flag("context_relevant"), "")]
 
 
-def _from_snippets(row: Row, source: str) -> list[Record]:
+def _from_snippets(row: DataRow, source: str) -> list[Record]:
     question, snippets = row.text("question"), row.raw["snippets"]
     if not isinstance(snippets, list) or not all(isinstance(one, dict) for one in snippets):
         raise DataError(f"{row.where}: snippets must be a list of objects.")
-    texts = [Row(row.where, snippet).text("text") for snippet in snippets[:3]]
+    texts = [DataRow(row.where, snippet).text("text") for snippet in snippets[:3]]
     return [_whole(source, question, text, True, "") for text in texts]
 
 
-def _from_subject(row: Row, source: str) -> list[Record]:
+def _from_subject(row: DataRow, source: str) -> list[Record]:
     """PopQA-like: a passage is relevant iff its page is the subject's (CRAG, weak labels)."""
     question = row.text("question")
     answers = row.answers("answers" if "answers" in row.raw else "possible_answers")
     subject = str(row.raw.get("s_wiki_title") or row.raw.get("subj") or "")
+    subject = subject.replace("_", " ").strip().casefold()
     pages = row.raw.get("ctxs", [row.raw])
     if not isinstance(pages, list) or not all(isinstance(page, dict) for page in pages):
         raise DataError(f"{row.where}: ctxs must be a list of objects.")
-    found: list[Record] = []
-    for page in (Row(row.where, raw) for raw in pages):
+    records: list[Record] = []
+    for page in (DataRow(row.where, raw) for raw in pages):
         if not page.raw.keys() & {"passage", "document", "text"}:
             continue  # PopQA itself has questions only
         passage, title = page.text("passage", "document", "text"), page.title()
-        relevant = not subject or not title or _same_page(title, subject)
+        relevant = not subject or not title or title.strip().casefold() == subject
         record = _whole(source, question, passage, relevant, title)
-        found.append(_answered(record, answers))
-    return found
+        records.append(_answered(record, answers))
+    return records
 
 
-def _same_page(title: str, subject: str) -> bool:
-    return title.strip().casefold() == subject.replace("_", " ").strip().casefold()
-
-
-def _from_pair(row: Row, source: str) -> list[Record]:
+def _from_pair(row: DataRow, source: str) -> list[Record]:
     """A labelled pair: CRAG's own files, or users' feedback with the answer they were given."""
     question, passage = row.text("question"), row.text("passage")
     score = row.raw.get("score")
@@ -179,16 +163,16 @@ def _from_pair(row: Row, source: str) -> list[Record]:
     return [_answered(record, (row.text("answer"),)) if has_answer else record]
 
 
-def _from_critic(row: Row, source: str) -> list[Record]:
-    critique = critique_of(row)
-    if critique.task != "relevance":
+def _from_critic(row: DataRow, source: str) -> list[Record]:
+    critic = critic_row(row)
+    if critic.task != "relevance":
         return []
-    relevant = critique.label == "[Relevant]"
-    return [_whole(source, critique.question, critique.evidence, relevant, "")]
+    relevant = critic.label == "[Relevant]"
+    return [_whole(source, critic.question, critic.evidence, relevant, "")]
 
 
 def _whole(source: str, question: str, passage: str, relevant: bool, title: str) -> Record:
-    return Record(source, _language(passage), question, (), relevant, title, passage)
+    return Record(source, language_of(passage), question, (), relevant, title, passage)
 
 
 def _answered(record: Record, answers: tuple[str, ...]) -> Record:
@@ -198,24 +182,20 @@ def _answered(record: Record, answers: tuple[str, ...]) -> Record:
     return record
 
 
-def _distractors(row: Row, source: str) -> list[Record]:
-    passage = row.text("passage")
-    language, title = _language(passage), str(row.raw.get("title") or "")
-    chunks = chunked(passage, language)[:1]  # its opening says what it is about
-    return [Record(source, language, "", (), False, title, chunk) for chunk in chunks]
+def _distractors(row: DataRow, source: str) -> list[Record]:
+    """A passage's opening, which says what it is about."""
+    passage, title = row.text("passage"), str(row.raw.get("title") or "")
+    chunks = chunked(passage, language_of(passage))[:1]
+    return [_whole(source, "", chunk, False, title) for chunk in chunks]
 
 
 def chunked(passage: str, language: str, chars: int = 0) -> list[str]:
     """Whole sentences gathered to chunks of about `chars`, CHUNK_CHARS by default."""
-    chunks, current, most = [], "", chars or CHUNK_CHARS[language]
+    chunks, current, max_chars = [], "", chars or CHUNK_CHARS[language]
     joint = "" if language == "zh" else " "
     for sentence in sentences(passage):
-        if current and len(current) + len(sentence) > most:
+        if current and len(current) + len(sentence) > max_chars:
             chunks.append(current)
             current = ""
         current = f"{current}{joint}{sentence}".strip()
     return [*chunks, current] if current else chunks
-
-
-def _language(text: str) -> str:
-    return "zh" if is_chinese(text) else "en"

@@ -1,4 +1,4 @@
-"""A causal language model that tells how surprising each token of a text is, on PyTorch."""
+"""Causal language model: the self-information of each token of a text, on PyTorch."""
 
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,12 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from evaluator.errors import EvaluatorError, WeightsError
-from evaluator.inference.scorer import check_folder
+from evaluator.inference.scorer import LanguageModel, ScoredToken
 from evaluator.inference.torch_scorer import load_network, load_tokenizer, place
-from evaluator.serving.compression_api import LanguageModel
-from evaluator.serving.self_information import Token
+from evaluator.model.checkpoint import check_folder
 from evaluator.settings import EvaluatorSettings
 
-MOST_TOKENS = 1024
+MAX_TOKENS = 1024
 """Of one forward pass: longer texts are read window by window."""
 _OVERLAP = 4  # a window begins with this share, one over it, of what stands before it
 
@@ -30,17 +29,17 @@ class CausalModel:
             raise WeightsError(
                 f"The tokenizer of {folder} tells no places: tokenizer.json is needed."
             )
-        longest = getattr(network.config, "max_position_embeddings", None) or MOST_TOKENS
-        self._length = min(MOST_TOKENS, longest)
-        known = (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id, 0)
-        self._first = next(number for number in known if number is not None)
+        longest = getattr(network.config, "max_position_embeddings", None) or MAX_TOKENS
+        self._length = min(MAX_TOKENS, longest)
+        starts = (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id, 0)
+        self._start = next(number for number in starts if number is not None)
 
-    def tokens(self, text: str, before: str = "") -> list[Token]:
+    def tokens(self, text: str, before: str = "") -> list[ScoredToken]:
         read = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         ids, places = read["input_ids"], read["offset_mapping"]
         lead = self._tokenizer(before, add_special_tokens=False)["input_ids"] if before else []
         # What stands right before the text counts most; the text gets at least half of the room.
-        lead = [self._first, *lead[-(self._length // 2 - 1) :]]
+        lead = [self._start, *lead[-(self._length // 2 - 1) :]]
         room = self._length - len(lead)
         step = max(1, room - room // _OVERLAP)
         nats: list[float] = []
@@ -50,7 +49,7 @@ class CausalModel:
             end = min(len(ids), done + step if start else room)
             nats += self._nats([*lead, *ids[start:end]])[len(lead) - 1 + done - start :]
         pairs = zip(places, nats, strict=True)
-        return [Token(start, end, value) for (start, end), value in pairs]
+        return [ScoredToken(start, end, value) for (start, end), value in pairs]
 
     @torch.inference_mode()
     def _nats(self, ids: list[int]) -> list[float]:
@@ -60,8 +59,7 @@ class CausalModel:
         nats = torch.nn.functional.cross_entropy(logits, row[0, 1:], reduction="none")
         if not bool(nats.isfinite().all()):
             raise EvaluatorError("The compressor's model gave no number for this text.")
-        told: list[float] = nats.cpu().tolist()
-        return told
+        return [float(value) for value in nats.cpu()]
 
 
 def load(settings: EvaluatorSettings) -> LanguageModel:

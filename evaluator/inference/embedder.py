@@ -1,6 +1,5 @@
-"""A sentence-transformers model as the worker's embedder, on PyTorch."""
+"""Text embedder: a sentence-transformers model behind `POST /v1/embeddings`, on PyTorch."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +10,14 @@ from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import check_folder
+from evaluator.inference.scorer import InputType, TextEmbedder, Vectors
 from evaluator.inference.torch_scorer import place
-from evaluator.serving.embeddings_api import Embedder, InputType, Vectors
+from evaluator.model.checkpoint import check_folder, files_digest, name_of
+from evaluator.model.tokenization import CHARS_PER_TOKEN
 from evaluator.settings import EvaluatorSettings
 
-MOST_TOKENS = 512  # of one text, where the model names no bound of its own
-_CHARS_PER_TOKEN = 16
-_ROWS = 32  # of a batch of texts of MOST_TOKENS; more of shorter ones
+MAX_TOKENS = 512  # of one text, where the model names no bound of its own
+_ROWS = 32  # of a batch of texts of MAX_TOKENS; more of shorter ones
 
 
 class SentenceEmbedder:
@@ -27,26 +26,19 @@ class SentenceEmbedder:
     def __init__(self, folder: Path, settings: EvaluatorSettings) -> None:
         device, precision = place(settings)
         self._model = _model(folder, device, precision)
-        self.name = f"{folder.resolve().name}@{_digest(folder)[:8]}"
-        self._length = int(self._model.max_seq_length or MOST_TOKENS)
+        self.name = name_of(folder.resolve().name, _digest(folder))
+        self._length = int(self._model.max_seq_length or MAX_TOKENS)
         self._model.max_seq_length = self._length
         self.dimensions = len(self._model.encode("warm", show_progress_bar=False))
-        self._prefixes: dict[InputType, str] = {
-            "query": settings.embedder_query_prefix,
-            "passage": settings.embedder_passage_prefix,
-        }
 
     def embed(self, texts: Sequence[str], input_type: InputType | None) -> tuple[Vectors, int]:
-        own = {"query": self._model.encode_query, "passage": self._model.encode_document}
-        encode = own[input_type] if input_type else self._model.encode
-        prefix = self._prefixes[input_type] if input_type else ""
-        cut = [text[: self._length * _CHARS_PER_TOKEN] for text in texts]
-        read = self._model.tokenizer(cut, truncation=True, max_length=self._length)["input_ids"]
-        longest = max(map(len, read))
-        vectors: Any = encode(
+        model: Any = self._model
+        encode = {"query": model.encode_query, "passage": model.encode_document, None: model.encode}
+        cut = [text[: self._length * CHARS_PER_TOKEN] for text in texts]
+        read = model.tokenizer(cut, truncation=True, max_length=self._length)["input_ids"]
+        vectors: Any = encode[input_type](
             cut,
-            prompt=prefix or None,
-            batch_size=max(1, _ROWS * MOST_TOKENS // longest),
+            batch_size=max(1, _ROWS * MAX_TOKENS // max(map(len, read))),
             normalize_embeddings=True,
             show_progress_bar=False,
         )
@@ -85,15 +77,12 @@ def _check(folder: Path) -> None:
 
 def _digest(folder: Path) -> str:
     """Over all that decides a vector: tensors, tokenizer and configs."""
-    found = hashlib.sha256()
-    files = [path for path in folder.rglob("*") if path.suffix in {".safetensors", ".json"}]
-    for path in sorted(files):
-        with path.open("rb") as content:
-            found.update(path.name.encode() + hashlib.file_digest(content, "sha256").digest())
-    return found.hexdigest()
+    return files_digest(
+        sorted(path for path in folder.rglob("*") if path.suffix in {".safetensors", ".json"})
+    )
 
 
-def load(settings: EvaluatorSettings) -> Embedder:
+def load(settings: EvaluatorSettings) -> TextEmbedder:
     """The embedder of the settings. Raises WeightsError."""
     assert settings.embedder is not None
     return SentenceEmbedder(settings.embedder, settings)

@@ -1,24 +1,17 @@
 """Scores on the CPU with ONNX Runtime; the graph's weights are read out of model.safetensors."""
 
+import ctypes
+import sys
 from collections.abc import Sequence
 
 import numpy as np
 import onnxruntime as ort
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import (
-    Row,
-    RowScore,
-    Scorer,
-    check_folder,
-    input_length,
-    judged,
-    known_tasks,
-    name_of,
-    padded,
-)
+from evaluator.inference.scorer import Scorer, judgement, padded
+from evaluator.model.checkpoint import check_folder, known_tasks, name_of, weights_digest
 from evaluator.model.tokenization import PairTokenizer
-from evaluator.schema import Task, weights_digest
+from evaluator.schema import Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
 _INPUTS = {"ids", "mask", "decode"}
@@ -33,19 +26,21 @@ class OnnxScorer:
         self.tasks = known_tasks(config)
         self.digest = weights_digest(folder)
         self.name = name_of(str(config.get("architecture")), self.digest)
-        length = input_length(settings, int(config["max_length"]))
-        self._rows = PairTokenizer.from_folder(folder, length)
+        self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._session = _session(settings)
-        self._relevance_taught = bool(config.get("relevance_taught"))
+        self._options = ort.RunOptions()  # gives a batch's memory back, not kept for the next one
+        self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        _trim_memory()
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
-        return self._rows.encode(task, pairs)
+        return self._tokenizer.encode(task, pairs)
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = padded(rows)
-        decode = np.array(task != "relevance" or self._relevance_taught)
-        (logits,) = self._session.run(None, {"ids": ids, "mask": mask, "decode": decode})
-        return [judged(task, row) for row in logits]
+        decode = np.array(task != "relevance")  # which the measures alone judge
+        inputs = {"ids": ids, "mask": mask, "decode": decode}
+        (logits,) = self._session.run(None, inputs, self._options)
+        return [judgement(task, row) for row in logits]
 
 
 def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
@@ -59,11 +54,19 @@ def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
     options.log_severity_level = 3
     try:
         session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except (ort.capi.onnxruntime_pybind11_state.OnnxRuntimeException, RuntimeError) as error:
+    except Exception as error:  # its exceptions have no base of their own
         raise WeightsError(f"{path} cannot be loaded: {error}") from error
     if {entry.name for entry in session.get_inputs()} != _INPUTS:
         raise WeightsError(f"{path} is of another version: run `selfcrag-evaluator export`.")
     return session
+
+
+def _trim_memory() -> None:
+    """Give back to the system what loading has freed, where the C library (glibc) can."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def load(settings: EvaluatorSettings) -> Scorer:

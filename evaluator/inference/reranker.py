@@ -1,4 +1,4 @@
-"""Orders passages by a question with a pretrained reranker: the task `rerank`, on PyTorch.
+"""Rerankers: order passages by a question with a pretrained model (the task `rerank`), on PyTorch.
 
 Three forms are known by their config: monoT5 (arXiv 2003.06713), cross-encoders with one or two
 labels, and decoders with one label at the last token (RankLLaMA, arXiv 2310.08319).
@@ -15,14 +15,14 @@ from torch import Tensor
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import Row, RowScore, Scorer, check_folder, name_of, padded
+from evaluator.inference.scorer import NO_NUMBER, NO_TEXT, Scorer, padded
 from evaluator.inference.torch_scorer import load_network, load_tokenizer, place
-from evaluator.model.text import neutraliser
-from evaluator.schema import Task, weights_digest
+from evaluator.model.checkpoint import check_folder, name_of, weights_digest
+from evaluator.model.tokenization import CHARS_PER_TOKEN, neutraliser
+from evaluator.schema import Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
-MOST_TOKENS = 512  # what rerankers are trained on; the question may take half of it
-_CHARS_PER_TOKEN = 16  # more text than this can only be blanks or one endless word
+MAX_TOKENS = 512  # what rerankers are trained on; the question may take half of it
 _VERDICTS = (("▁false", "▁true"), ("false", "true"))
 _VERDICTS_OF_MT5 = (("▁no", "▁yes"),)
 
@@ -34,7 +34,7 @@ class TypedRow(Row):
     types: tuple[int, ...] = ()
 
 
-class Reranker:
+class RerankScorer:
     """What the forms have in common; a form writes the pair and says which number is its score."""
 
     tasks: tuple[Task, ...] = ("rerank",)
@@ -45,24 +45,19 @@ class Reranker:
         self._network, self._device = network.to(device).eval(), device
         self._tokenizer = tokenizer = load_tokenizer(folder)
         self._neutral = neutraliser({*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()})
-        positions = getattr(network.config, "max_position_embeddings", MOST_TOKENS)
-        self._length = min(MOST_TOKENS, tokenizer.model_max_length, positions)
+        positions = getattr(network.config, "max_position_embeddings", MAX_TOKENS)
+        self._length = min(MAX_TOKENS, tokenizer.model_max_length, positions)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         del task  # rerank is the only one
-        known = dict[str, str]()
-        texts = list[tuple[str, str]]()
-        for first, second in pairs:
-            if first not in known:
-                known[first] = self._beginning(first)
-            texts.append((known[first], self._plain(second)))
+        questions = {question: self._beginning(question) for question, _ in pairs}
+        texts = [(questions[question], self._plain(passage)) for question, passage in pairs]
         rows = iter(self._rows([text for text in texts if all(text)]))
-        empty = "One of the texts holds nothing to read."
-        return [next(rows) if all(text) else empty for text in texts]
+        return [next(rows) if all(text) else NO_TEXT for text in texts]
 
     def _plain(self, text: str) -> str:
         """Without special tokens, and no longer than can be read."""
-        return self._neutral(text.strip()[: self._length * _CHARS_PER_TOKEN]).strip()
+        return self._neutral(text.strip()[: self._length * CHARS_PER_TOKEN]).strip()
 
     def _beginning(self, question: str) -> str:
         """As much of it as leaves half of the room to the passage."""
@@ -78,13 +73,13 @@ class Reranker:
         if not texts:
             return []
         read = self._tokenizer(
-            *map(list, zip(*map(self._written, texts), strict=True)),
+            *map(list, zip(*map(self._prompted, texts), strict=True)),
             truncation="only_second", max_length=self._length,
         )  # fmt: skip
         types = read.get("token_type_ids") or [()] * len(texts)
         return [TypedRow(tuple(i), tuple(t)) for i, t in zip(read["input_ids"], types, strict=True)]
 
-    def _written(self, texts: tuple[str, str]) -> tuple[str, str]:
+    def _prompted(self, texts: tuple[str, str]) -> tuple[str, str]:
         return texts
 
     @torch.inference_mode()
@@ -93,22 +88,21 @@ class Reranker:
         pad = self._tokenizer.pad_token_id or 0
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows, pad))
         scores = self._scores(ids, mask, rows).cpu().tolist()
-        wrong = "The model gave no number for this pair."
-        return [RowScore(score, "", {}) if math.isfinite(score) else wrong for score in scores]
+        return [RowScore(score, "", {}) if math.isfinite(score) else NO_NUMBER for score in scores]
 
     def _scores(self, ids: Tensor, mask: Tensor, rows: Sequence[Row]) -> Tensor:
         """Shape (rows,), float32, higher is better."""
         raise NotImplementedError
 
 
-class MonoT5(Reranker):
+class MonoT5(RerankScorer):
     """log p(true) against false, after `Query: … Document: … Relevant:`."""
 
     def __init__(self, folder: Path, network: Any, device: torch.device) -> None:
         super().__init__(folder, network, device)
         config = network.config
-        known = _VERDICTS_OF_MT5 if config.model_type == "mt5" else _VERDICTS
-        self._verdicts = _token_ids(folder, self._tokenizer, known)
+        verdicts = _VERDICTS_OF_MT5 if config.model_type == "mt5" else _VERDICTS
+        self._verdicts = _token_ids(folder, self._tokenizer, verdicts)
         start = config.decoder_start_token_id
         self._start = config.pad_token_id if start is None else start
 
@@ -130,7 +124,7 @@ class MonoT5(Reranker):
         return logits[:, 0, self._verdicts].float().log_softmax(1)[:, 1]
 
 
-class CrossEncoder(Reranker):
+class CrossEncoder(RerankScorer):
     """The raw logit of one label, or the share of the last of two."""
 
     def _scores(self, ids: Tensor, mask: Tensor, rows: Sequence[Row]) -> Tensor:
@@ -143,10 +137,10 @@ class CrossEncoder(Reranker):
         return logits[:, 0] if logits.shape[1] == 1 else logits.softmax(1)[:, 1]
 
 
-class LastToken(Reranker):
+class LastToken(RerankScorer):
     """The one label of a decoder, read at each row's last token."""
 
-    def _written(self, texts: tuple[str, str]) -> tuple[str, str]:
+    def _prompted(self, texts: tuple[str, str]) -> tuple[str, str]:
         return f"query: {texts[0]}", f"document: {texts[1]}"
 
     def _scores(self, ids: Tensor, mask: Tensor, rows: Sequence[Row]) -> Tensor:
@@ -159,13 +153,13 @@ class LastToken(Reranker):
         return logits[:, 0].float()
 
 
-def _token_ids(folder: Path, tokenizer: Any, known: Sequence[tuple[str, str]]) -> list[int]:
+def _token_ids(folder: Path, tokenizer: Any, spellings: Sequence[tuple[str, str]]) -> list[int]:
     """The ids of the first pair of verdicts that the vocabulary holds, the bad one first."""
     vocabulary = tokenizer.get_vocab()
-    for verdicts in known:
+    for verdicts in spellings:
         if all(verdict in vocabulary for verdict in verdicts):
             return [vocabulary[verdict] for verdict in verdicts]
-    wanted = " or ".join("/".join(verdicts) for verdicts in known)
+    wanted = " or ".join("/".join(verdicts) for verdicts in spellings)
     raise WeightsError(f"The tokenizer of {folder} has no tokens {wanted}: it is no monoT5's.")
 
 
@@ -186,8 +180,8 @@ def load(settings: EvaluatorSettings) -> Scorer:
         )
     network = load_network(AutoModelForSequenceClassification, folder, "a reranker", precision)
     is_decoder = hasattr(network, "score")  # what transformers calls the head of every decoder
-    most = 1 if is_decoder else 2
-    if not 1 <= network.config.num_labels <= most:
+    max_labels = 1 if is_decoder else 2
+    if not 1 <= network.config.num_labels <= max_labels:
         labels, wanted = network.config.num_labels, "one is" if is_decoder else "one or two are"
         raise WeightsError(f"{folder} has {labels} labels where {wanted} needed.")
     return (LastToken if is_decoder else CrossEncoder)(folder, network, device)

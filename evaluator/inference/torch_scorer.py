@@ -10,24 +10,15 @@ from torch import Tensor
 from transformers import AutoTokenizer, T5ForSequenceClassification
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import (
-    Row,
-    RowScore,
-    Scorer,
-    check_folder,
-    input_length,
-    judged,
-    known_tasks,
-    name_of,
-    padded,
-)
-from evaluator.model import t5 as models
-from evaluator.model.text import neutraliser
-from evaluator.model.tokenization import PairTokenizer
-from evaluator.schema import LABELS, Task, weights_digest
+from evaluator.inference.scorer import NO_NUMBER, NO_TEXT, Scorer, judgement, padded
+from evaluator.model import t5
+from evaluator.model.checkpoint import check_folder, known_tasks, name_of, weights_digest
+from evaluator.model.tokenization import CHARS_PER_TOKEN, PairTokenizer, neutraliser
+from evaluator.schema import LABELS, Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
-AUTHORS_MAX_LENGTH = 512
+AUTHORS_MAX_TOKENS = 512
+_ENCODED_AT_ONCE = 1024
 
 
 class TorchScorer:
@@ -38,20 +29,19 @@ class TorchScorer:
         self.tasks = known_tasks(config)
         self.digest = weights_digest(folder)
         self.name = name_of(str(config.get("architecture")), self.digest)
-        length = input_length(settings, int(config["max_length"]))
-        self._rows = PairTokenizer.from_folder(folder, length)
+        self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._device, precision = place(settings)
-        self._model = models.load(folder, config).lowered(precision).to(self._device)
+        self._model = t5.load(folder, config).lowered(precision).to(self._device)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
-        return self._rows.encode(task, pairs)
+        return self._tokenizer.encode(task, pairs)
 
     @torch.inference_mode()
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
-        measured = task == "relevance" and not self._model.config.relevance_taught
-        logits: Tensor = (self._model.relevance if measured else self._model)(ids, mask)
-        return [judged(task, row) for row in logits.float().cpu().numpy()]
+        logits_of = self._model.relevance if task == "relevance" else self._model
+        logits: Tensor = logits_of(ids, mask)
+        return [judgement(task, row) for row in logits.float().cpu().numpy()]
 
 
 class AuthorsScorer:
@@ -64,50 +54,76 @@ class AuthorsScorer:
         self.digest = weights_digest(folder)
         self.name = name_of(folder.absolute().name, self.digest)
         self._device, precision = place(settings)
-        self._model = _authors_model(folder).to(self._device, precision).eval()
-        self._tokenizer: Any = load_tokenizer(folder)
-        special = {*self._tokenizer.all_special_tokens, *self._tokenizer.get_added_vocab()}
-        self._neutral = neutraliser(special)
-        self._length = settings.max_length or AUTHORS_MAX_LENGTH
+        network = load_network(T5ForSequenceClassification, folder, "the authors' T5")
+        if network.config.num_labels != 1:
+            raise WeightsError(
+                f"{folder} has {network.config.num_labels} labels where one is needed."
+            )
+        self._network = network.to(self._device, precision).eval()
+        self._tokenizer = T5PairTokenizer(load_tokenizer(folder), AUTHORS_MAX_TOKENS)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         del task  # relevance is the only one
-        return [self._row(question, passage) for question, passage in pairs]
-
-    def _row(self, question: str, passage: str) -> Row | str:
-        if not question.strip() or not passage.strip():
-            return "One of the texts holds nothing to read."
-        text = f"{self._neutral(question)} [SEP] {self._neutral(passage)}"
-        ids = self._tokenizer(text, truncation=True, max_length=self._length).input_ids
-        if ids.count(self._tokenizer.eos_token_id) != 1:
-            return "The text cannot be told from the model's end token."
-        return Row(tuple(ids))
+        return self._tokenizer.encode(pairs)
 
     @torch.inference_mode()
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         del task
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
-        logits = self._model(input_ids=ids, attention_mask=mask).logits.float().cpu()
-        return [_raw(float(logit)) for logit in logits[:, 0]]
+        logits = self._network(input_ids=ids, attention_mask=mask).logits.float().cpu()
+        return [_unbounded(float(logit)) for logit in logits[:, 0]]
 
 
-def _raw(logit: float) -> RowScore | str:
+class T5PairTokenizer:
+    """Token ids of `question [SEP] passage` for a T5 of transformers' form."""
+
+    def __init__(self, tokenizer: Any, max_tokens: int) -> None:
+        self._tokenizer = tokenizer
+        self._max_tokens = min(max_tokens, tokenizer.model_max_length)
+        self._neutral = neutraliser({*tokenizer.all_special_tokens, *tokenizer.get_added_vocab()})
+
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
+        """A row a pair, or the reason why it cannot be scored."""
+        rows: list[Row | str] = []
+        for start in range(0, len(pairs), _ENCODED_AT_ONCE):
+            rows += self._encoded(pairs[start : start + _ENCODED_AT_ONCE])
+        return rows
+
+    def _encoded(self, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
+        limit = self._max_tokens * CHARS_PER_TOKEN
+        texts = [
+            f"{self._neutral(question[:limit])} [SEP] {self._neutral(passage[:limit])}"
+            for question, passage in pairs
+        ]
+        ids = self._tokenizer(texts, truncation=True, max_length=self._max_tokens).input_ids
+        return [
+            self._row(own) if question.strip() and passage.strip() else NO_TEXT
+            for own, (question, passage) in zip(ids, pairs, strict=True)
+        ]
+
+    def _row(self, ids: Sequence[int]) -> Row | str:
+        if ids.count(self._tokenizer.eos_token_id) != 1:
+            return "The text cannot be told from the model's end token."
+        return Row(tuple(ids))
+
+
+def _unbounded(logit: float) -> RowScore | str:
     if logit != logit:
-        return "The model gave no number for this pair."
+        return NO_NUMBER
     relevant, irrelevant = LABELS["relevance"]
     return RowScore(logit, relevant if logit > 0 else irrelevant, {})
 
 
-def _authors_model(folder: Path) -> Any:
-    model = load_network(T5ForSequenceClassification, folder, "the authors' T5", torch.float32)
-    if model.config.num_labels != 1:
-        raise WeightsError(f"{folder} has {model.config.num_labels} labels where one is needed.")
-    return model
-
-
-def load_network(form: Any, folder: Path, named: str, precision: torch.dtype) -> Any:
+def load_network(
+    form: Any,
+    folder: Path,
+    description: str,
+    precision: torch.dtype = torch.float32,
+    new: tuple[str, ...] = (),
+    **config: Any,
+) -> Any:
     """The folder's safetensors as `form`, on the CPU. Raises WeightsError where a tensor is
-    missing or of another shape."""
+    missing, unless its name begins with one of `new`, or is of another shape."""
     try:
         network, loading = form.from_pretrained(
             folder,
@@ -116,10 +132,11 @@ def load_network(form: Any, folder: Path, named: str, precision: torch.dtype) ->
             dtype=precision,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # told here, by name, rather than by transformers
+            **config,
         )
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
-        raise WeightsError(f"{folder} cannot be loaded as {named}: {error}") from error
-    missing = sorted(loading["missing_keys"])
+        raise WeightsError(f"{folder} cannot be loaded as {description}: {error}") from error
+    missing = sorted(name for name in loading["missing_keys"] if not name.startswith(new or " "))
     if missing:
         raise WeightsError(f"{folder} lacks the tensors {', '.join(missing[:4])}.")
     _check_shapes(folder, loading["mismatched_keys"])
@@ -137,19 +154,19 @@ def load_tokenizer(folder: Path) -> Any:
 def _check_shapes(
     folder: Path, mismatched: Iterable[tuple[str, Sequence[int], Sequence[int]]]
 ) -> None:
-    for name, stored, asked in sorted(mismatched):
+    for name, stored, needed in sorted(mismatched):
         raise WeightsError(
             f"{folder} does not fit its config.json: {name} has the shape {list(stored)} where "
-            f"{list(asked)} is needed."
+            f"{list(needed)} is needed."
         )
 
 
 def place(settings: EvaluatorSettings) -> tuple[torch.device, torch.dtype]:
     """Where to compute and in which precision, as the settings choose."""
-    chosen = settings.device
-    if chosen == "auto":
-        chosen = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(chosen)
+    name = settings.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise WeightsError("SELFCRAG_EVALUATOR_DEVICE asks for a GPU, but none is there.")
     if settings.precision == "auto":
@@ -160,7 +177,7 @@ def place(settings: EvaluatorSettings) -> tuple[torch.device, torch.dtype]:
 def load(settings: EvaluatorSettings) -> Scorer:
     """The configured folder as a scorer, ours or the authors' form by its config."""
     config = check_folder(settings.weights)
-    if config.get("architecture") == models.ARCHITECTURE:
+    if config.get("architecture") == t5.ARCHITECTURE:
         return TorchScorer(settings, config)
     if "T5ForSequenceClassification" in config.get("architectures", []):
         return AuthorsScorer(settings)

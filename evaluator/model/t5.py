@@ -5,9 +5,15 @@ encoder layers let a token see its own text only, as in a sentence encoder. The 
 both, told how well each token is matched on the other side; they begin as copies of the last own
 layers and read what those read. Relevance is weighed from the classic coverage measures and the
 nearness of the two texts.
+
+In model.safetensors large matrices lie as integers, the rest as float16: a row w as round(w / s)
+with one scale s a row, one byte a value, or four bits in the tables of words, of which a text
+averages many. Loading gives floats back, exactly the values that both backends compute with, so a
+checkpoint has one set of weights whatever runs it.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -19,16 +25,29 @@ from torch import Tensor, nn
 from transformers import T5Config, T5Model
 
 from evaluator.errors import WeightsError
-from evaluator.model.closeness import CLOSENESS, SIDES, closeness, mean_of, places_of, sides_of
-from evaluator.model.matching import CHINESE, PAIR_FEATURES, TOKEN_FEATURES, Interaction
-from evaluator.model.phrases import WIDTH as PHRASE_WIDTH
-from evaluator.model.phrases import Phrases
-from evaluator.model.quantization import packed, unpacked
+from evaluator.model.checkpoint import TENSORS_FILE
+from evaluator.model.features import (
+    CHINESE,
+    CLOSENESS,
+    PAIR_FEATURES,
+    PHRASE_WIDTH,
+    SIDES,
+    TOKEN_FEATURES,
+    Interaction,
+    Phrases,
+    closeness,
+    mean_of,
+    places_of,
+    sides_of,
+)
 from evaluator.model.tokenization import REFLECTION_TOKENS, SPECIAL_TOKENS
 from evaluator.schema import TASKS
 
 ARCHITECTURE = "selfcrag-t5-judgements"
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
+BYTES, NIBBLES, SCALE = "bytes", "nibbles", "scale"
+FOUR_BITS = ("words.weight", "t5.shared.weight", "phrases.table.weight")
+_SMALL = 16_384  # matrices of fewer values stay float16
 
 
 @dataclass
@@ -46,7 +65,6 @@ class ModelConfig:
     decoder_layers: int = 1
     max_length: int = 512
     tasks: list[str] = field(default_factory=lambda: list(TASKS))
-    relevance_taught: bool = False  # to the decoder too; else the measures alone judge it
     architecture: str = ARCHITECTURE
     made_by: dict[str, Any] = field(default_factory=dict)
 
@@ -80,10 +98,10 @@ class EvaluatorModel(nn.Module):
         self.matched = nn.Linear(TOKEN_FEATURES, width)
         self.spelt = nn.Linear(config.d_words, width, bias=False)
         self.phrases = Phrases()
-        told = measures + 2 * width + config.d_words + PHRASE_WIDTH
-        self.opening = nn.Linear(told, width)
+        features = measures + 2 * width + config.d_words + PHRASE_WIDTH
+        self.opening = nn.Linear(features, width)
         self.head = nn.Linear(width, len(REFLECTION_TOKENS))
-        self.wide = nn.Linear(told, len(REFLECTION_TOKENS), bias=False)
+        self.wide = nn.Linear(features, len(REFLECTION_TOKENS), bias=False)
         nn.init.normal_(self.tasks.weight, std=0.02)
         # Step 0 is the coverage alone, and joint layers that read what they were made to read.
         for part in (self.nearness, self.head, self.wide, self.sides, self.matched, self.spelt):
@@ -95,13 +113,13 @@ class EvaluatorModel(nn.Module):
         return self.judged(ids, mask)[0]
 
     def judged(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits, and the logits as the measures alone would have them: `relevance`."""
-        told, decoded, measured = self.considered(ids, mask)
-        logits: Tensor = self.wide(told) + self.head(decoded)
+        """The logits, and those of relevance as the measures alone give them."""
+        features, decoded, measured = self.considered(ids, mask)
+        logits: Tensor = self.wide(features) + self.head(decoded)
         return logits + measured, measured
 
     def considered(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What the decoder is told of a pair, its state, and the logits of the measures alone."""
+        """Return decoder input features, decoder state and the feature-only relevance logits."""
         words = self.words(ids)
         tokens, pair, question = self.interaction(ids, words)
         sides = sides_of(ids)
@@ -115,12 +133,12 @@ class EvaluatorModel(nn.Module):
         both = self._joint(lower + known.to(lower.dtype), mask)
         means = [mean_of(meaning, sides, mask, side) for side in (0, 1)]
         phrases = self.phrases(ids, sides)
-        told = torch.cat([measures[:, :-1], *means, question * loud, phrases], dim=1)
-        decoded = self._decoded(self.opening(told) + task, both, mask)
-        return told, decoded, self.placed(self.margin(measures))
+        features = torch.cat([measures[:, :-1], *means, question * loud, phrases], dim=1)
+        decoded = self._decoded(self.opening(features) + task, both, mask)
+        return features, decoded, self.placed(self.margin(measures))
 
     def relevance(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The logits of relevance rows where the decoder was not taught it: its layers rest."""
+        """The logits of relevance rows, which the measures alone judge: the decoder rests."""
         return self.placed(self.margin(self.measures(ids, mask)))
 
     def measures(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -149,8 +167,8 @@ class EvaluatorModel(nn.Module):
         """Each text read for itself: the stream where the joint layers fork off, and the last
         states, of root mean square 1; both (batch, length, width)."""
         embedded = self.t5.shared(ids) + self.positions(places_of(sides))
-        # The 1 carries biases: evaluator/transplant.py.
-        stream = nn.functional.layer_norm(embedded, embedded.shape[-1:]) + 1
+        # The 1 carries biases: evaluator/training/minilm_transplant.py.
+        stream = nn.functional.layer_norm(embedded, (self.config.d_model,)) + 1
         own = (sides.unsqueeze(1) == sides.unsqueeze(2)) & mask.bool().unsqueeze(1)
         lower = self._layers(stream, own, 0, self.config.fork)
         return lower, root_normal(
@@ -232,16 +250,16 @@ def tensors(model: EvaluatorModel) -> dict[str, Tensor]:
 
 
 def save(model: EvaluatorModel, folder: Path) -> None:
-    """Write config.json and model.safetensors, rounded as evaluator/storage.py says."""
+    """Write config.json and model.safetensors, rounded as `packed` does."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(packed(tensors(model)), folder / "model.safetensors")
+    save_file(packed(tensors(model)), folder / TENSORS_FILE)
     text = json.dumps(asdict(model.config), indent=2, ensure_ascii=False)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
 def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
     """The folder's model in float32; WeightsError when names or shapes do not fit."""
-    path = folder / "model.safetensors"
+    path = folder / TENSORS_FILE
     try:
         model = EvaluatorModel(ModelConfig(**config))
     except TypeError as error:
@@ -265,3 +283,45 @@ def _check_fit(stored: dict[str, Tensor], expected: dict[str, Tensor], path: Pat
                 f"{path} is refused: {name} has shape {tuple(stored[name].shape)} where "
                 f"config.json asks for {tuple(value.shape)}."
             )
+
+
+def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors as stored: `name|bytes` or `name|nibbles` with `name|scale`, or float16."""
+    stored: dict[str, Tensor] = {}
+    for name, value in tensors.items():
+        if value.ndim != 2 or value.numel() < _SMALL:
+            stored[name] = value.detach().half().contiguous()
+            continue
+        most = 7 if name in FOUR_BITS else 127
+        scale = (value.abs().amax(1, keepdim=True) / most).clamp(min=1e-6).half()
+        whole = (value / scale.float()).round().clamp(-most, most)
+        stored[f"{name}|{SCALE}"] = scale
+        if name in FOUR_BITS:
+            stored[f"{name}|{NIBBLES}"] = _nibbles(whole)
+        else:
+            stored[f"{name}|{BYTES}"] = whole.to(torch.int8)
+    return stored
+
+
+def _nibbles(whole: Tensor) -> Tensor:
+    """Left half of each row in the low four bits, right half in the high ones."""
+    left, right = (whole + 8).to(torch.uint8).chunk(2, dim=1)
+    return (left + 16 * right).contiguous()
+
+
+def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors in float32, as computed with."""
+    tensors: dict[str, Tensor] = {}
+    for entry, value in stored.items():
+        name, _, form = entry.partition("|")
+        if not form:
+            tensors[name] = value.float()
+        elif form != SCALE:
+            whole = _halves(value) if form == NIBBLES else value.float()
+            tensors[name] = whole * stored[f"{name}|{SCALE}"].float()
+    return tensors
+
+
+def _halves(value: Tensor) -> Tensor:
+    right = (value.float() / 16).floor()
+    return torch.cat([value.float() - 16 * right, right], dim=1) - 8

@@ -1,18 +1,21 @@
-"""From two texts to one row of token ids: `[task] question [SEP] [task] passage </s>`.
+"""Tokenization of pairs: two texts as one row of token ids, special tokens in them neutralised.
+
+Rows are `[task] question [SEP] [task] passage </s>`.
 
 Support has three texts, `question [SEP] answer` and a passage: the answer is what the passage must
 cover, so it stands first: `[task] answer [SEP] [task] passage [SEP] [task] question </s>`.
 """
 
-from collections.abc import Sequence
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from opencc import OpenCC
 from tokenizers import Tokenizer
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import Row
-from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Task
+from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Row, Task
 
 PAD, END, UNKNOWN, SEPARATOR = range(4)
 REFLECTION_TOKENS = tuple(label for task in TASKS for label in LABELS[task])
@@ -26,7 +29,9 @@ SPECIAL_TOKENS = (
 )
 """The vocabulary's first entries, in this order; texts cannot spell them."""
 
-_CHARS_PER_TOKEN = 16  # more text than this can only be blanks or one endless word
+CHARS_PER_TOKEN = 16  # more text than this can only be blanks or one endless word
+
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
 class PairTokenizer:
@@ -50,7 +55,7 @@ class PairTokenizer:
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
-        limit = self._max_length * _CHARS_PER_TOKEN
+        limit = self._max_length * CHARS_PER_TOKEN
         threes = [_in_order(task, first, second) for first, second in pairs]
         texts = [self._simplified(text[:limit]) for three in threes for text in three]
         ids = [e.ids for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
@@ -76,5 +81,28 @@ def _in_order(task: Task, first: str, second: str) -> tuple[str, str, str]:
     """The texts as the row holds them: what is to be covered, what covers it, and the rest."""
     if task != "support":
         return first, second, ""
-    question, found, answer = first.partition(ANSWER_MARK)
-    return (answer, second, question) if found else (first, second, "")
+    question, mark, answer = first.partition(ANSWER_MARK)
+    return (answer, second, question) if mark else (first, second, "")
+
+
+def neutraliser(special_tokens: Iterable[str]) -> Callable[[str], str]:
+    """A function that breaks these strings with a blank wherever a text spells them.
+
+    For tokenizers that read special tokens out of plain text: an end token inside a passage
+    makes T5's heads refuse the whole batch. T5's tokenizer folds wide letters and drops
+    invisible ones first, so a text that spells a token only then is returned folded and broken.
+    """
+    longest_first = sorted((token for token in special_tokens if token), key=len, reverse=True)
+    if not longest_first:
+        return lambda text: text
+    spelt = re.compile("|".join(re.escape(token) for token in longest_first))
+
+    def broken(text: str) -> str:
+        return spelt.sub(lambda token: f"{token.group()[0]} {token.group()[1:]}", text)
+
+    def neutral(text: str) -> str:
+        as_written = broken(text)
+        folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", as_written))
+        return broken(folded) if spelt.search(folded) else as_written
+
+    return neutral

@@ -1,4 +1,4 @@
-"""The worker: an ASGI app around one loaded checkpoint, used in-process and over HTTP alike."""
+"""Worker app: an ASGI app around one loaded checkpoint, used in-process and over HTTP alike."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -14,77 +14,66 @@ from prometheus_client import generate_latest as metrics_text
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evaluator.errors import (
-    EvaluatorError,
-    InvalidTexts,
-    Overloaded,
-    TooManyPairs,
-    UnknownModel,
-    UnknownTask,
-    WeightsError,
-)
-from evaluator.inference.scorer import Scorer, load_scorers
-from evaluator.schema import (
-    Problem,
-    Ready,
-    ScoreRequest,
-    ScoreResponse,
-    Task,
-    Thresholds,
-    load_thresholds,
-)
-from evaluator.serving import compression_api as compressing
+from evaluator import errors, schema
+from evaluator.inference import scorer as inference
+from evaluator.inference.scorer import LanguageModel, Scorer, TextEmbedder
+from evaluator.model.checkpoint import load_thresholds
+from evaluator.schema import Task, WorkerProblem
+from evaluator.serving import compression_api, embeddings_api
 from evaluator.serving.batching import Batcher
-from evaluator.serving.disconnect import while_connected
-from evaluator.serving.embeddings_api import Embedder, Embeddings, load_embedder
-from evaluator.serving.embeddings_api import router as embeddings_router
-from evaluator.serving.metrics import Metrics
-from evaluator.settings import EvaluatorSettings
+from evaluator.serving.load_shedding import Limits, while_connected
+from evaluator.serving.metrics import WorkerMetrics
+from evaluator.settings import EvaluatorSettings, read_settings
 
-_STATUS: dict[type[EvaluatorError], tuple[int, str]] = {
-    UnknownTask: (422, "Task not known to this checkpoint"),
-    UnknownModel: (404, "Model not loaded"),
-    InvalidTexts: (422, "Texts that cannot be embedded"),
-    TooManyPairs: (413, "Too many pairs"),
-    Overloaded: (429, "Evaluator overloaded"),
-    WeightsError: (404, "Not part of these weights"),
+_STATUS: dict[type[errors.EvaluatorError], tuple[int, str]] = {
+    errors.UnknownTask: (422, "Task not known to this checkpoint"),
+    errors.UnknownModel: (404, "Model not loaded"),
+    errors.InvalidTexts: (422, "Texts that cannot be embedded"),
+    errors.TooManyPairs: (413, "Too many pairs"),
+    errors.Overloaded: (429, "Evaluator overloaded"),
+    errors.WeightsError: (404, "Not part of these weights"),
 }  # what is not in it is a 500
 
 
 @dataclass
 class _Worker:
     settings: EvaluatorSettings
-    metrics: Metrics
+    limits: Limits
+    metrics: WorkerMetrics
     scorers: tuple[Scorer, ...] = ()
-    embedder: Embedder | None = None
+    embedder: TextEmbedder | None = None
     batchers: tuple[Batcher, ...] = ()  # the evaluator's first; none until all are warm
-    embeddings: Embeddings | None = None
-    compressor: compressing.Compressing | None = None
+    embeddings: embeddings_api.Embeddings | None = None
+    compressor: compression_api.Compressing | None = None
 
-    def load(self) -> None:
+    def load(self) -> LanguageModel | None:
         """All that the settings name, where nothing was given."""
         if not self.scorers:
-            self.scorers = load_scorers(self.settings)
-            self.embedder = load_embedder(self.settings)
+            self.scorers = inference.load_scorers(self.settings)
+            self.embedder = inference.load_embedder(self.settings)
+        return inference.load_language_model(self.settings)
 
-    def judge(self, task: Task) -> Batcher:
+    def batcher_of(self, task: Task) -> Batcher:
         """Who scores this task; UnknownTask where nobody does."""
         for batcher in self.batchers:
             if task in batcher.scorer.tasks:
                 return batcher
         if task == "rerank":
-            raise UnknownTask(
+            raise errors.UnknownTask(
                 "No reranker is loaded: name its folder by SELFCRAG_EVALUATOR_RERANKER."
             )
         scorer = self.batchers[0].scorer
-        raise UnknownTask(
+        raise errors.UnknownTask(
             f"The checkpoint {scorer.name} was not trained for the task {task!r}; it knows: "
             f"{', '.join(scorer.tasks)}."
         )
 
 
 def create_app(
-    settings: EvaluatorSettings | None = None, *scorers: Scorer, embedder: Embedder | None = None
+    settings: EvaluatorSettings | None = None,
+    *scorers: Scorer,
+    embedder: TextEmbedder | None = None,
+    limits: Limits | None = None,
 ) -> FastAPI:
     """The worker's app; its lifespan loads what the settings name and warms it up.
 
@@ -92,7 +81,9 @@ def create_app(
     In-process use enters the lifespan itself: `async with app.router.lifespan_context(app)`.
     Entering raises WeightsError when the configured weights cannot be loaded.
     """
-    worker = _Worker(settings or EvaluatorSettings(), Metrics(), scorers, embedder)
+    worker = _Worker(
+        settings or read_settings(), limits or Limits(), WorkerMetrics(), scorers, embedder
+    )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -101,24 +92,31 @@ def create_app(
 
     app = FastAPI(title="self-crag evaluator", lifespan=lifespan)
     app.state.worker = worker
-    _add_routes(app)
-    _add_error_handlers(app)
-    app.add_middleware(_BodyLimit, max_bytes=worker.settings.max_body_bytes)
+    app.include_router(router)
+    app.add_exception_handler(errors.EvaluatorError, _evaluator_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected_error)
+    app.add_middleware(_BodyLimit, max_bytes=worker.limits.max_body_bytes)
     return app
 
 
 @contextlib.asynccontextmanager
 async def _running(worker: _Worker) -> AsyncIterator[None]:
-    await asyncio.to_thread(worker.load)
+    language_model = await asyncio.to_thread(worker.load)
+    max_texts = worker.limits.max_queued_pairs
     async with contextlib.AsyncExitStack() as stack:
         batchers = [
             await stack.enter_async_context(_batching(worker, scorer)) for scorer in worker.scorers
         ]
         if worker.embedder:
-            worker.embeddings = Embeddings(worker.embedder, worker.settings.max_queued_pairs)
+            worker.embeddings = embeddings_api.Embeddings(worker.embedder, max_texts)
             stack.callback(worker.embeddings.close)
             await worker.embeddings.embed(["Is it warm?"])
-        worker.compressor = await stack.enter_async_context(compressing.running(worker.settings))
+        if language_model:
+            worker.compressor = compression_api.Compressing(language_model, max_texts)
+            stack.callback(worker.compressor.close)
+            await worker.compressor.warm_up()
         worker.batchers = tuple(batchers)
         try:
             yield
@@ -129,18 +127,12 @@ async def _running(worker: _Worker) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def _batching(worker: _Worker, scorer: Scorer) -> AsyncIterator[Batcher]:
     """A queue and a thread of its own for each model; yields once it is warm."""
-    batcher = Batcher(
-        scorer,
-        batch_tokens=worker.settings.batch_tokens,
-        max_queued_pairs=worker.settings.max_queued_pairs,
-        cached_pairs=worker.settings.score_cache_pairs,
-        metrics=worker.metrics,
-    )
+    batcher = Batcher(scorer, worker.settings.batch_tokens, worker.limits, worker.metrics)
     loop = asyncio.create_task(batcher.run(), name="evaluator-batches")
     try:
         warm_up = await batcher.score(scorer.tasks[0], [("Is it warm?", "It is warm now.")])
         if warm_up.errors:
-            raise WeightsError(f"{scorer.name} cannot score: {warm_up.errors[0].reason}")
+            raise errors.WeightsError(f"{scorer.name} cannot score: {warm_up.errors[0].reason}")
         yield batcher
     finally:
         loop.cancel()
@@ -148,13 +140,15 @@ async def _batching(worker: _Worker, scorer: Scorer) -> AsyncIterator[Batcher]:
             await loop
 
 
-def _worker(request: Request) -> _Worker:
+def _any_worker(request: Request) -> _Worker:
     worker: _Worker = request.app.state.worker
     return worker
 
 
-def _warm_worker(request: Request) -> _Worker:
-    worker = _worker(request)
+AnyWorker = Annotated[_Worker, Depends(_any_worker)]
+
+
+def _warm_worker(worker: AnyWorker) -> _Worker:
     if not worker.batchers:
         raise HTTPException(503, "The evaluator is still starting.", {"Retry-After": "1"})
     if any(batcher.ended for batcher in worker.batchers):
@@ -162,34 +156,63 @@ def _warm_worker(request: Request) -> _Worker:
     return worker
 
 
-AnyWorker = Annotated[_Worker, Depends(_worker)]
 WarmWorker = Annotated[_Worker, Depends(_warm_worker)]
+router = APIRouter()
 
 
-def _add_routes(app: FastAPI) -> None:
-    app.post("/score")(_score)
-    app.include_router(embeddings_router)
-    app.include_router(compressing.router)
-    app.get("/thresholds")(_thresholds)
-    app.get("/health/live")(_live)
-    app.get("/health/ready")(_ready)
-    app.get("/metrics")(_metrics)
-
-
-async def _score(request: ScoreRequest, worker: WarmWorker, connection: Request) -> ScoreResponse:
-    batcher = worker.judge(request.task)
-    if len(request.pairs) > worker.settings.max_pairs:
-        raise TooManyPairs(
-            f"{len(request.pairs)} pairs in one request; at most {worker.settings.max_pairs}."
-        )
+@router.post("/score")
+async def score(
+    body: schema.ScoreRequest, worker: WarmWorker, connection: Request
+) -> schema.ScoreResponse:
+    batcher = worker.batcher_of(body.task)
+    worker.limits.check(len(body.pairs), "pairs")
     with worker.metrics.seconds.time():
-        response = await while_connected(connection, batcher.score(request.task, request.pairs))
-    worker.metrics.pairs.labels(request.task).inc(len(request.pairs) - len(response.errors))
+        response = await while_connected(connection, batcher.score(body.task, body.pairs))
+    worker.metrics.pairs.labels(body.task).inc(len(body.pairs) - len(response.errors))
     worker.metrics.row_errors.inc(len(response.errors))
     return response
 
 
-async def _thresholds(worker: AnyWorker, allow_foreign: bool = False) -> Thresholds:
+@router.post("/v1/embeddings")
+async def embeddings(
+    body: embeddings_api.EmbeddingRequest, worker: WarmWorker, connection: Request
+) -> Response:
+    """One unit vector a text, in the order asked, in OpenAI's form."""
+    loaded = worker.embeddings
+    if loaded is None:
+        raise errors.UnknownModel(
+            "This worker has no embedder: name a sentence-transformers folder by "
+            "SELFCRAG_EVALUATOR_EMBEDDER."
+        )
+    worker.limits.check(len(body.texts), "texts")
+    content = await while_connected(connection, loaded.answer(body))
+    return Response(content, media_type="application/json")
+
+
+@router.get("/v1/models")
+async def models(worker: AnyWorker) -> dict[str, Any]:
+    """The embedder, if there is one, in OpenAI's form."""
+    names = [worker.embeddings.embedder.name] if worker.embeddings else []
+    data = [{"id": name, "object": "model", "owned_by": "self-crag"} for name in names]
+    return {"object": "list", "data": data}
+
+
+@router.post("/compress")
+async def compress(
+    body: schema.CompressRequest, worker: WarmWorker, connection: Request
+) -> schema.CompressResponse:
+    """One shorter text for each, in the order asked; empty where nothing of it was kept."""
+    if worker.compressor is None:
+        raise errors.UnknownModel(
+            "This worker has no language model to compress with: name its folder by "
+            "SELFCRAG_EVALUATOR_COMPRESSOR."
+        )
+    worker.limits.check(len(body.texts), "texts")
+    return await while_connected(connection, worker.compressor.compress(body))
+
+
+@router.get("/thresholds")
+async def thresholds(worker: AnyWorker, allow_foreign: bool = False) -> schema.CalibratedThresholds:
     # Of the weights that score, whatever lies in their folder by now.
     loaded = worker.scorers[0].digest if worker.scorers else None
     return await asyncio.to_thread(
@@ -197,26 +220,33 @@ async def _thresholds(worker: AnyWorker, allow_foreign: bool = False) -> Thresho
     )
 
 
-async def _live() -> dict[str, str]:
+@router.get("/health/live")
+async def live() -> dict[str, str]:
     return {"status": "live"}
 
 
-async def _ready(worker: WarmWorker) -> Ready:
+@router.get("/health/ready")
+async def ready(worker: WarmWorker) -> schema.Ready:
     scorers = [batcher.scorer for batcher in worker.batchers]
     if not all([await batcher.works() for batcher in worker.batchers]):
         raise HTTPException(503, "The model scores nothing; the log says why.")
     tasks = [task for scorer in scorers for task in scorer.tasks]
     compressor = worker.compressor.model.name if worker.compressor else None
-    return Ready(model=scorers[0].name, tasks=tasks, compressor=compressor)
+    return schema.Ready(model=scorers[0].name, tasks=tasks, compressor=compressor)
 
 
-async def _metrics(worker: AnyWorker) -> Response:
+@router.get("/metrics")
+async def metrics(worker: AnyWorker) -> Response:
     worker.metrics.queued.set(sum(batcher.queued_pairs for batcher in worker.batchers))
-    worker.metrics.places.set(sum(batcher.queue_places for batcher in worker.batchers))
     return Response(metrics_text(worker.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
+def _problem(
+    scope: Scope, problem: WorkerProblem, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """RFC 9457 problem details; those of `/score` are counted."""
+    if scope["path"] == "/score":
+        scope["app"].state.worker.metrics.refusals.labels(problem.status).inc()
     return JSONResponse(
         problem.model_dump(exclude_none=True),
         status_code=problem.status,
@@ -225,18 +255,45 @@ def _problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONRes
     )
 
 
-def _refused(scope: Scope, problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
-    if scope["path"] == "/score":
-        worker: _Worker = scope["app"].state.worker
-        worker.metrics.refusals.labels(problem.status).inc()
-    return _problem(problem, headers)
+async def _evaluator_error(request: Request, error: Exception) -> Response:
+    status, title = next(
+        (known for kind, known in _STATUS.items() if isinstance(error, kind)),
+        (500, "Evaluator failed"),
+    )
+    headers = None
+    if isinstance(error, errors.Overloaded):
+        request.app.state.worker.metrics.overloads.inc()
+        headers = {"Retry-After": str(error.retry_after_s)}
+    problem = WorkerProblem(title=title, status=status, detail=str(error))
+    return _problem(request.scope, problem, headers)
 
 
-def _pointer(found: Mapping[str, Any]) -> str:
+async def _invalid_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [{"pointer": _pointer(fault), "detail": fault["msg"]} for fault in error.errors()[:20]]
+    detail = f"The request does not fit: {faults[0]['pointer']}: {faults[0]['detail']}"
+    problem = WorkerProblem(title="Invalid request", status=422, detail=detail, errors=faults)
+    return _problem(request.scope, problem)
+
+
+def _pointer(fault: Mapping[str, Any]) -> str:
     """Where the fault lies as a JSON pointer; `#`, the whole body, where it is no JSON."""
-    steps = () if found["type"] == "json_invalid" else found["loc"][1:]
-    named = [str(step).replace("~", "~0").replace("/", "~1") for step in steps]
-    return "/".join(["#", *named])
+    steps = () if fault["type"] == "json_invalid" else fault["loc"][1:]
+    escaped = [str(step).replace("~", "~0").replace("/", "~1") for step in steps]
+    return "/".join(["#", *escaped])
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    problem = WorkerProblem(title="Request failed", status=error.status_code, detail=error.detail)
+    return _problem(request.scope, problem, error.headers)
+
+
+async def _unexpected_error(request: Request, error: Exception) -> Response:
+    detail = f"The evaluator failed on this request ({type(error).__name__})."
+    return _problem(
+        request.scope, WorkerProblem(title="Evaluator failed", status=500, detail=detail)
+    )
 
 
 class _BodyLimit:
@@ -252,8 +309,8 @@ class _BodyLimit:
         detail = f"The body is larger than {self._max_bytes:,} bytes."
         announced = dict(scope["headers"]).get(b"content-length", b"")
         if announced.isdigit() and int(announced) > self._max_bytes:
-            problem = Problem(title="Request failed", status=413, detail=detail)
-            await _refused(scope, problem)(scope, receive, send)
+            problem = WorkerProblem(title="Request failed", status=413, detail=detail)
+            await _problem(scope, problem)(scope, receive, send)
             return
         received = 0
 
@@ -266,35 +323,3 @@ class _BodyLimit:
             return message
 
         await self._app(scope, counted, send)
-
-
-def _add_error_handlers(app: FastAPI) -> None:
-    @app.exception_handler(EvaluatorError)
-    async def told(request: Request, error: EvaluatorError) -> JSONResponse:
-        status, title = _STATUS.get(type(error), (500, "Evaluator failed"))
-        headers = None
-        if isinstance(error, Overloaded):
-            _worker(request).metrics.overloads.inc()
-            headers = {"Retry-After": str(error.retry_after_s)}
-        problem = Problem(title=title, status=status, detail=str(error))
-        return _refused(request.scope, problem, headers)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        errors = [
-            {"pointer": _pointer(found), "detail": found["msg"]} for found in error.errors()[:20]
-        ]
-        detail = f"The request does not fit: {errors[0]['pointer']}: {errors[0]['detail']}"
-        problem = Problem(title="Invalid request", status=422, detail=detail, errors=errors)
-        return _refused(request.scope, problem)
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        problem = Problem(title="Request failed", status=error.status_code, detail=error.detail)
-        return _refused(request.scope, problem, dict(error.headers or {}))
-
-    @app.exception_handler(Exception)
-    async def broken(request: Request, error: Exception) -> JSONResponse:
-        detail = f"The evaluator failed on this request ({type(error).__name__})."
-        problem = Problem(title="Evaluator failed", status=500, detail=detail)
-        return _refused(request.scope, problem)

@@ -1,95 +1,160 @@
-"""Feeds the model: requests in, tokenised, batch by batch through the model, answers out."""
+"""Batching: queues requests, packs their pairs into padded batches, and feeds one model.
+
+A batch is bounded by its padded tokens. Pairs of departed clients are skipped, a failing batch is
+bisected, and scores are cached.
+"""
 
 import asyncio
-import contextlib
+import hashlib
+import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from evaluator.errors import Overloaded
-from evaluator.inference.scorer import Row, RowScore, Scorer
-from evaluator.schema import RowError, ScoreResponse, Task
-from evaluator.serving.batch_scheduler import Entry, Job, Turns
-from evaluator.serving.bisect import by_halves
-from evaluator.serving.load_shedding import Admission
-from evaluator.serving.metrics import Metrics
-from evaluator.serving.score_cache import ScoreCache
+from evaluator.inference.scorer import Scorer
+from evaluator.schema import Row, RowError, RowScore, ScoreResponse, Task
+from evaluator.serving.load_shedding import Limits, Permits
+from evaluator.serving.metrics import WorkerMetrics
 
+ALIKE, ALIKE_TOKENS = 0.85, 12
+"""Rows so much of a batch's width, or so few tokens shorter, share it: others would pad more than a
+batch of their own costs."""
 BARREN_BATCHES = 3  # in a row without a score, before the model is tried with a pair of our own
 ENCODED_AT_ONCE = 64  # pairs; a small request is tokenised between two parts of a large one
 
 Pair = tuple[str, str]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Computed:
-    results: dict[Entry, RowScore | str]
-    started: float
-    took_s: float
+@dataclass(eq=False)
+class _Request:
+    """One request's pairs on their way through the model."""
 
-    def tell(self, metrics: Metrics) -> None:
-        lengths = [entry.length for entry in self.results]
-        padded = len(lengths) * max(lengths)
-        metrics.batches.inc()
-        metrics.batch_seconds.observe(self.took_s)
-        metrics.batch_tokens.observe(padded)
-        metrics.tokens.inc(sum(lengths))
-        metrics.padding.inc(padded - sum(lengths))
+    task: Task
+    results: list[RowScore | str | None]
+    done: asyncio.Future[None]
+    arrived_at: float
+    missing: dict[Hashable, list[int]] = field(default_factory=dict)  # places in `results`
+    entries: list["_Entry"] = field(default_factory=list)
+    tokens: int = 0  # computed because this request came first
+    queue_ms: float = 0.0
+    inference_ms: float = 0.0
+
+    def settle(self, key: Hashable, result: RowScore | str) -> None:
+        """Fill in one pair; with the last one the request is done."""
+        for index in self.missing.pop(key, ()):
+            self.results[index] = result
+        if not self.missing and not self.done.done():
+            self.done.set_result(None)
+
+    def waiting(self) -> list["_Entry"]:
+        """Its pairs that no batch has taken yet."""
+        if self.done.done():
+            return []
+        self.entries = [entry for entry in self.entries if not entry.taken]
+        return self.entries
+
+
+@dataclass(eq=False)
+class _Entry:
+    """One pair that waits or runs, for every request that asked for it meanwhile."""
+
+    key: Hashable
+    row: Row
+    requests: list[_Request] = field(default_factory=list)
+    taken: bool = False
+
+    @property
+    def length(self) -> int:
+        return len(self.row.ids)
+
+    def join(self, request: _Request) -> None:
+        self.requests.append(request)
+        if not self.taken:
+            request.entries.append(self)
+
+
+class ScoreCache:
+    """The last `size` scores of one loaded checkpoint; the least recently used leaves first.
+
+    A pair is known by the digest of task and both texts: some 500 bytes an entry, however long the
+    texts. Only scores are kept; what failed is tried again. With 0 nothing is kept or shared.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._scores: OrderedDict[Hashable, RowScore] = OrderedDict()
+
+    def key(self, task: Task, pair: Pair) -> Hashable:
+        """What the pair is known by; an object equal to no other where nothing is kept."""
+        if not self._size:
+            return object()
+        first, second = (text.encode("utf-8", "surrogatepass") for text in pair)
+        text = b"%s %d %s%s" % (task.encode(), len(first), first, second)
+        return hashlib.blake2b(text, digest_size=20).digest()
+
+    def get(self, key: Hashable) -> RowScore | None:
+        if key in self._scores:
+            self._scores.move_to_end(key)
+        return self._scores.get(key)
+
+    def keep(self, key: Hashable, result: RowScore | str) -> None:
+        if self._size and isinstance(result, RowScore):
+            self._scores[key] = result
+            if len(self._scores) > self._size:
+                self._scores.popitem(last=False)
 
 
 class Batcher:
-    """Lets requests in (see Admission) and feeds the model one batch after another.
+    """The queue in front of one model.
 
     Its two threads are its own: slow work elsewhere in the process holds up no scoring.
     """
 
     def __init__(
-        self,
-        scorer: Scorer,
-        *,
-        batch_tokens: int,
-        max_queued_pairs: int,
-        cached_pairs: int = 0,
-        metrics: Metrics | None = None,
+        self, scorer: Scorer, batch_tokens: int, limits: Limits, metrics: WorkerMetrics
     ) -> None:
         self.scorer = scorer
         self.ended: Exception | None = None  # what requests are told once nothing is computed
-        self._admission = Admission(max_queued_pairs)
-        self._being_encoded = 0  # requests
-        self._barren = 0  # batches in a row without a score
-        self._cache = ScoreCache(cached_pairs)
-        self._metrics = metrics or Metrics()
-        self._turns = Turns(batch_tokens)
+        self._batch_tokens = batch_tokens
+        self._permits = Permits(limits.max_queued_pairs)
+        self._cache = ScoreCache(limits.cached_pairs)
+        self._metrics = metrics
+        self._requests: list[_Request] = []  # encoded, in order of arrival
+        self._under_way: dict[Hashable, _Entry] = {}
         self._arrived = asyncio.Event()
+        self._oldest_leads = False
+        self._barren = 0  # batches in a row without a score
         self._encoding = ThreadPoolExecutor(1, "evaluator-encoding")
         self._model = ThreadPoolExecutor(1, "evaluator-model")
 
     @property
     def queued_pairs(self) -> int:
-        return self._admission.pairs
-
-    @property
-    def queue_places(self) -> int:
-        return self._admission.places
+        return self._permits.used
 
     async def score(self, task: Task, pairs: Sequence[Pair]) -> ScoreResponse:
-        """Judge the pairs; Overloaded when those not known are not let in, most often at once."""
-        job = self._job(task, pairs)
-        unknown = job.results.count(None)
-        with self._admitted(unknown):
+        """Judge the pairs; Overloaded when those not known find no room in the queue."""
+        request = self._request(task, pairs)
+        unknown = request.results.count(None)
+        with self._permits.taken(unknown):
             self._metrics.hits.inc(len(pairs) - unknown)
             self._metrics.misses.inc(unknown)
             try:
-                await self._encode(job, pairs)
-                self._turns.add(job)
+                await self._encode(request, pairs)
+                self._requests.append(request)
                 self._arrived.set()
-                await job.done
+                await request.done
             finally:
-                self._leave(job)
-        self._metrics.queue_seconds.observe(job.queue_ms / 1000)
-        return _response(job, self.scorer.name)
+                self._leave(request)
+        self._metrics.queue_seconds.observe(request.queue_ms / 1000)
+        return _response(request, self.scorer.name)
 
     async def works(self) -> bool:
         """Whether the model scores at all.
@@ -105,165 +170,170 @@ class Batcher:
         except Overloaded:
             return False  # with no place for a pair, nothing shows that it scores again
 
-    def _job(self, task: Task, pairs: Sequence[Pair]) -> Job:
+    def _request(self, task: Task, pairs: Sequence[Pair]) -> _Request:
         """The request with what the cache knows filled in."""
         done = asyncio.get_running_loop().create_future()
-        job = Job(task, [None] * len(pairs), done, time.perf_counter())
+        request = _Request(task, [None] * len(pairs), done, time.perf_counter())
         for index, pair in enumerate(pairs):
             key = self._cache.key(task, pair)
-            job.results[index] = known = self._cache.get(key)
-            if known is None:
-                job.missing.setdefault(key, []).append(index)
-                job.pairs += 1
-        if not job.missing:
+            request.results[index] = score = self._cache.get(key)
+            if score is None:
+                request.missing.setdefault(key, []).append(index)
+        if not request.missing:
             done.set_result(None)
-        return job
+        return request
 
-    @contextlib.contextmanager
-    def _admitted(self, pairs: int) -> Iterator[None]:
-        try:
-            self._admission.enter(pairs, bool(self._being_encoded or self._turns.waiting))
-        except Overloaded:
-            self._shed()
-            raise
-        try:
-            yield
-        finally:
-            self._admission.leave(pairs)
-
-    def _shed(self) -> None:
-        """Refuse those on whom the queue has closed, the last to come first.
-
-        Some of their pairs may be computed already: a cache keeps these.
-        """
-        over = self._admission.pairs - self._admission.places
-        for job in reversed(self._turns.waiting[1:]):  # one may always wait
-            if over <= 0:
-                return
-            job.done.set_exception(self._admission.refusal())
-            over -= job.pairs
-
-    async def _encode(self, job: Job, pairs: Sequence[Pair]) -> None:
+    async def _encode(self, request: _Request, pairs: Sequence[Pair]) -> None:
         """Tokenise what no other request has under way, and wait for the rest with them."""
-        self._being_encoded += 1
-        try:
-            await self._encode_fresh(job, pairs)
-        finally:
-            self._being_encoded -= 1
-        self._refuse_when_ended()
-
-    async def _encode_fresh(self, job: Job, pairs: Sequence[Pair]) -> None:
-        loop, encode = asyncio.get_running_loop(), partial(self.scorer.encode, job.task)
-        fresh = [key for key in job.missing if not self._cache.join(key, job)]
+        loop, encode = asyncio.get_running_loop(), partial(self.scorer.encode, request.task)
+        fresh = [key for key in request.missing if not self._joined(key, request)]
         for start in range(0, len(fresh), ENCODED_AT_ONCE):
             keys = fresh[start : start + ENCODED_AT_ONCE]
-            part = [pairs[job.missing[key][0]] for key in keys]
+            part = [pairs[request.missing[key][0]] for key in keys]
             self._refuse_when_ended()
-            rows = await loop.run_in_executor(self._encoding, by_halves, encode, part, "tokenizer")
+            rows = await loop.run_in_executor(self._encoding, bisected, encode, part, "tokenizer")
             for key, row in zip(keys, rows, strict=True):
                 if isinstance(row, str):
-                    job.settle(key, row)
-                elif not self._cache.join(key, job):  # it may have come in meanwhile
-                    entry = Entry(key, job.task, row)
-                    entry.join(job)
-                    job.tokens += entry.length
-                    self._cache.begin(entry)
+                    request.settle(key, row)
+                elif not self._joined(key, request):  # it may have come in meanwhile
+                    entry = self._under_way[key] = _Entry(key, row)
+                    entry.join(request)
+                    request.tokens += entry.length
+        self._refuse_when_ended()
+
+    def _joined(self, key: Hashable, request: _Request) -> bool:
+        """Whether the pair is under way; the request then gets its score too."""
+        entry = self._under_way.get(key)
+        if entry is not None:
+            entry.join(request)
+        return entry is not None
 
     def _refuse_when_ended(self) -> None:
         if self.ended:
             raise self.ended
 
-    def _leave(self, job: Job) -> None:
+    def _leave(self, request: _Request) -> None:
         """Answered or not, nobody waits for it any more; what nobody else wants is given up."""
-        job.done.cancel()
-        self._turns.remove(job)
-        for entry in job.waiting:
-            if not entry.wanted:
-                self._cache.end(entry)
-        job.waiting.clear()
+        request.done.cancel()
+        if request in self._requests:
+            self._requests.remove(request)
+        for entry in request.entries:
+            if not entry.taken and all(other.done.done() for other in entry.requests):
+                self._under_way.pop(entry.key, None)
 
     async def run(self) -> None:
         """Work the queue until cancelled; what arrives meanwhile is seen after every batch."""
-        told: Exception = Overloaded(retry_after_s=1)
+        reason: Exception = Overloaded(retry_after_s=1)
+        loop = asyncio.get_running_loop()
         try:
-            await self._work()
+            while True:
+                if batch := self._next_batch():
+                    work = partial(self._forward, *batch)
+                    self._deliver(*await loop.run_in_executor(self._model, work))
+                else:
+                    self._arrived.clear()
+                    await self._arrived.wait()
         except Exception as error:
-            told = error
+            reason = error
             raise
         finally:
-            self.ended = told
-            for job in self._turns.jobs:  # nobody will compute these any more
-                if not job.done.done():
-                    job.done.set_exception(told)
+            self.ended = reason
+            for request in self._requests:  # nobody will compute these any more
+                if not request.done.done():
+                    request.done.set_exception(reason)
             self._encoding.shutdown(wait=False)
             self._model.shutdown(wait=False)
 
-    async def _work(self) -> None:
-        # No batch is chosen ahead: between two batches the model waits 0.5 to 0.8 ms, with 40 as
-        # with 1280 pairs queued, and choosing ahead left it at that, since most of it is the way
-        # through two threads. It would cost newcomers one batch, and batches their late rows.
-        loop = asyncio.get_running_loop()
-        while True:
-            if batch := self._turns.next_batch():
-                self._deliver(await loop.run_in_executor(self._model, self._forward, batch))
-            else:
-                self._arrived.clear()
-                await self._arrived.wait()
+    def _next_batch(self) -> tuple[Task, list[_Entry]] | None:
+        """A task and entries of it, as wide as the leading request's longest row.
 
-    def _forward(self, batch: Sequence[Entry]) -> _Computed:
+        The request with the fewest tokens left and the oldest lead in turn: a small request
+        overtakes, and no stream of small ones holds a large one up for good. Rows nearly as long
+        fill the batch up, the leader's own first.
+        """
+        waiting = {request: rows for request in self._requests if (rows := request.waiting())}
+        if not waiting:
+            return None
+        self._oldest_leads = not self._oldest_leads
+        leader = next(iter(waiting))
+        if not self._oldest_leads:
+            leader = min(waiting, key=lambda request: sum(e.length for e in waiting[request]))
+        width = max(entry.length for entry in waiting[leader])
+        min_length = min(ALIKE * width, width - ALIKE_TOKENS)
+        own = set(waiting[leader])
+        mates = (e for other, r in waiting.items() if other.task == leader.task for e in r)
+        alike = [e for e in dict.fromkeys(mates) if min_length <= e.length <= width]
+        alike.sort(key=lambda entry: (entry not in own, -entry.length))
+        batch = alike[: max(1, self._batch_tokens // width)]
+        for entry in batch:
+            entry.taken = True
+        return leader.task, batch
+
+    def _forward(
+        self, task: Task, batch: Sequence[_Entry]
+    ) -> tuple[dict[_Entry, RowScore | str], float, float]:
+        """Each entry's result, when the batch started, and the seconds it took."""
         started = time.perf_counter()
-        forward = partial(self.scorer.forward, batch[0].task)
-        results = by_halves(forward, [entry.row for entry in batch], "model")
+        forward = partial(self.scorer.forward, task)
+        results = bisected(forward, [entry.row for entry in batch], "model")
         took_s = time.perf_counter() - started
-        return _Computed(dict(zip(batch, results, strict=True)), started, took_s)
+        return dict(zip(batch, results, strict=True)), started, took_s
 
-    def _deliver(self, computed: _Computed) -> None:
-        computed.tell(self._metrics)
-        has_scores = any(isinstance(result, RowScore) for result in computed.results.values())
+    def _deliver(
+        self, results: dict[_Entry, RowScore | str], started: float, took_s: float
+    ) -> None:
+        self._metrics.batch([entry.length for entry in results], took_s)
+        has_scores = any(isinstance(result, RowScore) for result in results.values())
         self._barren = 0 if has_scores else self._barren + 1
-        self._admission.computed(len(computed.results), computed.took_s)
-        for job in {job for entry in computed.results for job in entry.jobs}:
-            job.queue_ms = max(job.queue_ms, (computed.started - job.asked_at) * 1000)
-            job.inference_ms += computed.took_s * 1000
-        for entry, result in computed.results.items():
-            self._cache.end(entry, result)
-            for job in entry.jobs:
-                job.settle(entry.key, result)
+        self._permits.computed(len(results), took_s)
+        for request in {request for entry in results for request in entry.requests}:
+            waited_ms = (started - request.arrived_at) * 1000
+            request.queue_ms = max(request.queue_ms, waited_ms)
+            request.inference_ms += took_s * 1000
+        for entry, result in results.items():
+            self._under_way.pop(entry.key, None)
+            self._cache.keep(entry.key, result)
+            for request in entry.requests:
+                request.settle(entry.key, result)
 
 
-def _response(job: Job, model: str) -> ScoreResponse:
-    judged = [result if isinstance(result, RowScore) else None for result in job.results]
+def _response(request: _Request, model: str) -> ScoreResponse:
+    scores = [result if isinstance(result, RowScore) else None for result in request.results]
     return ScoreResponse(
-        scores=[row.score if row else None for row in judged],
-        labels=[row.label if row else None for row in judged],
-        probabilities=[row.probabilities if row else None for row in judged],
+        scores=[row.score if row else None for row in scores],
+        labels=[row.label if row else None for row in scores],
+        probabilities=[row.probabilities if row else None for row in scores],
         model=model,
-        tokens=job.tokens,
-        queue_ms=round(job.queue_ms, 3),
-        inference_ms=round(job.inference_ms, 3),
+        tokens=request.tokens,
+        queue_ms=round(request.queue_ms, 3),
+        inference_ms=round(request.inference_ms, 3),
         errors=[
             RowError(index=index, reason=reason)
-            for index, reason in enumerate(job.results)
+            for index, reason in enumerate(request.results)
             if isinstance(reason, str)
         ],
     )
 
 
-def in_batches(
-    scorer: Scorer, task: Task, pairs: Sequence[tuple[str, str]], batch_tokens: int = 1536
-) -> list[RowScore | str]:
-    """The same without a worker, for commands: each pair's judgement or reason, in order."""
-    encoded = scorer.encode(task, pairs)
-    results: dict[int, RowScore | str] = {
-        index: row for index, row in enumerate(encoded) if isinstance(row, str)
-    }
-    rows = [(index, row) for index, row in enumerate(encoded) if isinstance(row, Row)]
-    rows.sort(key=lambda entry: len(entry[1].ids))
-    while rows:
-        size = max(1, batch_tokens // len(rows[0][1].ids))
-        while size > 1 and size * len(rows[min(size, len(rows)) - 1][1].ids) > batch_tokens:
-            size -= 1
-        batch, rows = rows[:size], rows[size:]
-        judged = scorer.forward(task, [row for _, row in batch])
-        results.update(zip((index for index, _ in batch), judged, strict=True))
-    return [results[index] for index in range(len(encoded))]
+def bisected(
+    call: Callable[[Sequence[Item]], Sequence[Result]],
+    items: Sequence[Item],
+    caller: str,
+    *,
+    again: bool = False,
+) -> list[Result | str]:
+    """What `call` makes of the items; where it raises, bisect to isolate the items at fault.
+
+    Those get a reason, which names the caller; the log gets the first traceback only. One item at
+    fault among n costs some 2 log2(n) more calls of falling size.
+    """
+    try:
+        return [*call(items)]
+    except Exception as error:
+        if not again:
+            log.exception("The %s failed on %d pairs.", caller, len(items))
+        if len(items) == 1:
+            return [f"The {caller} failed on this pair ({type(error).__name__})."]
+    middle = len(items) // 2
+    halves = (items[:middle], items[middle:])
+    return [result for half in halves for result in bisected(call, half, caller, again=True)]

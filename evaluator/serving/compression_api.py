@@ -1,108 +1,91 @@
-"""`POST /compress`: texts shortened by what a causal language model finds in them.
+"""`POST /compress`: texts shortened by the self-information of their tokens.
 
-The model tells how surprising each token is; what is kept is decided here, without PyTorch.
+A causal language model says how surprising each token is; what is kept is decided here, without
+PyTorch.
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+import re
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Protocol, cast
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from fastapi import APIRouter, Depends, Request
-from starlette.exceptions import HTTPException
-
-from evaluator.errors import TooManyPairs, UnknownModel
-from evaluator.inference.scorer import import_torch
+from evaluator.errors import TooManyPairs
+from evaluator.inference.scorer import LanguageModel, ScoredToken
 from evaluator.schema import CompressRequest, CompressResponse
-from evaluator.serving.disconnect import while_connected
-from evaluator.serving.load_shedding import Admission
-from evaluator.serving.self_information import (
-    Token,
-    clauses,
-    fitting,
-    kept,
-    mean_nats,
-    minus,
-    shares,
-    weighed,
-    words,
-)
-from evaluator.settings import EvaluatorSettings
+from evaluator.serving.load_shedding import Permits
 
-MOST_CHARACTERS = 200_000
+MAX_CHARS = 200_000
 """Of all texts of a request: minutes of work for a small model on a CPU."""
+
+SPREAD = 0.25
+"""How much more of the best text is kept than asked, and less of the worst (delta tau, 4.2)."""
 
 _LEADS = {
     False: "We can get the answer to this question in the given text.",
     True: "从给定的文字中可以得到这个问题的答案。",
 }
+_CLAUSE_END = re.compile(r"[，、；：。！？…\n]+[”’」』）】》]*|[,;:.!?]+[\"')\]]*(?=\s|$)")
+_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
-
-class LanguageModel(Protocol):
-    """A loaded model; `tokens` is CPU work: call it in a thread."""
-
-    name: str
-
-    def tokens(self, text: str, before: str = "") -> list[Token]:
-        """Each token of the text with its self-information, read after `before`."""
+Span = tuple[int, int]
 
 
 class Compressing:
     """One text after another in a thread of its own; a request that has left stops between two."""
 
-    def __init__(self, model: LanguageModel, most_texts: int) -> None:
+    def __init__(self, model: LanguageModel, max_texts: int) -> None:
         self.model = model
-        self._admission = Admission(most_texts)
-        self._inside = 0
+        self._permits = Permits(max_texts)
         self._thread = ThreadPoolExecutor(1, "evaluator-compressing")
 
-    async def compress(self, asked: CompressRequest) -> CompressResponse:
-        """Raises Overloaded where too many texts wait."""
-        self._admission.enter(len(asked.texts), others_wait=self._inside > 1)
-        self._inside += 1
-        try:
-            if asked.method == "selective_context":
-                return await self._selected(asked)
-            return await self._contrasted(asked)
-        finally:
-            self._inside -= 1
-            self._admission.leave(len(asked.texts))
+    async def warm_up(self) -> None:
+        await self._tokens("It is warm.", "Is it warm?")
 
-    async def _selected(self, asked: CompressRequest) -> CompressResponse:
+    async def compress(self, body: CompressRequest) -> CompressResponse:
+        """Raises TooManyPairs for too long texts, Overloaded where too many wait."""
+        chars = sum(map(len, body.texts)) + len(body.question)
+        if chars > MAX_CHARS:
+            raise TooManyPairs(f"{chars:,} characters in one request; at most {MAX_CHARS:,}.")
+        with self._permits.taken(len(body.texts)):
+            if body.method == "selective_context":
+                return await self._selected(body)
+            return await self._contrasted(body)
+
+    async def _selected(self, body: CompressRequest) -> CompressResponse:
         """Of every text the clauses that say most (Li et al., arXiv 2310.06201)."""
-        found, before, after = [], 0, 0
-        for text in asked.texts:
+        texts, before, after = [], 0, 0
+        for text in body.texts:
             tokens = await self._tokens(text)
-            units = weighed(clauses(text), tokens)
-            chosen = fitting(units, asked.ratio)
-            found.append(kept(text, chosen))
+            chosen = fitting(weighed(clauses(text), tokens), body.ratio)
+            texts.append(kept(text, chosen))
             before += len(tokens)
             after += sum(unit.tokens for unit in chosen)
-        return self._told(found, before, after)
+        return self._response(texts, before, after)
 
-    async def _contrasted(self, asked: CompressRequest) -> CompressResponse:
+    async def _contrasted(self, body: CompressRequest) -> CompressResponse:
         """The words that the question makes likelier, more of them from those texts that make the
         question likelier (LongLLMLingua, Jiang et al., arXiv 2310.06839, 4.1 and 4.2).
         """
-        question = f"{asked.question}\n{_LEADS[_is_chinese(asked.question)]}"
-        surprise = [mean_nats(await self._tokens(question, text)) for text in asked.texts]
-        found, before, after = [], 0, 0
-        for text, ratio in zip(asked.texts, shares(surprise, asked.ratio), strict=True):
+        question = f"{body.question}\n{_LEADS[bool(_HAN.search(body.question))]}"
+        surprise = [mean_nats(await self._tokens(question, text)) for text in body.texts]
+        texts, before, after = [], 0, 0
+        for text, ratio in zip(body.texts, shares(surprise, body.ratio), strict=True):
             alone = await self._tokens(text)
-            asked_for = await self._tokens(text, f"{asked.question}\n")
-            chosen = fitting(weighed(words(text, alone), minus(alone, asked_for)), ratio)
-            found.append(kept(text, chosen))
+            given_question = await self._tokens(text, f"{body.question}\n")
+            chosen = fitting(weighed(words(text, alone), minus(alone, given_question)), ratio)
+            texts.append(kept(text, chosen))
             before += len(alone)
             after += sum(unit.tokens for unit in chosen)
-        return self._told(found, before, after)
+        return self._response(texts, before, after)
 
-    def _told(self, texts: list[str], before: int, after: int) -> CompressResponse:
+    def _response(self, texts: list[str], before: int, after: int) -> CompressResponse:
         return CompressResponse(
             texts=texts, model=self.model.name, before_tokens=before, after_tokens=after
         )
 
-    async def _tokens(self, text: str, before: str = "") -> list[Token]:
+    async def _tokens(self, text: str, before: str = "") -> list[ScoredToken]:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, self.model.tokens, text, before)
 
@@ -110,53 +93,110 @@ class Compressing:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-@contextlib.asynccontextmanager
-async def running(settings: EvaluatorSettings) -> AsyncIterator[Compressing | None]:
-    """The configured language model, warm; None where none is. Raises WeightsError."""
-    if settings.compressor is None:
-        yield None
-        return
-    model = await asyncio.to_thread(_loaded, settings)
-    with contextlib.closing(Compressing(model, settings.max_queued_pairs)) as compressing:
-        yield compressing
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A part of a text that is kept or left out whole; `nats` is the mean over its tokens."""
+
+    start: int
+    end: int
+    nats: float
+    tokens: int
 
 
-def _loaded(settings: EvaluatorSettings) -> LanguageModel:
-    model = cast("LanguageModel", import_torch("causal_lm").load(settings))
-    model.tokens("It is warm.", "Is it warm?")
-    return model
+def clauses(text: str) -> list[Span]:
+    """Spans between marks, each with the mark that ends it, outer blanks aside."""
+    cuts = [0, *(match.end() for match in _CLAUSE_END.finditer(text)), len(text)]
+    spans = (_trimmed(text, a, b) for a, b in pairwise(cuts))
+    return [span for span in spans if span]
 
 
-def _is_chinese(question: str) -> bool:
-    return any("\u4e00" <= sign <= "\u9fff" for sign in question)
+def words(text: str, tokens: Sequence[ScoredToken]) -> list[Span]:
+    """Spans of whole words, and between ideographs, which no blank parts, of the model's tokens."""
+    spans: list[Span] = []
+    for token in tokens:
+        span = _trimmed(text, token.start, token.end)
+        if span is None:
+            continue
+        if spans and (span[0] < spans[-1][1] or _is_one_word(text, spans[-1], span)):
+            spans[-1] = (spans[-1][0], max(span[1], spans[-1][1]))
+        else:
+            spans.append(span)
+    return spans
 
 
-def _compressing(request: Request) -> Compressing:
-    worker = request.app.state.worker
-    if not worker.batchers:
-        raise HTTPException(503, "The worker is still starting.", {"Retry-After": "1"})
-    found: Compressing | None = worker.compressor
-    if found is None:
-        raise UnknownModel(
-            "This worker has no language model to compress with: name its folder by "
-            "SELFCRAG_EVALUATOR_COMPRESSOR."
-        )
-    return found
+def _is_one_word(text: str, left: Span, right: Span) -> bool:
+    around = text[left[1] - 1 : right[0] + 1]
+    return left[1] == right[0] and not _HAN.search(around)
 
 
-Loaded = Annotated[Compressing, Depends(_compressing)]
-router = APIRouter()
+def _trimmed(text: str, start: int, end: int) -> Span | None:
+    piece = text[start:end]
+    if not piece.strip():
+        return None
+    return start + len(piece) - len(piece.lstrip()), end - len(piece) + len(piece.rstrip())
 
 
-@router.post("/compress")
-async def compress(asked: CompressRequest, loaded: Loaded, connection: Request) -> CompressResponse:
-    """One shorter text for each, in the order asked; empty where nothing of it was kept."""
-    characters = sum(map(len, asked.texts)) + len(asked.question)
-    if characters > MOST_CHARACTERS:
-        raise TooManyPairs(
-            f"{characters:,} characters in one request; at most {MOST_CHARACTERS:,}."
-        )
-    most = connection.app.state.worker.settings.max_pairs
-    if len(asked.texts) > most:
-        raise TooManyPairs(f"{len(asked.texts)} texts in one request; at most {most}.")
-    return await while_connected(connection, loaded.compress(asked))
+def weighed(spans: Sequence[Span], tokens: Sequence[ScoredToken]) -> list[Unit]:
+    """Each span with the tokens that begin in it; of one that no token begins in, nothing known."""
+    units, place = list[Unit](), 0
+    for start, end in spans:
+        nats: list[float] = []
+        while place < len(tokens) and tokens[place].start < end:
+            if tokens[place].end > start:
+                nats.append(tokens[place].nats)
+            place += 1
+        units.append(Unit(start, end, sum(nats) / len(nats) if nats else 0.0, len(nats)))
+    return units
+
+
+def minus(alone: Sequence[ScoredToken], given_question: Sequence[ScoredToken]) -> list[ScoredToken]:
+    """How much less surprising each token is once the question is known."""
+    return [
+        replace(one, nats=one.nats - other.nats)
+        for one, other in zip(alone, given_question, strict=True)
+    ]
+
+
+def fitting(units: Sequence[Unit], ratio: float) -> list[Unit]:
+    """The most telling units in their order, as many as come nearest to this share of the tokens.
+
+    At least one, unless the share is 0; of equal ones the earlier.
+    """
+    budget = ratio * sum(unit.tokens for unit in units)
+    chosen: list[Unit] = []
+    taken = 0.0
+    for unit in sorted(units, key=lambda unit: -unit.nats):
+        if chosen and taken + unit.tokens / 2 > budget:
+            break
+        if ratio > 0:
+            chosen.append(unit)
+        taken += unit.tokens
+    return sorted(chosen, key=lambda unit: unit.start)
+
+
+def kept(text: str, units: Sequence[Unit]) -> str:
+    """The units joined: with what stood between them, or a blank where a gap held one."""
+    joined, last = "", None
+    for unit in units:
+        if last is not None:
+            gap = text[last.end : unit.start]
+            joined += gap if not gap.strip() else " " * any(map(str.isspace, gap))
+        joined += text[unit.start : unit.end]
+        last = unit
+    return joined
+
+
+def mean_nats(tokens: Sequence[ScoredToken]) -> float:
+    return sum(token.nats for token in tokens) / max(1, len(tokens))
+
+
+def shares(surprise: Sequence[float], ratio: float) -> list[float]:
+    """The share kept of each text: of the least surprising one most, SPREAD more than `ratio`."""
+    count = len(surprise)
+    if count < 2 or ratio >= 1:
+        return [ratio] * count
+    ranks = {
+        place: rank for rank, place in enumerate(sorted(range(count), key=surprise.__getitem__))
+    }
+    spread = [ratio + SPREAD * (1 - 2 * ranks[place] / (count - 1)) for place in range(count)]
+    return [min(1.0, max(0.0, share)) for share in spread]

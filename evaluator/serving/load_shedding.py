@@ -1,71 +1,80 @@
-"""Who is let in: a burst may wait, lasting overload may not."""
+"""Load shedding: limits of a request, permits to a queue, an end to work nobody waits for."""
 
+import asyncio
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
 
-from evaluator.errors import Overloaded
+from fastapi import Request
+from starlette.exceptions import HTTPException
 
-REMEMBERED = 0.95  # of the batches before, at every batch: the rate is that of the last 20
-LONGEST_RETRY_S = 60
-CLOSED_A_PAIR = 2  # places: above 1.5 times of what can be computed the queue closes
+from evaluator.errors import Overloaded, TooManyPairs
+
+MAX_RETRY_S = 60
+_REMEMBERED = 0.95  # of the time an item took so far, at every batch
+
+Answer = TypeVar("Answer")
 
 
-class Admission:
-    """A queue of `most_pairs` places, of which lasting overload closes one after another.
+@dataclass(frozen=True)
+class Limits:
+    """What one worker takes; beyond the first and third 413, beyond the second 429."""
 
-    A long queue serves a burst. Where more is asked all the time than can be computed, it serves
-    nobody: everyone waits its whole length and no more gets done. So a refused pair closes two
-    places, and places open again as fast as pairs are computed: below 1.5 times of what the worker
-    can do the queue stays long, beyond it a request is soon let in only when no other one waits.
+    max_pairs: int = 1024
+    max_queued_pairs: int = 1280
+    max_body_bytes: int = 16_000_000
+    cached_pairs: int = 20_000
+
+    def check(self, count: int, what: str) -> None:
+        """TooManyPairs for a request of more pairs or texts than one may carry."""
+        if count > self.max_pairs:
+            raise TooManyPairs(f"{count} {what} in one request; at most {self.max_pairs}.")
+
+
+class Permits:
+    """So many items may wait or run at once: a burst waits, what comes beyond is refused at once.
+
     One thread, the event loop's.
     """
 
-    def __init__(self, most_pairs: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.pairs = 0
-        """Let in and not answered yet."""
-        self._most = most_pairs
-        self._clock = clock
-        self._closed = 0.0
-        self._closed_at = clock()
-        self._computed = 0.0
-        self._took_s = 0.0
+    def __init__(self, limit: int) -> None:
+        self.used = 0
+        self._limit = limit
+        self._s_per_item = 0.0
 
-    def enter(self, pairs: int, others_wait: bool) -> None:
-        """Take as many places; Overloaded when there are not so many. Give them back by `leave`.
+    @contextmanager
+    def taken(self, count: int) -> Iterator[None]:
+        """Room for `count` items meanwhile. Raises Overloaded, with when those inside are done."""
+        if count and self.used + count > self._limit:
+            wait_s = math.ceil(self.used * self._s_per_item)
+            raise Overloaded(min(MAX_RETRY_S, max(1, wait_s)))
+        self.used += count
+        try:
+            yield
+        finally:
+            self.used -= count
 
-        `others_wait`: whether a request that was let in has pairs in no batch yet.
-        """
-        room = self.places if others_wait else self._most
-        missing = self.pairs + pairs - room
-        if pairs and missing > 0:
-            closed = self._closed + CLOSED_A_PAIR * min(missing, pairs)
-            self._closed = min(self._most, closed)
-            raise self.refusal()
-        self.pairs += pairs
+    def computed(self, count: int, took_s: float) -> None:
+        """So many items took so many seconds."""
+        latest = took_s / count
+        kept = _REMEMBERED if self._s_per_item else 0.0
+        self._s_per_item = kept * self._s_per_item + (1 - kept) * latest
 
-    def refusal(self) -> Overloaded:
-        """It says when those inside will have left."""
-        rate = self._pairs_per_s
-        wait_s = math.ceil(self.pairs / rate) if rate else 1
-        return Overloaded(min(LONGEST_RETRY_S, max(1, wait_s)))
 
-    def leave(self, pairs: int) -> None:
-        self.pairs -= pairs
+async def while_connected(connection: Request, work: Coroutine[None, None, Answer]) -> Answer:
+    """The answer; cancels the work when the client disconnects before it is there.
 
-    def computed(self, pairs: int, took_s: float) -> None:
-        """A batch is done: so many pairs in so many seconds."""
-        self._computed = REMEMBERED * self._computed + pairs
-        self._took_s = REMEMBERED * self._took_s + took_s
-
-    @property
-    def places(self) -> int:
-        """Most pairs that may be there at present."""
-        now = self._clock()
-        self._closed = max(0.0, self._closed - (now - self._closed_at) * self._pairs_per_s)
-        self._closed_at = now
-        return self._most - math.ceil(self._closed)
-
-    @property
-    def _pairs_per_s(self) -> float:
-        return self._computed / self._took_s if self._took_s else 0.0
+    The body must have been read: the next message of the connection is its end.
+    """
+    working = asyncio.create_task(work)
+    leaving = asyncio.ensure_future(connection.receive())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise HTTPException(499, "The client left before its answer was there.")
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()

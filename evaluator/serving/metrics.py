@@ -1,11 +1,13 @@
-"""What Prometheus learns of one worker."""
+"""Prometheus metrics of one worker."""
+
+from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 _TOKENS = (64, 128, 256, 512, 1024, 1536, 2048, 4096, 8192, 16384, 32768, 65536)
 
 
-class Metrics:
+class WorkerMetrics:
     """Series in a registry of their own, so that several workers in one process do not collide."""
 
     def __init__(self) -> None:
@@ -14,8 +16,9 @@ class Metrics:
         self.row_errors = self._counter("row_errors", "Pairs not judged")
         self.overloads = self._counter("overloads", "Requests answered 429")
         self.refusals = self._counter("refusals", "Requests without scores", "status")
-        self.queued = self._gauge("queued_pairs", "Pairs waiting or running")
-        self.places = self._gauge("queue_places", "Most pairs that may wait or run at present")
+        self.queued = Gauge(
+            "selfcrag_evaluator_queued_pairs", "Pairs waiting or running", registry=self.registry
+        )
         self.seconds = self._histogram("request_seconds", "Time in queue and model")
         self.queue_seconds = self._histogram("queue_seconds", "A request's longest wait")
         self.batches = self._counter("batches", "Batches computed")
@@ -26,15 +29,24 @@ class Metrics:
         self.hits = self._counter("cache_hits", "Pairs answered from the score cache")
         self.misses = self._counter("cache_misses", "Pairs the score cache did not know")
 
-    def _gauge(self, name: str, told: str) -> Gauge:
-        return Gauge(f"selfcrag_evaluator_{name}", told, registry=self.registry)
+    def batch(self, lengths: Sequence[int], took_s: float) -> None:
+        """One batch of rows with so many tokens each."""
+        padded = len(lengths) * max(lengths)
+        self.batches.inc()
+        self.batch_seconds.observe(took_s)
+        self.batch_tokens.observe(padded)
+        self.tokens.inc(sum(lengths))
+        self.padding.inc(padded - sum(lengths))
 
-    def _counter(self, name: str, told: str, *labels: str) -> Counter:
-        return Counter(f"selfcrag_evaluator_{name}", told, labels, registry=self.registry)
+    def _counter(self, name: str, description: str, *labels: str) -> Counter:
+        return Counter(f"selfcrag_evaluator_{name}", description, labels, registry=self.registry)
 
     def _histogram(
-        self, name: str, told: str, buckets: tuple[float, ...] = Histogram.DEFAULT_BUCKETS
+        self,
+        name: str,
+        description: str,
+        buckets: tuple[float, ...] = Histogram.DEFAULT_BUCKETS,
     ) -> Histogram:
         return Histogram(
-            f"selfcrag_evaluator_{name}", told, buckets=buckets, registry=self.registry
+            f"selfcrag_evaluator_{name}", description, buckets=buckets, registry=self.registry
         )

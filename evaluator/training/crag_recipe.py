@@ -5,58 +5,198 @@ clipped at 1, 512 tokens. The result has the authors' form, which the worker ser
 """
 
 import json
-from dataclasses import dataclass
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from sklearn.metrics import roc_auc_score
+from torch import Tensor, nn
 from transformers import T5ForSequenceClassification
 
-from evaluator.errors import WeightsError
-from evaluator.inference.pretrained import folder_digest, load_network
-from evaluator.inference.torch_scorer import load_tokenizer
-from evaluator.training.finetune import FinetuneOptions, Subject, finetune
-from evaluator.training.loop import Say
+from evaluator.data.hard_negatives import Meaning
+from evaluator.data.relevance_pairs import HELD_BACK_PERCENT, Pair, pairs_of, split
+from evaluator.data.relevance_records import digests, read_folder
+from evaluator.errors import DataError, WeightsError
+from evaluator.inference.scorer import cut
+from evaluator.inference.torch_scorer import T5PairTokenizer, load_network, load_tokenizer
+from evaluator.model.checkpoint import files_digest
+from evaluator.schema import Row
+from evaluator.training.examples import batch_tensors
+from evaluator.training.loop import Log, Schedule, fit
 
 NAME = "CRAG, section 4.2"
+MADE_BY_FILE = "made_by.json"
+CHECKPOINT = "recipe.pt"
+MAX_CHECKED = 2000  # validation pairs a check; all of them at the end
+_MAX_UNKNOWN = 0.1  # of a row's tokens: T5 knows no Chinese, and rows of <unk> teach nothing
 
 
 @dataclass(frozen=True)
-class RecipeOptions(FinetuneOptions):
-    """The paper's values are the defaults."""
+class RecipeOptions:
+    """What decides a run, the paper's values by default; part of a checkpoint's identity."""
+
+    seed: int = 1
+    minutes: float = math.inf
+    pairs: int = 150_000  # read in all, one as often as it is read
+    batch_tokens: int = 8192  # padded
+    learning_rate: float = 1e-4
+    max_length: int = 512
+    held_back_percent: int = HELD_BACK_PERCENT
+    check_every: int = 1000
+    use_minilm: bool = True  # to mine negatives by meaning
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """A pair as token ids, with target 1 or -1."""
+
+    ids: tuple[int, ...]
+    target: float
+    source: str
 
 
 def train_recipe(
-    data: Path, t5: Path, out: Path, work: Path, options: RecipeOptions, say: Say
+    data: Path, t5: Path, out: Path, work: Path, options: RecipeOptions, log: Log
 ) -> dict[str, Any]:
     """Train the T5 in folder `t5` on `data`; write tensors, tokenizer and made_by.json to `out`.
 
     Returns what made_by.json holds. Pairs the T5's tokenizer cannot read (Chinese, to the
-    original T5) are left out and counted. A killed run goes on from `work`. Raises
-    WeightsError for the T5, DataError for the data or a checkpoint of another run.
+    original T5) are left out and counted. A killed run goes on from its checkpoint in `work`,
+    where mined vectors lie too. Raises WeightsError for the T5, DataError for unusable data or a
+    checkpoint of another run.
     """
     _check_is_t5(t5)
     torch.manual_seed(options.seed)
-    subject = Subject(
-        name="recipe",
-        network=load_network(
-            T5ForSequenceClassification, t5, new=("classification_head.",), num_labels=1
-        ),
-        tokenizer=load_tokenizer(t5),
-        as_one_text=True,
-        negative=-1.0,
-        loss_of=nn.functional.mse_loss,
-        origin={"recipe": NAME, "t5": folder_digest(t5)},
+    network = load_network(
+        T5ForSequenceClassification, t5, "a T5", new=("classification_head.",), num_labels=1
     )
-    return finetune(data, subject, out, work, options, say)
+    tokenizer = load_tokenizer(t5)
+    known, held_back = _pairs(data, work, options)
+    rows, check = (_rows(tokenizer, options.max_length, pairs) for pairs in (known, held_back))
+    log(f"{len(rows)} training and {len(check)} validation pairs can be read")
+    network.to("cuda" if torch.cuda.is_available() else "cpu")
+    learner = RelevanceLearner(network, check, options)
+    stored = {n: None if value == math.inf else value for n, value in asdict(options).items()}
+    origin = {"recipe": NAME, "t5": _folder_digest(t5)}
+    identity = {**origin, "options": stored, "data": digests(data)}
+    story = fit(learner, rows, _schedule(options), work / CHECKPOINT, identity, log)
+    made_by = {
+        **identity,
+        "training": {"pairs": len(rows), "unreadable": len(known) - len(rows), **story},
+        "validation": learner.figures(check),
+    }
+    network.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    text = json.dumps(made_by, indent=2, ensure_ascii=False, allow_nan=False)
+    (out / MADE_BY_FILE).write_text(text + "\n", encoding="utf-8")
+    log(f"weights written to {out}")
+    return made_by
 
 
 def _check_is_t5(folder: Path) -> None:
     path = folder / "config.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8")).get("model_type")
+        model_type = json.loads(path.read_text(encoding="utf-8")).get("model_type")
     except (OSError, ValueError) as error:
         raise WeightsError(f"{path} cannot be read: {error}") from error
-    if found != "t5":
-        raise WeightsError(f"{folder} holds a model of type {found} where a t5 is needed.")
+    if model_type != "t5":
+        raise WeightsError(f"{folder} holds a model of type {model_type} where a t5 is needed.")
+
+
+def _folder_digest(folder: Path) -> str:
+    """SHA-256 over the folder's tensors, config and tokenizer."""
+    patterns = ("*.safetensors", "*.json", "*.model")
+    return files_digest(path for pattern in patterns for path in sorted(folder.glob(pattern)))
+
+
+def _pairs(data: Path, work: Path, options: RecipeOptions) -> tuple[list[Pair], list[Pair]]:
+    known, held_back = split(read_folder(data), options.held_back_percent)
+    meaning = Meaning(work) if options.use_minilm else None
+    train = pairs_of(known, options.seed, meaning)
+    check = pairs_of(held_back, options.seed, meaning, hard_only=True)
+    if not train or not check:
+        raise DataError(f"{data} gives no pairs for training or none for validation.")
+    return train, check
+
+
+def _rows(tokenizer: Any, max_length: int, pairs: Sequence[Pair]) -> list[PairRow]:
+    """The pairs the tokenizer can read."""
+    encoded = T5PairTokenizer(tokenizer, max_length).encode(
+        [(pair.question, pair.passage) for pair in pairs]
+    )
+    return [
+        PairRow(row.ids, 1.0 if pair.relevant else -1.0, pair.source)
+        for row, pair in zip(encoded, pairs, strict=True)
+        if isinstance(row, Row)
+        and row.ids.count(tokenizer.unk_token_id) <= _MAX_UNKNOWN * len(row.ids)
+    ]
+
+
+def _schedule(options: RecipeOptions) -> Schedule:
+    return Schedule(
+        seed=options.seed,
+        batch_tokens=options.batch_tokens,
+        max_rows=options.pairs,
+        minutes=options.minutes,
+        warmup_steps=0,
+        check_every=options.check_every,
+    )
+
+
+class RelevanceLearner:
+    """Teaches one logit a pair; its figure is the mean of the sources' AUC on held-back pairs."""
+
+    def __init__(self, network: Any, check: Sequence[PairRow], options: RecipeOptions) -> None:
+        self.network: nn.Module = network
+        self._options = options
+        sample = random.Random(0).sample(list(check), min(len(check), MAX_CHECKED))
+        self._check = sample if _both_labels(sample) else check
+
+    def groups(self) -> list[dict[str, Any]]:
+        return [{"params": list(self.network.parameters()), "lr": self._options.learning_rate}]
+
+    def loss(self, batch: Sequence[PairRow]) -> Tensor:
+        scores = self._scores(batch)
+        targets = torch.tensor([row.target for row in batch])
+        return nn.functional.mse_loss(scores, targets.to(scores.device))
+
+    def _scores(self, batch: Sequence[PairRow]) -> Tensor:
+        """Of one batch, shape (rows,), in float32 on the network's device."""
+        device = next(self.network.parameters()).device
+        ids, mask = batch_tensors(batch)
+        logits: Tensor = self.network(
+            input_ids=ids.to(device), attention_mask=mask.to(device)
+        ).logits
+        return logits[:, 0].float()
+
+    def validation(self) -> tuple[float, str]:
+        figures = self.figures(self._check)
+        words = ", ".join(f"{name} {figure['auc']:.3f}" for name, figure in figures.items())
+        return float(np.mean([figure["auc"] for figure in figures.values()])), f"AUC {words}"
+
+    @torch.no_grad()
+    def figures(self, check: Sequence[PairRow]) -> dict[str, dict[str, float]]:
+        """AUC by source and the pairs it stands on; DataError where no source has both labels."""
+        ordered = sorted(check, key=lambda row: len(row.ids))
+        batches = cut(ordered, self._options.batch_tokens)
+        scores = [score for batch in batches for score in self._scores(batch).tolist()]
+        figures: dict[str, dict[str, float]] = {}
+        for source in _both_labels(check):
+            mine = [i for i, row in enumerate(ordered) if row.source == source]
+            auc = float(roc_auc_score([ordered[i].target for i in mine], [scores[i] for i in mine]))
+            figures[source] = {"auc": round(auc, 4), "pairs": len(mine)}
+        if not figures:
+            raise DataError("No source has both relevant and irrelevant pairs to validate on.")
+        return figures
+
+
+def _both_labels(rows: Sequence[PairRow]) -> list[str]:
+    """The sources with relevant and irrelevant rows, sorted."""
+    kinds = {(row.source, row.target) for row in rows}
+    sources = sorted({source for source, _ in kinds})
+    return [s for s in sources if sum(source == s for source, _ in kinds) == 2]

@@ -1,130 +1,141 @@
-"""Labelled texts as rows of token ids with what the model should say; their mix; their figures."""
+"""Training examples: options of a run, labelled texts as token ids, their mix, their figures."""
 
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from evaluator.data.judgements import Judgement
-from evaluator.data.relevance_pairs import Pair
-from evaluator.inference.scorer import Row
+from evaluator.data.judgements import JudgementRow
+from evaluator.data.relevance_pairs import HELD_BACK_PERCENT, Pair
+from evaluator.inference.scorer import HasIds, padded
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.model.tokenization import REFLECTION_TOKENS, PairTokenizer
-from evaluator.schema import LABELS, UTILITY_WEIGHTS, Task
-from evaluator.training.options import Part
+from evaluator.schema import LABELS, UTILITY_WEIGHTS, Row, Task
 
-OFTEN = 6
+MAX_REPEATS = 6
 Figures = dict[str, dict[str, float]]
-Labelled = TypeVar("Labelled", Pair, Judgement)
+Labelled = TypeVar("Labelled", Pair, JudgementRow)
+
+Part = Literal["natural", "support", "utility", "evidence", "need"]
+"""What rows are drawn by. Support and utility that a data set itself labels are `natural`, made
+ones go by their task; retrieval's rows with evidence at hand and without are two parts."""
+
+SHARES: dict[Part, float] = {
+    "natural": 0.18, "support": 0.14, "utility": 0.12, "evidence": 0.08, "need": 0.48,
+}  # fmt: skip
+"""Rows of `need` are a fifth as long as others. Relevance is left to the measures: in two trials
+the decoder brought nothing that they do not say."""
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """How a run goes; the model card tells what the shipped weights' run was given."""
+
+    seed: int = 1
+    minutes: float = 60.0
+    rows: int = 70_000
+    batch_tokens: int = 3072
+    train_length: int = 192
+    own_layers: int = 6
+    joint_layers: int = 2
+    learning_rate: float = 1e-3
+    nearness_rows: int = 9000
+    init: Literal["minilm", "none"] = "minilm"
+    languages: tuple[str, ...] = ("en", "zh")
+    shares: dict[Part, float] = field(default_factory=lambda: dict(SHARES))
+    distil_steps: int = 600
+    coverage_steps: int = 1500
+    coverage_tokens: int = 8192
+    held_back_percent: int = HELD_BACK_PERCENT
+    judgements: int = 10_000
+    check_every: int = 400
+    min_count: int = 2  # of a Chinese character in the training text
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One row: `target` is the probability of each of LABELS[task], softened or not."""
+    """One row; `label` is the place of the right token among LABELS[task]."""
 
     ids: tuple[int, ...]
     task: Task
-    target: tuple[float, ...]
+    label: int
     language: str
     source: str
     kind: str
-    pair: Pair | None = None  # of relevance
-
-    @property
-    def label(self) -> int:
-        """The place of the likeliest label."""
-        return self.target.index(max(self.target))
 
 
-def of_pairs(pairs: Sequence[Pair], rows: PairTokenizer) -> list[Example]:
-    """Relevance pairs that can be encoded, with hard targets."""
-    found = rows.encode("relevance", [(pair.question, pair.passage) for pair in pairs])
+def of_pairs(pairs: Sequence[Pair], tokenizer: PairTokenizer) -> list[Example]:
+    """Relevance pairs that can be encoded."""
+    rows = tokenizer.encode("relevance", [(pair.question, pair.passage) for pair in pairs])
     return [
-        Example(
-            row.ids, "relevance", _hard("relevance", 0 if pair.relevant else 1),
-            pair.language, pair.source, pair.kind, pair,
-        )
-        for row, pair in zip(found, pairs, strict=True)
+        Example(row.ids, "relevance", int(not pair.relevant), pair.language, pair.source, pair.kind)
+        for row, pair in zip(rows, pairs, strict=True)
         if isinstance(row, Row)
-    ]  # fmt: skip
+    ]
 
 
-def of_judgements(judgements: Sequence[Judgement], rows: PairTokenizer) -> list[Example]:
-    """Rows of the other tasks that can be encoded, with hard targets."""
+def of_judgements(judgements: Sequence[JudgementRow], tokenizer: PairTokenizer) -> list[Example]:
+    """Rows of the other tasks that can be encoded."""
     examples: list[Example] = []
-    for task in LABELS:
+    for task, labels in LABELS.items():
         mine = [judgement for judgement in judgements if judgement.task == task]
-        found = rows.encode(task, [(judgement.first, judgement.second) for judgement in mine])
+        rows = tokenizer.encode(task, [(judgement.first, judgement.second) for judgement in mine])
         examples += [
-            Example(
-                row.ids, task, _hard(task, LABELS[task].index(judgement.label)),
-                judgement.language, judgement.source, judgement.kind,
-            )
-            for row, judgement in zip(found, mine, strict=True)
+            Example(row.ids, task, labels.index(own.label), own.language, own.source, own.kind)
+            for row, own in zip(rows, mine, strict=True)
             if isinstance(row, Row)
-        ]  # fmt: skip
+        ]
     return examples
 
 
-def _hard(task: Task, label: int) -> tuple[float, ...]:
-    return tuple(float(place == label) for place in range(len(LABELS[task])))
-
-
 def mixed(
-    pairs: Sequence[Pair],
-    judgements: Sequence[Judgement],
-    shares: Mapping[Part, float],
-    most: int,
-    seed: int,
-) -> tuple[list[Pair], list[Judgement]]:
-    """About `most` of both in which each part has its share, languages and sources evened out.
-
-    A source is drawn from in proportion to the square root of its size, a row OFTEN times at
-    most.
-    """
-    dice = random.Random(seed)
-    parts: dict[Part, list[Judgement]] = defaultdict(list)
+    judgements: Sequence[JudgementRow], shares: Mapping[Part, float], count: int, seed: int
+) -> list[JudgementRow]:
+    """About `count` rows in which each part has its share, languages and sources evened out."""
+    rng = random.Random(seed)
+    parts: dict[Part, list[JudgementRow]] = defaultdict(list)
     for judgement in judgements:
         parts[_part(judgement)].append(judgement)
-    share = {part: value for part, value in shares.items() if part == "relevance" or part in parts}
-    each = {part: round(most * value / sum(share.values())) for part, value in share.items()}
-    drawn: list[Judgement] = []
-    for part, found in parts.items():
-        drawn += _evened(found, each.get(part, 0), dice)
-    return _evened(pairs, each.get("relevance", 0), dice), drawn
+    present = {part: value for part, value in shares.items() if part in parts}
+    drawn: list[JudgementRow] = []
+    for part, rows in parts.items():
+        drawn += evened(rows, round(count * shares.get(part, 0.0) / sum(present.values())), rng)
+    return drawn
 
 
-def _part(judgement: Judgement) -> Part:
+def _part(judgement: JudgementRow) -> Part:
     if judgement.task == "support" or judgement.task == "utility":
         return "natural" if judgement.kind.startswith("natural") else judgement.task
     return "evidence" if judgement.second else "need"
 
 
-def _evened(items: Sequence[Labelled], most: int, dice: random.Random) -> list[Labelled]:
+def evened(rows: Sequence[Labelled], count: int, rng: random.Random) -> list[Labelled]:
+    """About `count` rows, each source in proportion to the square root of its size.
+
+    A row is drawn MAX_REPEATS times at most.
+    """
     groups: dict[tuple[str, str], list[Labelled]] = {}
-    for item in items:
-        groups.setdefault((item.language, item.source), []).append(item)
-    whole = sum(len(found) ** 0.5 for found in groups.values())
+    for row in rows:
+        groups.setdefault((row.language, row.source), []).append(row)
+    whole = sum(len(group) ** 0.5 for group in groups.values())
     drawn: list[Labelled] = []
-    for found in groups.values():
-        wanted = min(round(most * len(found) ** 0.5 / whole), OFTEN * len(found))
-        times, rest = divmod(wanted, len(found))
-        drawn += times * found + dice.sample(found, rest)
+    for group in groups.values():
+        wanted = min(round(count * len(group) ** 0.5 / whole), MAX_REPEATS * len(group))
+        times, rest = divmod(wanted, len(group))
+        drawn += times * group + rng.sample(group, rest)
     return drawn
 
 
-def padded(rows: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
+def batch_tensors(rows: Sequence[HasIds]) -> tuple[Tensor, Tensor]:
     """Token ids and mask, both (rows, longest)."""
-    width = max(len(row) for row in rows)
-    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    return ids, mask
+    ids, mask = padded(rows)
+    return torch.from_numpy(ids), torch.from_numpy(mask)
 
 
 def places(task: Task) -> slice:
@@ -138,12 +149,12 @@ def computed(
 ) -> "np.ndarray[Any, np.dtype[np.float64]]":
     """What `compute(ids, mask)` gives, in the examples' order, by batches of like length."""
     order = sorted(range(len(examples)), key=lambda i: len(examples[i].ids))
-    found: list[Tensor] = []
+    parts: list[Tensor] = []
     with torch.inference_mode():
         for start in range(0, len(order), 32):
-            ids, mask = padded([examples[i].ids for i in order[start : start + 32]])
-            found.append(compute(ids, mask).float().cpu())
-    values = torch.cat(found).numpy().astype(np.float64)
+            ids, mask = batch_tensors([examples[i] for i in order[start : start + 32]])
+            parts.append(compute(ids, mask).float().cpu())
+    values = torch.cat(parts).numpy().astype(np.float64)
     back = np.empty_like(values)
     back[order] = values
     return back
@@ -191,6 +202,6 @@ def _figure(task: Task, labels: Any, logits: Any) -> float | None:
 def summary(figures: Figures) -> dict[str, float]:
     """The mean figure of each task over its sources."""
     tasks: dict[str, list[float]] = defaultdict(list)
-    for name, values in figures.items():
-        tasks[name.split()[0]].append(values["figure"])
-    return {task: round(sum(found) / len(found), 4) for task, found in tasks.items()}
+    for name, of_source in figures.items():
+        tasks[name.split()[0]].append(of_source["figure"])
+    return {task: round(sum(values) / len(values), 4) for task, values in tasks.items()}

@@ -1,13 +1,14 @@
-"""The training loop: batches in, one optimizer, checkpoints out; a kill loses next to nothing.
+"""Training loop: batches in, one optimizer, checkpoints out; a kill loses next to nothing.
 
 The learning rate warms up, then falls in a line with what is used up of the rows or the minutes,
 whichever is further. The same call after a kill goes on from the last checkpoint with the same
-batches and the same dice, so that the loss curve is the one of a run never killed (exactly so
-where the rows, not the clock, set the pace).
+batches and random states, so that the loss curve is the one of a run never killed (exactly so where
+the rows, not the clock, set the pace).
 """
 
 import json
 import math
+import pickle
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,30 +16,23 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.training import checkpoints
+from evaluator.inference.scorer import HasIds, RowT, cut
 
 LOG_EVERY = 50  # steps
-LEAST_RATE = 0.02  # of the full learning rate, at the end
+MAX_DIFFERENCES = 5
+MIN_RATE = 0.02  # of the full learning rate, at the end
 _SORTED_AT_ONCE = 2048  # rows: longer runs pad less, shorter ones shuffle better
 
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-class Row(Protocol):
-    """Anything with token ids; the loop reads no more of it than their number."""
-
-    @property
-    def ids(self) -> tuple[int, ...]: ...
-
-
-RowT = TypeVar("RowT", bound=Row)
-RowT_contra = TypeVar("RowT_contra", bound=Row, contravariant=True)
+RowT_contra = TypeVar("RowT_contra", bound=HasIds, contravariant=True)
 
 
 class Learner(Protocol[RowT_contra]):
@@ -51,7 +45,7 @@ class Learner(Protocol[RowT_contra]):
         """AdamW's parameter groups, each with its full learning rate as `lr`."""
 
     def loss(self, batch: Sequence[RowT_contra]) -> Tensor:
-        """One number with its gradient; under autocast where the schedule asks for bf16."""
+        """One number with its gradient; under autocast (bf16) on a GPU."""
 
     def validation(self) -> tuple[float, str]:
         """A figure to maximise and words for the log; called in eval mode, without gradients."""
@@ -63,42 +57,30 @@ class Schedule:
 
     seed: int = 1
     batch_tokens: int = 4096  # padded
-    most_rows: int = 100_000
+    max_rows: int = 100_000
     minutes: float = math.inf  # over all lives of the run, validation included
     warmup_steps: int = 200
     check_every: int = 500  # steps between two checkpoints, each with a validation
-    patience: int = 0  # checks without a better figure before it stops; 0: never
     clip: float = 1.0
-    precision: Literal["fp32", "bf16"] = "fp32"  # bf16 counts on a GPU alone
 
 
 def batches(rows: Sequence[RowT], tokens: int, seed: int) -> Iterator[list[RowT]]:
     """Endless batches of like length, at most `tokens` padded; epoch after epoch, seeded.
 
-    A row longer than `tokens` is a batch of its own. The rows may not be empty.
+    The rows may not be empty.
     """
     epoch = 0
     while True:
-        dice = random.Random(f"{seed} {epoch}")
+        rng = random.Random(f"{seed} {epoch}")
         order = list(rows)
-        dice.shuffle(order)
-        found: list[list[RowT]] = []
+        rng.shuffle(order)
+        epoch_batches: list[list[RowT]] = []
         for start in range(0, len(order), _SORTED_AT_ONCE):
             part = sorted(order[start : start + _SORTED_AT_ONCE], key=lambda row: len(row.ids))
-            found += cut(part, tokens)
-        dice.shuffle(found)
-        yield from found
+            epoch_batches += cut(part, tokens)
+        rng.shuffle(epoch_batches)
+        yield from epoch_batches
         epoch += 1
-
-
-def cut(ordered: Sequence[RowT], tokens: int) -> list[list[RowT]]:
-    """Rows, shortest first, as batches of at most `tokens` padded."""
-    found: list[list[RowT]] = []
-    for row in ordered:
-        if not found or (len(found[-1]) + 1) * len(row.ids) > tokens:
-            found.append([])
-        found[-1].append(row)
-    return found
 
 
 def fit(
@@ -107,35 +89,29 @@ def fit(
     schedule: Schedule,
     checkpoint: Path,
     identity: dict[str, Any],
-    say: Say,
+    log: Log,
 ) -> dict[str, Any]:
     """Train the learner's network, leave the best one found in it, return the run's figures.
 
     `identity` is JSON (options, data digests); with the schedule and the number of rows it says
-    which run a checkpoint belongs to. Beside the checkpoint lies the best network so far
-    (`best_of`). Figures: steps, rows_seen, minutes, best, loss ([step, mean since the last]),
-    stopped_by (rows, minutes or patience). Raises DataError for a checkpoint of another run,
-    EvaluatorError, naming the step, when loss or gradient is no number.
+    which run a checkpoint belongs to. Figures: steps, rows_seen, minutes, best, best_step, loss
+    ([step, mean since the last]), stopped_by (rows or minutes). Raises DataError for a checkpoint
+    of another run, EvaluatorError, naming the step, when loss or gradient is no number.
     """
     if not rows:
         raise DataError("There are no rows to train on.")
-    whole = json.dumps({**identity, "schedule": asdict(schedule), "rows": len(rows)})
-    run = _Run(learner, schedule, checkpoint, json.loads(whole), say)
+    whole = {**identity, "schedule": asdict(schedule), "rows": len(rows)}
+    run = _Run(learner, schedule, checkpoint, as_json(whole), log)
     run.begin()
     source = islice(batches(rows, schedule.batch_tokens, schedule.seed), run.at.step, None)
     while not (stopped_by := run.stop_reason()):
         run.learn(next(source))
         if run.at.step % LOG_EVERY == 0:
-            run.log()
+            run.log_loss()
         if run.at.step % schedule.check_every == 0:
             run.check()
     run.end()
     return run.figures(stopped_by)
-
-
-def best_of(checkpoint: Path) -> Path:
-    """Where the best network of the run with this checkpoint is kept."""
-    return checkpoint.with_name(f"{checkpoint.stem}.best.safetensors")
 
 
 @dataclass
@@ -147,7 +123,7 @@ class _Progress:
     spent_s: float = 0.0
     checked_step: int = 0
     best: float | None = None
-    stale: int = 0  # checks since the best figure
+    best_step: int | None = None
     losses: list[float] = field(default_factory=list)  # not in the history yet
     history: list[tuple[int, float]] = field(default_factory=list)
 
@@ -161,25 +137,26 @@ class _Run(Generic[RowT]):
         schedule: Schedule,
         checkpoint: Path,
         identity: dict[str, Any],
-        say: Say,
+        log: Log,
     ) -> None:
         self.at = _Progress()
-        self._learner, self._schedule, self._say = learner, schedule, say
+        self._learner, self._schedule, self._log = learner, schedule, log
         self._checkpoint, self._identity = checkpoint, identity
         self._optimizer = torch.optim.AdamW(learner.groups())
         groups = self._optimizer.param_groups
         self._rates = [group["lr"] for group in groups]
         self._learnt = [parameter for group in groups for parameter in group["params"]]
+        self._best: dict[str, Tensor] = {}  # the network's tensors at the best figure
         self._pending: list[Tensor] = []  # (loss, gradient norm) a step, not yet read
         self._began = self._logged = time.monotonic()
         self._logged_rows = 0
 
     def begin(self) -> None:
-        """From the last checkpoint where there is one, else from seeded dice."""
+        """From the last checkpoint where there is one, else from seeded random states."""
         if self._checkpoint.exists():
             self._resume()
         else:
-            checkpoints.seed_dice(self._schedule.seed)
+            torch.manual_seed(self._schedule.seed)
         self._began = time.monotonic() - self.at.spent_s
         self._logged_rows = self.at.rows
         self._learner.network.train()
@@ -187,11 +164,9 @@ class _Run(Generic[RowT]):
     def stop_reason(self) -> str:
         """Empty while there is more to do."""
         schedule = self._schedule
-        if self.at.rows >= schedule.most_rows:
+        if self.at.rows >= schedule.max_rows:
             return "rows"
-        if self.at.spent_s >= 60 * schedule.minutes:
-            return "minutes"
-        return "patience" if 0 < schedule.patience <= self.at.stale else ""
+        return "minutes" if self.at.spent_s >= 60 * schedule.minutes else ""
 
     def learn(self, batch: Sequence[RowT]) -> None:
         """One step; its loss is read later, so that a GPU need not be waited for."""
@@ -209,17 +184,15 @@ class _Run(Generic[RowT]):
 
     def _rate_share(self) -> float:
         schedule, at = self._schedule, self.at
-        used = max(at.rows / schedule.most_rows, at.spent_s / (60 * schedule.minutes))
-        falling = 1 - (1 - LEAST_RATE) * min(1.0, used)
+        used = max(at.rows / schedule.max_rows, at.spent_s / (60 * schedule.minutes))
+        falling = 1 - (1 - MIN_RATE) * min(1.0, used)
         return min(falling, (at.step + 1) / max(1, schedule.warmup_steps))
 
     def _autocast(self) -> AbstractContextManager[object]:
         device = next(self._learner.network.parameters()).device.type
-        if device == "cuda" and self._schedule.precision == "bf16":
-            return torch.autocast(device, torch.bfloat16)
-        return nullcontext()
+        return torch.autocast(device, torch.bfloat16) if device == "cuda" else nullcontext()
 
-    def log(self) -> None:
+    def log_loss(self) -> None:
         """The mean loss since the last time: into the history and the log."""
         self._read_losses()
         now, at = time.monotonic(), self.at
@@ -228,7 +201,7 @@ class _Run(Generic[RowT]):
         speed = (at.rows - self._logged_rows) / max(1e-9, now - self._logged)
         self._logged, self._logged_rows = now, at.rows
         done = f"{at.rows} rows, {at.spent_s / 60:.1f} min"
-        self._say(f"step {at.step}: {done}, loss {mean:.4f}, {speed:.0f} rows/s")
+        self._log(f"step {at.step}: {done}, loss {mean:.4f}, {speed:.0f} rows/s")
 
     def _read_losses(self) -> None:
         if not self._pending:
@@ -251,50 +224,109 @@ class _Run(Generic[RowT]):
         with torch.no_grad():
             figure, words = self._learner.validation()
         network.train()
-        self._say(f"step {at.step}: {words}")
-        at.checked_step, at.stale = at.step, at.stale + 1
+        self._log(f"step {at.step}: {words}")
+        at.checked_step = at.step
         if figure > (-math.inf if at.best is None else at.best):
-            at.best, at.stale = figure, 0
-            # Before the checkpoint: a kill in between repeats this check, never skips it.
-            told = {"figure": repr(figure), "step": str(at.step)}
-            checkpoints.write_network(best_of(self._checkpoint), network, told)
+            at.best, at.best_step = figure, at.step
+            self._best = {
+                name: t.detach().cpu().clone() for name, t in network.state_dict().items()
+            }
         at.spent_s = time.monotonic() - self._began
         state = {
             "model": network.state_dict(),
+            "best": self._best,
             "optimizer": self._optimizer.state_dict(),
             "progress": asdict(at),
-            "dice": checkpoints.dice(),
+            "random": torch.get_rng_state(),
+            "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
             "identity": self._identity,
         }
-        checkpoints.write(self._checkpoint, state)
+        write_state(self._checkpoint, state)
 
     def _resume(self) -> None:
-        state = checkpoints.read(self._checkpoint)
-        checkpoints.refuse_another([self._checkpoint], state["identity"], self._identity)
+        state = read_state(self._checkpoint)
+        refuse_another([self._checkpoint], state["identity"], self._identity)
         self._learner.network.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
-        self.at = _Progress(**state["progress"])
-        checkpoints.set_dice(state["dice"])
-        self._say(f"going on from step {self.at.step}")
+        self.at, self._best = _Progress(**state["progress"]), state["best"]
+        torch.set_rng_state(state["random"])
+        if len(state["cuda"]) == torch.cuda.device_count():
+            torch.cuda.set_rng_state_all(state["cuda"])
+        self._log(f"going on from step {self.at.step}")
 
     def end(self) -> None:
         """A last check where steps followed the last one; then the best network is put back."""
         if self._pending or self.at.losses:
-            self.log()
+            self.log_loss()
         if self.at.checked_step != self.at.step or not self._checkpoint.exists():
             self.check()
         network = self._learner.network.eval()
         if self.at.best is not None:
-            checkpoints.read_network(best_of(self._checkpoint), network)
+            network.load_state_dict(self._best)
 
     def figures(self, stopped_by: str) -> dict[str, Any]:
-        kept = {} if self.at.best is None else checkpoints.told(best_of(self._checkpoint))
         return {
             "steps": self.at.step,
             "rows_seen": self.at.rows,
             "minutes": round(self.at.spent_s / 60, 2),
-            "best": float(kept["figure"]) if kept else None,
-            "best_step": int(kept["step"]) if kept else None,
+            "best": self.at.best,
+            "best_step": self.at.best_step,
             "loss": [[step, round(loss, 6)] for step, loss in self.at.history],
             "stopped_by": stopped_by,
         }
+
+
+def write_state(path: Path, state: dict[str, Any]) -> None:
+    """Replace the file at once; a kill in mid-writing leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    torch.save(state, part)
+    part.replace(path)
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """A state on the CPU, whatever device it was written from; DataError when it is unreadable."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise DataError(
+            f"{path} cannot be read as a checkpoint; remove it to start anew: {error}"
+        ) from error
+    if not isinstance(state, dict) or "identity" not in state:
+        raise DataError(f"{path} is no checkpoint of this loop; remove it to start anew.")
+    return state
+
+
+def refuse_another(paths: Sequence[Path], theirs: Any, ours: Any) -> None:
+    """DataError, naming the paths and what differs, unless both identities are the same."""
+    differences = list(_differences(theirs, ours, ""))
+    if differences:
+        listed = "; ".join(differences[:MAX_DIFFERENCES])
+        more = len(differences) - MAX_DIFFERENCES
+        listed += f"; and {more} more" if more > 0 else ""
+        left = " and ".join(map(str, paths))
+        raise DataError(
+            f"Another run has left {left}: {listed}. Remove that, name another folder with --work, "
+            "or go on with what it was made of."
+        )
+
+
+def _differences(theirs: Any, ours: Any, name: str) -> Iterator[str]:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for key in sorted({*theirs, *ours}):
+            absent = "absent"
+            below = f"{name}.{key}" if name else key
+            yield from _differences(theirs.get(key, absent), ours.get(key, absent), below)
+    elif theirs != ours:
+        yield f"{name} is {_short(theirs)} there and {_short(ours)} here"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:20]}…"
+
+
+def as_json(identity: dict[str, Any]) -> dict[str, Any]:
+    """What decides a run, as JSON gives it back."""
+    read: dict[str, Any] = json.loads(json.dumps(identity))
+    return read

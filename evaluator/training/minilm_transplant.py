@@ -1,29 +1,164 @@
-"""Gives the T5 encoder what a sentence encoder has learnt (build time only).
+"""Initialization from MiniLM (build time only): vocabulary, word vectors, encoder layers.
 
-MiniLM is a BERT: layers that normalise after adding, with biases. T5 normalises before adding and
-has no biases. One layer becomes the other nearly: queries, keys, values and the first half of the
-feed-forward layer are carried over with the normalisation's gain folded in and their bias hung on
-the stream's mean, which is kept at a constant; what each half-layer adds to the stream is then
+Vocabulary: MiniLM's English word pieces, each embedded by what MiniLM makes of it alone, and the
+Chinese characters of the training text, embedded by what they stand beside. Special tokens are
+plain vocabulary entries that no text can spell: the tokenizer splits their brackets off.
+
+Layers: MiniLM is a BERT, whose layers normalise after adding and have biases; T5 normalises before
+adding and has none. One layer becomes the other nearly: queries, keys, values and the first half of
+the feed-forward layer are carried over with the normalisation's gain folded in and their bias hung
+on the stream's mean, which is kept at a constant; what each half-layer adds to the stream is then
 fitted by least squares, on real rows, to where MiniLM's stream would be.
 """
 
+import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import scipy.sparse  # type: ignore[import-untyped]
 import torch
+from opencc import OpenCC
+from sklearn.decomposition import PCA
+from sklearn.utils.extmath import randomized_svd
 from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import NFKC, BertNormalizer
+from tokenizers.normalizers import Sequence as Normalizers
+from tokenizers.pre_tokenizers import BertPreTokenizer
 from torch import Tensor, nn
 from transformers import AutoModel
 
-from evaluator.data.hard_negatives import minilm_folder
-from evaluator.model.closeness import places_of, sides_of
-from evaluator.model.quantization import packed, unpacked
-from evaluator.model.t5 import EvaluatorModel, root_normal
+from evaluator.data.hard_negatives import Vectors, minilm_folder
+from evaluator.model.features import places_of, sides_of
+from evaluator.model.t5 import EvaluatorModel, packed, root_normal, unpacked
 from evaluator.model.tokenization import END, PAD, SEPARATOR, SPECIAL_TOKENS, UNKNOWN
 
 MEAN = 1.0  # of the stream: EvaluatorModel.read adds it, biases hang on it
 _RIDGE = 1e-3
 _STAND_INS = {PAD: "[PAD]", END: "[SEP]", SEPARATOR: "[SEP]", UNKNOWN: "[UNK]"}
+_CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+
+
+def build_tokenizer(texts: Sequence[str], min_count: int = 2) -> tuple[Tokenizer, int]:
+    """The tokenizer and the id of its first Chinese character; all after it are Chinese."""
+    words = (minilm_folder() / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    english = [word for word in words if not _CJK.search(word) and not _is_special(word)]
+    counts = Counter(_CJK.findall("".join(texts)))
+    common = {character for character, count in counts.items() if count >= min_count}
+    simplified = OpenCC("t2s").convert
+    wanted = common | everyday_characters()
+    chinese = sorted(c for c in wanted if simplified(c) == c)  # the others are never read
+    tokens = [*SPECIAL_TOKENS, *english, *chinese]
+    model = WordPiece(
+        {token: i for i, token in enumerate(tokens)},
+        unk_token="[UNK]",
+        max_input_chars_per_word=100,
+    )
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = Normalizers([NFKC(), BertNormalizer(lowercase=True)])
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    return tokenizer, len(tokens) - len(chinese)
+
+
+def everyday_characters() -> set[str]:
+    """The Chinese characters of GB 2312 (Simplified) and of Big5's first level (Traditional)."""
+    simplified = (bytes([row, cell]) for row in range(0xB0, 0xF8) for cell in range(0xA1, 0xFF))
+    traditional = (bytes([row, cell]) for row in range(0xA4, 0xC7) for cell in range(0x40, 0xFF))
+    text = "".join(code.decode("gb2312", "ignore") for code in simplified)
+    text += "".join(code.decode("big5", "ignore") for code in traditional)
+    return set(_CJK.findall(text))
+
+
+def _is_special(word: str) -> bool:
+    return word.startswith("[") and word.endswith("]") and len(word) > 2
+
+
+def idf(tokenizer: Tokenizer, texts: Sequence[str]) -> Vectors:
+    """Inverse document frequency of each token over the texts, scaled to 0..1."""
+    seen: Counter[int] = Counter()
+    for encoding in tokenizer.encode_batch(list(texts), add_special_tokens=False):
+        seen.update(set(encoding.ids))
+    counts = np.array([seen[i] for i in range(tokenizer.get_vocab_size())], dtype=np.float32)
+    weights: Vectors = np.log((len(texts) + 1) / (counts + 1)) / np.log(len(texts) + 1)
+    return weights.astype(np.float32)
+
+
+def embeddings(tokenizer: Tokenizer, cjk_start: int, texts: Sequence[str], width: int) -> Vectors:
+    """First embeddings, shape (vocabulary, width), each row of norm sqrt(width)."""
+    vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
+    tokens = [token for token, _ in vocabulary]
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(len(tokens), width)).astype(np.float32)
+    english = slice(len(SPECIAL_TOKENS), cjk_start)
+    table[english] = _reduced(_minilm_vectors(tokens[english]), width)
+    if len(tokens) > cjk_start:
+        beside = _beside_vectors(tokenizer, cjk_start, texts, width)
+        seen = np.linalg.norm(beside, axis=1) > 1e-3
+        table[cjk_start:][seen] = beside[seen]  # the others keep their random direction
+    norms = np.linalg.norm(table, axis=1, keepdims=True) + 1e-6
+    scaled: Vectors = (table / norms * np.sqrt(width)).astype(np.float32)
+    return scaled
+
+
+@torch.inference_mode()
+def _minilm_vectors(tokens: Sequence[str]) -> Vectors:
+    """Each word piece through MiniLM alone, mean of its hidden states."""
+    folder = minilm_folder()
+    model: Any = AutoModel.from_pretrained(folder).eval()
+    words = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+    place = {word: i for i, word in enumerate(words)}
+    rows = [[place["[CLS]"], place[token], place["[SEP]"]] for token in tokens]
+    parts = [
+        model(input_ids=torch.tensor(rows[start : start + 512])).last_hidden_state.mean(1)
+        for start in range(0, len(rows), 512)
+    ]
+    vectors: Vectors = torch.cat(parts).numpy()
+    return vectors
+
+
+def _reduced(vectors: Vectors, width: int) -> Vectors:
+    if min(vectors.shape) <= width:
+        return vectors[:, :width]
+    reduced: Vectors = PCA(width, random_state=0).fit_transform(vectors).astype(np.float32)
+    return reduced
+
+
+def _beside_vectors(
+    tokenizer: Tokenizer, cjk_start: int, texts: Sequence[str], width: int, reach: int = 4
+) -> Vectors:
+    """Chinese characters by their positive PMI with the characters within reach, then SVD."""
+    size = tokenizer.get_vocab_size() - cjk_start
+    together = scipy.sparse.csr_matrix((size, size), dtype=np.float32)
+    chinese = [text for text in texts if _CJK.search(text)]
+    for start in range(0, len(chinese), 2000):
+        encoded = tokenizer.encode_batch(chinese[start : start + 2000], add_special_tokens=False)
+        ids = np.concatenate([np.array([*e.ids, *[0] * reach]) for e in encoded]) - cjk_start
+        for step in range(1, reach + 1):
+            left, right = ids[:-step], ids[step:]
+            both = (left >= 0) & (right >= 0)
+            ones = np.ones(int(both.sum()), dtype=np.float32)
+            pairs = scipy.sparse.coo_matrix((ones, (left[both], right[both])), (size, size))
+            together = together + pairs.tocsr()
+    return _svd(_positive_pmi((together + together.T).tocoo()), width)
+
+
+def _positive_pmi(counts: Any) -> Any:
+    sums = np.asarray(counts.sum(axis=1)).ravel() + 1.0
+    context = sums**0.75 / (sums**0.75).sum()
+    pmi = np.log(counts.data / (sums[counts.row] * context[counts.col]))
+    kept = pmi > 0
+    return scipy.sparse.csr_matrix((pmi[kept], (counts.row[kept], counts.col[kept])), counts.shape)
+
+
+def _svd(matrix: Any, width: int) -> Vectors:
+    rank = min(width, matrix.shape[0] - 1)
+    left, strength, _ = randomized_svd(matrix, n_components=rank, random_state=0)
+    vectors = np.zeros((matrix.shape[0], width), dtype=np.float32)
+    vectors[:, :rank] = left * np.sqrt(strength)
+    return vectors
 
 
 @dataclass
@@ -58,7 +193,7 @@ def transplant(
         for layer, block in zip(bert.encoder.layer, blocks, strict=False):
             stream = _attention(layer, block.layer[0].SelfAttention, stream, missed)
             stream = _feed_forward(layer, block.layer[1].DenseReluDense, stream, missed)
-        _told(network.meaning, stream)
+        _fit_meaning(network.meaning, stream)
         _copied(network)
     return missed
 
@@ -120,9 +255,9 @@ def _attention(layer: Any, mine: Any, stream: _Stream, missed: list[float]) -> _
         weight.weight.copy_(_folded(linear, stream))
     mine.q.weight.mul_(size**-0.5)  # T5 does not scale its scores
     read, hidden = root_normal(stream.student), stream.hidden()
-    found = _context([linear(read) for linear, _ in both], stream.seen, heads, 1.0)
+    inner = _context([linear(read) for linear, _ in both], stream.seen, heads, 1.0)
     taught = _context([linear(hidden) for _, linear in both], stream.seen, heads, size**-0.5)
-    return _added(mine.o, found, after.dense(taught), after.LayerNorm, stream, missed)
+    return _added(mine.o, inner, after.dense(taught), after.LayerNorm, stream, missed)
 
 
 def _context(parts: list[Tensor], seen: Tensor, heads: int, scale: float) -> Tensor:
@@ -136,9 +271,9 @@ def _context(parts: list[Tensor], seen: Tensor, heads: int, scale: float) -> Ten
 def _feed_forward(layer: Any, mine: Any, stream: _Stream, missed: list[float]) -> _Stream:
     mine.wi.weight.copy_(_folded(layer.intermediate.dense, stream))
     gelu = nn.functional.gelu
-    found = gelu(mine.wi(root_normal(stream.student)))
+    inner = gelu(mine.wi(root_normal(stream.student)))
     taught = layer.output.dense(gelu(layer.intermediate.dense(stream.hidden())))
-    return _added(mine.wo, found, taught, layer.output.LayerNorm, stream, missed)
+    return _added(mine.wo, inner, taught, layer.output.LayerNorm, stream, missed)
 
 
 def _folded(linear: Any, stream: _Stream) -> Tensor:
@@ -150,11 +285,11 @@ def _folded(linear: Any, stream: _Stream) -> Tensor:
     weight: Tensor = linear.weight * stream.gain * (root / stream.scale)
     weight = weight - weight.mean(1, keepdim=True)  # blind to the mean, which then says 1
     constant = linear.weight @ stream.shift + linear.bias
-    told: Tensor = weight + constant.unsqueeze(1) * root / MEAN / weight.shape[1]
-    return told
+    folded: Tensor = weight + constant.unsqueeze(1) * root / MEAN / weight.shape[1]
+    return folded
 
 
-def _told(meaning: nn.Linear, stream: _Stream) -> None:
+def _fit_meaning(meaning: nn.Linear, stream: _Stream) -> None:
     """The last reading in the teacher's own terms, by which its texts are compared."""
     kept = stream.mask.bool()
     states, wanted = root_normal(stream.student)[kept].double(), stream.hidden()[kept].double()
@@ -172,7 +307,7 @@ def _least_squares(features: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _added(
-    out: Any, found: Tensor, taught: Tensor, norm: Any, stream: _Stream, missed: list[float]
+    out: Any, inner: Tensor, taught: Tensor, norm: Any, stream: _Stream, missed: list[float]
 ) -> _Stream:
     """Fit what the half-layer adds, so that the student's stream follows the teacher's."""
     width = taught.shape[-1]
@@ -182,7 +317,7 @@ def _added(
     scale = stream.scale / float((before * after).mean())  # so that little need be taken back
     wanted = scale * after + MEAN
     rest = (wanted - stream.student[kept]).double()
-    out.weight.copy_(_least_squares(found[kept].double(), rest).T.float())
-    student = stream.student + out(found)
+    out.weight.copy_(_least_squares(inner[kept].double(), rest).T.float())
+    student = stream.student + out(inner)
     missed.append(float((student[kept] - wanted).square().mean()) / scale**2)
     return _Stream(student, normal, scale, norm.weight, norm.bias, stream.mask, stream.seen)

@@ -1,4 +1,4 @@
-"""Exports a checkpoint to ONNX whose weights stay in model.safetensors.
+"""ONNX export: a checkpoint's graph, whose weights stay in model.safetensors.
 
 The graph's initialisers point into the safetensors file by offset and are turned into float32
 where the session loads them, so that weights are stored once.
@@ -7,8 +7,9 @@ where the session loads them, so that weights are stored once.
 import json
 import struct
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import check_folder, known_tasks
-from evaluator.model import t5 as models
-from evaluator.model.quantization import NIBBLES, SCALE, unpacked
-from evaluator.model.t5 import EvaluatorModel
+from evaluator.model import t5
+from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
+from evaluator.model.t5 import BYTES, FIRST_TASK, NIBBLES, SCALE, EvaluatorModel, unpacked
 from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
@@ -32,12 +32,13 @@ def export(folder: Path) -> Path:
     """Write `model.onnx` beside the folder's tensors and return its path."""
     config = check_folder(folder)
     known_tasks(config)
-    network = models.load(folder, config)
     path = folder / "model.onnx"
-    model = _traced(network)
+    model = _traced(t5.load(folder, config))
     _let_rest(model.graph)
-    _point_into(model, folder / "model.safetensors")
-    path.write_bytes(model.SerializeToString())
+    _point_into(model, folder / TENSORS_FILE)
+    part = path.with_suffix(".part")
+    part.write_bytes(model.SerializeToString())
+    part.replace(path)
     return path
 
 
@@ -55,29 +56,23 @@ class _TwoAnswers(nn.Module):
 def _traced(network: EvaluatorModel) -> onnx.ModelProto:
     network.t5.set_attn_implementation("eager")  # the fused form fixes the length
     ids = torch.full((2, 90), len(SPECIAL_TOKENS) + 1)
-    ids[:, 9] = SEPARATOR
-    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
-    free = {0: batch, 1: length}
-    with warnings.catch_warnings():
+    ids[:, 0], ids[:, 9] = FIRST_TASK, SEPARATOR
+    free, rows = {0: "batch", 1: "length"}, {0: "batch"}
+    with warnings.catch_warnings(), TemporaryDirectory() as scratch:
         warnings.simplefilter("ignore")  # the exporter's own, about its own parts
-        program = torch.onnx.export(
+        # By tracing: the newer exporter takes a minute for the same graph.
+        graph = Path(scratch) / "graph.onnx"
+        torch.onnx.export(
             _TwoAnswers(network),
             (ids, torch.ones_like(ids)),
-            dynamo=True,
-            dynamic_shapes={"ids": free, "mask": free},
+            graph,
+            dynamo=False,
+            opset_version=18,
+            dynamic_axes={"ids": free, "mask": free, "logits": rows, "measured": rows},
             input_names=["ids", "mask"],
             output_names=["logits", "measured"],
-            optimize=True,
-            verbose=False,
         )
-    if program is None:
-        raise WeightsError("The exporter gave no graph.")
-    proto: onnx.ModelProto = program.model_proto
-    for node in proto.graph.node:  # where each came from in Python would be most of the file
-        node.doc_string = ""
-        del node.metadata_props[:]
-    del proto.graph.value_info[:]
-    return proto
+        return onnx.load(graph)
 
 
 def _let_rest(graph: onnx.GraphProto) -> None:
@@ -119,29 +114,36 @@ def needed(nodes: Sequence[onnx.NodeProto], output: str) -> list[onnx.NodeProto]
 
 
 def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
-    """Replace large initialisers by what makes them of the safetensors file's entries."""
+    """Replace large initialisers by what makes them of the safetensors file's entries.
+
+    Tables of four-bit values stay as they are stored: rows are unpacked as they are looked up.
+    """
     stored = load_file(tensors)
     values = {name: value.numpy() for name, value in unpacked(stored).items()}
     offsets = _offsets(tensors)
-    kept, nodes, used = [], [], set()
+    kept, nodes, used, tables = [], [], set[str](), dict[str, str]()
     for initial in model.graph.initializer:
         value = numpy_helper.to_array(initial)
         if value.size < _SMALL:
             kept.append(initial)
             continue
-        name, turned = _found(value, values, initial.name)
-        entries = [entry for entry in stored if entry.partition("|")[0] == name]
-        nodes += _made_of(name, entries, initial.name, turned)
-        used.update(entries)
+        name, turned = _stored_as(value, values, initial.name)
+        used.update(entry for entry in stored if entry.partition("|")[0] == name)
+        if f"{name}|{NIBBLES}" in stored:
+            tables[initial.name] = name
+        else:
+            nodes += _made_of(name, f"{name}|{SCALE}" in stored, initial.name, turned)
+    _look_up_stored(model.graph, tables)
     kept += [_external(entry, stored[entry], offsets[entry], tensors.name) for entry in used]
-    kept += _numbers()
+    numbers = (np.array(8, np.float32), np.array(15, np.uint8), np.array(4, np.uint8))
+    kept += [numpy_helper.from_array(number, f"number.{number}") for number in numbers]
     operations = [*nodes, *model.graph.node]
     del model.graph.initializer[:], model.graph.node[:]
     model.graph.initializer.extend(kept)
     model.graph.node.extend(operations)
 
 
-def _found(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bool]:
+def _stored_as(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bool]:
     for name, tensor in stored.items():
         if tensor.shape == value.shape and np.array_equal(tensor, value):
             return name, False
@@ -152,44 +154,50 @@ def _found(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bool]:
     )
 
 
-def _made_of(name: str, entries: list[str], wanted: str, turned: bool) -> list[onnx.NodeProto]:
-    """The operations of `storage.unpacked`, for one tensor."""
+def _made_of(name: str, is_scaled: bool, wanted: str, turned: bool) -> list[onnx.NodeProto]:
+    """The operations of `t5.unpacked`, for a tensor of float16 or of bytes."""
     node, result = helper.make_node, f"{wanted}.untransposed" if turned else wanted
-    forms = {entry.partition("|")[2] for entry in entries}
-    if forms == {""}:
-        nodes = [node("Cast", [f"stored.{name}"], [result], to=TensorProto.FLOAT)]
-    else:
-        (form,) = forms - {SCALE}
+    if is_scaled:
         whole, scale = f"{wanted}.whole", f"{wanted}.scale"
         nodes = [
+            node("Cast", [f"stored.{name}|{BYTES}"], [whole], to=TensorProto.FLOAT),
             node("Cast", [f"stored.{name}|{SCALE}"], [scale], to=TensorProto.FLOAT),
-            node("Cast", [f"stored.{name}|{form}"], [whole], to=TensorProto.FLOAT),
+            node("Mul", [whole, scale], [result]),
         ]
-        if form == NIBBLES:
-            nodes += _halved(wanted, whole)
-            whole = f"{wanted}.halves"
-        nodes.append(node("Mul", [whole, scale], [result]))
+    else:
+        nodes = [node("Cast", [f"stored.{name}"], [result], to=TensorProto.FLOAT)]
     if turned:
         nodes.append(node("Transpose", [result], [wanted], perm=[1, 0]))
     return nodes
 
 
-def _halved(wanted: str, both: str) -> list[onnx.NodeProto]:
-    node, made = helper.make_node, f"{wanted}.{{}}".format
-    return [
-        node("Div", [both, "number.16"], [made("sixteenths")]),
-        node("Floor", [made("sixteenths")], [made("right")]),
-        node("Mul", [made("right"), "number.16"], [made("high")]),
-        node("Sub", [both, made("high")], [made("left")]),
-        node("Concat", [made("left"), made("right")], [made("joined")], axis=1),
-        node("Sub", [made("joined"), "number.8"], [made("halves")]),
-    ]
+def _look_up_stored(graph: onnx.GraphProto, tables: Mapping[str, str]) -> None:
+    """Let every look-up in one of the tables read its stored form, in subgraphs too."""
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                _look_up_stored(attribute.g, tables)
+        table = tables.get(node.input[0]) if node.op_type == "Gather" else None
+        nodes += _unpacked_rows(table, node) if table else [node]
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
-def _numbers() -> list[onnx.TensorProto]:
+def _unpacked_rows(table: str, look_up: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The operations of `t5.unpacked`, for the rows of four-bit values looked up."""
+    node, ids, rows = helper.make_node, look_up.input[1], look_up.output[0]
+    part = f"{rows}.{{}}".format
     return [
-        numpy_helper.from_array(np.array(number, dtype=np.float32), f"number.{number}")
-        for number in (8, 16)
+        node("Gather", [f"stored.{table}|{NIBBLES}", ids], [part("both")]),
+        node("BitwiseAnd", [part("both"), "number.15"], [part("left")]),
+        node("BitShift", [part("both"), "number.4"], [part("right")], direction="RIGHT"),
+        node("Concat", [part("left"), part("right")], [part("joined")], axis=-1),
+        node("Cast", [part("joined")], [part("shifted")], to=TensorProto.FLOAT),
+        node("Sub", [part("shifted"), "number.8.0"], [part("whole")]),
+        node("Gather", [f"stored.{table}|{SCALE}", ids], [part("stored")]),
+        node("Cast", [part("stored")], [part("scale")], to=TensorProto.FLOAT),
+        node("Mul", [part("whole"), part("scale")], [rows]),
     ]
 
 
@@ -206,8 +214,8 @@ def _external(
         name=f"stored.{entry}", dims=value.shape, data_type=_TYPES[value.dtype],
         data_location=TensorProto.EXTERNAL,
     )  # fmt: skip
-    for key, told in (("location", file), ("offset", place[0]), ("length", place[1])):
-        tensor.external_data.add(key=key, value=str(told))
+    for key, field in (("location", file), ("offset", place[0]), ("length", place[1])):
+        tensor.external_data.add(key=key, value=str(field))
     return tensor
 
 

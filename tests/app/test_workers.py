@@ -14,7 +14,7 @@ from app.errors import StartFailed
 from app.settings import Settings
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
-from tests.evaluator.client.test_worker_pool import Lengths
+from tests.evaluator.test_client import Lengths
 from tests.loopback.server import free_port
 
 

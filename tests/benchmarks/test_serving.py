@@ -13,8 +13,10 @@ from benchmarks.serving_batches import CostModel, allowed_s, fitted, on_cost, on
 from benchmarks.serving_hostile import bodies
 from benchmarks.serving_model import QUICK, Figures, Hollow, on_forms, on_grading, padded_to
 from benchmarks.serving_report import report
-from evaluator.bench.workload import Texts
-from evaluator.inference.scorer import Row, RowScore, load_scorer
+from evaluator.bench import Texts
+from evaluator.inference.scorer import load_scorer
+from evaluator.schema import Row, RowScore
+from evaluator.serving.load_shedding import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 
@@ -35,9 +37,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> EvaluatorSettings:
-    return EvaluatorSettings(
-        weights=tiny_folder(tmp_path / "tiny"), backend="torch", device="cpu", score_cache_pairs=0
-    )
+    return EvaluatorSettings(weights=tiny_folder(tmp_path / "tiny"), backend="torch", device="cpu")
 
 
 async def test_the_worker_grades_as_one_row_at_a_time_does(settings: EvaluatorSettings) -> None:
@@ -84,7 +84,7 @@ def test_the_cost_model_is_fitted_and_prices_batches(settings: EvaluatorSettings
     assert {(point["rows"], point["width"]) for point in found["grid"]} == {
         (1, 32), (2, 32), (1, 64), (2, 64)
     }  # fmt: skip
-    asked, hollow = [Texts(1).asked(2, 1)], Hollow(scorer)
+    asked, hollow = [Texts(1).workload(2, 1)], Hollow(scorer)
     one_batch = CostModel((1.0, 0.0, 0.0, 0.0))
     hollow.forward("relevance", [Row((1,) * 96)])
     assert hollow.batches[0].tokens == 96
@@ -104,11 +104,12 @@ def test_the_fit_finds_what_batches_cost_and_no_negative_cost() -> None:
     assert falling(1, 16) == pytest.approx(1, abs=0.1)
 
 
-def test_hostile_bodies_are_what_they_say(settings: EvaluatorSettings) -> None:
-    sent = bodies(settings)
-    assert len(sent["a body over the limit"]) > settings.max_body_bytes
-    assert len(json.loads(sent["one pair too many"])["pairs"]) == settings.max_pairs + 1
-    assert all(len(body) <= settings.max_body_bytes for name, body in sent.items()
+def test_hostile_bodies_are_what_they_say() -> None:
+    limits = Limits()
+    sent = bodies(limits)
+    assert len(sent["a body over the limit"]) > limits.max_body_bytes
+    assert len(json.loads(sent["one pair too many"])["pairs"]) == limits.max_pairs + 1
+    assert all(len(body) <= limits.max_body_bytes for name, body in sent.items()
                if name != "a body over the limit")  # fmt: skip
 
 

@@ -3,18 +3,30 @@ from pathlib import Path
 
 import httpx
 import pytest
+import torch
 
-from evaluator.client.client import EvaluatorClient
+from evaluator.client import EvaluatorClient
 from evaluator.inference.scorer import Scorer
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
-from tests.evaluator.tiny import tiny_folder
+from evaluator.training.onnx_export import export
+from tests.evaluator.tiny import tiny_folder, wide_folder
+
+torch.set_num_threads(1)  # these networks are so small that threads only wait for each other
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A tiny checkpoint of ours, not exported to ONNX."""
     return tiny_folder(tmp_path / "tiny")
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small checkpoint whose matrices are stored as integers, with its ONNX graph."""
+    folder = wide_folder(tmp_path_factory.mktemp("exported"))
+    export(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

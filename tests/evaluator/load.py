@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from evaluator.client.client import EvaluatorClient
+from evaluator.client import EvaluatorClient
 
 PAIRS = [("How long is the river?", f"The river is {number} km long.") for number in range(6)]
 ASKING = 8

@@ -1,84 +1,67 @@
-import json
-import shutil
+"""The entry point: expected failures and Ctrl-C end in one line."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from evaluator import cli
-from evaluator.errors import EvaluatorError
-from evaluator.schema import load_thresholds
-from evaluator.settings import WEIGHTS
+from tests.evaluator.training.test_train import folder_of
 
 
-def test_score_prints_a_line_a_passage() -> None:
-    arguments = ["score", "How long is the river?", "The river is 212 km long.", "Bread is baked."]
-    result = CliRunner().invoke(cli.app, arguments)
-    assert result.exit_code == 0, result.output
-    lines = [json.loads(line) for line in result.output.splitlines()]
-    assert lines[0]["score"] > lines[1]["score"]
-    assert lines[0]["passage"] == "The river is 212 km long."
+@pytest.fixture(autouse=True)
+def _sigint_as_before() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
-def test_calibrate_needs_one_source() -> None:
-    result = CliRunner().invoke(cli.app, ["calibrate"])
-    assert isinstance(result.exception, EvaluatorError)
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_calibrate_writes_thresholds_for_the_weights_named_or_configured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
-) -> None:
-    weights = tmp_path / "weights"
-    shutil.copytree(WEIGHTS, weights, ignore=shutil.ignore_patterns("thresholds.*"))
-    rows = [
-        {"question": "How long is the river?", "passage": "The river is 9 km long.", "label": 1},
-        {"question": "Who bakes the bread?", "passage": "The river is 9 km long.", "label": -1},
-    ]
-    feedback = tmp_path / "feedback.jsonl"
-    feedback.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    arguments = ["calibrate", "--questions", str(feedback), *(["--weights", str(weights)] * named)]
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path if named else weights))
-    result = CliRunner().invoke(cli.app, arguments)
-    assert result.exit_code == 0, result.output
-    assert "needless searches" in result.output
-    found = load_thresholds(weights)
-    assert found.lower <= found.upper
-    assert found.figures["en_questions"] == 2
-    assert found.source == "questions"
-    assert (weights / "thresholds.png").exists()
-    assert not (weights / "README.md").read_text(encoding="utf-8").startswith("# The shipped")
-
-
-def test_an_expected_failure_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["selfcrag-evaluator", "bench", "--weights", str(tmp_path)])
+def status(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
+    monkeypatch.setattr("sys.argv", ["selfcrag-evaluator", *arguments])
     with pytest.raises(SystemExit) as stopped:
         cli.main()
-    assert "config.json is missing" in str(stopped.value)
-    assert "Traceback" not in capsys.readouterr().err
+    return stopped.value.code
 
 
-@pytest.mark.parametrize("command", ["export", "measure", "bench"])
-def test_the_configured_weights_are_those_of_every_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+def test_an_expected_failure_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = status(monkeypatch, "bench", "--weights", str(tmp_path))
+    assert str(failed).startswith("selfcrag-evaluator: No evaluator weights in")
+    assert "config.json is missing" in str(failed)
+    assert "\n" not in str(failed)
+
+
+def test_ctrl_c_in_training_says_what_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path / "mine"))
-    result = CliRunner().invoke(cli.app, [command, *(["x.jsonl"] if command == "measure" else [])])
-    assert isinstance(result.exception, EvaluatorError)
-    assert f"{tmp_path / 'mine'} (config.json is missing)" in str(result.exception)
+    data, work = folder_of(tmp_path / "data"), tmp_path / "work"
+    arguments = ["train", "--data", str(data), "--out", str(tmp_path / "out"), "--work", str(work)]
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    assert status(monkeypatch, *arguments, "--init", "none") == 130
+    told = capsys.readouterr().err
+    assert f"interrupted; the same command goes on from the last checkpoint in {work}" in told
+    assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("flag", ["--json", "--plot"])
-def test_bench_measures_nothing_that_it_could_not_write(tmp_path: Path, flag: str) -> None:
-    result = CliRunner().invoke(cli.app, ["bench", flag, str(tmp_path / "nowhere" / "x.png")])
-    assert isinstance(result.exception, EvaluatorError)
-    assert "nowhere is no folder" in str(result.exception)
-
-
-def test_arguments_that_are_no_utf8_are_refused() -> None:
-    for arguments in (["how?", "it is \udcff"], ["河\udcff", "很长"]):
-        result = CliRunner().invoke(cli.app, ["score", *arguments])
-        assert isinstance(result.exception, EvaluatorError)
-        assert "must be UTF-8" in str(result.exception)
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["score", "How?", "So."], ["serve", "--port", "0"], ["bench"]])
+def test_ctrl_c_at_any_moment_leaves_no_traceback(command: list[str]) -> None:
+    code = "from evaluator.cli import main; print('started', flush=True); main()"
+    for delay_s in (0.0, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *command],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout
+        assert process.stdout.readline() == "started\n"
+        threading.Event().wait(delay_s + 0.02)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        assert "Traceback" not in told, told
+        assert process.returncode in (0, 130, -signal.SIGINT)
+        assert process.returncode or not told.strip(), told

@@ -1,18 +1,13 @@
-from pathlib import Path
-
 import pytest
 from pydantic import ValidationError
 
-from evaluator.errors import WeightsError
 from evaluator.schema import (
     LABELS,
-    Problem,
+    CalibratedThresholds,
     ScoreRequest,
     Task,
-    Thresholds,
-    load_thresholds,
+    WorkerProblem,
     score_of,
-    weights_digest,
 )
 
 
@@ -43,29 +38,12 @@ def test_missing_tokens_count_nothing() -> None:
 def test_half_a_surrogate_pair_is_replaced() -> None:
     request = ScoreRequest(task="relevance", pairs=[("why?", "because \ud800")])
     assert request.pairs[0][1] == "because ?"
-    problem = Problem(title="", status=422, detail="河\ud83d", errors=[{"pointer": "#/\udfff"}])
+    problem = WorkerProblem(
+        title="", status=422, detail="河\ud83d", errors=[{"pointer": "#/\udfff"}]
+    )
     assert (problem.detail, problem.errors) == ("河?", [{"pointer": "#/?"}])
 
 
 def test_lower_above_upper_is_refused() -> None:
     with pytest.raises(ValidationError, match="lower lies above upper"):
-        Thresholds(upper=0.1, lower=0.2, strip_floor=0.0, evaluator="")
-
-
-def test_thresholds_of_other_weights_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"weights")
-    thresholds = Thresholds(
-        upper=0.5, lower=-0.5, strip_floor=-0.8, evaluator=weights_digest(tmp_path)
-    )
-    (tmp_path / "thresholds.json").write_text(thresholds.model_dump_json(), encoding="utf-8")
-    assert load_thresholds(tmp_path) == thresholds
-
-    (tmp_path / "model.safetensors").write_bytes(b"other weights")
-    with pytest.raises(WeightsError, match="belongs to other weights"):
-        load_thresholds(tmp_path)
-    assert load_thresholds(tmp_path, allow_foreign=True) == thresholds
-
-
-def test_missing_thresholds_name_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(WeightsError, match="calibrate"):
-        load_thresholds(tmp_path)
+        CalibratedThresholds(upper=0.1, lower=0.2, strip_floor=0.0, evaluator="")

@@ -11,25 +11,16 @@ def test_an_empty_variable_means_the_default(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_text("SELFCRAG_EVALUATOR_THREADS=\n", encoding="utf-8")
-    for name in ("WEIGHTS", "BACKEND", "PORT", "MAX_BODY_BYTES"):
+    for name in ("WEIGHTS", "BACKEND", "PORT"):
         monkeypatch.setenv(f"SELFCRAG_EVALUATOR_{name}", "")
     settings = EvaluatorSettings()
     assert settings.weights == WEIGHTS
     assert (settings.backend, settings.port, settings.threads) == ("onnx", 8001, 0)
-    assert settings.max_body_bytes == 16_000_000
 
 
 def test_a_variable_with_a_value_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_BODY_BYTES", "20000")
-    assert EvaluatorSettings().max_body_bytes == 20_000
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_BODY_BYTES", "1")
-    with pytest.raises(SettingsError, match="SELFCRAG_EVALUATOR_MAX_BODY_BYTES: "):
-        EvaluatorSettings()
-
-
-def test_a_full_request_fits_the_queue() -> None:
-    with pytest.raises(SettingsError, match="MAX_QUEUED_PAIRS must be at least"):
-        EvaluatorSettings(max_pairs=10, max_queued_pairs=9)
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_BATCH_TOKENS", "200")
+    assert EvaluatorSettings().batch_tokens == 200
 
 
 @pytest.mark.parametrize("spelt", ["fp16", "float16", "half"])
@@ -57,17 +48,6 @@ def test_every_wrong_variable_is_named_and_no_value(monkeypatch: pytest.MonkeyPa
     assert "\n" not in told
 
 
-@pytest.mark.parametrize("length", ["4", "15"])
-def test_an_input_too_short_for_two_texts_is_refused(
-    monkeypatch: pytest.MonkeyPatch, length: str
-) -> None:
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_LENGTH", length)
-    with pytest.raises(SettingsError, match="MAX_LENGTH: must be 0 or at least 16"):
-        EvaluatorSettings()
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_LENGTH", "16")
-    assert EvaluatorSettings().max_length == 16
-
-
 def test_an_unknown_device_is_refused_and_a_known_one_taken() -> None:
     with pytest.raises(SettingsError, match="DEVICE: must be auto, cpu or cuda"):
         EvaluatorSettings(device="gpu")
@@ -84,14 +64,16 @@ def test_an_env_file_that_is_not_utf_8_is_told_in_one_line(
         read_settings()
 
 
-def test_a_misspelt_setting_is_told_and_those_of_the_service_are_not(
+def test_a_misspelt_or_gone_setting_is_told_and_those_of_the_service_are_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SELFCRAG_EVALUATOR_TREADS", "2")
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_MAX_QUEUED_PAIRS", "9")
     monkeypatch.setenv("SELFCRAG_PORT", "8000")
     read_settings()
     assert caplog.messages == [
-        "SELFCRAG_EVALUATOR_TREADS is no setting and changes nothing;"
-        " did you mean SELFCRAG_EVALUATOR_THREADS?"
+        "unknown setting SELFCRAG_EVALUATOR_MAX_QUEUED_PAIRS ignored",
+        "unknown setting SELFCRAG_EVALUATOR_TREADS ignored;"
+        " did you mean SELFCRAG_EVALUATOR_THREADS?",
     ]

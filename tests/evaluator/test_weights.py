@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from evaluator.inference.scorer import Row, RowScore, Scorer, load_scorer
-from evaluator.schema import load_thresholds
+from evaluator.inference.scorer import Scorer, load_scorer
+from evaluator.model.checkpoint import load_thresholds
+from evaluator.schema import Row, RowScore
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 PAIRS = [

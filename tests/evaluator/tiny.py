@@ -56,6 +56,4 @@ def wide_folder(folder: Path) -> Path:
     )  # fmt: skip
     network = EvaluatorModel(config)
     torch.nn.init.normal_(network.head.weight, std=0.2)
-    models.save(network.eval(), folder)
-    tiny_tokenizer().save(str(folder / "tokenizer.json"))
-    return folder
+    return tiny_folder(folder, network=network.eval())

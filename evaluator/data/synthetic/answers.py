@@ -1,23 +1,19 @@
-"""Answers put into words, right ones and wrong ones of the same type, in English and Chinese."""
+"""Synthetic answers: right and wrong values of one type, put into words (English and Chinese)."""
 
+import json
 import random
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 from evaluator.data.synthetic.material import Material, ended
-from evaluator.model.text import is_chinese, normal_form
+from evaluator.data.text import is_chinese, normal_form
 
-FRAMES = {
-    "en": (
-        "It is {}.", "The answer is {}.", "According to the text, it is {}.",
-        "That would be {}.", "{}, as far as the text says.", "The text gives {}.",
-    ),
-    "zh": (
-        "答案是{}。", "是{}。", "根据资料，答案是{}。",
-        "应该是{}。", "文中提到的是{}。", "{}，文中是这样说的。",
-    ),
-}  # fmt: skip
+WORDINGS: dict[str, dict[str, list[str]]] = json.loads(
+    Path(__file__).with_suffix(".json").read_text(encoding="utf-8")
+)
+"""By language: `frames` for a value, `empty_talk` and `echoes` that answer nothing."""
 
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+(?: [A-Z][a-z]+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -50,8 +46,8 @@ _END_ZH = re.compile(r"(?:什么|什麼|何)(?=[？?呢]*$)")
 
 def asked_for(question: str, language: str) -> str:
     """The kind of answer a question asks for: "who", "when", "how many", 什么 ..., or ""."""
-    found = _ASKED[language].search(question.lower())
-    return _SAME_ASKED.get(found.group(), found.group()) if found else ""
+    word = _ASKED[language].search(question.lower())
+    return _SAME_ASKED.get(word.group(), word.group()) if word else ""
 
 
 def shape_of(value: str) -> str:
@@ -75,59 +71,59 @@ class Values:
         for material in materials:
             if material.answers:
                 value = material.answers[0]
-                asked = asked_for(material.question, material.language)
-                self._alike[material.source, asked, shape_of(value)].append(value)
-                self._at[material.passage].append((asked, value))
+                kind = asked_for(material.question, material.language)
+                self._alike[material.source, kind, shape_of(value)].append(value)
+                self._at[material.passage].append((kind, value))
 
-    def wrong(self, material: Material, like: str, dice: random.Random) -> str | None:
+    def wrong(self, material: Material, like: str, rng: random.Random) -> str | None:
         """Another answer in the place of `like`: mostly one that the passage itself holds.
 
         Of the same type where there is one, else what another question found in the passage.
         """
-        shape, asked = shape_of(like), asked_for(material.question, material.language)
+        shape, kind = shape_of(like), asked_for(material.question, material.language)
         here = self._at[material.passage]
         alike = [
             value
             for other, value in here
-            if shape_of(value) == shape and (other == asked or shape.startswith("digits"))
+            if shape_of(value) == shape and (other == kind or shape.startswith("digits"))
         ]
         named: list[str] = _NAME.findall(material.passage) if shape.startswith("name") else []
-        pools = [alike, named, self._alike[material.source, asked, shape]]
+        pools = [alike, named, self._alike[material.source, kind, shape]]
         if not shape.startswith("digits"):
             pools.insert(2, [v for _, v in here if not shape_of(v).startswith("digits")])
-        if dice.random() < 0.3:
+        if rng.random() < 0.3:
             pools.reverse()
         for pool in pools:
-            for value in dice.sample(pool, min(5, len(pool))):
+            for value in rng.sample(pool, min(5, len(pool))):
                 if not any(_same(value, answer) for answer in (like, *material.answers)):
                     return value
-        return renumbered(like, material.passage, dice)
+        return renumbered(like, material.passage, rng)
 
-    def for_unanswerable(self, material: Material, dice: random.Random) -> str | None:
+    def for_unanswerable(self, material: Material, rng: random.Random) -> str | None:
         """An answer that another question found in this passage."""
         pool = self._at[material.passage]
-        return dice.choice(pool)[1] if pool else None
+        return rng.choice(pool)[1] if pool else None
 
 
-def renumbered(text: str, passage: str, dice: random.Random) -> str | None:
+def renumbered(text: str, passage: str, rng: random.Random) -> str | None:
     """The text with one number changed, to one of the passage's own where one is like it."""
     numbers = list(_NUMBER.finditer(text))
     if not numbers:
         return None
-    chosen = dice.choice(numbers)
+    chosen = rng.choice(numbers)
     old, unit = chosen.group(), text[chosen.end() : chosen.end() + 1]
     mine = set(_NUMBER.findall(text))
     alike = [n for n in _NUMBER.finditer(passage) if len(n.group()) == len(old)]
     others = sorted({n.group() for n in alike if passage[n.end() : n.end() + 1] == unit} - mine)
-    new = dice.choice(others) if others else _moved(old, dice)
+    new = rng.choice(others) if others else _moved(old, rng)
     return f"{text[: chosen.start()]}{new}{text[chosen.end() :]}"
 
 
-def _moved(number: str, dice: random.Random) -> str:
+def _moved(number: str, rng: random.Random) -> str:
     """Another number of as many digits: its last one or two digits differ."""
     place = max(i for i, c in enumerate(number) if c.isdigit())
-    place -= dice.random() < 0.5 and place > 1 and number[place - 1].isdigit()
-    other = dice.choice([d for d in "123456789" if d != number[place]])
+    place -= rng.random() < 0.5 and place > 1 and number[place - 1].isdigit()
+    other = rng.choice([d for d in "123456789" if d != number[place]])
     return f"{number[:place]}{other}{number[place + 1 :]}"
 
 
@@ -136,10 +132,10 @@ def _same(value: str, answer: str) -> bool:
     return not one or one in two or two in one
 
 
-def joined(one: str, two: str, language: str, dice: random.Random) -> str:
+def joined(one: str, two: str, language: str, rng: random.Random) -> str:
     """Both values as one, in either order."""
     values = [one.strip(" .。"), two.strip(" .。")]
-    dice.shuffle(values)
+    rng.shuffle(values)
     return ("和" if language == "zh" else " and ").join(values)
 
 
@@ -150,11 +146,11 @@ def is_brief(value: str) -> bool:
     return len(value.split()) <= 8 and len(value) <= 60
 
 
-def framed(value: str, language: str, dice: random.Random) -> str:
+def framed(value: str, language: str, rng: random.Random) -> str:
     """The value in a short sentence that says nothing else; a clause as a sentence of its own."""
     if not is_brief(value):
         return ended(value[0].upper() + value[1:], language)
-    return dice.choice(FRAMES[language]).format(value.strip(" .。"))
+    return rng.choice(WORDINGS[language]["frames"]).format(value.strip(" .。"))
 
 
 def statement(question: str, value: str, language: str) -> str | None:
@@ -166,23 +162,23 @@ def statement(question: str, value: str, language: str) -> str | None:
 
 
 def _stated_en(question: str, value: str) -> str | None:
-    asked = question.rstrip("? ")
-    defined = _DEFINED.match(asked)
-    if defined and not re.search(r" (?:to|of|in|for|by|with)$", asked):
+    question = question.rstrip("? ")
+    defined = _DEFINED.match(question)
+    if defined and not re.search(r" (?:to|of|in|for|by|with)$", question):
         subject = defined.group(2)
         return f"{subject[0].upper()}{subject[1:]} {defined.group(1).lower()} {value}."
-    subject_asked = _SUBJECT_ASKED.match(asked)
+    subject_asked = _SUBJECT_ASKED.match(question)
     verb = subject_asked.group(1).lower() if subject_asked else ""
-    if subject_asked and asked.lower().startswith("who ") and verb not in {"is", "was"}:
+    if subject_asked and question.lower().startswith("who ") and verb not in {"is", "was"}:
         return f"{value[0].upper()}{value[1:]} {subject_asked.group(1)} {subject_asked.group(2)}."
     return None
 
 
 def _stated_zh(question: str, value: str) -> str | None:
     for pattern in (_WHO_ZH, _WHEN_ZH, _WHERE_ZH, _END_ZH):
-        found = list(pattern.finditer(question))
-        if len(found) == 1:
-            return _in_place(question, found[0].start(), found[0].end(), value)
+        matches = list(pattern.finditer(question))
+        if len(matches) == 1:
+            return _in_place(question, matches[0].start(), matches[0].end(), value)
     many = _MANY_ZH.search(question)
     if not many:
         return None

@@ -1,4 +1,4 @@
-"""What judgements are constructed from: questions with the passage that answers them."""
+"""Source material of synthetic judgements: questions with the passage that answers them."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -6,20 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evaluator.data.file_formats import data_files, read_rows
 from evaluator.data.hard_negatives import terms
-from evaluator.data.judgements import Judgement
+from evaluator.data.judgements import JudgementRow
 from evaluator.data.relevance_records import (
     CHUNK_CHARS,
     Key,
     Record,
     by_passage,
     chunked,
-    data_files,
     read_file,
 )
-from evaluator.data.rows import read_rows
+from evaluator.data.text import contains_answer, language_of, sentences
 from evaluator.errors import DataError
-from evaluator.model.text import contains_answer, is_chinese, sentences
 from evaluator.schema import ANSWER_MARK
 
 Side = Callable[[str], bool]
@@ -64,7 +63,7 @@ class Material:
 
 def read_material(folder: Path, side: Side, key: Key) -> list[Material]:
     """The folder's questions of one side, held-out files left out; DataError as read_folder."""
-    found: list[Material] = []
+    materials: list[Material] = []
     for path in data_files(folder):
         source, fields = path.name.split(".")[0], _fields(path)
         if "snippets" in fields:
@@ -75,11 +74,11 @@ def read_material(folder: Path, side: Side, key: Key) -> list[Material]:
             made = (_from_record(record, key) for record in read_file(path))
         else:
             continue
-        found += filter(None, made)
-    return [material for material in found if side(material.group)]
+        materials += filter(None, made)
+    return [material for material in materials if side(material.group)]
 
 
-def natural(folder: Path, side: Side) -> list[Judgement]:
+def natural(folder: Path, side: Side) -> list[JudgementRow]:
     """Support and utility of rows whose data set labels their answers, and their retrieval.
 
     Faithful answers are fully supported, others not at all; relevant answers are of grade 5,
@@ -87,20 +86,20 @@ def natural(folder: Path, side: Side) -> list[Judgement]:
     and cloze texts answer no question: they have no utility. Answers that say that the passage
     does not tell are left out, as their labels contradict each other.
     """
-    found: list[Judgement] = []
+    judgements: list[JudgementRow] = []
     for path in data_files(folder):
         if "answer_faithful" in _fields(path):
             source = path.name.split(".")[0]
             for row in read_rows(path):
                 made = _labelled(row.raw, source, row.where)
-                found += [judgement for judgement in made if side(judgement.group)]
-    return found
+                judgements += [judgement for judgement in made if side(judgement.group)]
+    return judgements
 
 
-def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[Judgement]:
+def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[JudgementRow]:
     question, passage = _text(raw, "question"), _text(raw, "passage") or _text(raw, "document")
     answer = _text(raw, "answer")
-    language = _language(passage)
+    language = language_of(passage)
     if not question or not passage:
         raise DataError(f"{where}: question and passage must be texts that are not empty.")
     values = {}
@@ -114,14 +113,14 @@ def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[Judgemen
     if answer and values["answer_faithful"] is not None:
         label = "[Fully supported]" if values["answer_faithful"] else "[No support / Contradictory]"
         first = f"{question}{ANSWER_MARK}{answer}"
-        yield Judgement("support", first, passage, label, language, source, kind, passage)
-    asked = kind == "natural" and "@placeholder" not in question
-    if answer and asked and values["answer_relevant"] is not None:
+        yield JudgementRow("support", first, passage, label, language, source, kind, passage)
+    is_question = kind == "natural" and "@placeholder" not in question
+    if answer and is_question and values["answer_relevant"] is not None:
         label = "[Utility:5]" if values["answer_relevant"] else "[Utility:1]"
-        yield Judgement("utility", question, answer, label, language, source, kind, passage)
-    if asked and values["context_relevant"] is not None:
+        yield JudgementRow("utility", question, answer, label, language, source, kind, passage)
+    if is_question and values["context_relevant"] is not None:
         label = "[Continue to Use Evidence]" if values["context_relevant"] else "[Retrieval]"
-        yield Judgement("retrieval", question, passage, label, language, source, kind, passage)
+        yield JudgementRow("retrieval", question, passage, label, language, source, kind, passage)
 
 
 def _from_record(record: Record, key: Key) -> Material | None:
@@ -164,9 +163,9 @@ def _from_labels(raw: dict[str, Any], source: str) -> Material | None:
         return None
     if answer in _VERDICTS or "@placeholder" in question or len(answer) > 120:
         return None
-    record = Record(source, _language(passage), question, (answer,), True, "", passage)
-    found = _from_record(record, by_passage)
-    return found if found and found.stated else None
+    record = Record(source, language_of(passage), question, (answer,), True, "", passage)
+    material = _from_record(record, by_passage)
+    return material if material and material.stated else None
 
 
 def _from_snippets(raw: dict[str, Any], source: str, side: Side) -> Material | None:
@@ -176,7 +175,7 @@ def _from_snippets(raw: dict[str, Any], source: str, side: Side) -> Material | N
     if not question or not ideal or not texts or not side(texts[0]):
         return None
     passage = " ".join(text for text in texts if text and side(text))[:1500]
-    language = _language(passage)
+    language = language_of(passage)
     stated = [s for s in sentences(str(ideal[0])) if _covered(s, passage)]
     exact = raw.get("exact_answer") if raw.get("type") == "factoid" else None
     known = [str(a) for group in exact or [] for a in group]
@@ -194,25 +193,25 @@ def _from_snippets(raw: dict[str, Any], source: str, side: Side) -> Material | N
 
 def _nearest(record: Record, holding: list[str]) -> tuple[str, ...]:
     """Of the sentences that hold an answer, those that share most with the question."""
-    asked = set(terms(record.question))
-    shared = [len(asked & set(terms(sentence))) for sentence in holding]
+    words = set(terms(record.question))
+    shared = [len(words & set(terms(sentence))) for sentence in holding]
     return tuple(s for s, n in zip(holding, shared, strict=True) if n == max(shared) and n > 0)
 
 
 def _covered(sentence: str, passage: str) -> bool:
     """Whether most of the sentence's longer words occur in the passage."""
     words = [word for word in re.findall(r"\w+", sentence.casefold()) if len(word) > 3]
-    told = passage.casefold()
-    return bool(words) and sum(word in told for word in words) >= 0.6 * len(words)
+    text = passage.casefold()
+    return bool(words) and sum(word in text for word in words) >= 0.6 * len(words)
 
 
 def _whole(parts: list[str], language: str) -> tuple[str, ...]:
     """Sentences of a usual length, without what ties them to the sentence before."""
-    least, most = _SENTENCE_CHARS[language]
+    min_chars, max_chars = _SENTENCE_CHARS[language]
     trimmed = [_BRACKETS.sub("", _OPENING.sub("", part)).strip() for part in parts]
     trimmed = [_LEFTOVER.sub("", part) for part in trimmed]
     capital = [ended(part[:1].upper() + part[1:], language) for part in trimmed]
-    return tuple(part for part in capital if least <= len(part) <= most)
+    return tuple(part for part in capital if min_chars <= len(part) <= max_chars)
 
 
 def ended(text: str, language: str) -> str:
@@ -229,10 +228,6 @@ def _chunk_with(passage: str, answers: tuple[str, ...], language: str) -> str:
 
 def _fields(path: Path) -> set[str]:
     return next((set(row.raw) for row in read_rows(path)), set())
-
-
-def _language(text: str) -> str:
-    return "zh" if is_chinese(text) else "en"
 
 
 def _text(raw: Any, field: str) -> str:

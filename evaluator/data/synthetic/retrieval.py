@@ -1,8 +1,9 @@
-"""Rows for the retrieval judgement: does a user's text need knowledge from outside?
+"""Synthetic retrieval rows: does a text need knowledge from outside, or more than is at hand?
 
-Fifteen kinds of tasks, told apart by whether the user's text suffices (query classification in
-"Searching for Best Practices in Retrieval-Augmented Generation"). Three kinds are left out of
-training wholly, so that a measurement can tell a learnt principle from learnt phrases.
+Without evidence: fifteen kinds of tasks, told apart by whether the user's text suffices (query
+classification in "Searching for Best Practices in Retrieval-Augmented Generation"). Three kinds are
+left out of training wholly, so that a measurement can tell a learnt principle from learnt phrases.
+With evidence: a follow-up question with evidence that answers it or does not.
 """
 
 import json
@@ -12,129 +13,64 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from evaluator.data.judgements import JudgementRow
+from evaluator.data.synthetic.material import Material
+from evaluator.data.synthetic.support import without_answer
+from evaluator.data.text import contains_answer, sentences
 
-from evaluator.data.judgements import Judgement
-from evaluator.errors import DataError
+ROWS_OF_TEMPLATE = 4
+CASUAL_SHARE = 0.2
 
-Split = Literal["train", "held", "kind-held"]
-Need = Literal["[Retrieval]", "[No Retrieval]"]
+_GO_ON, _SEARCH = "[Continue to Use Evidence]", "[Retrieval]"
 
-NEEDS_FOLDER: Final = Path(__file__).parent / "needs"
-ROWS_OF_TEMPLATE: Final = 4
-CASUAL_SHARE: Final = 0.2
-
-KINDS: Final[Mapping[str, Need]] = {
-    "translation": "[No Retrieval]",
-    "summarization": "[No Retrieval]",
-    "rewriting": "[No Retrieval]",
-    "analysis": "[No Retrieval]",
-    "reasoning": "[No Retrieval]",
-    "coding": "[No Retrieval]",
-    "writing": "[No Retrieval]",
-    "chat": "[No Retrieval]",
-    "fact": "[Retrieval]",
-    "explanation": "[Retrieval]",
-    "current": "[Retrieval]",
-    "comparison": "[Retrieval]",
-    "procedure": "[Retrieval]",
-    "lookup": "[Retrieval]",
-    "recommendation": "[Retrieval]",
-}
+KINDS = {
+    **dict.fromkeys(
+        ("translation", "summarization", "rewriting", "analysis", "reasoning", "coding",
+         "writing", "chat"), "[No Retrieval]",
+    ),
+    **dict.fromkeys(
+        ("fact", "explanation", "current", "comparison", "procedure", "lookup",
+         "recommendation"), _SEARCH,
+    ),
+}  # fmt: skip
 """Every kind with its label. The text given suffices, or common ability does, without retrieval."""
 
-KINDS_HELD: Final = frozenset({"analysis", "coding", "recommendation"})
+KINDS_HELD = frozenset({"analysis", "coding", "recommendation"})
 """Kinds whose wordings are all of the split "kind-held"."""
 
 _SLOT = re.compile(r"\{([a-z_]+)\}")
 
 
-class Wordings(BaseModel):
-    """One language's file: slot values by split and name, wordings by kind and split.
-
-    A wording that names a slot, as in "Translate {sentence}.", is a template.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    slots: dict[Split, dict[str, list[str]]]
-    wordings: dict[str, dict[Split, list[str]]]
-
-    def entries(self) -> Iterator[tuple[str, Split, str]]:
-        """Every wording, templates unfilled, with its kind and split, in the file's order."""
-        for kind, by_split in self.wordings.items():
-            for split, texts in by_split.items():
-                yield from ((kind, split, text) for text in texts)
-
-
-def needs(
-    languages: Sequence[str] = ("en", "zh"), seed: int = 0, folder: Path = NEEDS_FOLDER
-) -> list[Judgement]:
+def needs(languages: Sequence[str] = ("en", "zh"), seed: int = 0) -> list[JudgementRow]:
     """Rows of the task "retrieval", as many of one label as of the other per language and split.
 
     `group` is the split ("train", "held" or "kind-held"): rows of different splits share no
-    wording, template or slot value. Raises DataError, naming the file, when one is unusable.
+    wording, template or slot value.
     """
-    rows: list[Judgement] = []
+    rows: list[JudgementRow] = []
     for language in languages:
-        dice = random.Random(f"{seed} {language}")
-        rows += _balanced(_rows(read_wordings(language, folder), language, dice), dice)
+        rng = random.Random(f"{seed} {language}")
+        rows += _balanced(_rows(read_wordings(language), language, rng), rng)
     return rows
 
 
-def read_wordings(language: str, folder: Path = NEEDS_FOLDER) -> Wordings:
-    """One language's wordings, checked; DataError says what is wrong and where."""
-    path = folder / f"{language}.json"
-    try:
-        read = Wordings.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"{path}: {where}: {first['msg']}.") from error
-    except ValueError as error:
-        raise DataError(f"{path} is no JSON in UTF-8: {error}") from error
-    for problem in _problems(read):
-        raise DataError(f"{path}: {problem}.")
-    return read
+def read_wordings(language: str) -> dict[str, Any]:
+    """One language's file: `slots` by split and name, `wordings` by kind and split.
+
+    A wording that names a slot, as in "Translate {sentence}.", is a template.
+    """
+    path = Path(__file__).parent / "needs" / f"{language}.json"
+    wordings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return wordings
 
 
-def _problems(read: Wordings) -> Iterator[str]:
-    if missing := KINDS.keys() ^ read.wordings.keys():
-        yield f"kinds missing or unknown: {', '.join(sorted(missing))}"
-    for kind, split, text in read.entries():
-        if (split == "kind-held") != (kind in KINDS_HELD):
-            yield f"{kind} may have no wordings of the split {split}"
-        if not text.strip():
-            yield f"an empty wording in {kind}, {split}"
-        for slot in _SLOT.findall(text):
-            values = read.slots.get(split, {}).get(slot, [])
-            if not values or not all(value.strip() for value in values):
-                yield f"{kind}, {split}: no values for the slot {slot}: {text}"
-    yield from _repeated(read)
-
-
-def _repeated(read: Wordings) -> Iterator[str]:
-    """Wordings given twice, and texts that occur in two splits."""
-    wordings: set[str] = set()
-    for kind, split, text in read.entries():
-        if same(text) in wordings:
-            yield f"{kind}, {split}: given twice: {text}"
-        wordings.add(same(text))
-    splits: dict[str, str] = {}
-    for where, text in _all_texts(read):
-        if (first := splits.setdefault(same(text), where)) != where:
-            yield f"{where}: also in {first}: {text}"
-
-
-def _all_texts(read: Wordings) -> Iterator[tuple[str, str]]:
-    """Every wording and slot value, after the split it belongs to."""
-    yield from ((split, text) for _, split, text in read.entries())
-    for split, slots in read.slots.items():
-        yield from ((split, value) for values in slots.values() for value in values)
+def entries(read: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Every wording, templates unfilled, with its kind and split, in the file's order."""
+    for kind, by_split in read["wordings"].items():
+        for split, texts in by_split.items():
+            yield from ((kind, split, text) for text in texts)
 
 
 def same(text: str) -> str:
@@ -142,32 +78,28 @@ def same(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip(" .?!。？！…~～")
 
 
-def _rows(read: Wordings, language: str, dice: random.Random) -> list[Judgement]:
-    found: dict[str, Judgement] = {}
-    for kind, split, wording in read.entries():
-        for text in _filled(wording, read.slots.get(split, {}), dice):
-            written = _casual(text) if dice.random() < CASUAL_SHARE else text
-            row = Judgement("retrieval", written, "", KINDS[kind], language, "own", kind, split)
-            found.setdefault(same(written), row)
-    return list(found.values())
+def _rows(read: Mapping[str, Any], language: str, rng: random.Random) -> list[JudgementRow]:
+    rows: dict[str, JudgementRow] = {}
+    for kind, split, wording in entries(read):
+        for text in _filled(wording, read["slots"].get(split, {}), rng):
+            written = _casual(text) if rng.random() < CASUAL_SHARE else text
+            row = JudgementRow("retrieval", written, "", KINDS[kind], language, "own", kind, split)
+            rows.setdefault(same(written), row)
+    return list(rows.values())
 
 
-def _filled(wording: str, slots: Mapping[str, list[str]], dice: random.Random) -> list[str]:
+def _filled(wording: str, slots: Mapping[str, list[str]], rng: random.Random) -> list[str]:
     """The wording itself, or a few fillings of the template, without repetition."""
     names = list(dict.fromkeys(_SLOT.findall(wording)))
     if not names:
         return [wording]
-    columns = {name: dice.sample(slots[name], len(slots[name])) for name in names}
-    most = min(ROWS_OF_TEMPLATE, max(len(column) for column in columns.values()))
-    return [_fill(wording, columns, turn) for turn in range(most)]
+    columns = {name: rng.sample(slots[name], len(slots[name])) for name in names}
+    count = min(ROWS_OF_TEMPLATE, max(len(column) for column in columns.values()))
+    return [_fill(wording, columns, turn) for turn in range(count)]
 
 
 def _fill(wording: str, columns: Mapping[str, list[str]], turn: int) -> str:
-    def value(slot: re.Match[str]) -> str:
-        column = columns[slot[1]]
-        return column[turn % len(column)]
-
-    return _SLOT.sub(value, wording)
+    return _SLOT.sub(lambda slot: columns[slot[1]][turn % len(columns[slot[1]])], wording)
 
 
 def _casual(text: str) -> str:
@@ -175,12 +107,12 @@ def _casual(text: str) -> str:
     return text.lower().rstrip(" .?!。？！") or text
 
 
-def _balanced(rows: list[Judgement], dice: random.Random) -> list[Judgement]:
+def _balanced(rows: list[JudgementRow], rng: random.Random) -> list[JudgementRow]:
     """As many rows of each label within a split, the larger label's kinds shortened alike."""
-    kept: list[Judgement] = []
+    kept: list[JudgementRow] = []
     for split in dict.fromkeys(row.group for row in rows):
         by_label = [
-            _spread([row for row in rows if (row.group, row.label) == (split, label)], dice)
+            _spread([row for row in rows if (row.group, row.label) == (split, label)], rng)
             for label in dict.fromkeys(KINDS.values())
         ]
         least = min(len(of_label) for of_label in by_label)
@@ -188,11 +120,57 @@ def _balanced(rows: list[Judgement], dice: random.Random) -> list[Judgement]:
     return kept
 
 
-def _spread(rows: list[Judgement], dice: random.Random) -> list[Judgement]:
+def _spread(rows: list[JudgementRow], rng: random.Random) -> list[JudgementRow]:
     """The rows with their kinds taking turns, each kind's rows in random order."""
     turns: dict[str, int] = defaultdict(int)
-    numbered: list[tuple[int, Judgement]] = []
-    for row in dice.sample(rows, len(rows)):
+    numbered: list[tuple[int, JudgementRow]] = []
+    for row in rng.sample(rows, len(rows)):
         numbered.append((turns[row.kind], row))
         turns[row.kind] += 1
     return [row for _, row in sorted(numbered, key=itemgetter(0))]
+
+
+class Evidence:
+    """Makes a row of each label of a question."""
+
+    def __init__(self, materials: Sequence[Material], rng: random.Random) -> None:
+        self._materials = materials
+        self._rng = rng
+
+    def rows(self, material: Material, near: Sequence[Material]) -> list[JudgementRow]:
+        """The question with evidence that answers it, and with evidence that does not."""
+        if not material.answerable:
+            return [_row(material, material.passage, _SEARCH, "natural")]
+        rest = _without(material, holding=False)
+        whole, part = self._rng.random() < 0.75, _without(material, holding=True)
+        evidence = material.passage if whole or not part else part
+        rows = [_row(material, evidence, _GO_ON, "constructed: answering passage")]
+        elsewhere = without_answer(material, near)
+        draw = self._rng.random()
+        if rest and draw < 0.45:
+            return [*rows, _row(material, rest, _SEARCH, "constructed: answer removed")]
+        if elsewhere and draw < 0.85:
+            passage = elsewhere[0].passage
+            return [*rows, _row(material, passage, _SEARCH, "constructed: nearest passage")]
+        other = self._rng.choice(self._materials)
+        foreign = other.group != material.group
+        if foreign and not contains_answer(other.passage, list(material.answers)):
+            rows.append(_row(material, other.passage, _SEARCH, "constructed: another subject"))
+        return rows
+
+
+def _without(material: Material, *, holding: bool) -> str:
+    """The passage's sentences that hold an answer, or those that hold none; "" without answers."""
+    answers = list(material.answers)
+    if not answers:
+        return ""
+    parts = [s for s in sentences(material.passage) if contains_answer(s, answers) == holding]
+    text = ("" if material.language == "zh" else " ").join(parts)
+    return "" if not holding and contains_answer(text, answers) else text
+
+
+def _row(material: Material, evidence: str, label: str, kind: str) -> JudgementRow:
+    return JudgementRow(
+        "retrieval", material.question, evidence, label,
+        material.language, material.source, kind, material.group,
+    )  # fmt: skip

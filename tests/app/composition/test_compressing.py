@@ -11,7 +11,7 @@ from app.composition.services import open_services
 from app.errors import InvalidRequest
 from app.runs.option_checks import chosen
 from app.settings import Settings
-from evaluator.client.client import EvaluatorClient
+from evaluator.client import EvaluatorClient
 from evaluator.schema import Ready
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings

@@ -12,7 +12,8 @@ import pytest
 
 from app.composition.models import WorkerEvaluator
 from app.errors import StartFailed
-from evaluator.client.client import EvaluatorClient, WorkerRefused
+from evaluator.client import EvaluatorClient
+from evaluator.errors import WorkerRefused
 from evaluator.serving.app import create_app
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 from graphs.grading.actions import PRESETS

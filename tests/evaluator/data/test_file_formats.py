@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evaluator.data.file_formats import read_judgements
+from evaluator.data.judgements import read_judgements
 from evaluator.data.relevance_records import Record, read_file, read_folder
 from evaluator.errors import DataError
 
@@ -236,8 +236,8 @@ SQUAD = {"question": LONG, "answers": ["212 km"], "answerable": True, "passage":
         ("x.tsv", [f"{LONG} [SEP] {RIVER}\t1"], ":1: every pair .* is labelled relevant"),
         ("x.tsv", [], " is empty"),
         ("x.json", ["[]"], " is empty"),
-        ("x.json", ["[", json.dumps(pair(1)) + ",", '{"question"]'], ":3 is no JSON"),
-        ("x.json", ["[", json.dumps(pair(1)) + ",", "7]"], ":3 holds no object"),
+        ("x.json", ["[", json.dumps(pair(1)) + ",", '{"question"]'], " is no JSON: .* line 3"),
+        ("x.json", ["[", json.dumps(pair(1)) + ",", "7]"], ": row 2 holds no object"),
         ("x.jsonl", [pair(1), "", pair(-1, MILL)], ":2 is blank"),
         ("x.jsonl", [pair(1), pair("maybe", MILL)], ":2: label must be true or false"),
         ("x.jsonl", [pair(1), pair(None, MILL)], ":2: label must be true or false"),

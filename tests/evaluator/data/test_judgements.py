@@ -1,12 +1,12 @@
-from evaluator.data.judgements import Judgement, held_back, split_judgements
+from evaluator.data.judgements import JudgementRow, held_back, split_judgements
 from evaluator.data.relevance_pairs import split
 from evaluator.data.relevance_records import Record
 
 GROUPS = [f"article {number}" for number in range(200)]
 
 
-def judgement(group: str, label: str = "[Utility:5]") -> Judgement:
-    return Judgement("utility", "Why?", "So.", label, "en", "own", "natural", group)
+def judgement(group: str, label: str = "[Utility:5]") -> JudgementRow:
+    return JudgementRow("utility", "Why?", "So.", label, "en", "own", "natural", group)
 
 
 def test_a_group_falls_on_the_side_where_its_records_fall() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from evaluator.data.relevance_pairs import division, pairs_of, split
 from evaluator.data.relevance_records import Record, by_article, by_passage, read_folder
+from evaluator.data.text import contains_answer
 from evaluator.errors import DataError
-from evaluator.model.text import contains_answer
 
 SQUAD = {
     "id": "1", "question": "How long is the river?", "answers": ["212 km"], "answerable": True,

@@ -1,6 +1,13 @@
-from evaluator.inference.scorer import Row, Scorer
-from evaluator.model.text import contains_answer, is_chinese, neutraliser, sentences
-from evaluator.model.tokenization import END, SEPARATOR, SPECIAL_TOKENS, UNKNOWN, PairTokenizer
+from evaluator.inference.scorer import Scorer
+from evaluator.model.tokenization import (
+    END,
+    SEPARATOR,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    PairTokenizer,
+    neutraliser,
+)
+from evaluator.schema import Row
 from tests.evaluator.tiny import tiny_tokenizer
 
 OWN_CHINESE = (
@@ -73,25 +80,6 @@ def test_own_chinese_text_is_read(shipped: Scorer) -> None:
     (found,) = shipped.encode("relevance", [("上阈值是什么？", OWN_CHINESE)])
     assert isinstance(found, Row)
     assert found.ids.count(UNKNOWN) <= 0.005 * len(found.ids)
-
-
-def test_sentences_end_in_both_languages() -> None:
-    assert sentences("它正确。真的？是！ It is. Really? 3.5 m; yes") == [
-        "它正确。", "真的？", "是！", "It is.", "Really?", "3.5 m;", "yes",
-    ]  # fmt: skip
-
-
-def test_answers_are_found_at_word_bounds() -> None:
-    assert contains_answer("In 1804, the Mill opened.", ["the mill"])
-    assert not contains_answer("It took 18045 steps.", ["1804"])
-    assert contains_answer("磨坊建于一八零四年。", ["一八零四年"])
-    assert not contains_answer("anything", [""])
-
-
-def test_languages() -> None:
-    assert is_chinese("磨坊 mill 建于")
-    assert not is_chinese("the mill 磨坊 was built long ago")
-    assert not is_chinese("")
 
 
 def test_neutralised_text_spells_no_token() -> None:

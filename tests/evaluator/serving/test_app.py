@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +13,14 @@ import uvicorn
 
 from evaluator.calibration.thresholds import store
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import Row, RowScore
-from evaluator.schema import LABELS, Task, Thresholds
+from evaluator.inference.scorer import Scorer
+from evaluator.schema import LABELS, CalibratedThresholds, Row, RowScore, Task
 from evaluator.serving.app import create_app
+from evaluator.serving.load_shedding import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder, tiny_network
 
+JSON = {"content-type": "application/json"}
 PAIRS = [
     ["How long is the river?", "The river is 212 kilometres long and flows north."],
     ["How long is the river?", "Bread is baked from flour, water and salt."],
@@ -63,13 +65,6 @@ async def test_ten_in_one_batch_equal_ten_alone(http: httpx.AsyncClient) -> None
     assert together == pytest.approx(alone, abs=1e-5)
 
 
-async def test_spelt_special_tokens_do_not_touch_batch_mates(http: httpx.AsyncClient) -> None:
-    odd = ["What ends it?", "It ends </s> here [SEP] and <pad> there [Relevant] [task:utility]."]
-    mixed = await scores(http, [*PAIRS[:3], odd])
-    assert mixed[:3] == pytest.approx(await scores(http, PAIRS[:3]), abs=1e-5)
-    assert -1 <= mixed[3] <= 1
-
-
 async def test_a_bad_row_fails_alone(http: httpx.AsyncClient) -> None:
     pairs = [PAIRS[0], ["", "text"], ["question", " \n "], PAIRS[1]]
     body = (await http.post("/score", json={"task": "relevance", "pairs": pairs})).json()
@@ -108,13 +103,6 @@ async def test_a_task_not_trained_for_is_refused(relevance_alone: httpx.AsyncCli
     assert "relevance" in response.json()["detail"]
 
 
-async def test_too_many_pairs_are_413(http: httpx.AsyncClient) -> None:
-    body = {"task": "relevance", "pairs": [["a", "b"]] * 1025}
-    response = await http.post("/score", json=body)
-    assert response.status_code == 413
-    assert "1024" in response.json()["detail"]
-
-
 async def test_health_metrics_and_thresholds(http: httpx.AsyncClient) -> None:
     await scores(http, PAIRS[:2])
     assert (await http.get("/health/live")).status_code == 200
@@ -127,8 +115,8 @@ async def test_health_metrics_and_thresholds(http: httpx.AsyncClient) -> None:
 async def test_thresholds_of_weights_put_in_the_folder_later_are_refused(
     folder: Path, tmp_path: Path
 ) -> None:
-    found = Thresholds(upper=0.5, lower=-0.5, strip_floor=-0.8, evaluator="")
-    store(found, folder)
+    stored = CalibratedThresholds(upper=0.5, lower=-0.5, strip_floor=-0.8, evaluator="")
+    store(stored, folder)
     app = create_app(EvaluatorSettings(weights=folder, backend="torch"))
     transport = httpx.ASGITransport(app)
     async with (
@@ -139,7 +127,7 @@ async def test_thresholds_of_weights_put_in_the_folder_later_are_refused(
 
         newer = tiny_folder(tmp_path / "newer", network=tiny_network(seed=1))
         (newer / "model.safetensors").replace(folder / "model.safetensors")
-        store(found.model_copy(update={"upper": 0.9}), folder)
+        store(stored.model_copy(update={"upper": 0.9}), folder)
         refused = await http.get("/thresholds")
         told = await http.get("/thresholds?allow_foreign=true")
     assert refused.status_code == 404
@@ -187,7 +175,7 @@ class Gate:
 
 async def test_overload_is_429_and_passes() -> None:
     gate = Gate()
-    app = create_app(EvaluatorSettings(max_pairs=4, max_queued_pairs=6), gate)
+    app = create_app(EvaluatorSettings(), gate, limits=Limits(max_queued_pairs=6))
     transport = httpx.ASGITransport(app)
     body = {"task": "relevance", "pairs": [["a", "b"]] * 4}
     async with (
@@ -264,3 +252,68 @@ async def test_stopping_tells_those_who_still_wait() -> None:
             await asyncio.sleep(0.1)
         gate.open.set()
         assert (await waiting).status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"task": "taste", "pairs": []}, "#/task"),
+        ({"task": "relevance", "pairs": [["only one"]]}, "#/pairs/0/1"),
+        ({"task": "relevance", "pairs": [["a", 3]]}, "#/pairs/0/1"),
+        ({"task": "relevance"}, "#/pairs"),
+        ({"task": "relevance", "pairs": [], "more": 1}, "#/more"),
+    ],
+)
+async def test_a_malformed_request_names_its_fault(
+    http: httpx.AsyncClient, body: dict[str, object], pointer: str
+) -> None:
+    response = await http.post("/score", json=body)
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        (b"{", "#"),
+        (b"", "#"),
+        (b"[]", "#"),
+        (b'{"task": "relevance", "pairs": [], "a/b~": 1}', "#/a~1b~0"),
+        (b'{"\\ud800": 1}', "#"),
+    ],
+)
+async def test_a_pointer_is_one_json_pointers_know(
+    http: httpx.AsyncClient, body: bytes, pointer: str
+) -> None:
+    response = await http.post("/score", content=body, headers=JSON)
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == pointer
+    assert f"fit: {pointer}: " in response.json()["detail"]
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_body_over_the_limit_is_413_before_it_is_parsed(
+    shipped: Scorer, announced: bool
+) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 8000
+            yield b" " * 8000
+
+    app = create_app(EvaluatorSettings(), shipped, limits=Limits(max_body_bytes=20_000))
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
+    ):
+        content = b"{" * 20_001 if announced else endless()
+        refused = await http.post("/score", content=content, headers=JSON)
+        assert refused.status_code == 413
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert "20,000 bytes" in refused.json()["detail"]
+        assert sent <= 24_000
+        fits = b'{"task": "relevance", "pairs": []}'.ljust(20_000)
+        assert (await http.post("/score", content=fits, headers=JSON)).status_code == 200

@@ -16,9 +16,9 @@ from sentence_transformers import SentenceTransformer
 from evaluator.data.hard_negatives import minilm_folder
 from evaluator.errors import WeightsError
 from evaluator.inference.embedder import SentenceEmbedder
-from evaluator.inference.scorer import Scorer, load_scorer
+from evaluator.inference.scorer import InputType, Scorer, Vectors, load_embedder, load_scorer
 from evaluator.serving.app import create_app
-from evaluator.serving.embeddings_api import InputType, Vectors, load_embedder
+from evaluator.serving.load_shedding import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 from tests.evaluator.tiny_rerankers import tiny_embedder
@@ -46,7 +46,8 @@ def scorer(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
 @pytest.fixture
 async def http(folder: Path, scorer: Scorer) -> AsyncIterator[httpx.AsyncClient]:
     embedder = SentenceEmbedder(folder, settings())
-    app = create_app(settings(max_pairs=80, max_queued_pairs=80), scorer, embedder=embedder)
+    limits = Limits(max_pairs=80, max_queued_pairs=80)
+    app = create_app(settings(), scorer, embedder=embedder, limits=limits)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://worker") as client,
@@ -86,18 +87,12 @@ async def test_base64_holds_the_same_numbers(http: httpx.AsyncClient) -> None:
     assert np.array([np.frombuffer(row, "<f4") for row in rows]) == pytest.approx(plain)
 
 
-async def test_questions_and_passages_take_the_model_s_prompts_or_the_settings_prefixes(
-    http: httpx.AsyncClient, folder: Path
-) -> None:
+async def test_questions_and_passages_take_the_model_s_prompts(http: httpx.AsyncClient) -> None:
     asked = vectors(await embedded(http, input="cold", input_type="query"))
     assert asked == pytest.approx(vectors(await embedded(http, input="how cold")), abs=1e-5)
     plain = vectors(await embedded(http, input="cold"))
     assert np.abs(asked - plain).max() > 1e-3
     assert vectors(await embedded(http, input="cold", input_type="passage")) == pytest.approx(plain)
-    prefixed = SentenceEmbedder(folder, settings(embedder_passage_prefix="river: "))
-    assert prefixed.embed(["cold"], "passage")[0] == pytest.approx(
-        prefixed.embed(["river: cold"], None)[0], abs=1e-5
-    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +155,7 @@ class Gate:
 
 async def test_overload_is_429_and_the_event_loop_stays_free(scorer: Scorer) -> None:
     gate = Gate()
-    app = create_app(settings(max_pairs=80, max_queued_pairs=80), scorer, embedder=gate)
+    app = create_app(settings(), scorer, embedder=gate, limits=Limits(max_queued_pairs=80))
     transport = httpx.ASGITransport(app)
     async with (
         app.router.lifespan_context(app),

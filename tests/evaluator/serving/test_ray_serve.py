@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from evaluator.client.client import EvaluatorClient
+from evaluator.client import EvaluatorClient
 from evaluator.settings import ServeSettings
 from tests.app.processes import BIN, Process, environment
 from tests.evaluator.load import answered_throughout
@@ -31,7 +31,7 @@ def test_the_range_of_replicas_is_not_inverted() -> None:
 def test_options_of_the_command_line_win_over_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """`serve run evaluator.serve:app max_replicas=3`: Ray validates the words given."""
+    """`serve run evaluator.serving.ray_serve:app max_replicas=3`: Ray validates the words given."""
     monkeypatch.setenv("SELFCRAG_SERVE_MIN_REPLICAS", "2")
     monkeypatch.setenv("SELFCRAG_SERVE_MAX_REPLICAS", "9")
     options = ServeSettings.model_validate({"max_replicas": "3"})
@@ -46,17 +46,19 @@ def proxy(tmp_path: Path) -> Iterator[str]:
     config = {
         "http_options": {"host": "127.0.0.1", "port": port},
         "applications": [
-            {"name": "evaluator", "route_prefix": "/", "import_path": "evaluator.serve:app"}
+            {
+                "name": "evaluator",
+                "route_prefix": "/",
+                "import_path": "evaluator.serving.ray_serve:app",
+            }
         ],
     }
     (tmp_path / "serve.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     settings = environment(
         evaluator_weights=tiny_folder(tmp_path / "tiny"),
         evaluator_backend="torch",
-        evaluator_max_body_bytes=20_000,
         serve_min_replicas=2,
         serve_max_replicas=2,
-        serve_num_cpus=0.1,
     )
     settings |= {
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -106,6 +108,6 @@ async def test_a_killed_replica_loses_no_request(proxy: str) -> None:
         running = replicas()
         assert len(running) == 2
         await answered_throughout(client, lambda: os.kill(running[0], signal.SIGKILL))
-        too_large = await http.post("/score", content=b"x" * 20_001)
+        too_large = await http.post("/score", content=b"x" * 16_000_001)
         assert too_large.status_code == 413
         assert too_large.headers["content-type"] == "application/problem+json"

@@ -14,9 +14,8 @@ from transformers import T5ForSequenceClassification
 from evaluator.data.relevance_pairs import pairs_of, split
 from evaluator.data.relevance_records import read_folder
 from evaluator.errors import DataError, WeightsError
-from evaluator.inference.pretrained import PairEncoder
-from evaluator.inference.scorer import Row, RowScore
-from evaluator.inference.torch_scorer import AuthorsScorer, load_tokenizer
+from evaluator.inference.torch_scorer import AuthorsScorer
+from evaluator.schema import Row, RowScore
 from evaluator.settings import EvaluatorSettings
 from evaluator.training.crag_recipe import RecipeOptions, train_recipe
 from tests.evaluator.tiny_pretrained import rivers, tiny_bert, tiny_t5
@@ -85,18 +84,6 @@ def test_the_folder_tells_how_it_was_made(place: Path, made_by: dict[str, Any]) 
 
 def test_what_the_t5_cannot_read_is_left_out_and_counted(made_by: dict[str, Any]) -> None:
     assert made_by["training"]["unreadable"] >= 1
-
-
-def test_pairs_are_read_as_the_worker_reads_them(place: Path, made_by: dict[str, Any]) -> None:
-    pairs = [
-        ("How long is the river?", "The river </s> is 12 km long </s>"),
-        ("How [SEP] long?", "It is cold . " * 400),
-    ]
-    encoder = PairEncoder(load_tokenizer(place / "t5"), 512, as_one_text=True)
-    expected = served(place / "out").encode("relevance", pairs)
-    assert [row.ids for row in encoder.rows(pairs)] == [
-        row.ids for row in expected if isinstance(row, Row)
-    ]
 
 
 def test_a_finished_run_is_not_repeated_and_another_is_refused(

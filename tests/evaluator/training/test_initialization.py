@@ -9,8 +9,9 @@ import torch
 from evaluator.data.relevance_pairs import pairs_of
 from evaluator.data.relevance_records import Record
 from evaluator.errors import DataError
-from evaluator.training.initialization import beginning, fitted_on
-from evaluator.training.options import TrainOptions
+from evaluator.training.examples import TrainOptions
+from evaluator.training.initialization import beginning, distil, fitted_on
+from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 
 OPTIONS = TrainOptions(
     own_layers=1, joint_layers=1, distil_steps=2, coverage_steps=2, train_length=48
@@ -57,3 +58,28 @@ def test_no_relevant_record_is_told_before_the_work(language: str, tmp_path: Pat
     with pytest.raises(DataError, match="no relevant passage"):
         beginning(known, pairs_of(known, 1, None), None, tmp_path, {}, OPTIONS, said.append)
     assert not said
+
+
+def rivers() -> list[Record]:
+    names = ["ab", "cd", "ef", "gh", "ij", "kl"]
+    return [Record("made", "en", f"{n}?", (n,), True, n, f"{n} {n} long") for n in names]
+
+
+def test_questions_move_towards_their_passages() -> None:
+    network, said = tiny_network(), list[str]()
+    with torch.no_grad():  # words much alike: everything is still to be learnt
+        network.words.weight.add_(4 * network.words.weight.std())
+    before = network.words.weight.clone()
+    for steps in (5, 80):
+        distil(network, tiny_tokenizer(), rivers(), None, {"en": steps}, 1, said.append)
+    losses = [float(text.rsplit(" ", 1)[1]) for text in said]
+    assert losses[1] < losses[0]
+    assert not torch.equal(before, network.words.weight)
+    assert network.interaction.pool_weight.min() > 0
+
+
+def test_a_language_without_pairs_is_passed_over() -> None:
+    network = tiny_network()
+    before = network.words.weight.clone()
+    distil(network, tiny_tokenizer(), rivers(), None, {"zh": 5}, 1, lambda _: None)
+    assert torch.allclose(before, network.words.weight, atol=1e-5)

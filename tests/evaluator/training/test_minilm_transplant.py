@@ -4,12 +4,11 @@ import torch
 from transformers import AutoModel
 
 from evaluator.data.hard_negatives import minilm_folder
-from evaluator.model.closeness import sides_of
+from evaluator.model.features import sides_of
 from evaluator.model.t5 import EvaluatorModel, ModelConfig
 from evaluator.model.tokenization import PairTokenizer
-from evaluator.training.examples import padded
-from evaluator.training.minilm_transplant import transplant
-from evaluator.training.vocabulary import build_tokenizer
+from evaluator.training.examples import batch_tensors
+from evaluator.training.minilm_transplant import build_tokenizer, transplant
 
 RIVERS = [
     "The river rises in the northern hills and reaches the sea after three hundred kilometres.",
@@ -24,7 +23,7 @@ RIVERS = [
 def rows_of(texts: list[str], tokens: PairTokenizer) -> tuple[torch.Tensor, torch.Tensor]:
     asked = [(f"What is said of {text.split()[1]}?", text) for text in texts]
     found = tokens.encode("relevance", asked)
-    return padded([row.ids for row in found if not isinstance(row, str)])
+    return batch_tensors([row for row in found if not isinstance(row, str)])
 
 
 def test_the_first_layer_follows_its_teacher() -> None:

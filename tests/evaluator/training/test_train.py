@@ -1,6 +1,7 @@
 """Training on a few made-up records: it learns, and a killed run goes on as if never killed."""
 
 import json
+import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -9,18 +10,26 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluator.data.judgements import Judgement
+from evaluator.data.judgements import JudgementRow
 from evaluator.data.relevance_pairs import Pair, division, split
 from evaluator.data.relevance_records import by_passage, read_folder
 from evaluator.errors import DataError
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import TASKS
-from evaluator.training import checkpoints
-from evaluator.training.examples import Example, mixed, of_judgements, of_pairs, summary, validation
+from evaluator.training.examples import (
+    Example,
+    Part,
+    TrainOptions,
+    evened,
+    mixed,
+    of_judgements,
+    of_pairs,
+    summary,
+    validation,
+)
 from evaluator.training.initialization import fit_coverage
-from evaluator.training.loop import fit
-from evaluator.training.options import Part, TrainOptions
-from evaluator.training.train import Learner, _schedule, taught_tasks, train
+from evaluator.training.loop import fit, write_state
+from evaluator.training.train import JudgementLearner, _schedule, taught_tasks, train
 from evaluator.training.train import judgements as prepared
 from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 
@@ -40,10 +49,10 @@ def pairs(count: int = 60) -> list[Pair]:
     return made
 
 
-def judgements(count: int = 40) -> list[Judgement]:
+def judgements(count: int = 40) -> list[JudgementRow]:
     labels = ("[Retrieval]", "[No Retrieval]")
     return [
-        Judgement("retrieval", f"{'who' if n % 2 == 0 else 'sum'} {n}", "", labels[n % 2],
+        JudgementRow("retrieval", f"{'who' if n % 2 == 0 else 'sum'} {n}", "", labels[n % 2],
                   "en", "own", "made", str(n))
         for n in range(count)
     ]  # fmt: skip
@@ -62,45 +71,49 @@ def test_coverage_learns_to_tell_matches_apart() -> None:
 
 def test_one_decoder_step_learns_two_tasks_at_once(tmp_path: Path) -> None:
     rows = PairTokenizer(tiny_tokenizer(), 48)
-    both = examples() + of_judgements(judgements(), rows)
+    grades = [
+        JudgementRow("utility", f"what is ab{n}?", f"ab{n} is c" if n % 2 else "no", label, "en",
+                     "own", "made", str(n))
+        for n in range(40)
+        for label in ("[Utility:5]" if n % 2 else "[Utility:1]",)
+    ]  # fmt: skip
+    both = of_judgements([*judgements(), *grades], rows)
     network = tiny_network()
     options = replace(OPTIONS, rows=1500, check_every=1000)
-    learner = Learner(network, both, options)
+    learner = JudgementLearner(network, both, options)
     fit(learner, both, _schedule(options), tmp_path / "run.ckpt", {}, lambda _: None)
     means = summary(validation(network, both))
-    assert means["relevance"] > 0.9
+    assert means["utility"] > 0.9
     assert means["retrieval"] > 0.9
-
-
-def test_a_check_without_relevance_rows_is_judged_by_the_others() -> None:
-    rows = PairTokenizer(tiny_tokenizer(), 48)
-    learner = Learner(tiny_network(), of_judgements(judgements(), rows), OPTIONS)
-    figure, told = learner.validation()
-    assert 0 <= figure <= 1
-    assert told == f"retrieval {figure:.3f}"
+    figure, words = learner.validation()
+    assert figure == pytest.approx((means["utility"] + means["retrieval"]) / 2)
+    assert words == f"retrieval {means['retrieval']:.3f}, utility {means['utility']:.3f}"
 
 
 def test_settled_parts_stay_as_they_are(tmp_path: Path) -> None:
     network = tiny_network()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    learner = Learner(network, examples(), OPTIONS)
-    fit(learner, examples(), _schedule(OPTIONS), tmp_path / "run.ckpt", {}, lambda _: None)
+    rows = of_judgements(judgements(), PairTokenizer(tiny_tokenizer(), 48))
+    learner = JudgementLearner(network, rows, OPTIONS)
+    fit(learner, rows, _schedule(OPTIONS), tmp_path / "run.ckpt", {}, lambda _: None)
     after = network.state_dict()
     same = {name.split(".")[0] for name in before if torch.equal(before[name], after[name])}
     assert {"words", "interaction", "coverage"} <= same
     assert not torch.equal(before["head.weight"], after["head.weight"])
 
 
-def test_the_mix_keeps_the_shares_and_evens_out_sources() -> None:
+def test_the_mix_keeps_the_shares() -> None:
+    evidence = [replace(row, second="it is so") for row in judgements(100)]
+    shares: dict[Part, float] = {"evidence": 0.75, "need": 0.25, "utility": 1.0}
+    drawn = mixed([*judgements(100), *evidence], shares, 400, seed=1)
+    assert Counter(bool(row.second) for row in drawn) == {True: 300, False: 100}
+
+
+def test_sources_are_evened_out_and_a_rare_one_repeated_six_times_at_most() -> None:
     many = [replace(pair, source="large") for pair in pairs(900)] + pairs(100)
-    shares: dict[Part, float] = {"relevance": 0.75, "need": 0.25}
-    drawn, judged = mixed(many, judgements(100), shares, 400, seed=1)
-    assert (len(drawn), len(judged)) == (300, 100)
+    drawn = evened(many, 300, random.Random(1))
     assert Counter(pair.source for pair in drawn) == {"large": 225, "made": 75}
-
-
-def test_a_rare_source_is_repeated_six_times_at_most() -> None:
-    drawn, _ = mixed(pairs(10), [], {"relevance": 1.0}, 400, seed=1)
+    drawn = evened(pairs(10), 400, random.Random(1))
     assert set(Counter(pair.question for pair in drawn).values()) == {6}
 
 
@@ -175,7 +188,7 @@ def test_all_that_another_run_has_left_is_named_before_the_work(
     (work / "beginning").mkdir(parents=True)
     (work / "beginning" / "identity.json").write_text(json.dumps(theirs), encoding="utf-8")
     state = {"identity": {**json.loads(json.dumps(theirs)), "schedule": {}, "rows": 3}}
-    checkpoints.write(work / "run.ckpt", state)
+    write_state(work / "run.ckpt", state)
     with pytest.raises(DataError, match=r"beginning and .*run\.ckpt: .*old\.jsonl is 1 there"):
         train(data, tmp_path / "out", work, OPTIONS, said.append)
     (work / "beginning" / "identity.json").unlink()

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.data.judgements import Judgement, held_back
+from evaluator.calibration.model_card import SECTIONS
+from evaluator.data.judgements import JudgementRow, held_back
 from evaluator.data.relevance_records import by_article, by_passage
 from evaluator.data.synthetic.answers import asked_for, shape_of, statement
 from evaluator.data.synthetic.build import constructed
 from evaluator.data.synthetic.material import read_material
-from evaluator.data.synthetic.rules import RULES
 from evaluator.errors import DataError
 from evaluator.schema import LABELS
 
@@ -99,11 +99,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def rows(folder: Path) -> list[Judgement]:
+def rows(folder: Path) -> list[JudgementRow]:
     return constructed(folder, 1)
 
 
-def test_every_task_and_language_is_balanced(rows: list[Judgement]) -> None:
+def test_every_task_and_language_is_balanced(rows: list[JudgementRow]) -> None:
     counts = Counter(
         (row.task, row.language, row.label)
         for row in rows
@@ -118,13 +118,13 @@ def test_every_task_and_language_is_balanced(rows: list[Judgement]) -> None:
             assert counts[task, language, made[0]] >= 5
 
 
-def test_the_same_seed_gives_the_same_rows(folder: Path, rows: list[Judgement]) -> None:
+def test_the_same_seed_gives_the_same_rows(folder: Path, rows: list[JudgementRow]) -> None:
     assert constructed(folder, 1) == rows
     assert constructed(folder, 2) != rows
 
 
 def test_a_list_a_byte_order_mark_and_blank_lines_at_the_end_change_no_row(
-    folder: Path, rows: list[Judgement], tmp_path: Path
+    folder: Path, rows: list[JudgementRow], tmp_path: Path
 ) -> None:
     for path in folder.iterdir():
         text = path.read_text(encoding="utf-8")
@@ -137,11 +137,11 @@ def test_a_list_a_byte_order_mark_and_blank_lines_at_the_end_change_no_row(
 
 
 def test_counts_stay_within_the_bound(folder: Path) -> None:
-    few = [row for row in constructed(folder, 1, most=15) if "constructed" in row.kind]
+    few = [row for row in constructed(folder, 1, max_rows=15) if "constructed" in row.kind]
     assert max(Counter((row.task, row.language) for row in few).values()) <= 15
 
 
-def test_held_out_files_are_not_read(rows: list[Judgement]) -> None:
+def test_held_out_files_are_not_read(rows: list[JudgementRow]) -> None:
     assert not any("Held" in row.first + row.second for row in rows)
 
 
@@ -181,7 +181,7 @@ def test_one_article_may_be_divided_by_its_passages(tmp_path: Path, title: str) 
     assert not {row.group for row in train} & {row.group for row in check}
 
 
-def test_support_joins_question_and_answer_and_shows_the_passage(rows: list[Judgement]) -> None:
+def test_support_joins_question_and_answer_and_shows_the_passage(rows: list[JudgementRow]) -> None:
     for row in rows:
         if row.task == "support":
             question, mark, answer = row.first.partition(" [SEP] ")
@@ -190,11 +190,11 @@ def test_support_joins_question_and_answer_and_shows_the_passage(rows: list[Judg
             assert answer
             assert len(row.second) > 10
         if row.kind.startswith("constructed"):
-            assert row.kind.removeprefix("constructed: ") in RULES
+            assert row.kind.removeprefix("constructed: ") in SECTIONS["data"], "the card says how"
 
 
 def test_a_supported_short_answer_is_in_the_passage_and_a_swapped_one_is_not_the_answer(
-    rows: list[Judgement], folder: Path
+    rows: list[JudgementRow], folder: Path
 ) -> None:
     known = {
         (m.question, m.passage): m.answers
@@ -215,7 +215,7 @@ def test_a_supported_short_answer_is_in_the_passage_and_a_swapped_one_is_not_the
     assert kinds["constructed: swapped answer"]
 
 
-def test_natural_labels_are_kept_and_contradictory_ones_left_out(rows: list[Judgement]) -> None:
+def test_natural_labels_are_kept_and_contradictory_ones_left_out(rows: list[JudgementRow]) -> None:
     answers = {
         (row.task, row.first.rpartition("] ")[2] if row.task == "support" else row.second): row
         for row in rows
@@ -227,7 +227,7 @@ def test_natural_labels_are_kept_and_contradictory_ones_left_out(rows: list[Judg
     assert not any("does not say" in text for _, text in answers)
 
 
-def test_evidence_without_the_answer_asks_for_retrieval(rows: list[Judgement]) -> None:
+def test_evidence_without_the_answer_asks_for_retrieval(rows: list[JudgementRow]) -> None:
     removed = [row for row in rows if row.kind == "constructed: answer removed"]
     assert removed
     assert all(row.label == "[Retrieval]" for row in removed)

@@ -1,0 +1,271 @@
+"""Commands of `selfcrag-evaluator`; each imports what it needs when it runs."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from evaluator.errors import EvaluatorError, Interrupted
+
+if TYPE_CHECKING:
+    from evaluator.inference.scorer import Scorer
+    from evaluator.settings import EvaluatorSettings
+
+app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training, calibration.")
+
+Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
+Weights = Annotated[Path | None, typer.Option(help="The checkpoint's folder; else as configured.")]
+Data = Annotated[Path, typer.Option(help="Folder of records; the handbook names the formats.")]
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+) -> None:
+    """Serve POST /score, and POST /v1/embeddings if an embedder is named, in the foreground."""
+    with _when_interrupted("the worker has stopped"):
+        settings, inference = _settings(), import_module("evaluator.inference.scorer")
+        scorers = inference.load_scorers(settings)  # fails here, in one line, not in the server
+        embedder = inference.load_embedder(settings)
+        host, port = host or settings.host, port or settings.port
+        served = [f"{scorer.name} ({', '.join(scorer.tasks)})" for scorer in scorers]
+        served += [f"{embedder.name} (embeddings)"] if embedder else []
+        typer.echo(f"{', '.join(served)} on http://{host}:{port}")
+        create_app = import_module("evaluator.serving.app").create_app
+        import_module("uvicorn").run(
+            create_app(settings, *scorers, embedder=embedder),
+            host=host,
+            port=port,
+            timeout_graceful_shutdown=10,
+            log_level="warning",
+        )
+
+
+@app.command()
+def score(
+    question: Annotated[str, typer.Argument(help="The question (or the task's first text).")],
+    passages: Annotated[list[str], typer.Argument(help="Passages (or the task's second texts).")],
+    task: Annotated[Task, typer.Option(help="Which judgement.")] = "relevance",
+) -> None:
+    """Score passages for a question, one JSON line each."""
+    if not all(map(import_module("evaluator.data.text").is_sound, (question, *passages))):
+        raise EvaluatorError("The question and the passages must be UTF-8.")
+    settings, inference = _settings(), import_module("evaluator.inference.scorer")
+    reranks = task == "rerank" and settings.reranker is not None
+    scorer = (inference.load_reranker if reranks else inference.load_scorer)(settings)
+    if task not in scorer.tasks:
+        raise EvaluatorError(f"{scorer.name} was not trained for {task}.")
+    results = inference.in_batches(scorer, task, [(question, passage) for passage in passages])
+    for passage, result in zip(passages, results, strict=True):
+        judged = {"error": result} if isinstance(result, str) else {
+            "score": round(result.score, 4), "label": result.label
+        }  # fmt: skip
+        typer.echo(json.dumps({**judged, "passage": passage}, ensure_ascii=False))
+
+
+@app.command()
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Folder the weights are written to.")],
+    work: Annotated[Path, typer.Option(help="Checkpoints and caches.")] = Path(".selfcrag/train"),
+    minutes: Annotated[float, typer.Option(help="Most minutes for the T5.")] = 60.0,
+    rows: Annotated[int, typer.Option(help="Most rows the T5 reads.")] = 70_000,
+    seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
+    layers: Annotated[
+        int, typer.Option(min=1, max=6, help="Encoder layers that read each text for itself.")
+    ] = 6,
+    init: Annotated[
+        Literal["minilm", "none"],
+        typer.Option(help="minilm: begin with its layers; none: begin anew."),
+    ] = "minilm",
+    t5: Annotated[
+        Path | None, typer.Option(help="Any local T5: the CRAG paper's recipe instead of ours.")
+    ] = None,
+    threads: Annotated[int, typer.Option(help="Threads of PyTorch; 0 lets it choose.")] = 0,
+) -> None:
+    """Train an evaluator and export it; goes on from its last checkpoint if there is one."""
+    with _when_interrupted(f"the same command goes on from the last checkpoint in {work}, if any"):
+        with _needs("train"):
+            torch = import_module("torch")
+            training = import_module(f"evaluator.training.{'crag_recipe' if t5 else 'train'}")
+        if threads:
+            torch.set_num_threads(threads)
+        if t5 is not None:
+            options = training.RecipeOptions(seed=seed, minutes=minutes, pairs=rows)
+            training.train_recipe(data, t5, out, work, options, _timed())
+            return
+        options = training.TrainOptions(seed, minutes, rows, own_layers=layers, init=init)
+        training.train(data, out, work, options, _timed())
+        _write_card(out)
+        typer.echo(f"exported to {import_module('evaluator.training.onnx_export').export(out)}")
+
+
+@app.command()
+def calibrate(
+    weights: Weights = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Build questions from held-back records.")
+    ] = None,
+    questions: Annotated[Path | None, typer.Option(help="Labelled questions, JSON lines.")] = None,
+    most: Annotated[int, typer.Option(help="Most questions built from data.")] = 1600,
+    seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
+    ambiguous_cost: Annotated[
+        float, typer.Option(help="Cost of Ambiguous; 0.5 and more leave none.")
+    ] = 0.45,
+    wrong_correct_cost: Annotated[float, typer.Option(help="Cost of a wrong Correct.")] = 1.0,
+    wrong_incorrect_cost: Annotated[float, typer.Option(help="Cost of a wrong Incorrect.")] = 1.0,
+    least_precision: Annotated[
+        float, typer.Option(min=0, max=1, help="Asked of Correct and Incorrect; 0 asks for none.")
+    ] = 0.0,
+    least_incorrect_precision: Annotated[
+        float, typer.Option(min=0, max=1, help="Asked of Incorrect alone, which drops knowledge.")
+    ] = 0.0,
+    strips_kept: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of answering strips above the strip floor.")
+    ] = 0.95,
+) -> None:
+    """Find upper, lower and strip floor, print a report and write thresholds.json."""
+    calibration = import_module("evaluator.calibration.thresholds")
+    costs = calibration.Costs(wrong_correct_cost, wrong_incorrect_cost, ambiguous_cost)
+    min_precision = least_precision, max(least_precision, least_incorrect_precision)
+    aims = calibration.Aims(costs, min_precision, strips_kept, seed)
+    labelled = _labelled(data, questions, seed, most)
+    settings = _settings(weights)
+    result = calibration.calibrate(labelled, _relevance(_scorer(settings)), aims)
+    source = "data" if data else "questions"
+    stored = result.thresholds.model_copy(update={"source": source})
+    path = calibration.store(stored, settings.weights)
+    typer.echo(calibration.report(result))
+    _write_card(settings.weights)
+    typer.echo(f"written to {path}")
+
+
+@app.command()
+def export(weights: Weights = None) -> None:
+    """Write model.onnx beside the tensors."""
+    with _needs("train"):
+        exporting = import_module("evaluator.training.onnx_export")
+    typer.echo(f"exported to {exporting.export(_settings(weights).weights)}")
+
+
+@app.command()
+def measure(
+    file: Annotated[Path, typer.Argument(help="SQuAD-like records, *.jsonl or *.jsonl.gz.")],
+    weights: Weights = None,
+    most: Annotated[int, typer.Option(help="Most questions measured.")] = 500,
+    seed: Annotated[int, typer.Option(help="Decides which questions.")] = 1,
+    minilm: Annotated[bool, typer.Option(help="Measure MiniLM too (slow).")] = True,
+    keep: Annotated[bool, typer.Option(help="Add the figures to the model card.")] = False,
+) -> None:
+    """AUC of gold against BM25-nearest passages, beside BM25 and MiniLM on the same pairs."""
+    with _needs("train"):
+        measuring = import_module("evaluator.calibration.evaluate")
+    settings = _settings(weights)
+    score_pairs = _relevance(_scorer(settings))
+    figures = measuring.measure(file, score_pairs, most, seed, minilm=minilm)
+    typer.echo(json.dumps(figures, indent=2))
+    if keep:
+        card = import_module("evaluator.calibration.model_card")
+        card.keep_figures(settings.weights, file.name.split(".")[0], figures)
+        card.write_card(settings.weights)
+
+
+@app.command()
+def bench(
+    weights: Weights = None,
+    backend: Annotated[str, typer.Option(help="onnx or torch; as configured if left out.")] = "",
+    device: Annotated[str, typer.Option(help="torch: auto, cpu or cuda.")] = "",
+    precision: Annotated[str, typer.Option(help="torch: auto, fp32 or bf16.")] = "",
+    task: Annotated[Task, typer.Option(help="Which judgement.")] = "relevance",
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs scored per batch size.")] = 256,
+    length: Annotated[
+        int, typer.Option(min=0, help="Tokens of every pair; 0: texts as long as real ones.")
+    ] = 0,
+    batch_tokens: Annotated[
+        list[int] | None, typer.Option(min=1, help="A batch size, several times for several.")
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=0, help="Least seconds a figure.")] = 2.0,
+    seed: Annotated[int, typer.Option(help="Decides the texts.")] = 1,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Keep the figures.")] = None,
+) -> None:
+    """Pairs and tokens a second, latency and padding, by batch size."""
+    if json_file and not json_file.parent.is_dir():  # told before all is measured
+        raise EvaluatorError(f"{json_file} cannot be written: {json_file.parent} is no folder.")
+    settings = _settings(weights, backend=backend, device=device, precision=precision)
+    benching = import_module("evaluator.bench")
+    options = benching.BenchOptions(task, pairs, length, tuple(batch_tokens or ()), seconds, seed)
+    speed = benching.bench(settings, options)
+    typer.echo(benching.table(speed))
+    if json_file is not None:
+        json_file.write_text(json.dumps(speed.figures(), indent=1) + "\n", encoding="utf-8")
+
+
+def _settings(weights: Path | None = None, **given: str) -> "EvaluatorSettings":
+    """The configured settings, but for what the command line names."""
+    named: dict[str, Any] = {"weights": weights, **given}
+    read: Any = import_module("evaluator.settings").read_settings
+    settings: EvaluatorSettings = read(**{name: value for name, value in named.items() if value})
+    return settings
+
+
+def _scorer(settings: "EvaluatorSettings") -> "Scorer":
+    scorer: Scorer = import_module("evaluator.inference.scorer").load_scorer(settings)
+    return scorer
+
+
+def _write_card(folder: Path) -> None:
+    import_module("evaluator.calibration.model_card").write_card(folder)
+
+
+@contextmanager
+def _needs(extra: str) -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise EvaluatorError(
+            f"This command needs {error.name}: pip install 'self-crag[{extra}]'."
+        ) from error
+
+
+@contextmanager
+def _when_interrupted(kept: str) -> Iterator[None]:
+    """What Ctrl-C says was kept."""
+    try:
+        yield
+    except Interrupted:
+        raise Interrupted(kept) from None
+
+
+def _timed() -> Callable[[str], None]:
+    started = time.monotonic()
+    return lambda text: typer.echo(f"{time.monotonic() - started:7.0f} s  {text}")
+
+
+def _labelled(data: Path | None, questions: Path | None, seed: int, max_questions: int) -> Any:
+    """What `calibrate` reads: of the two sources exactly one is given."""
+    reading = import_module("evaluator.data.calibration_questions")
+    if questions is not None and data is None:
+        return reading.read_questions(questions)
+    if data is None or questions is not None:
+        raise EvaluatorError("calibrate needs either --data or --questions.")
+    with _needs("train"):
+        records = import_module("evaluator.data.relevance_records").read_folder(data)
+        pairs = import_module("evaluator.data.relevance_pairs")
+        _, held_back = pairs.split(records, pairs.HELD_BACK_PERCENT)
+        return reading.build_questions(held_back, seed, max_questions)
+
+
+def _relevance(scorer: "Scorer") -> Callable[[Sequence[tuple[str, str]]], list[float]]:
+    in_batches = import_module("evaluator.inference.scorer").in_batches
+
+    def scores(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        results = in_batches(scorer, "relevance", pairs)
+        return [-1.0 if isinstance(result, str) else result.score for result in results]
+
+    return scores

@@ -1,0 +1,79 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evaluator import commands
+from evaluator.errors import EvaluatorError
+from evaluator.model.checkpoint import load_thresholds
+from evaluator.settings import WEIGHTS
+
+
+def test_score_prints_a_line_a_passage() -> None:
+    arguments = ["score", "How long is the river?", "The river is 212 km long.", "Bread is baked."]
+    result = CliRunner().invoke(commands.app, arguments)
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in result.output.splitlines()]
+    assert lines[0]["score"] > lines[1]["score"]
+    assert lines[0]["passage"] == "The river is 212 km long."
+
+
+def test_calibrate_needs_one_source() -> None:
+    result = CliRunner().invoke(commands.app, ["calibrate"])
+    assert isinstance(result.exception, EvaluatorError)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_calibrate_writes_thresholds_for_the_weights_named_or_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    weights = tmp_path / "weights"
+    shutil.copytree(WEIGHTS, weights, ignore=shutil.ignore_patterns("thresholds.*"))
+    rows = [
+        {"question": "How long is the river?", "passage": "The river is 9 km long.", "label": 1},
+        {"question": "Who bakes the bread?", "passage": "The river is 9 km long.", "label": -1},
+    ]
+    feedback = tmp_path / "feedback.jsonl"
+    feedback.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    arguments = ["calibrate", "--questions", str(feedback), *(["--weights", str(weights)] * named)]
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path if named else weights))
+    result = CliRunner().invoke(commands.app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "needless searches" in result.output
+    found = load_thresholds(weights)
+    assert found.lower <= found.upper
+    assert found.figures["en_questions"] == 2
+    assert found.source == "questions"
+    assert not (weights / "README.md").read_text(encoding="utf-8").startswith("# The shipped")
+
+
+@pytest.mark.parametrize("command", ["export", "measure", "bench"])
+def test_the_configured_weights_are_those_of_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path / "mine"))
+    result = CliRunner().invoke(
+        commands.app, [command, *(["x.jsonl"] if command == "measure" else [])]
+    )
+    assert isinstance(result.exception, EvaluatorError)
+    assert f"{tmp_path / 'mine'} (config.json is missing)" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--json", "nowhere/x.json"], "nowhere is no folder"),
+     (["--precision", "fp16"], "fp16 is refused")],
+)  # fmt: skip
+def test_bench_measures_nothing_that_it_could_not_finish(arguments: list[str], words: str) -> None:
+    result = CliRunner().invoke(commands.app, ["bench", *arguments])
+    assert isinstance(result.exception, EvaluatorError)
+    assert words in str(result.exception)
+
+
+def test_arguments_that_are_no_utf8_are_refused() -> None:
+    for arguments in (["how?", "it is \udcff"], ["河\udcff", "很长"]):
+        result = CliRunner().invoke(commands.app, ["score", *arguments])
+        assert isinstance(result.exception, EvaluatorError)
+        assert "must be UTF-8" in str(result.exception)
