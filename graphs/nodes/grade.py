@@ -7,10 +7,10 @@ from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
 from graphs.grading.actions import choose_action, searches_web, speculates
-from graphs.grading.plan import plan_of
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import as_judged
-from graphs.nodes.search_web import web_query
+from graphs.nodes.prepare import plan_of
+from graphs.nodes.web import web_query
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
 from graphs.types import Degraded, Passage, Plan, Usage

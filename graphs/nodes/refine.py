@@ -5,9 +5,9 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
-from graphs.grading.plan import plan_of
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import as_judged, select, strips_of, with_relevance
+from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
 from graphs.types import Degraded

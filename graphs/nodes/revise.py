@@ -17,10 +17,9 @@ from graphs.generation.answer import (
     streamed,
 )
 from graphs.generation.prompts import DraftRequest
-from graphs.grading.plan import plan_of
 from graphs.grading.strips import strips_of
+from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
-from graphs.reflection.budget import is_spent
 from graphs.reflection.scores import plain
 from graphs.state import Context, State, options_of, total_usage
 from graphs.text.citations import without_markers
@@ -35,7 +34,7 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
     where the criticism took the last call. Of a closed set no sentence is quoted.
     """
     draft, rounds, context = state["draft"], state["critique"], options_of(runtime)
-    if is_spent(total_usage(state), context):
+    if context.is_spent(total_usage(state)):
         return {"has_ended": True, "stopped_by": "budget"}
     if context.choices and not services.writes_by_model:
         return {"has_ended": True, "stopped_by": "unchanged"}
