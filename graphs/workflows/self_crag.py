@@ -14,9 +14,8 @@ from graphs.grading.actions import corrections
 from graphs.nodes.candidates import build_candidates, draft, judge, select_candidate
 from graphs.nodes.decide_retrieval import decide_retrieval
 from graphs.nodes.generate import abstain, generate
-from graphs.nodes.grade import grade
+from graphs.nodes.grade import grade, refine
 from graphs.nodes.prepare import prepare
-from graphs.nodes.refine import refine
 from graphs.nodes.web import rewrite_query, search_web, select_web_strips
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question, State
