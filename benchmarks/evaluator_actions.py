@@ -32,8 +32,7 @@ from benchmarks.hybrid_weights import Row, chunk_row
 from evaluator.calibration.action_costs import Costs, GradedQuestions, action_figures, sweep
 from evaluator.calibration.evaluate import Score, auc_interval
 from evaluator.data.calibration_questions import build_questions
-from evaluator.data.relevance_pairs import split
-from evaluator.data.relevance_records import Record
+from evaluator.data.records import Record, split
 from evaluator.data.text import contains_answer
 from evaluator.schema import CalibratedThresholds
 from graphs.grading.strips import as_judged

@@ -31,8 +31,8 @@ from benchmarks.evaluator_begun import Begun, anew
 from evaluator.calibration.evaluate import contests
 from evaluator.data.file_formats import data_files
 from evaluator.data.hard_negatives import Meaning
+from evaluator.data.records import read_file
 from evaluator.data.relevance_pairs import Pair, pairs_of
-from evaluator.data.relevance_records import read_file
 from evaluator.model.features import CLOSENESS, PAIR_FEATURES
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.model.tokenization import PairTokenizer

@@ -28,7 +28,7 @@ from benchmarks.serving_shapes import on_shape
 from evaluator.bench import BenchOptions, Texts, Workload
 from evaluator.errors import EvaluatorError
 from evaluator.inference.scorer import Scorer, load_scorer
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 FIGURES = Path(__file__).with_suffix(".json")

@@ -15,7 +15,7 @@ from benchmarks.serving_model import Figures, Plan
 from evaluator.bench import Pair, Texts, Workload
 from evaluator.client import EvaluatorClient
 from evaluator.errors import EvaluatorError
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 
 ALIKE = 1e-3  # scores of the same pair in another batch differ in the last places

@@ -27,7 +27,7 @@ SETTLED_S = 60.0  # by then the queue, full at first, has emptied
 SERVE = """
 import sys, uvicorn
 from evaluator.serving.app import create_app
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 app = create_app(limits=Limits(cached_pairs=0))  # a score known already would cost nothing
 uvicorn.run(app, port=int(sys.argv[1]), timeout_graceful_shutdown=10, log_level="warning")
 """

@@ -18,7 +18,7 @@ from evaluator.inference.scorer import Ids, Scorer, load_scorer
 from evaluator.model.checkpoint import check_folder, load_thresholds
 from evaluator.schema import LABELS, Row, RowScore, Task
 from evaluator.serving.app import create_app
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 
 Figures = dict[str, Any]

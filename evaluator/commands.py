@@ -255,9 +255,8 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, max_question
     if data is None or questions is not None:
         raise EvaluatorError("calibrate needs either --data or --questions.")
     with _needs("train"):
-        records = import_module("evaluator.data.relevance_records").read_folder(data)
-        pairs = import_module("evaluator.data.relevance_pairs")
-        _, held_back = pairs.split(records, pairs.HELD_BACK_PERCENT)
+        records = import_module("evaluator.data.records")
+        _, held_back = records.split(records.read_folder(data), records.HELD_BACK_PERCENT)
         return reading.build_questions(held_back, seed, max_questions)
 
 

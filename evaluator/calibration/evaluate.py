@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
-from evaluator.data.relevance_records import Record, read_file
+from evaluator.data.records import Record, read_file
 from evaluator.data.text import contains_answer
 from evaluator.errors import DataError
 
@@ -84,11 +84,11 @@ def contests(records: Sequence[Record], max_questions: int, seed: int) -> list[C
     near = WordNeighbours(passages).nearest([record.question for record in sample], DEPTH)
     drawn = []
     for record, numbers in zip(sample, near, strict=True):
-        barred, answers = positives[record.question], list(record.answers)
+        barred = positives[record.question]
         others = [
             passages[i]
             for i in numbers
-            if passages[i] not in barred and not contains_answer(passages[i], answers)
+            if passages[i] not in barred and not contains_answer(passages[i], record.answers)
         ]
         if len(others) >= NEGATIVES:
             drawn.append(Contest(record.question, (record.passage, *others[:NEGATIVES])))

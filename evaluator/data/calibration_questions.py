@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from evaluator.data.file_formats import DataRow, read_rows
-from evaluator.data.relevance_records import CHUNK_CHARS, Record, chunked
+from evaluator.data.records import CHUNK_CHARS, Record, chunked
 from evaluator.data.text import contains_answer, language_of
 from evaluator.errors import DataError
 
@@ -155,7 +155,7 @@ def _pool(records: Sequence[Record], rng: random.Random) -> list[str]:
 def _built(
     record: Record, near: Sequence[str], *, with_gold: bool, rng: random.Random
 ) -> list[LabelledQuestion]:
-    answers = list(record.answers)
+    answers = record.answers
     gold = {text for text in near if text in record.passage and contains_answer(text, answers)}
     # What holds the answer's words elsewhere may answer or not: it is left out.
     others = [text for text in near if not contains_answer(text, answers)]
@@ -174,6 +174,5 @@ def _strips(passage: str, record: Record, rng: random.Random) -> tuple[list[str]
     """The passage's strips that hold an answer and those that do not, shuffled."""
     parts = chunked(passage, record.language, STRIP_CHARS[record.language])
     rng.shuffle(parts)
-    answers = list(record.answers)
-    holding = [part for part in parts if contains_answer(part, answers)]
+    holding = [part for part in parts if contains_answer(part, record.answers)]
     return holding, [part for part in parts if part not in holding]

@@ -48,6 +48,13 @@ class DataRow:
             raise DataError(f"{self.where}: {name} must be a list of texts.")
         return [self.text_of(value, f"each of {name}") for value in values]
 
+    def objects(self, name: str) -> list["DataRow"]:
+        """A list of objects as rows of their own."""
+        values = self.raw[name]
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise DataError(f"{self.where}: {name} must be a list of objects.")
+        return [DataRow(self.where, value) for value in values]
+
     def text_of(self, value: object, name: str) -> str:
         if not isinstance(value, str) or not value.strip():
             raise DataError(f"{self.where}: {name} must be a text that is not empty.")
@@ -202,17 +209,16 @@ def check_classes(claims: Sequence[Claim]) -> None:
         )
 
 
-def data_files(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Path]:
+def data_files(folder: Path) -> list[Path]:
     """The folder's data files in the order of their names, without the held-out ones."""
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder.")
     endings = (*SUFFIXES, *(f"{suffix}.gz" for suffix in SUFFIXES))
-    left_out = (*held_out, *_NO_DATA)
     return sorted(
         path
         for path in folder.iterdir()
         if path.name.lower().endswith(endings)
-        and not any(fnmatch(path.name.lower(), pattern) for pattern in left_out)
+        and not any(fnmatch(path.name.lower(), pattern) for pattern in (*HELD_OUT, *_NO_DATA))
     )
 
 

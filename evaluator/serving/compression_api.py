@@ -14,7 +14,7 @@ from itertools import pairwise
 from evaluator.errors import TooManyPairs
 from evaluator.inference.scorer import LanguageModel, ScoredToken
 from evaluator.schema import CompressRequest, CompressResponse
-from evaluator.serving.load_shedding import Permits
+from evaluator.serving.batching import Permits
 
 MAX_CHARS = 200_000
 """Of all texts of a request: minutes of work for a small model on a CPU."""

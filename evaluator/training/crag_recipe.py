@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from transformers import T5ForSequenceClassification
 
 from evaluator.data.hard_negatives import Meaning
-from evaluator.data.relevance_pairs import HELD_BACK_PERCENT, Pair, pairs_of, split
-from evaluator.data.relevance_records import digests, read_folder
+from evaluator.data.records import HELD_BACK_PERCENT, digests, read_folder, split
+from evaluator.data.relevance_pairs import Pair, pairs_of
 from evaluator.errors import DataError, WeightsError
 from evaluator.inference.scorer import cut
 from evaluator.inference.torch_scorer import T5PairTokenizer, load_network, load_tokenizer

@@ -19,8 +19,8 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator.data.hard_negatives import Meaning
+from evaluator.data.records import Record
 from evaluator.data.relevance_pairs import Pair, meaning_text
-from evaluator.data.relevance_records import Record
 from evaluator.errors import DataError
 from evaluator.model.checkpoint import TENSORS_FILE
 from evaluator.model.t5 import EvaluatorModel, ModelConfig, tensors

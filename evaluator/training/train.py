@@ -13,9 +13,20 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator.data.hard_negatives import Meaning
-from evaluator.data.judgements import JudgementRow, held_back, read_judgements, split_judgements
-from evaluator.data.relevance_pairs import division, pairs_of, split
-from evaluator.data.relevance_records import Key, by_article, by_passage, digests, read_folder
+from evaluator.data.records import (
+    JudgementRow,
+    Key,
+    by_article,
+    by_passage,
+    digests,
+    division,
+    held_back,
+    read_folder,
+    read_judgements,
+    split,
+    split_judgements,
+)
+from evaluator.data.relevance_pairs import pairs_of
 from evaluator.data.synthetic.build import constructed
 from evaluator.data.synthetic.retrieval import needs
 from evaluator.errors import DataError

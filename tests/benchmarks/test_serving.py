@@ -16,7 +16,7 @@ from benchmarks.serving_report import report
 from evaluator.bench import Texts
 from evaluator.inference.scorer import load_scorer
 from evaluator.schema import Row, RowScore
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 

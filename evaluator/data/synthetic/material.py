@@ -6,17 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evaluator.data import records
 from evaluator.data.file_formats import data_files, read_rows
 from evaluator.data.hard_negatives import terms
-from evaluator.data.judgements import JudgementRow
-from evaluator.data.relevance_records import (
-    CHUNK_CHARS,
-    Key,
-    Record,
-    by_passage,
-    chunked,
-    read_file,
-)
+from evaluator.data.records import CHUNK_CHARS, JudgementRow, Key, Record, chunked
 from evaluator.data.text import contains_answer, language_of, sentences
 from evaluator.errors import DataError
 from evaluator.schema import ANSWER_MARK
@@ -71,7 +64,7 @@ def read_material(folder: Path, side: Side, key: Key) -> list[Material]:
         elif "answer_faithful" in fields:
             made = (_from_labels(row.raw, source) for row in read_rows(path))
         elif fields >= {"question", "passage", "answerable"}:
-            made = (_from_record(record, key) for record in read_file(path))
+            made = (_from_record(record, key) for record in records.read_file(path))
         else:
             continue
         materials += filter(None, made)
@@ -137,7 +130,7 @@ def _from_record(record: Record, key: Key) -> Material | None:
     present = tuple(answer for answer in answers if contains_answer(passage, [answer]))
     parts = _whole(sentences(passage), record.language)
     stated = _nearest(record, [part for part in parts if any(a in part for a in present)])
-    asides = tuple(part for part in parts if not contains_answer(part, list(present)))
+    asides = tuple(part for part in parts if not contains_answer(part, present))
     return _material(record, key, present, passage, stated, asides)
 
 
@@ -164,7 +157,7 @@ def _from_labels(raw: dict[str, Any], source: str) -> Material | None:
     if answer in _VERDICTS or "@placeholder" in question or len(answer) > 120:
         return None
     record = Record(source, language_of(passage), question, (answer,), True, "", passage)
-    material = _from_record(record, by_passage)
+    material = _from_record(record, records.by_passage)
     return material if material and material.stated else None
 
 
@@ -180,9 +173,7 @@ def _from_snippets(raw: dict[str, Any], source: str, side: Side) -> Material | N
     exact = raw.get("exact_answer") if raw.get("type") == "factoid" else None
     known = [str(a) for group in exact or [] for a in group]
     answers = tuple(a for a in known if any(a in sentence for sentence in stated))
-    asides = [
-        s for s in sentences(passage) if s not in stated and not contains_answer(s, list(known))
-    ]
+    asides = [s for s in sentences(passage) if s not in stated and not contains_answer(s, known)]
     if not stated:
         return None
     return Material(
@@ -221,9 +212,9 @@ def ended(text: str, language: str) -> str:
 
 def _chunk_with(passage: str, answers: tuple[str, ...], language: str) -> str:
     if len(passage) <= 1.3 * CHUNK_CHARS[language]:
-        return passage if contains_answer(passage, list(answers)) else ""
+        return passage if contains_answer(passage, answers) else ""
     chunks = chunked(passage, language)
-    return next((chunk for chunk in chunks if contains_answer(chunk, list(answers))), "")
+    return next((chunk for chunk in chunks if contains_answer(chunk, answers)), "")
 
 
 def _fields(path: Path) -> set[str]:

@@ -14,7 +14,7 @@ from evaluator.calibration.action_costs import (
 )
 from evaluator.calibration.thresholds import Aims, calibrate, report, store, strip_floor
 from evaluator.data.calibration_questions import LabelledQuestion, build_questions
-from evaluator.data.relevance_records import Record
+from evaluator.data.records import Record
 from evaluator.errors import DataError
 from evaluator.model.checkpoint import load_thresholds, weights_digest
 

@@ -1,6 +1,4 @@
-from evaluator.data.judgements import JudgementRow, held_back, split_judgements
-from evaluator.data.relevance_pairs import split
-from evaluator.data.relevance_records import Record
+from evaluator.data.records import JudgementRow, Record, held_back, split, split_judgements
 
 GROUPS = [f"article {number}" for number in range(200)]
 

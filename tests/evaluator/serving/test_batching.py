@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from evaluator.errors import Overloaded
 from evaluator.inference.scorer import Scorer, in_batches, load_scorer
 from evaluator.schema import TASKS, Row, RowScore, ScoreResponse, Task
-from evaluator.serving.batching import Batcher, ScoreCache, bisected
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Batcher, Limits, ScoreCache, bisected
 from evaluator.serving.metrics import WorkerMetrics
 from evaluator.settings import EvaluatorSettings
 

@@ -22,6 +22,7 @@ from evaluator.inference.scorer import ScoredToken, Scorer, load_scorer
 from evaluator.inference.torch_scorer import load_tokenizer
 from evaluator.schema import CompressMethod, CompressRequest
 from evaluator.serving.app import create_app
+from evaluator.serving.batching import Limits
 from evaluator.serving.compression_api import (
     MAX_CHARS,
     Compressing,
@@ -34,7 +35,6 @@ from evaluator.serving.compression_api import (
     weighed,
     words,
 )
-from evaluator.serving.load_shedding import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 from tests.evaluator.tiny_language_model import tiny_language_model

@@ -1,7 +1,7 @@
 import pytest
 
 from evaluator.errors import Overloaded
-from evaluator.serving.load_shedding import MAX_RETRY_S, Permits
+from evaluator.serving.batching import MAX_RETRY_S, Permits
 
 
 def refused(permits: Permits, count: int) -> Overloaded:

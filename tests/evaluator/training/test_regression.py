@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from evaluator.data.judgements import JudgementRow
+from evaluator.data.records import JudgementRow
 from evaluator.model.features import BEST_KINDS
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.training.examples import (

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluator.data.judgements import JudgementRow
-from evaluator.data.relevance_pairs import Pair, division, split
-from evaluator.data.relevance_records import by_passage, read_folder
+from evaluator.data.records import JudgementRow, by_passage, division, read_folder, split
+from evaluator.data.relevance_pairs import Pair
 from evaluator.errors import DataError
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import TASKS

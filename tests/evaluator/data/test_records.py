@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.data.relevance_pairs import division, pairs_of, split
-from evaluator.data.relevance_records import Record, by_article, by_passage, read_folder
+from evaluator.data.records import Record, by_article, by_passage, division, read_folder, split
+from evaluator.data.relevance_pairs import pairs_of
 from evaluator.data.text import contains_answer
 from evaluator.errors import DataError
 
