@@ -37,8 +37,7 @@ from evaluator.model.features import CLOSENESS, PAIR_FEATURES
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.training.examples import Example, TrainOptions, computed, evened, of_pairs
-from evaluator.training.initialization import fit_coverage, kept
-from evaluator.training.regression import KINDS, weighable, weighing
+from evaluator.training.initialization import KINDS, fit_coverage, kept, weighable, weighing
 
 Measures = Any  # (pairs, PAIR_FEATURES + CLOSENESS + 1): matching, nearness, the coverage's logit
 Score = Callable[[Measures], Any]

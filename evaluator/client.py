@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from evaluator import errors, schema
 from evaluator.errors import EvaluatorError, WorkerError
+from evaluator.schema import Pair, Task
 
 __all__ = ["EvaluatorClient", "EvaluatorError", "WorkerError"]
 
@@ -88,9 +89,7 @@ class EvaluatorClient:
             if isinstance(error, errors.WorkersDisagree):
                 raise error
 
-    async def score(
-        self, task: schema.Task, pairs: Sequence[tuple[str, str]]
-    ) -> schema.ScoreResponse:
+    async def score(self, task: Task, pairs: Sequence[Pair]) -> schema.ScoreResponse:
         """Scores in the order of `pairs`, all of the same weights, in one or several requests.
 
         No pairs make no request and an empty response. Raises WorkerUnreachable,
@@ -100,7 +99,7 @@ class EvaluatorClient:
         chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
         connections = asyncio.Semaphore(len(self._workers))
 
-        async def scored(chunk: Sequence[tuple[str, str]]) -> schema.ScoreResponse:
+        async def scored(chunk: Sequence[Pair]) -> schema.ScoreResponse:
             async with connections:
                 return await self._score_chunk(task, chunk)
 
@@ -112,9 +111,7 @@ class EvaluatorClient:
             raise first from first.__cause__
         return _joined([part.result() for part in parts])
 
-    async def _score_chunk(
-        self, task: schema.Task, pairs: Sequence[tuple[str, str]]
-    ) -> schema.ScoreResponse:
+    async def _score_chunk(self, task: Task, pairs: Sequence[Pair]) -> schema.ScoreResponse:
         # Making the request also drops what is no UTF-8.
         body = schema.ScoreRequest(task=task, pairs=list(pairs)).model_dump()
 
@@ -299,8 +296,7 @@ def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
     )
     offset = 0
     for part in parts:
-        joined.errors += [
-            schema.RowError(index=e.index + offset, reason=e.reason) for e in part.errors
-        ]
+        for error in part.errors:
+            joined.errors.append(error.model_copy(update={"index": error.index + offset}))
         offset += len(part.scores)
     return joined

@@ -77,10 +77,9 @@ class EvaluatorModel(nn.Module):
         self.meaning = nn.Linear(width, width)
         self.words = nn.Embedding(config.vocab_size, config.d_words)
         self.interaction = features.Interaction(config.vocab_size, config.d_words, config.cjk_start)
-        self.coverage = nn.Sequential(
-            nn.Linear(features.PAIR_FEATURES, 64), nn.GELU(), nn.Linear(64, 1)
-        )
-        measures = features.PAIR_FEATURES + features.CLOSENESS
+        pair_features = features.PAIR_FEATURES
+        self.coverage = nn.Sequential(nn.Linear(pair_features, 64), nn.GELU(), nn.Linear(64, 1))
+        measures = pair_features + features.CLOSENESS
         self.nearness = nn.Linear(measures + 1, 1)
         self.tasks = nn.Embedding(len(TASKS), width)
         self.sides = nn.Embedding(features.SIDES, width)

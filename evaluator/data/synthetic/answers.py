@@ -153,6 +153,12 @@ def framed(value: str, language: str, rng: random.Random) -> str:
     return rng.choice(WORDINGS[language]["frames"]).format(value.strip(" .。"))
 
 
+def worded(material: Material, value: str, rng: random.Random, *, stated: bool) -> str:
+    """The value as an answer in words, where `stated` and a rule fits as a statement."""
+    text = statement(material.question, value, material.language) if stated else None
+    return text or framed(value, material.language, rng)
+
+
 def statement(question: str, value: str, language: str) -> str | None:
     """The question turned into a statement of the value; None where no rule fits its wording."""
     value = value.strip(" .。")

@@ -143,12 +143,7 @@ class Support:
         value = value or right
         if form == "short":
             return value
-        text = (
-            answers.statement(material.question, value, material.language)
-            if form == "stated"
-            else None
-        )
-        return text or answers.framed(value, material.language, self._rng)
+        return answers.worded(material, value, self._rng, stated=form == "stated")
 
     def _sentence(self, material: Material, value: str | None) -> str | None:
         if not material.stated:
@@ -299,10 +294,7 @@ class Utility:
         value, draw = material.answers[0], self._rng.random()
         if short and draw < 0.4:
             return value
-        text = (
-            answers.statement(material.question, value, material.language) if draw < 0.8 else None
-        )
-        return text or answers.framed(value, material.language, self._rng)
+        return answers.worded(material, value, self._rng, stated=draw < 0.8)
 
     def _complete(self, material: Material) -> tuple[str, str]:
         if material.answers and material.stated and self._rng.random() < 0.3:
