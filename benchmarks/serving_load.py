@@ -15,8 +15,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from benchmarks.serving_model import Figures, Plan
-from evaluator.bench import Texts, Workload
+from benchmarks.serving_model import Figures, Plan, Texts, Workload
 from evaluator.settings import PREFIX, EvaluatorSettings
 
 OVERLOAD = 5  # times what the worker sustains

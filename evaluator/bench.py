@@ -5,9 +5,9 @@ import os
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -95,16 +95,13 @@ class Speed:
     options: BenchOptions
     lone_p50_ms: float
     lone_p95_ms: float
-    points: list[Point] = field(default_factory=list)
-
-    def figures(self) -> dict[str, Any]:
-        return asdict(self)
+    points: list[Point]
 
 
 def bench(settings: EvaluatorSettings, options: BenchOptions) -> Speed:
     """Measure the settings' checkpoint. Raises WeightsError."""
-    config = check_folder(settings.weights)
-    max_length = config.get("max_length", options.length)  # the authors' form has none
+    # The authors' form names no length.
+    max_length = check_folder(settings.weights).get("max_length", options.length)
     if options.length > max_length:
         raise WeightsError(f"This checkpoint reads at most {max_length} tokens.")
     scorer = load_scorer(settings)
@@ -132,7 +129,7 @@ def measured(scorer: Scorer, settings: EvaluatorSettings, options: BenchOptions)
 
 
 def _machine(settings: EvaluatorSettings) -> tuple[str, str, bool]:
-    """What computes, in which precision, and whether it is a CPU."""
+    """What computes, its precision, whether it is a CPU."""
     if settings.backend == "onnx":
         return f"CPU, {os.cpu_count()} cores", "fp32", True
     torch = import_module("torch")
@@ -219,20 +216,10 @@ _SPREAD = {"question": 0.25, "passage": 0.5, "strip": 0.4}  # of the lengths' lo
 _CHINESE_SHARE = 0.5
 
 
-@dataclass(frozen=True)
-class Workload:
-    """One question with what is graded for it."""
-
-    question: str
-    passages: tuple[str, ...]
-    strips: tuple[str, ...]
-
-
 class Texts:
     """Random questions, passages and strips as long as real ones, in English and Chinese.
 
-    Their words are common ones drawn by Zipf's law, so that a tokenizer cuts them as it cuts text;
-    what they say is nothing. For measuring speed, never quality. One seed draws the same texts.
+    Common words drawn by Zipf's law, which a tokenizer cuts as it cuts text; they say nothing.
     """
 
     def __init__(self, seed: int) -> None:
@@ -257,14 +244,6 @@ class Texts:
         languages = [self.language() for _ in range(count)]
         return [(self.question(one), self.passage(one, words)) for one in languages]
 
-    def workload(self, passages: int = 10, strips: int = 30) -> Workload:
-        language = self.language()
-        return Workload(
-            self.question(language),
-            tuple(self.passage(language) for _ in range(passages)),
-            tuple(self.strip(language) for _ in range(strips)),
-        )
-
     def _length(self, kind: str) -> int:
         drawn = self._rng.lognormvariate(math.log(_MEDIAN_WORDS[kind]), _SPREAD[kind])
         return max(3, min(round(drawn), 4 * _MEDIAN_WORDS[kind]))
@@ -279,9 +258,7 @@ class Texts:
         while words > 0:
             size = min(words, self._rng.randint(8, 24))
             drawn = self._drawn(language, size)
-            whole = (
-                "".join(drawn) + "。" if language == "zh" else " ".join(drawn).capitalize() + "."
-            )
-            parts.append(whole)
+            chinese = language == "zh"
+            parts.append("".join(drawn) + "。" if chinese else " ".join(drawn).capitalize() + ".")
             words -= size
         return ("" if language == "zh" else " ").join(parts)

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -132,9 +133,10 @@ def calibrate(
 ) -> None:
     """Find upper, lower and strip floor, print a report and write thresholds.json."""
     calibration = import_module("evaluator.calibration.thresholds")
-    costs = calibration.Costs(wrong_correct_cost, wrong_incorrect_cost, ambiguous_cost)
-    min_precision = least_precision, max(least_precision, least_incorrect_precision)
-    aims = calibration.Aims(costs, min_precision, strips_kept, seed)
+    aims = calibration.Aims(
+        wrong_correct_cost, wrong_incorrect_cost, ambiguous_cost, least_precision,
+        max(least_precision, least_incorrect_precision), strips_kept, seed,
+    )  # fmt: skip
     labelled = _labelled(data, questions, seed, most)
     settings = _settings(weights)
     result = calibration.calibrate(labelled, _relevance(_scorer(settings)), aims)
@@ -203,7 +205,7 @@ def bench(
     speed = benching.bench(settings, options)
     typer.echo(benching.table(speed))
     if json_file is not None:
-        json_file.write_text(json.dumps(speed.figures(), indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(asdict(speed), indent=1) + "\n", encoding="utf-8")
 
 
 def _settings(weights: Path | None = None, **given: str) -> "EvaluatorSettings":

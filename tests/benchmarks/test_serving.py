@@ -11,9 +11,8 @@ import torch
 from benchmarks.serving import measure
 from benchmarks.serving_batches import CostModel, allowed_s, fitted, on_cost, on_padding
 from benchmarks.serving_hostile import bodies
-from benchmarks.serving_model import QUICK, Figures, Hollow, on_forms, on_grading, padded_to
+from benchmarks.serving_model import QUICK, Figures, Hollow, Texts, on_forms, on_grading, padded_to
 from benchmarks.serving_report import report
-from evaluator.bench import Texts
 from evaluator.inference.scorer import load_scorer
 from evaluator.schema import Row, RowScore
 from evaluator.serving.batching import Limits

@@ -15,7 +15,7 @@ from sentence_transformers import SentenceTransformer
 
 from evaluator.data.hard_negatives import minilm_folder
 from evaluator.errors import WeightsError
-from evaluator.inference.embedder import SentenceEmbedder
+from evaluator.inference.pretrained import SentenceEmbedder
 from evaluator.inference.scorer import InputType, Scorer, Vectors, load_embedder, load_scorer
 from evaluator.serving.app import create_app
 from evaluator.serving.batching import Limits
