@@ -7,15 +7,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from evaluator.errors import EvaluatorError, Interrupted
-
-if TYPE_CHECKING:
-    from evaluator.inference.scorer import Scorer
-    from evaluator.settings import EvaluatorSettings
 
 app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training, calibration.")
 
@@ -139,7 +135,7 @@ def calibrate(
     )  # fmt: skip
     labelled = _labelled(data, questions, seed, most)
     settings = _settings(weights)
-    result = calibration.calibrate(labelled, _relevance(_scorer(settings)), aims)
+    result = calibration.calibrate(labelled, _relevance(settings), aims)
     source = "data" if data else "questions"
     stored = result.thresholds.model_copy(update={"source": source})
     path = calibration.store(stored, settings.weights)
@@ -169,7 +165,7 @@ def measure(
     with _needs("train"):
         measuring = import_module("evaluator.calibration.evaluate")
     settings = _settings(weights)
-    score_pairs = _relevance(_scorer(settings))
+    score_pairs = _relevance(settings)
     figures = measuring.measure(file, score_pairs, most, seed, minilm=minilm)
     typer.echo(json.dumps(figures, indent=2))
     if keep:
@@ -208,17 +204,10 @@ def bench(
         json_file.write_text(json.dumps(asdict(speed), indent=1) + "\n", encoding="utf-8")
 
 
-def _settings(weights: Path | None = None, **given: str) -> "EvaluatorSettings":
+def _settings(weights: Path | None = None, **given: str) -> Any:
     """The configured settings, but for what the command line names."""
-    named: dict[str, Any] = {"weights": weights, **given}
-    read: Any = import_module("evaluator.settings").read_settings
-    settings: EvaluatorSettings = read(**{name: value for name, value in named.items() if value})
-    return settings
-
-
-def _scorer(settings: "EvaluatorSettings") -> "Scorer":
-    scorer: Scorer = import_module("evaluator.inference.scorer").load_scorer(settings)
-    return scorer
+    named = {name: value for name, value in {"weights": weights, **given}.items() if value}
+    return import_module("evaluator.settings").read_settings(**named)
 
 
 def _write_card(folder: Path) -> None:
@@ -262,11 +251,12 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, max_question
         return reading.build_questions(held_back, seed, max_questions)
 
 
-def _relevance(scorer: "Scorer") -> Callable[[Sequence[tuple[str, str]]], list[float]]:
-    in_batches = import_module("evaluator.inference.scorer").in_batches
+def _relevance(settings: Any) -> Callable[[Sequence[tuple[str, str]]], list[float]]:
+    inference = import_module("evaluator.inference.scorer")
+    scorer = inference.load_scorer(settings)
 
     def scores(pairs: Sequence[tuple[str, str]]) -> list[float]:
-        results = in_batches(scorer, "relevance", pairs)
+        results = inference.in_batches(scorer, "relevance", pairs)
         return [-1.0 if isinstance(result, str) else result.score for result in results]
 
     return scores

@@ -88,12 +88,14 @@ class Pairs:
                 (other, self._viewed(other.passage, view, ()), kind)
                 for kind, other in self._negatives(number, record, hard_only)
             ]
-            if view != "whole" and (rest := self._strip_without(record)):
-                chosen.append((record, rest, "same passage"))
+            parts = sentences(record.passage)
+            rest = [p for p in parts if len(p) > 15 and not contains_answer(p, record.answers)]
+            if view != "whole" and len(parts) >= 3 and rest:
+                chosen.append((record, self._rng.choice(rest), "same passage"))
         return [
             Pair(
                 record.question,
-                _titled(shown.title, text) if titled else text,
+                f"{shown.title} // {text}" if titled and shown.title else text,
                 kind == "positive",
                 self._language,
                 record.source,
@@ -151,21 +153,10 @@ class Pairs:
             chars += len(parts[i])
         return ("" if self._language == "zh" else " ").join(window)
 
-    def _strip_without(self, record: Record) -> str | None:
-        parts = sentences(record.passage)
-        rest = [
-            part for part in parts if len(part) > 15 and not contains_answer(part, record.answers)
-        ]
-        return self._rng.choice(rest) if len(parts) >= 3 and rest else None
-
 
 def meaning_text(record: Record) -> str:
     """The passage as MiniLM reads it: its title first, where it has one."""
     return f"{record.title}. {record.passage}" if record.title else record.passage
-
-
-def _titled(title: str, passage: str) -> str:
-    return f"{title} // {passage}" if title else passage
 
 
 def pairs_of(

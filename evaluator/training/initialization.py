@@ -137,7 +137,8 @@ def fit_coverage(
     rates = [group["lr"] for group in optimizer.param_groups]
     network.words.requires_grad_(False)  # settled before, and cheap if left so
     source, running = batches(rows, options.coverage_tokens, options.seed), 0.0
-    steps = _coverage_steps(rows, options)
+    a_pass = math.ceil(sum(len(row.ids) for row in rows) / options.coverage_tokens)
+    steps = min(options.coverage_steps, _MAX_PASSES * a_pass)
     for step in range(steps):
         batch = next(source)
         ids, _ = examples.batch_tensors(batch)
@@ -153,13 +154,6 @@ def fit_coverage(
         running = 0.97 * running + 0.03 * loss.item() if step else loss.item()
         if step % 250 == 249:
             log(f"coverage step {step + 1}: loss {running:.4f}")
-
-
-def _coverage_steps(rows: Sequence[Example], options: TrainOptions) -> int:
-    """Few records are seen _MAX_PASSES times, many as often as the options' steps allow."""
-    tokens = sum(len(example.ids) for example in rows)
-    a_pass = math.ceil(tokens / options.coverage_tokens)
-    return min(options.coverage_steps, _MAX_PASSES * a_pass)
 
 
 def fitted_on(records: Sequence[Record]) -> list[Record]:
@@ -218,7 +212,8 @@ def distil(
     weight = nn.Parameter(first.log())
     for language, count in steps.items():
         mine = [r for r in records if r.language == language and r.question and r.relevant]
-        taught = [r for r in mine if language == "zh" or _is_short(r)]
+        # MiniLM, which reads 128 word pieces, must see the passage.
+        taught = [r for r in mine if language == "zh" or r.title or len(r.passage) < 300]
         if len(taught) < 2:
             continue
         side = _Side(taught, tokenizer, meaning if language == "en" else None)
@@ -227,11 +222,6 @@ def distil(
     with torch.no_grad():
         network.words.weight.copy_(table * loud)
         network.interaction.pool_weight.copy_(weight.exp())
-
-
-def _is_short(record: Record) -> bool:
-    """Whether MiniLM, which reads 128 word pieces, can see the record's passage."""
-    return bool(record.title) or len(record.passage) < 300
 
 
 def _settle(table: Tensor, weight: Tensor, side: _Side, steps: int, seed: int) -> float:

@@ -110,13 +110,8 @@ def taught_tasks(judged: Sequence[JudgementRow]) -> list[str]:
 
 
 def _schedule(options: TrainOptions) -> Schedule:
-    return Schedule(
-        seed=options.seed,
-        batch_tokens=options.batch_tokens,
-        max_rows=options.rows,
-        minutes=options.minutes,
-        check_every=options.check_every,
-    )
+    pace = options.seed, options.batch_tokens, options.rows, options.minutes
+    return Schedule(*pace, check_every=options.check_every)
 
 
 def judgements(

@@ -83,7 +83,7 @@ def test_the_cost_model_is_fitted_and_prices_batches(settings: EvaluatorSettings
     assert {(point["rows"], point["width"]) for point in found["grid"]} == {
         (1, 32), (2, 32), (1, 64), (2, 64)
     }  # fmt: skip
-    asked, hollow = [Texts(4).workload(2, 1)], Hollow(scorer)
+    asked, hollow = [Texts(2).workload(2, 1)], Hollow(scorer)
     one_batch = CostModel((1.0, 0.0, 0.0, 0.0))
     hollow.forward("relevance", [Row((1,) * 96)])
     assert hollow.batches[0].tokens == 96

@@ -95,7 +95,9 @@ class Values:
             pools.reverse()
         for pool in pools:
             for value in rng.sample(pool, min(5, len(pool))):
-                if not any(_same(value, answer) for answer in (like, *material.answers)):
+                form = normal_form(value)
+                known = [normal_form(answer) for answer in (like, *material.answers)]
+                if form and not any(form in own or own in form for own in known):
                     return value
         return renumbered(like, material.passage, rng)
 
@@ -125,11 +127,6 @@ def _moved(number: str, rng: random.Random) -> str:
     place -= rng.random() < 0.5 and place > 1 and number[place - 1].isdigit()
     other = rng.choice([d for d in "123456789" if d != number[place]])
     return f"{number[:place]}{other}{number[place + 1 :]}"
-
-
-def _same(value: str, answer: str) -> bool:
-    one, two = normal_form(value), normal_form(answer)
-    return not one or one in two or two in one
 
 
 def joined(one: str, two: str, language: str, rng: random.Random) -> str:
