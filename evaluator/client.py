@@ -71,10 +71,9 @@ class _Worker:
 class EvaluatorClient:
     """Scores pairs through workers; each httpx client brings an address, transport and timeouts.
 
-    Requests go to the workers in turn. Scoring has no effects, so what one failed to score is asked
-    of the next, and at last once more of all; a worker that failed rests, and is probed before it
-    is asked again. All workers must hold the weights that the first answer named. The caller bounds
-    the whole by cancelling.
+    Requests go to the workers in turn. What one failed to score is asked of the next, and at last
+    once more of all; a worker that failed rests, and is probed before it is asked again. All must
+    hold the weights that the first answer named.
     """
 
     def __init__(self, *workers: httpx.AsyncClient, pairs_per_request: int = 256) -> None:
@@ -227,10 +226,10 @@ class EvaluatorClient:
         """Asks which weights it has loaded and warmed up, within PROBE_S. Raises a WorkerError."""
         response = await worker.request("GET", "/health/ready", timeout_s=PROBE_S)
         try:
-            model = schema.Ready.model_validate_json(response.content).model
-        except ValidationError as error:
+            ready = _read(schema.Ready, response)
+        except errors.WorkerFailed as error:
             raise errors.WorkerFailed(f"{worker.address} is not an evaluator worker.") from error
-        self._agree(worker, model, "evaluator")
+        self._agree(worker, ready.model, "evaluator")
 
     def _agree(self, worker: _Worker, model: str, part: str) -> None:
         """Raises WorkersDisagree for other weights than those of the first answer."""

@@ -60,11 +60,10 @@ class Strips:
 class Aims:
     """What thresholds are chosen for; a right Correct or Incorrect costs nothing.
 
-    Ambiguous still answers, but searches the web and mixes in what it finds, needed or not: it
-    pays where a wrong action is likelier than its cost. From half of the cost of a wrong action
-    on it never pays, both thresholds meet and accuracy is highest; somewhat below, only what is
-    nearly even stays Ambiguous. The precision asked of Correct and of Incorrect holds in every
-    language; 0 asks for none. `strips_kept` is the share of answering strips above the floor.
+    Ambiguous pays where a wrong action is likelier than its cost; from half of the cost of a wrong
+    action on it never pays, and both thresholds meet. The precision asked of Correct and of
+    Incorrect holds in every language. `strips_kept` is the share of answering strips above the
+    floor.
     """
 
     wrong_correct: float = 1.0
@@ -223,9 +222,8 @@ def action_figures(graded: GradedQuestions, upper: float, lower: float) -> dict[
 def choose(outcomes: Outcomes, aims: Aims) -> tuple[float, float]:
     """Upper and lower, rounded to 1e-6: the mean of the sweep's optima over bootstrap draws.
 
-    An optimum hangs on the few questions beside it; the mean varies about half as much from one
-    set of questions to the next. Where a precision is asked for, the one optimum over all
-    questions is taken, for the mean need not keep to it.
+    The mean varies half as much as one optimum from one set of questions to the next. Where a
+    precision is asked for, the one optimum is taken, for the mean need not keep to it.
     """
     asks_precision = aims.correct_precision or aims.incorrect_precision
     uppers, lowers = sweep(outcomes, aims, None if asks_precision else _drawn(outcomes, aims.seed))

@@ -109,9 +109,8 @@ def _divided(
 def read_folder(folder: Path) -> list[Record]:
     """All usable records of the folder's data files, held-out ones left out.
 
-    Raises DataError, naming file and line, for files that are broken, empty, mixed, wrongly
-    labelled, of one class where their format has two, or that contradict themselves; a file of
-    another kind (questions without passages) is passed over.
+    DataError, naming file and line, for files that are broken, empty, mixed, wrongly labelled, of
+    one class or contradictory; a file of another kind (no passages) is passed over.
     """
     records = [record for path in formats.data_files(folder) for record in read_file(path)]
     if not any(record.question for record in records):
@@ -141,11 +140,10 @@ def read_file(path: Path) -> list[Record]:
 
 
 def read_judgements(folder: Path) -> list[JudgementRow]:
-    """The folder's critic rows about support, utility and retrieval, held-out files left out.
+    """The folder's critic rows about support, utility and retrieval; DataError as `read_folder`.
 
-    Rows about relevance are records (`read_folder`). A retrieval row keeps its question and
-    evidence alone: what a model wrote before or after is not known when the worker is asked.
-    Raises DataError as `read_folder` does.
+    A retrieval row keeps its question and evidence alone: what a model wrote before or after is
+    not known when the worker is asked.
     """
     judgements: list[JudgementRow] = []
     for path in formats.data_files(folder):

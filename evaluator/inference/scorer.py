@@ -78,10 +78,9 @@ _BACKENDS = {"onnx": "evaluator.inference.onnx_scorer", "torch": "evaluator.infe
 
 
 def load_scorer(settings: EvaluatorSettings) -> Scorer:
-    """Load the configured checkpoint with the configured backend.
+    """The configured checkpoint on its backend, imported by name: ONNX never imports torch.
 
-    The backend's module is imported by name, so that serving on ONNX Runtime never imports
-    torch. Raises WeightsError when the folder or what the backend needs is missing.
+    Raises WeightsError when the folder or what the backend needs is missing.
     """
     check_folder(settings.weights)
     try:

@@ -1,15 +1,12 @@
 """The evaluator's T5: each text read for itself, then both together, then one decoder step.
 
-Rows read `[task] question [SEP] [task] passage </s>` (support: answer, passage, question). The own
-encoder layers let a token see its own text only, as in a sentence encoder. The joint ones see
-both, told how well each token is matched on the other side; they begin as copies of the last own
-layers and read what those read. Relevance is weighed from the classic coverage measures and the
-nearness of the two texts.
+The own encoder layers let a token see its own text only, as in a sentence encoder. The joint ones
+see both, told how well each token is matched on the other side; they begin as copies of the last
+own layers. Relevance is weighed from coverage measures and the nearness of the two texts.
 
-In model.safetensors large matrices lie as integers, the rest as float16: a row w as round(w / s)
-with one scale s a row, one byte a value, or four bits in the tables of words, of which a text
-averages many. Loading gives floats back, exactly the values that both backends compute with, so a
-checkpoint has one set of weights whatever runs it.
+Quantization: in model.safetensors large matrices lie as integers, the rest as float16: a row w as
+round(w / s) with one scale s a row, one byte a value, or four bits in the tables of words. Loading
+gives exactly the floats that both backends compute with.
 """
 
 import json

@@ -1,9 +1,7 @@
 """Tokenization of pairs: two texts as one row of token ids, special tokens in them neutralised.
 
-Rows are `[task] question [SEP] [task] passage </s>`.
-
-Support has three texts, `question [SEP] answer` and a passage: the answer is what the passage must
-cover, so it stands first: `[task] answer [SEP] [task] passage [SEP] [task] question </s>`.
+Rows are `[task] question [SEP] [task] passage </s>`; support, where the passage must cover the
+answer, has `[task] answer [SEP] [task] passage [SEP] [task] question </s>`.
 """
 
 import re
@@ -59,7 +57,7 @@ class PairTokenizer:
         threes = [_in_order(task, first, second) for first, second in pairs]
         # Traditional characters as Simplified ones: a question may be asked in either.
         texts = [
-            text if text.isascii() else self._converter.convert(text[:limit])
+            text if text.isascii() else self._converter.convert(text)
             for three in threes
             for text in (part[:limit] for part in three)
         ]

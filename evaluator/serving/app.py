@@ -73,11 +73,9 @@ def create_app(
     embedder: inference.TextEmbedder | None = None,
     limits: Limits | None = None,
 ) -> FastAPI:
-    """The worker's app; its lifespan loads what the settings name and warms it up.
+    """The worker's app; its lifespan loads what the settings name (WeightsError) and warms it up.
 
     `scorers`, the evaluator first, and `embedder` are taken instead where scorers are given.
-    In-process use enters the lifespan itself: `async with app.router.lifespan_context(app)`.
-    Entering raises WeightsError when the configured weights cannot be loaded.
     """
     worker = _Worker(
         settings or read_settings(), limits or Limits(), WorkerMetrics(), scorers, embedder

@@ -130,10 +130,9 @@ class _Entry:
 
 
 class ScoreCache:
-    """The last `size` scores of one loaded checkpoint; the least recently used leaves first.
+    """The last `size` scores, by digest of task and texts; the least recently used leaves first.
 
-    A pair is known by the digest of task and both texts: some 500 bytes an entry, however long the
-    texts. Only scores are kept; what failed is tried again. With 0 nothing is kept or shared.
+    What failed is tried again. With 0 nothing is kept or shared.
     """
 
     def __init__(self, size: int) -> None:
@@ -205,11 +204,7 @@ class Batcher:
         return _response(request, self.scorer.name)
 
     async def works(self) -> bool:
-        """Whether the model scores at all.
-
-        After batches without any score it is tried with a pair that nobody asked: theirs may be at
-        fault, and a worker that is not ready is asked nothing that could show it well again.
-        """
+        """Whether the model scores; after batches without any score it is tried with a new pair."""
         if self._barren < BARREN_BATCHES:
             return True
         pair = ("Does it work?", f"It works at {time.perf_counter()}.")
@@ -295,9 +290,8 @@ class Batcher:
     def _next_batch(self) -> tuple[Task, list[_Entry]] | None:
         """A task and entries of it, as wide as the leading request's longest row.
 
-        The request with the fewest tokens left and the oldest lead in turn: a small request
-        overtakes, and no stream of small ones holds a large one up for good. Rows nearly as long
-        fill the batch up, the leader's own first.
+        The request with the fewest tokens left and the oldest lead in turn, so that none starves.
+        Rows nearly as long fill the batch up, the leader's own first.
         """
         waiting = {request: rows for request in self._requests if (rows := request.waiting())}
         if not waiting:
@@ -372,8 +366,7 @@ def bisected(
 ) -> list[Result | str]:
     """What `call` makes of the items; where it raises, bisect to isolate the items at fault.
 
-    Those get a reason, which names the caller; the log gets the first traceback only. One item at
-    fault among n costs some 2 log2(n) more calls of falling size.
+    Those get a reason, which names the caller; the log gets the first traceback only.
     """
     try:
         return [*call(items)]

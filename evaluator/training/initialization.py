@@ -1,8 +1,7 @@
 """Initialization of a run: vocabulary, embeddings, coverage measures, a transplanted encoder.
 
-Word embeddings are settled first: their weighted mean learns to say what a text is about. English
-learns from MiniLM's vectors of the same texts; Chinese, where MiniLM is blind, from which passage
-answers which question. A mean of embeddings learns fast: minutes on one core.
+Word embeddings are settled first, by their weighted mean: English learns from MiniLM's vectors of
+the same texts; Chinese, where MiniLM is blind, from which passage answers which question.
 """
 
 import json
@@ -275,9 +274,8 @@ def _loss(questions: Tensor, passages: Tensor, side: _Side, numbers: list[int]) 
 def weighable(width: int) -> list[int]:
     """Places of the measures that the weighing reads, of `width`.
 
-    Not the best words' kinds: all but a few of the pairs hold a word of the kind asked for, and a
-    line through these few becomes so steep that it throws out short passages that answer. The
-    coverage, which bends, reads them still.
+    Not the best words' kinds: nearly all pairs hold a word of the kind asked for, and a line
+    through the few others is so steep that it throws out short passages that answer.
     """
     return [place for place in range(width) if place not in BEST_KINDS]
 
@@ -285,9 +283,8 @@ def weighable(width: int) -> list[int]:
 def weighing(measures: Any, relevant: Sequence[bool], sources: Sequence[str]) -> Pipeline:
     """Logistic regression over standardised measures (pairs, measures).
 
-    Every source weighs the same, with about as many negatives to a positive as the Chinese coverage
-    is fitted on, so that one pair of thresholds fits both languages. Linear, as a network over the
-    same measures was no better on data sets left out of training (benchmarks/evaluator.md).
+    Every source weighs the same. Linear, as a network over the same measures was no better on data
+    sets left out of training (benchmarks/evaluator.md).
     """
     counts = Counter(sources)
     alike = [len(sources) / len(counts) / counts[source] for source in sources]

@@ -1,14 +1,12 @@
 """Initialization from MiniLM (build time only): vocabulary, word vectors, encoder layers.
 
 Vocabulary: MiniLM's English word pieces, each embedded by what MiniLM makes of it alone, and the
-Chinese characters of the training text, embedded by what they stand beside. Special tokens are
-plain vocabulary entries that no text can spell: the tokenizer splits their brackets off.
+Chinese characters of the training text, embedded by what they stand beside.
 
-Layers: MiniLM is a BERT, whose layers normalise after adding and have biases; T5 normalises before
-adding and has none. One layer becomes the other nearly: queries, keys, values and the first half of
-the feed-forward layer are carried over with the normalisation's gain folded in and their bias hung
-on the stream's mean, which is kept at a constant; what each half-layer adds to the stream is then
-fitted by least squares, on real rows, to where MiniLM's stream would be.
+Layers: BERT normalises after adding and has biases; T5 normalises before adding and has none.
+Queries, keys, values and the first half of the feed-forward layer are carried over with the gain
+folded in and their bias hung on the stream's constant mean; what each half-layer adds to the stream
+is fitted by least squares, on real rows, to where MiniLM's stream would be.
 """
 
 import re

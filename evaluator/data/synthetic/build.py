@@ -30,12 +30,9 @@ def constructed(
     """Rows for support, utility and retrieval, about `max_rows` a task and language, balanced.
 
     As many again where the data set itself labels them, an eighth of these bare verdicts at most.
-    Made only of groups for which `side` holds, foreign sentences included: call it once for
-    training and once for validation (`held_back` of data/records tells the sides), with the `key`
-    that tells the groups of relevance records too.
-    Retrieval rows say [Retrieval] or [Continue to Use Evidence]; [No Retrieval] needs no evidence
-    and comes from elsewhere. The same folder, seed and side give the same rows in the same order.
-    Raises DataError for files that cannot be read.
+    Made only of groups for which `side` holds, foreign sentences included; `key` tells the groups
+    as for relevance records. [No Retrieval] comes from `needs` (synthetic/retrieval). DataError
+    for files that cannot be read.
     """
     materials = list(dict.fromkeys(read_material(folder, side, key)))
     labelled = natural(folder, side)

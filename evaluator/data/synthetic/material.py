@@ -72,12 +72,11 @@ def read_material(folder: Path, side: Side, key: Key) -> list[Material]:
 
 
 def natural(folder: Path, side: Side) -> list[JudgementRow]:
-    """Support and utility of rows whose data set labels their answers, and their retrieval.
+    """Support, utility and retrieval of rows whose data set labels their answers.
 
     Faithful answers are fully supported, others not at all; relevant answers are of grade 5,
-    others of grade 1, as two values say nothing about grades between. Bare verdicts on a claim
-    and cloze texts answer no question: they have no utility. Answers that say that the passage
-    does not tell are left out, as their labels contradict each other.
+    others of grade 1. Verdicts on a claim and cloze texts answer no question: they have no utility.
+    Answers that say that the passage does not tell are left out: their labels contradict.
     """
     judgements: list[JudgementRow] = []
     for path in data_files(folder):

@@ -1,9 +1,8 @@
-"""Synthetic retrieval rows: does a text need knowledge from outside, or more than is at hand?
+"""Synthetic retrieval rows without evidence: does a text need knowledge from outside?
 
-Without evidence: fifteen kinds of tasks, told apart by whether the user's text suffices (query
-classification in "Searching for Best Practices in Retrieval-Augmented Generation"). Three kinds are
-left out of training wholly, so that a measurement can tell a learnt principle from learnt phrases.
-With evidence: a follow-up question with evidence that answers it or does not.
+Fifteen kinds of tasks, told apart by whether the user's text suffices (query classification in
+"Searching for Best Practices in Retrieval-Augmented Generation"). Three kinds are left out of
+training, so that a measurement can tell a learnt principle from learnt phrases.
 """
 
 import json
