@@ -40,13 +40,11 @@ class LabelledQuestion:
 
 
 def read_questions(path: Path) -> list[LabelledQuestion]:
-    """Labelled questions of a data file (JSON lines or as training reads), all of one form.
+    """Labelled questions of a data file, all of one form.
 
     {question, passages[], labels[], strips[]?, other_strips[]?} holds a whole question;
-    {question, passage, label, title?} is one judgement, gathered with its question's others, its
-    passage read with the title before it. A label is true or false, 1 or -1 (0 is read as -1),
-    "relevant" or "irrelevant". Raises DataError, naming file and line, for anything else, and for
-    files where no or every question is answered.
+    {question, passage, label, title?} is one judgement, gathered with its question's others.
+    DataError, naming file and line, for anything else, and where no or every question is answered.
     """
     rows = list(read_rows(path))
     form = _form(rows[0])
@@ -115,10 +113,9 @@ def build_questions(
 ) -> list[LabelledQuestion]:
     """Questions with their ten BM25-nearest passages; half have lost every passage that answers.
 
-    Half of the pool is cut to chunks of one to six sentences, as a documentation index holds
-    them. Only questions with an answer string are used, so that every passage can be labelled;
-    one whose own passage is not found does not count among the answered. DataError where no
-    record has an answer string. Needs bm25s.
+    Half of the pool is cut to chunks of one to six sentences, as an index holds them. Only
+    questions with an answer string are used, so that every passage can be labelled; DataError
+    where there are none. Needs bm25s.
     """
     if not any(record.relevant and record.answers for record in records):
         raise DataError(

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -163,26 +164,19 @@ def recognised(path: Path) -> tuple[Format, Iterator[DataRow]]:
 
 
 def _checked(first: DataRow, rows: Iterator[DataRow], known: Format) -> Iterator[DataRow]:
-    _check_fields(first, known)
-    yield first
-    for row in rows:
+    for row in chain([first], rows):
         own = format_of(row.raw)
         if own in (known, OTHER):  # OTHER: the one field that tells its format may be missing
-            _check_fields(row, known)
+            for field in known.needs:
+                if not any(name in row.raw for name in field.split("|")):
+                    wanted = field.replace("|", " or ")
+                    raise DataError(f"{row.where} lacks {wanted}, which {known.name} rows need.")
         if own is not known:
             raise DataError(
                 f"{row.where} differs: its fields are of the format {own.name}, those of the rows "
                 f"before it {known.name}. Give each format a file of its own."
             )
         yield row
-
-
-def _check_fields(row: DataRow, known: Format) -> None:
-    for field in known.needs:
-        if not any(name in row.raw for name in field.split("|")):
-            raise DataError(
-                f"{row.where} lacks {field.replace('|', ' or ')}, which {known.name} rows need."
-            )
 
 
 def check_contradictions(claims: Iterable[Claim], max_share: float = 0.0) -> None:

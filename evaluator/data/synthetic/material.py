@@ -119,30 +119,18 @@ def _from_record(record: Record, key: Key) -> Material | None:
     if not record.question:
         return None
     answers = tuple(answer for answer in record.answers if answer.strip(" .。"))
-    if not record.relevant:
-        passage = chunked(record.passage, record.language)[0]
-        asides = _whole(sentences(passage), record.language)
-        return _material(record, key, (), passage, (), asides)
-    passage = _chunk_with(record.passage, answers, record.language)
+    if record.relevant:
+        passage = _chunk_with(record.passage, answers, record.language)
+    else:
+        answers, passage = (), chunked(record.passage, record.language)[0]
     if not passage:
         return None
     present = tuple(answer for answer in answers if contains_answer(passage, [answer]))
     parts = _whole(sentences(passage), record.language)
     stated = _nearest(record, [part for part in parts if any(a in part for a in present)])
     asides = tuple(part for part in parts if not contains_answer(part, present))
-    return _material(record, key, present, passage, stated, asides)
-
-
-def _material(
-    record: Record,
-    key: Key,
-    answers: tuple[str, ...],
-    passage: str,
-    stated: tuple[str, ...],
-    asides: tuple[str, ...],
-) -> Material:
     return Material(
-        record.question, answers, passage, stated, asides, record.relevant,
+        record.question, present, passage, stated, asides, record.relevant,
         record.language, record.source, key(record),
     )  # fmt: skip
 
@@ -210,9 +198,8 @@ def ended(text: str, language: str) -> str:
 
 
 def _chunk_with(passage: str, answers: tuple[str, ...], language: str) -> str:
-    if len(passage) <= 1.3 * CHUNK_CHARS[language]:
-        return passage if contains_answer(passage, answers) else ""
-    chunks = chunked(passage, language)
+    is_chunk = len(passage) <= 1.3 * CHUNK_CHARS[language]
+    chunks = [passage] if is_chunk else chunked(passage, language)
     return next((chunk for chunk in chunks if contains_answer(chunk, answers)), "")
 
 
