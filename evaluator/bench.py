@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -197,20 +198,9 @@ def table(speed: Speed) -> str:
     return "\n".join(lines)
 
 
-_ENGLISH = """the of and in to a is was for on as with by it from are at were which its has an be or
-this first one also their they between city after who two during other time new many into year
-river more than century about world most under island used three public known where state early
-school part village over company people built north system later government several area history
-population species national station south music university line church family became often found
-large east water group film league west construction member early power service battle region
-network theory railway molecule harbour treaty parliament photosynthesis administration"""
-_CHINESE = """的 是 在 了 和 有 于 为 年 与 以 中国 一个 城市 地区 其中 成为 可以
-进行 主要 由于 公司 位于 开始 使用 世界 人口 历史 大学 政府 河流 车站 发展 建立 文化 第一
-之间 他们 后来 部分 国家 时期 电影 音乐 铁路 学校 研究 系统 组织 活动 作品 北京 服务 理论
-战争 地方 建筑 工程 语言 生物 面积 影响 同时 最大 目前 公里 重要 不同 教育 技术 经济 社会
-自然 科学 结构 出现 设计 运动 管理 议会 条约 港口"""
-ENGLISH, CHINESE = tuple(_ENGLISH.split()), tuple(_CHINESE.split())
-
+_WORDS = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
+ENGLISH, CHINESE = (tuple(words.split()) for words in _WORDS.split("\n\n"))
+"""Common words, the commonest first."""
 _MEDIAN_WORDS = {"question": 9, "passage": 95, "strip": 30}
 _SPREAD = {"question": 0.25, "passage": 0.5, "strip": 0.4}  # of the lengths' logarithms
 _CHINESE_SHARE = 0.5

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
+import prometheus_client
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST
-from prometheus_client import generate_latest as metrics_text
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -234,7 +233,8 @@ async def ready(worker: WarmWorker) -> schema.Ready:
 @router.get("/metrics")
 async def metrics(worker: AnyWorker) -> Response:
     worker.metrics.queued.set(sum(batcher.queued_pairs for batcher in worker.batchers))
-    return Response(metrics_text(worker.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    text = prometheus_client.generate_latest(worker.metrics.registry)
+    return Response(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
 
 
 async def _while_connected(connection: Request, work: Coroutine[None, None, Answer]) -> Answer:

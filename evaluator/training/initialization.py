@@ -15,9 +15,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn import linear_model, pipeline, preprocessing
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -280,7 +278,7 @@ def weighable(width: int) -> list[int]:
     return [place for place in range(width) if place not in BEST_KINDS]
 
 
-def weighing(measures: Any, relevant: Sequence[bool], sources: Sequence[str]) -> Pipeline:
+def weighing(measures: Any, relevant: Sequence[bool], sources: Sequence[str]) -> pipeline.Pipeline:
     """Logistic regression over standardised measures (pairs, measures).
 
     Every source weighs the same. Linear, as a network over the same measures was no better on data
@@ -288,7 +286,9 @@ def weighing(measures: Any, relevant: Sequence[bool], sources: Sequence[str]) ->
     """
     counts = Counter(sources)
     alike = [len(sources) / len(counts) / counts[source] for source in sources]
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.3, max_iter=3000))
+    model = pipeline.make_pipeline(
+        preprocessing.StandardScaler(), linear_model.LogisticRegression(C=0.3, max_iter=3000)
+    )
     model.fit(measures, relevant, logisticregression__sample_weight=alike)
     return model
 

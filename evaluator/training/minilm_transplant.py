@@ -21,11 +21,7 @@ import torch
 from opencc import OpenCC
 from sklearn.decomposition import PCA
 from sklearn.utils.extmath import randomized_svd
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import NFKC, BertNormalizer
-from tokenizers.normalizers import Sequence as Normalizers
-from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor, nn
 from transformers import AutoModel
 
@@ -50,14 +46,13 @@ def build_tokenizer(texts: Sequence[str], min_count: int = 2) -> tuple[Tokenizer
     wanted = common | everyday_characters()
     chinese = sorted(c for c in wanted if simplified(c) == c)  # the others are never read
     tokens = [*SPECIAL_TOKENS, *english, *chinese]
-    model = WordPiece(
-        {token: i for i, token in enumerate(tokens)},
-        unk_token="[UNK]",
-        max_input_chars_per_word=100,
-    )
+    numbers = {token: i for i, token in enumerate(tokens)}
+    model = models.WordPiece(numbers, unk_token="[UNK]", max_input_chars_per_word=100)
     tokenizer = Tokenizer(model)
-    tokenizer.normalizer = Normalizers([NFKC(), BertNormalizer(lowercase=True)])
-    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.BertNormalizer(lowercase=True)]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return tokenizer, len(tokens) - len(chinese)
 
 

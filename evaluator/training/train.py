@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn import linear_model, pipeline, preprocessing
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
@@ -251,7 +249,9 @@ def _fit(network: EvaluatorModel, task: Task, rows: Sequence[Example]) -> None:
         return torch.cat([inputs, decoded], dim=1)
 
     labels = np.array([example.label for example in rows])
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=_STRENGTH, max_iter=500))
+    model = pipeline.make_pipeline(
+        preprocessing.StandardScaler(), linear_model.LogisticRegression(C=_STRENGTH, max_iter=500)
+    )
     scaler, fitted = model.fit(examples.computed(rows, features), labels)
     coefficients, offsets = _a_row_a_class(fitted)
     still = scaler.scale_ < _STILL
@@ -265,7 +265,7 @@ def _fit(network: EvaluatorModel, task: Task, rows: Sequence[Example]) -> None:
         network.head.bias[outputs] = torch.from_numpy(biases).float().to(device)
 
 
-def _a_row_a_class(fitted: LogisticRegression) -> tuple[np.ndarray, np.ndarray]:
+def _a_row_a_class(fitted: linear_model.LogisticRegression) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients (classes, features) and offsets; of two classes the regression keeps one row."""
     if len(fitted.classes_) > 2:
         return fitted.coef_, fitted.intercept_
