@@ -78,7 +78,7 @@ def test_one_decoder_step_learns_two_tasks_at_once(tmp_path: Path) -> None:
     ]  # fmt: skip
     both = of_judgements([*judgements(), *grades], rows)
     network = tiny_network()
-    options = replace(OPTIONS, rows=700, check_every=1000)
+    options = replace(OPTIONS, rows=1100, check_every=1000)
     learner = JudgementLearner(network, both, options)
     fit(learner, both, _schedule(options), tmp_path / "run.ckpt", {}, lambda _: None)
     means = summary(validation(network, both))
