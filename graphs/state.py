@@ -5,7 +5,6 @@ comes as such. Annotations name concrete types, from which LangGraph tells its c
 serializer which classes may be loaded.
 """
 
-import operator
 from collections.abc import Callable
 from typing import Annotated, Any, cast
 
@@ -45,6 +44,16 @@ def typed(kind: Any) -> Callable[[Any, Any], Any]:
     return latest
 
 
+def summed(kind: Any) -> Callable[[Any, Any], Any]:
+    """A reducer that adds up values of `kind`; raises ValueError where one is none."""
+    adapter = TypeAdapter[Any](kind)
+
+    def total(before: Any, value: Any) -> Any:
+        return before + adapter.validate_python(value)
+
+    return total
+
+
 # Once for all schemas: channels of one name must have one reducer.
 Citations = Annotated[list[Citation], typed(list[Citation])]
 Passages = Annotated[list[Passage], typed(list[Passage])]
@@ -59,9 +68,9 @@ MaybeRetrieval = Annotated[Retrieval | None, typed(Retrieval | None)]
 MaybeCompression = Annotated[Compression | None, typed(Compression | None)]
 LatestDraft = Annotated[Draft, typed(Draft)]
 LatestUsage = Annotated[Usage, typed(Usage)]
-DegradedSum = Annotated[list[Degraded], operator.add]
-DraftSum = Annotated[list[Draft], operator.add]
-UsageSum = Annotated[Usage, operator.add]
+DegradedSum = Annotated[list[Degraded], summed(list[Degraded])]
+DraftSum = Annotated[list[Draft], summed(list[Draft])]
+UsageSum = Annotated[Usage, summed(Usage)]
 
 
 class Question(TypedDict, total=False):
@@ -127,18 +136,25 @@ class State(Question, Answer, total=False):
     has_ended: bool
 
 
-class RetrieveInput(Question, total=False):
-    """What the subgraph `retrieve` is given."""
+class SubgraphInput(Question, total=False):
+    """What the subgraphs are given: all they read but sums, so that what they tell is their own."""
 
     plan: MaybePlan
     standalone_question: str | None
     queries: list[str]
     retrievals: int
+    action: Action | None
+    documents: Passages
+    internal_strips: Strips
+    web_strips: Strips
+    candidates: Drafts
+    citations: Citations
+    draft: LatestDraft
     spent: LatestUsage
 
 
 class RetrieveOutput(TypedDict, total=False):
-    """What `retrieve` tells; `degraded` and `usage` are its own alone, for they start empty."""
+    """What `retrieve` tells."""
 
     plan: MaybePlan
     standalone_question: str | None
@@ -150,18 +166,6 @@ class RetrieveOutput(TypedDict, total=False):
     usage: UsageSum
 
 
-class LongAnswerInput(Question, total=False):
-    """What the subgraph `draft_segments` is given: the candidates that a long answer grows from."""
-
-    plan: MaybePlan
-    standalone_question: str | None
-    action: Action | None
-    documents: Passages
-    internal_strips: Strips
-    candidates: Drafts
-    spent: LatestUsage
-
-
 class LongAnswerOutput(TypedDict, total=False):
     """What `draft_segments` tells: the long answers as judged candidates."""
 
@@ -170,19 +174,6 @@ class LongAnswerOutput(TypedDict, total=False):
     candidates: Drafts
     degraded: DegradedSum
     usage: UsageSum
-
-
-class ReflectInput(Question, total=False):
-    """What the subgraph `reflect` is given: a draft to judge, strips that a revision may add."""
-
-    plan: MaybePlan
-    standalone_question: str | None
-    action: Action | None
-    documents: Passages
-    internal_strips: Strips
-    web_strips: Strips
-    draft: LatestDraft
-    spent: LatestUsage
 
 
 class ReflectOutput(TypedDict, total=False):
@@ -236,6 +227,8 @@ def reset_run_state(state: State) -> State:
         "retrievals": 0,
         "index_exhausted": False,
         "speculative_search": None,
+        "answer": "",
+        "spent": Usage(),
         # Past their reducers, which would add this run to the earlier one.
         "degraded": cast("list[Degraded]", Overwrite([])),
         "usage": cast("Usage", Overwrite(Usage())),

@@ -8,20 +8,18 @@ from functools import partial
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from graphs.nodes.contextualise import contextualise
-from graphs.nodes.expand import expand
-from graphs.nodes.rerank import rerank
-from graphs.nodes.search import search
+from graphs.nodes.queries import contextualise, expand
+from graphs.nodes.search import rerank, search
 from graphs.ports import Services
-from graphs.state import Context, RetrieveInput, RetrieveOutput, State
+from graphs.state import Context, RetrieveOutput, State, SubgraphInput
 from graphs.workflows.breakpoints import pausable
 
 
 def build_retrieve(
     services: Services,
-) -> CompiledStateGraph[State, Context, RetrieveInput, RetrieveOutput]:
+) -> CompiledStateGraph[State, Context, SubgraphInput, RetrieveOutput]:
     graph = StateGraph(
-        State, context_schema=Context, input_schema=RetrieveInput, output_schema=RetrieveOutput
+        State, context_schema=Context, input_schema=SubgraphInput, output_schema=RetrieveOutput
     )
     graph.add_node("contextualise", partial(contextualise, services=services))
     graph.add_node("expand", partial(expand, services=services))
