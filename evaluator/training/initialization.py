@@ -28,7 +28,6 @@ from evaluator.model.features import BEST_KINDS
 from evaluator.model.t5 import EvaluatorModel, ModelConfig, tensors
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.training import examples
-from evaluator.training.examples import Example, TrainOptions
 from evaluator.training.loop import Log, as_json, batches, read_state, refuse_another
 from evaluator.training.minilm_transplant import build_tokenizer, embeddings, idf, transplant
 
@@ -48,7 +47,7 @@ def beginning(
     meaning: Meaning | None,
     folder: Path,
     identity: dict[str, Any],
-    options: TrainOptions,
+    options: examples.TrainOptions,
     log: Log,
 ) -> tuple[EvaluatorModel, Tokenizer]:
     """The network before the T5 is taught, kept in `folder` and read from there a second time.
@@ -99,7 +98,9 @@ def kept(folder: Path) -> tuple[EvaluatorModel, Tokenizer]:
     return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
-def _fresh(records: Sequence[Record], options: TrainOptions) -> tuple[EvaluatorModel, Tokenizer]:
+def _fresh(
+    records: Sequence[Record], options: examples.TrainOptions
+) -> tuple[EvaluatorModel, Tokenizer]:
     texts = sorted({record.passage for record in records})
     tokenizer, cjk_start = build_tokenizer(texts, options.min_count)
     network = EvaluatorModel(
@@ -116,7 +117,10 @@ def _fresh(records: Sequence[Record], options: TrainOptions) -> tuple[EvaluatorM
 
 
 def fit_coverage(
-    network: EvaluatorModel, rows: Sequence[Example], options: TrainOptions, log: Log
+    network: EvaluatorModel,
+    rows: Sequence[examples.Example],
+    options: examples.TrainOptions,
+    log: Log,
 ) -> None:
     """Fit token weights and coverage measures alone, so that the T5 starts from a good score."""
     matching = network.interaction
@@ -293,7 +297,7 @@ def weighing(measures: Any, relevant: Sequence[bool], sources: Sequence[str]) ->
     return model
 
 
-def fit_nearness(network: EvaluatorModel, rows: Sequence[Example], log: Log) -> None:
+def fit_nearness(network: EvaluatorModel, rows: Sequence[examples.Example], log: Log) -> None:
     """Weigh the network's measures on the English rows of KINDS; one class alone: no change."""
     english = [e for e in rows if e.language == "en" and e.kind in KINDS]
     relevant = [example.label == 0 for example in english]
