@@ -29,11 +29,10 @@ from benchmarks.evaluator_relevance import (
     rows_of,
 )
 from benchmarks.hybrid_weights import Row, chunk_row
-from evaluator.calibration.action_costs import Costs, GradedQuestions, action_figures, sweep
 from evaluator.calibration.evaluate import Score, auc_interval
+from evaluator.calibration.thresholds import Aims, GradedQuestions, action_figures, sweep
 from evaluator.data.calibration_questions import build_questions
-from evaluator.data.relevance_pairs import split
-from evaluator.data.relevance_records import Record
+from evaluator.data.records import Record, split
 from evaluator.data.text import contains_answer
 from evaluator.schema import CalibratedThresholds
 from graphs.grading.strips import as_judged
@@ -87,7 +86,7 @@ def best_cut(bench: Bench, training: dict[str, list[Record]]) -> float:
         rows = [i for i, question in enumerate(labelled) if question.language == language]
         answered = np.array([any(labelled[i].labels) for i in rows])
         outcomes[language] = GradedQuestions(np.array([best[i] for i in rows]), answered)
-    uppers, _ = sweep(outcomes, Costs(ambiguous=1.0))
+    uppers, _ = sweep(outcomes, Aims(ambiguous=1.0))
     return float(uppers[0])
 
 

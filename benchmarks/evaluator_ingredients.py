@@ -31,14 +31,13 @@ from benchmarks.evaluator_begun import Begun, anew
 from evaluator.calibration.evaluate import contests
 from evaluator.data.file_formats import data_files
 from evaluator.data.hard_negatives import Meaning
+from evaluator.data.records import read_file
 from evaluator.data.relevance_pairs import Pair, pairs_of
-from evaluator.data.relevance_records import read_file
 from evaluator.model.features import CLOSENESS, PAIR_FEATURES
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.training.examples import Example, TrainOptions, computed, evened, of_pairs
-from evaluator.training.initialization import fit_coverage, kept
-from evaluator.training.regression import KINDS, weighable, weighing
+from evaluator.training.initialization import KINDS, fit_coverage, kept, weighable, weighing
 
 Measures = Any  # (pairs, PAIR_FEATURES + CLOSENESS + 1): matching, nearness, the coverage's logit
 Score = Callable[[Measures], Any]

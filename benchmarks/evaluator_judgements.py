@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.evaluator_relevance import HELD_BACK_PERCENT, Bench, Figures
 from evaluator.calibration.evaluate import Pairs, Values, auc_interval, pair_cosines
 from evaluator.data.hard_negatives import terms
-from evaluator.data.judgements import JudgementRow, held_back
+from evaluator.data.records import JudgementRow, held_back
 from evaluator.data.synthetic.build import constructed
 from evaluator.data.synthetic.material import natural
 from evaluator.data.synthetic.retrieval import KINDS_HELD, needs

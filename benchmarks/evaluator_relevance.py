@@ -21,8 +21,7 @@ from evaluator.calibration.evaluate import (
 )
 from evaluator.data.file_formats import data_files
 from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
-from evaluator.data.relevance_pairs import split
-from evaluator.data.relevance_records import Record, read_file
+from evaluator.data.records import Record, read_file, split
 from evaluator.data.text import normal_form
 from evaluator.errors import DataError
 

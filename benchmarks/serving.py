@@ -22,13 +22,22 @@ from pathlib import Path
 from benchmarks.serving_batches import allowed_s, on_cost, on_padding
 from benchmarks.serving_hostile import on_hostile, on_killed
 from benchmarks.serving_load import on_overload, on_throughput, worker
-from benchmarks.serving_model import QUICK, Figures, Plan, on_forms, on_grading, on_repeated
+from benchmarks.serving_model import (
+    QUICK,
+    Figures,
+    Plan,
+    Texts,
+    Workload,
+    on_forms,
+    on_grading,
+    on_repeated,
+)
 from benchmarks.serving_report import report
 from benchmarks.serving_shapes import on_shape
-from evaluator.bench import BenchOptions, Texts, Workload
+from evaluator.bench import BenchOptions
 from evaluator.errors import EvaluatorError
 from evaluator.inference.scorer import Scorer, load_scorer
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 FIGURES = Path(__file__).with_suffix(".json")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.serving_model import Figures, Hollow, Plan, worker_around
-from evaluator.bench import Batch, Texts, Workload
+from benchmarks.serving_model import Figures, Hollow, Plan, Texts, Workload, worker_around
+from evaluator.bench import Batch
 from evaluator.client import EvaluatorClient
 from evaluator.inference.scorer import Scorer, in_batches
 from evaluator.schema import Row

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import httpx
 
 from benchmarks.serving_load import Served, http_to, worker
-from benchmarks.serving_model import Figures, Plan
-from evaluator.bench import Pair, Texts, Workload
+from benchmarks.serving_model import Figures, Plan, Texts, Workload
+from evaluator.bench import Pair
 from evaluator.client import EvaluatorClient
 from evaluator.errors import EvaluatorError
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 
 ALIKE = 1e-3  # scores of the same pair in another batch differ in the last places

@@ -15,8 +15,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from benchmarks.serving_model import Figures, Plan
-from evaluator.bench import Texts, Workload
+from benchmarks.serving_model import Figures, Plan, Texts, Workload
 from evaluator.settings import PREFIX, EvaluatorSettings
 
 OVERLOAD = 5  # times what the worker sustains
@@ -27,7 +26,7 @@ SETTLED_S = 60.0  # by then the queue, full at first, has emptied
 SERVE = """
 import sys, uvicorn
 from evaluator.serving.app import create_app
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 app = create_app(limits=Limits(cached_pairs=0))  # a score known already would cost nothing
 uvicorn.run(app, port=int(sys.argv[1]), timeout_graceful_shutdown=10, log_level="warning")
 """

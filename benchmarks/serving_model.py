@@ -11,18 +11,40 @@ from typing import Any
 import httpx
 import numpy as np
 
-from evaluator.bench import Batch, Pair, Texts, Watched, Workload
+from evaluator import bench
+from evaluator.bench import Batch, Pair, Watched
 from evaluator.client import EvaluatorClient
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import Ids, Scorer, load_scorer
 from evaluator.model.checkpoint import check_folder, load_thresholds
 from evaluator.schema import LABELS, Row, RowScore, Task
 from evaluator.serving.app import create_app
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 
 Figures = dict[str, Any]
 LONGEST = 512  # what the authors' own code pads every row to
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One question with what is graded for it."""
+
+    question: str
+    passages: tuple[str, ...]
+    strips: tuple[str, ...]
+
+
+class Texts(bench.Texts):
+    """Random texts, also as whole questions of a run."""
+
+    def workload(self, passages: int = 10, strips: int = 30) -> Workload:
+        language = self.language()
+        return Workload(
+            self.question(language),
+            tuple(self.passage(language) for _ in range(passages)),
+            tuple(self.strip(language) for _ in range(strips)),
+        )
 
 
 @dataclass(frozen=True)

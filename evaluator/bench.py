@@ -5,9 +5,10 @@ import os
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -95,16 +96,13 @@ class Speed:
     options: BenchOptions
     lone_p50_ms: float
     lone_p95_ms: float
-    points: list[Point] = field(default_factory=list)
-
-    def figures(self) -> dict[str, Any]:
-        return asdict(self)
+    points: list[Point]
 
 
 def bench(settings: EvaluatorSettings, options: BenchOptions) -> Speed:
     """Measure the settings' checkpoint. Raises WeightsError."""
-    config = check_folder(settings.weights)
-    max_length = config.get("max_length", options.length)  # the authors' form has none
+    # The authors' form names no length.
+    max_length = check_folder(settings.weights).get("max_length", options.length)
     if options.length > max_length:
         raise WeightsError(f"This checkpoint reads at most {max_length} tokens.")
     scorer = load_scorer(settings)
@@ -132,7 +130,7 @@ def measured(scorer: Scorer, settings: EvaluatorSettings, options: BenchOptions)
 
 
 def _machine(settings: EvaluatorSettings) -> tuple[str, str, bool]:
-    """What computes, in which precision, and whether it is a CPU."""
+    """What computes, its precision, whether it is a CPU."""
     if settings.backend == "onnx":
         return f"CPU, {os.cpu_count()} cores", "fp32", True
     torch = import_module("torch")
@@ -200,39 +198,18 @@ def table(speed: Speed) -> str:
     return "\n".join(lines)
 
 
-_ENGLISH = """the of and in to a is was for on as with by it from are at were which its has an be or
-this first one also their they between city after who two during other time new many into year
-river more than century about world most under island used three public known where state early
-school part village over company people built north system later government several area history
-population species national station south music university line church family became often found
-large east water group film league west construction member early power service battle region
-network theory railway molecule harbour treaty parliament photosynthesis administration"""
-_CHINESE = """的 是 在 了 和 有 于 为 年 与 以 中国 一个 城市 地区 其中 成为 可以
-进行 主要 由于 公司 位于 开始 使用 世界 人口 历史 大学 政府 河流 车站 发展 建立 文化 第一
-之间 他们 后来 部分 国家 时期 电影 音乐 铁路 学校 研究 系统 组织 活动 作品 北京 服务 理论
-战争 地方 建筑 工程 语言 生物 面积 影响 同时 最大 目前 公里 重要 不同 教育 技术 经济 社会
-自然 科学 结构 出现 设计 运动 管理 议会 条约 港口"""
-ENGLISH, CHINESE = tuple(_ENGLISH.split()), tuple(_CHINESE.split())
-
+_WORDS = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
+ENGLISH, CHINESE = (tuple(words.split()) for words in _WORDS.split("\n\n"))
+"""Common words, the commonest first."""
 _MEDIAN_WORDS = {"question": 9, "passage": 95, "strip": 30}
 _SPREAD = {"question": 0.25, "passage": 0.5, "strip": 0.4}  # of the lengths' logarithms
 _CHINESE_SHARE = 0.5
 
 
-@dataclass(frozen=True)
-class Workload:
-    """One question with what is graded for it."""
-
-    question: str
-    passages: tuple[str, ...]
-    strips: tuple[str, ...]
-
-
 class Texts:
     """Random questions, passages and strips as long as real ones, in English and Chinese.
 
-    Their words are common ones drawn by Zipf's law, so that a tokenizer cuts them as it cuts text;
-    what they say is nothing. For measuring speed, never quality. One seed draws the same texts.
+    Common words drawn by Zipf's law, which a tokenizer cuts as it cuts text; they say nothing.
     """
 
     def __init__(self, seed: int) -> None:
@@ -257,14 +234,6 @@ class Texts:
         languages = [self.language() for _ in range(count)]
         return [(self.question(one), self.passage(one, words)) for one in languages]
 
-    def workload(self, passages: int = 10, strips: int = 30) -> Workload:
-        language = self.language()
-        return Workload(
-            self.question(language),
-            tuple(self.passage(language) for _ in range(passages)),
-            tuple(self.strip(language) for _ in range(strips)),
-        )
-
     def _length(self, kind: str) -> int:
         drawn = self._rng.lognormvariate(math.log(_MEDIAN_WORDS[kind]), _SPREAD[kind])
         return max(3, min(round(drawn), 4 * _MEDIAN_WORDS[kind]))
@@ -279,9 +248,7 @@ class Texts:
         while words > 0:
             size = min(words, self._rng.randint(8, 24))
             drawn = self._drawn(language, size)
-            whole = (
-                "".join(drawn) + "。" if language == "zh" else " ".join(drawn).capitalize() + "."
-            )
-            parts.append(whole)
+            chinese = language == "zh"
+            parts.append("".join(drawn) + "。" if chinese else " ".join(drawn).capitalize() + ".")
             words -= size
         return ("" if language == "zh" else " ").join(parts)

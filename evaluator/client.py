@@ -9,26 +9,9 @@ from typing import TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from evaluator.errors import (
-    EvaluatorError,
-    WorkerError,
-    WorkerFailed,
-    WorkerOverloaded,
-    WorkerRefused,
-    WorkersDisagree,
-    WorkerUnreachable,
-)
-from evaluator.schema import (
-    CalibratedThresholds,
-    CompressMethod,
-    CompressRequest,
-    CompressResponse,
-    Ready,
-    RowError,
-    ScoreRequest,
-    ScoreResponse,
-    Task,
-)
+from evaluator import errors, schema
+from evaluator.errors import EvaluatorError, WorkerError
+from evaluator.schema import Pair, Task
 
 __all__ = ["EvaluatorClient", "EvaluatorError", "WorkerError"]
 
@@ -67,7 +50,7 @@ class _Worker:
         try:
             response = await self._http.request(method, path, json=body, timeout=timeout)
         except httpx.RequestError as error:
-            raise WorkerUnreachable(
+            raise errors.WorkerUnreachable(
                 f"No answer from the evaluator at {self.address}{path} ({type(error).__name__}). "
                 "Is the worker running?"
             ) from error
@@ -78,7 +61,7 @@ class _Worker:
     def rest_after(self, error: WorkerError) -> None:
         """Not to be asked for a while: as long as it says, else REST_S."""
         rest_s = REST_S
-        if isinstance(error, WorkerOverloaded):
+        if isinstance(error, errors.WorkerOverloaded):
             rest_s = min(error.retry_after_s, MAX_REST_S)
         elif not self.failed:  # many requests may meet the same failure: it is told once
             log.warning("%s Not asked for %.0f s where another worker answers.", error, rest_s)
@@ -88,10 +71,9 @@ class _Worker:
 class EvaluatorClient:
     """Scores pairs through workers; each httpx client brings an address, transport and timeouts.
 
-    Requests go to the workers in turn. Scoring has no effects, so what one failed to score is asked
-    of the next, and at last once more of all; a worker that failed rests, and is probed before it
-    is asked again. All workers must hold the weights that the first answer named. The caller bounds
-    the whole by cancelling.
+    Requests go to the workers in turn. What one failed to score is asked of the next, and at last
+    once more of all; a worker that failed rests, and is probed before it is asked again. All must
+    hold the weights that the first answer named.
     """
 
     def __init__(self, *workers: httpx.AsyncClient, pairs_per_request: int = 256) -> None:
@@ -103,10 +85,10 @@ class EvaluatorClient:
     async def connect(self) -> None:
         """Compares the workers' weights. Raises WorkersDisagree; absent workers are let be."""
         for error in await asyncio.gather(*map(self._probe, self._workers)):
-            if isinstance(error, WorkersDisagree):
+            if isinstance(error, errors.WorkersDisagree):
                 raise error
 
-    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> ScoreResponse:
+    async def score(self, task: Task, pairs: Sequence[Pair]) -> schema.ScoreResponse:
         """Scores in the order of `pairs`, all of the same weights, in one or several requests.
 
         No pairs make no request and an empty response. Raises WorkerUnreachable,
@@ -116,7 +98,7 @@ class EvaluatorClient:
         chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
         connections = asyncio.Semaphore(len(self._workers))
 
-        async def scored(chunk: Sequence[tuple[str, str]]) -> ScoreResponse:
+        async def scored(chunk: Sequence[Pair]) -> schema.ScoreResponse:
             async with connections:
                 return await self._score_chunk(task, chunk)
 
@@ -128,12 +110,12 @@ class EvaluatorClient:
             raise first from first.__cause__
         return _joined([part.result() for part in parts])
 
-    async def _score_chunk(self, task: Task, pairs: Sequence[tuple[str, str]]) -> ScoreResponse:
+    async def _score_chunk(self, task: Task, pairs: Sequence[Pair]) -> schema.ScoreResponse:
         # Making the request also drops what is no UTF-8.
-        body = ScoreRequest(task=task, pairs=list(pairs)).model_dump()
+        body = schema.ScoreRequest(task=task, pairs=list(pairs)).model_dump()
 
-        async def scores_of(worker: _Worker) -> ScoreResponse:
-            response = _read(ScoreResponse, await worker.request("POST", "/score", body))
+        async def scores_of(worker: _Worker) -> schema.ScoreResponse:
+            response = _read(schema.ScoreResponse, await worker.request("POST", "/score", body))
             _check_count(len(response.scores), len(pairs), "scores")
             part = "reranker" if task == "rerank" else "evaluator"
             self._agree(worker, response.model, part)
@@ -141,44 +123,44 @@ class EvaluatorClient:
 
         return await self._ask(scores_of)
 
-    async def thresholds(self, *, allow_foreign: bool = False) -> CalibratedThresholds:
+    async def thresholds(self, *, allow_foreign: bool = False) -> schema.CalibratedThresholds:
         """The thresholds beside the workers' checkpoint.
 
         WorkerRefused (404) if there are none, or none made for it unless `allow_foreign`.
         """
         path = "/thresholds?allow_foreign=true" if allow_foreign else "/thresholds"
 
-        async def thresholds_of(worker: _Worker) -> CalibratedThresholds:
+        async def thresholds_of(worker: _Worker) -> schema.CalibratedThresholds:
             await self._check(worker)
-            return _read(CalibratedThresholds, await worker.request("GET", path))
+            return _read(schema.CalibratedThresholds, await worker.request("GET", path))
 
         return await self._ask(thresholds_of)
 
     async def compress(
-        self, method: CompressMethod, question: str, texts: Sequence[str], ratio: float
-    ) -> CompressResponse:
+        self, method: schema.CompressMethod, question: str, texts: Sequence[str], ratio: float
+    ) -> schema.CompressResponse:
         """A shorter text for each, by one worker's language model; within COMPRESS_S.
 
         Raises as `score`; WorkerRefused (404) where the workers have none.
         """
-        body = CompressRequest(
+        body = schema.CompressRequest(
             method=method, question=question, texts=list(texts), ratio=ratio
         ).model_dump()
 
-        async def compressed_by(worker: _Worker) -> CompressResponse:
+        async def compressed_by(worker: _Worker) -> schema.CompressResponse:
             reply = await worker.request("POST", "/compress", body, timeout_s=COMPRESS_S)
-            response = _read(CompressResponse, reply)
+            response = _read(schema.CompressResponse, reply)
             _check_count(len(response.texts), len(texts), "texts")
             self._agree(worker, response.model, "compressor")
             return response
 
         return await self._ask(compressed_by)
 
-    async def abilities(self) -> Ready:
+    async def abilities(self) -> schema.Ready:
         """What the first worker that answers can do."""
 
-        async def ready_of(worker: _Worker) -> Ready:
-            return _read(Ready, await worker.request("GET", "/health/ready"))
+        async def ready_of(worker: _Worker) -> schema.Ready:
+            return _read(schema.Ready, await worker.request("GET", "/health/ready"))
 
         return await self._ask(ready_of)
 
@@ -210,7 +192,7 @@ class EvaluatorClient:
         return await self._failover(call)
 
     async def _failover(self, call: Callable[[_Worker], Awaitable[Answer]]) -> Answer:
-        errors: list[WorkerError] = []
+        failures: list[WorkerError] = []
         self._turn = (self._turn + 1) % len(self._workers)
         order, now = self._workers[self._turn :] + self._workers[: self._turn], time.monotonic()
         for worker in sorted(order, key=lambda worker: worker.failed and worker.rests_until > now):
@@ -220,15 +202,15 @@ class EvaluatorClient:
                     worker.rests_until = time.monotonic() + PROBE_S
                     await self._check(worker)
                 answer = await call(worker)
-            except WorkerRefused:
+            except errors.WorkerRefused:
                 raise  # the request is at fault: the others would say the same
             except WorkerError as error:
                 worker.rest_after(error)
-                errors.append(error)
+                failures.append(error)
             else:
                 worker.failed = False
                 return answer
-        raise min(errors, key=_rank)
+        raise min(failures, key=_rank)
 
     async def _probe(self, worker: _Worker) -> WorkerError | None:
         """Why the worker cannot be asked, None where it can."""
@@ -244,16 +226,16 @@ class EvaluatorClient:
         """Asks which weights it has loaded and warmed up, within PROBE_S. Raises a WorkerError."""
         response = await worker.request("GET", "/health/ready", timeout_s=PROBE_S)
         try:
-            model = Ready.model_validate_json(response.content).model
-        except ValidationError as error:
-            raise WorkerFailed(f"{worker.address} is not an evaluator worker.") from error
-        self._agree(worker, model, "evaluator")
+            ready = _read(schema.Ready, response)
+        except errors.WorkerFailed as error:
+            raise errors.WorkerFailed(f"{worker.address} is not an evaluator worker.") from error
+        self._agree(worker, ready.model, "evaluator")
 
     def _agree(self, worker: _Worker, model: str, part: str) -> None:
         """Raises WorkersDisagree for other weights than those of the first answer."""
         first = self._models.setdefault(part, model)
         if model != first:
-            raise WorkersDisagree(
+            raise errors.WorkersDisagree(
                 f"The {part} at {worker.address} has the weights {model}, not {first}: "
                 "give all workers the same weights, and restart the service after a change."
             )
@@ -261,19 +243,19 @@ class EvaluatorClient:
 
 def _pause_s(error: WorkerError) -> float | None:
     """How long to wait before all are asked once more; None where that would not help."""
-    if isinstance(error, WorkerOverloaded):
+    if isinstance(error, errors.WorkerOverloaded):
         return error.retry_after_s if error.retry_after_s <= MAX_PAUSE_S else None
     timed_out = isinstance(error.__cause__, httpx.TimeoutException)
-    if timed_out or isinstance(error, WorkerRefused | WorkersDisagree):
+    if timed_out or isinstance(error, errors.WorkerRefused | errors.WorkersDisagree):
         return None
     return RECONNECT_PAUSE_S
 
 
 def _rank(error: WorkerError) -> tuple[int, float]:
     """Lowest for what the caller can best act on: come back soon, else what broke."""
-    if isinstance(error, WorkerOverloaded):
+    if isinstance(error, errors.WorkerOverloaded):
         return 0, error.retry_after_s
-    return (2 if isinstance(error, WorkersDisagree) else 1), 0.0
+    return (2 if isinstance(error, errors.WorkersDisagree) else 1), 0.0
 
 
 def _failure(response: httpx.Response) -> WorkerError:
@@ -283,26 +265,26 @@ def _failure(response: httpx.Response) -> WorkerError:
         detail = f"HTTP {response.status_code}"
     if response.status_code in (429, 503):
         retry_after = response.headers.get("retry-after", "")
-        return WorkerOverloaded(detail, float(retry_after) if retry_after.isdigit() else 1.0)
+        return errors.WorkerOverloaded(detail, float(retry_after) if retry_after.isdigit() else 1.0)
     if response.is_client_error:
-        return WorkerRefused(detail, response.status_code)
-    return WorkerFailed(f"The evaluator failed with {response.status_code}: {detail}")
+        return errors.WorkerRefused(detail, response.status_code)
+    return errors.WorkerFailed(f"The evaluator failed with {response.status_code}: {detail}")
 
 
 def _read(model: type[Model], response: httpx.Response) -> Model:
     try:
         return model.model_validate_json(response.content)
     except ValidationError as error:
-        raise WorkerFailed(f"The worker's answer cannot be read: {error}") from error
+        raise errors.WorkerFailed(f"The worker's answer cannot be read: {error}") from error
 
 
 def _check_count(received: int, sent: int, what: str) -> None:
     if received != sent:
-        raise WorkerFailed(f"The worker gave {received} {what} where {sent} were asked for.")
+        raise errors.WorkerFailed(f"The worker gave {received} {what} where {sent} were asked for.")
 
 
-def _joined(parts: Sequence[ScoreResponse]) -> ScoreResponse:
-    joined = ScoreResponse(
+def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
+    joined = schema.ScoreResponse(
         scores=[score for part in parts for score in part.scores],
         labels=[label for part in parts for label in part.labels],
         probabilities=[shares for part in parts for shares in part.probabilities],
@@ -313,6 +295,7 @@ def _joined(parts: Sequence[ScoreResponse]) -> ScoreResponse:
     )
     offset = 0
     for part in parts:
-        joined.errors += [RowError(index=e.index + offset, reason=e.reason) for e in part.errors]
+        for error in part.errors:
+            joined.errors.append(error.model_copy(update={"index": error.index + offset}))
         offset += len(part.scores)
     return joined

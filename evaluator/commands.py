@@ -4,17 +4,14 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from evaluator.errors import EvaluatorError, Interrupted
-
-if TYPE_CHECKING:
-    from evaluator.inference.scorer import Scorer
-    from evaluator.settings import EvaluatorSettings
 
 app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training, calibration.")
 
@@ -132,12 +129,13 @@ def calibrate(
 ) -> None:
     """Find upper, lower and strip floor, print a report and write thresholds.json."""
     calibration = import_module("evaluator.calibration.thresholds")
-    costs = calibration.Costs(wrong_correct_cost, wrong_incorrect_cost, ambiguous_cost)
-    min_precision = least_precision, max(least_precision, least_incorrect_precision)
-    aims = calibration.Aims(costs, min_precision, strips_kept, seed)
+    aims = calibration.Aims(
+        wrong_correct_cost, wrong_incorrect_cost, ambiguous_cost, least_precision,
+        max(least_precision, least_incorrect_precision), strips_kept, seed,
+    )  # fmt: skip
     labelled = _labelled(data, questions, seed, most)
     settings = _settings(weights)
-    result = calibration.calibrate(labelled, _relevance(_scorer(settings)), aims)
+    result = calibration.calibrate(labelled, _relevance(settings), aims)
     source = "data" if data else "questions"
     stored = result.thresholds.model_copy(update={"source": source})
     path = calibration.store(stored, settings.weights)
@@ -167,7 +165,7 @@ def measure(
     with _needs("train"):
         measuring = import_module("evaluator.calibration.evaluate")
     settings = _settings(weights)
-    score_pairs = _relevance(_scorer(settings))
+    score_pairs = _relevance(settings)
     figures = measuring.measure(file, score_pairs, most, seed, minilm=minilm)
     typer.echo(json.dumps(figures, indent=2))
     if keep:
@@ -203,20 +201,13 @@ def bench(
     speed = benching.bench(settings, options)
     typer.echo(benching.table(speed))
     if json_file is not None:
-        json_file.write_text(json.dumps(speed.figures(), indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(json.dumps(asdict(speed), indent=1) + "\n", encoding="utf-8")
 
 
-def _settings(weights: Path | None = None, **given: str) -> "EvaluatorSettings":
+def _settings(weights: Path | None = None, **given: str) -> Any:
     """The configured settings, but for what the command line names."""
-    named: dict[str, Any] = {"weights": weights, **given}
-    read: Any = import_module("evaluator.settings").read_settings
-    settings: EvaluatorSettings = read(**{name: value for name, value in named.items() if value})
-    return settings
-
-
-def _scorer(settings: "EvaluatorSettings") -> "Scorer":
-    scorer: Scorer = import_module("evaluator.inference.scorer").load_scorer(settings)
-    return scorer
+    named = {name: value for name, value in {"weights": weights, **given}.items() if value}
+    return import_module("evaluator.settings").read_settings(**named)
 
 
 def _write_card(folder: Path) -> None:
@@ -255,17 +246,17 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, max_question
     if data is None or questions is not None:
         raise EvaluatorError("calibrate needs either --data or --questions.")
     with _needs("train"):
-        records = import_module("evaluator.data.relevance_records").read_folder(data)
-        pairs = import_module("evaluator.data.relevance_pairs")
-        _, held_back = pairs.split(records, pairs.HELD_BACK_PERCENT)
+        records = import_module("evaluator.data.records")
+        _, held_back = records.split(records.read_folder(data), records.HELD_BACK_PERCENT)
         return reading.build_questions(held_back, seed, max_questions)
 
 
-def _relevance(scorer: "Scorer") -> Callable[[Sequence[tuple[str, str]]], list[float]]:
-    in_batches = import_module("evaluator.inference.scorer").in_batches
+def _relevance(settings: Any) -> Callable[[Sequence[tuple[str, str]]], list[float]]:
+    inference = import_module("evaluator.inference.scorer")
+    scorer = inference.load_scorer(settings)
 
     def scores(pairs: Sequence[tuple[str, str]]) -> list[float]:
-        results = in_batches(scorer, "relevance", pairs)
+        results = inference.in_batches(scorer, "relevance", pairs)
         return [-1.0 if isinstance(result, str) else result.score for result in results]
 
     return scores

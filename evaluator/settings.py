@@ -2,23 +2,14 @@
 
 import logging
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pydantic import (
-    Field,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
-from pydantic_settings import (
-    BaseSettings,
-    DotEnvSettingsSource,
-    EnvSettingsSource,
-    SettingsConfigDict,
-)
+import pydantic_settings
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from evaluator.errors import SettingsError
 
@@ -90,20 +81,16 @@ class EvaluatorSettings(BaseSettings):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _fails_in_one_line(cls, values: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+    def _fails_in_one_line(cls, values: Any, handler: Callable[[Any], Self]) -> Self:
         """Every fault by its variable, and never a value."""
         try:
             return handler(values)
         except ValidationError as error:
-            faults = (
-                ": ".join(
-                    [
-                        *(f"{PREFIX}{name}".upper() for name in fault["loc"][:1]),
-                        fault["msg"].removeprefix("Value error, "),
-                    ]
-                )
+            faults = [
+                "".join(f"{PREFIX}{name}: ".upper() for name in fault["loc"][:1])
+                + fault["msg"].removeprefix("Value error, ")
                 for fault in error.errors(include_url=False, include_input=False)
-            )
+            ]
             raise SettingsError("; ".join(faults)) from None
 
 
@@ -144,7 +131,10 @@ def unknown_names(kind: type[BaseSettings]) -> list[str]:
     """A line for each name in the environment or `.env` with the prefix of `kind`, but no field."""
     prefix = kind.model_config["env_prefix"]
     known = [name.upper() for name in kind.model_fields]
-    names = {*EnvSettingsSource(kind).env_vars, *DotEnvSettingsSource(kind).env_vars}
+    names = {
+        *pydantic_settings.EnvSettingsSource(kind).env_vars,
+        *pydantic_settings.DotEnvSettingsSource(kind).env_vars,
+    }
     lines = []
     for name in sorted(name.upper() for name in names):
         own = name.removeprefix(prefix)

@@ -34,10 +34,10 @@ CHOSEN = {
     ),
     "evaluator.Dockerfile": (
         "evaluator.inference.torch_scorer",
-        "evaluator.inference.reranker",
-        "evaluator.inference.embedder",
+        "evaluator.inference.pretrained",
     ),
 }
+LIBRARIES = {"evaluator.Dockerfile": {"sentence_transformers"}}  # loaded by name as well
 VARIABLES = {
     f"{settings.model_config['env_prefix']}{name}".upper(): (settings, name)
     for settings in (Settings, EvaluatorSettings)

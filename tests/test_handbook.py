@@ -17,8 +17,7 @@ from app.main import create_app
 from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS
 from app.retrieval.retriever import CANDIDATES
 from app.settings import Settings
-from evaluator.calibration.action_costs import Costs
-from evaluator.calibration.thresholds import STRIPS_KEPT
+from evaluator.calibration.thresholds import Aims
 from evaluator.commands import app as evaluator_cli
 from evaluator.serving.app import create_app as create_worker
 from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
@@ -278,7 +277,7 @@ def figures() -> list[tuple[str, str, str]]:
     """(page, English, Chinese) phrases that hold a figure of the code."""
     en, zh = TABLE_WEIGHTS["en"], TABLE_WEIGHTS["zh"]
     encoder = ENCODER_WEIGHTS["zh"]
-    wrong, ambiguous = Costs().wrong_correct, Costs().ambiguous
+    wrong, ambiguous = Aims().wrong_correct, Aims().ambiguous
     return [
         ("knowledge-base.md", f"up to about {CHUNK_TOKENS} tokens", f"不超过 {CHUNK_TOKENS} 个"),
         ("knowledge-base.md", f"more than {HARD_TOKENS} tokens", f"超过 {HARD_TOKENS} 个"),
@@ -311,8 +310,8 @@ def figures() -> list[tuple[str, str, str]]:
         ),
         (
             "thresholds.md",
-            f"so that {STRIPS_KEPT:.0%}".replace("%", " %"),
-            f"{STRIPS_KEPT:.0%}"[:-1],
+            f"so that {Aims.strips_kept:.0%}".replace("%", " %"),
+            f"{Aims.strips_kept:.0%}"[:-1],
         ),
         ("workflows.md", f"The default workflow is `{DEFAULT_WORKFLOW}`", f"`{DEFAULT_WORKFLOW}`"),
     ]

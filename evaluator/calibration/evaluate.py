@@ -4,20 +4,20 @@ A contest is one question with its gold passage and the passages it must be told
 scorer sees the same contests. Intervals come from a bootstrap over questions.
 """
 
-import math
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import bm25s
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
-from evaluator.data.relevance_records import Record, read_file
+from evaluator.data.records import Record, read_file
 from evaluator.data.text import contains_answer
 from evaluator.errors import DataError
 
@@ -84,11 +84,11 @@ def contests(records: Sequence[Record], max_questions: int, seed: int) -> list[C
     near = WordNeighbours(passages).nearest([record.question for record in sample], DEPTH)
     drawn = []
     for record, numbers in zip(sample, near, strict=True):
-        barred, answers = positives[record.question], list(record.answers)
+        barred = positives[record.question]
         others = [
             passages[i]
             for i in numbers
-            if passages[i] not in barred and not contains_answer(passages[i], answers)
+            if passages[i] not in barred and not contains_answer(passages[i], record.answers)
         ]
         if len(others) >= NEGATIVES:
             drawn.append(Contest(record.question, (record.passage, *others[:NEGATIVES])))
@@ -101,23 +101,16 @@ def scored(score: Score, drawn: Sequence[Contest]) -> Values:
 
 
 def word_scores(records: Sequence[Record], drawn: Sequence[Contest]) -> Values:
-    """BM25 of each pair (k1 1.2, b 0.75), statistics from the records' own passages."""
-    words = {r.passage: Counter(terms(r.passage)) for r in records}
-    seen = Counter(word for counts in words.values() for word in counts)
-    mean = sum(counts.total() for counts in words.values()) / len(words)
-    values = []
+    """BM25 of each pair (k1 1.2, b 0.75) over the records' own passages."""
+    passages = list(dict.fromkeys(record.passage for record in records))
+    places = {passage: place for place, passage in enumerate(passages)}
+    index = bm25s.BM25(k1=1.2, b=0.75)
+    index.index([terms(passage) for passage in passages], show_progress=False)
+    values: list[float] = []
     for contest in drawn:
-        query = set(terms(contest.question))
-        for passage in contest.passages:
-            counts = words.get(passage) or Counter(terms(passage))
-            length = 1.2 * (0.25 + 0.75 * counts.total() / mean)
-            values.append(
-                sum(
-                    math.log(1 + (len(words) - seen[word] + 0.5) / (seen[word] + 0.5))
-                    * (counts[word] * 2.2 / (counts[word] + length))
-                    for word in query
-                )
-            )
+        known = [word for word in set(terms(contest.question)) if word in index.vocab_dict]
+        scores = index.get_scores(known) if known else np.zeros(len(passages))
+        values += [float(scores[places[passage]]) for passage in contest.passages]
     return np.array(values)
 
 

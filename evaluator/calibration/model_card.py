@@ -17,19 +17,7 @@ SECTIONS = dict(
 )
 """The card's text by section, with `$names` for what is filled in."""
 
-SOURCES = {
-    "en_squadshifts_wiki": ("questions over Wikipedia passages (SQuAD shifts)", "CC BY 4.0"),
-    "en_squad2_half": ("SQuAD 2 style questions, about half unanswerable", "CC BY-SA 4.0"),
-    "en_ares": ("synthetic questions with relevance labels (ARES)", "Apache-2.0"),
-    "en_popqa": ("PopQA questions with their subject's page", "MIT"),
-    "en_nq_gold": ("search-engine questions with Wikipedia passages (NQ)", "MIT, text CC BY-SA"),
-    "en_covidqa": ("questions over biomedical articles (COVID-QA)", "Apache-2.0"),
-    "en_bioasq": ("biomedical questions with snippets (BioASQ)", "CC BY 2.5"),
-    "zh_cmrc2018_train": ("Simplified Chinese questions, Wikipedia (CMRC 2018)", "CC BY-SA 4.0"),
-    "zh_drcd": ("Traditional Chinese questions, Wikipedia (DRCD)", "CC BY-SA 3.0"),
-    "corpus_en_2wiki": ("Wikipedia openings, distractors only", "MIT"),
-    "corpus_zh_news": ("Chinese news openings, distractors only", "Apache-2.0"),
-}
+SOURCES = dict(line.split(" | ", 1) for line in SECTIONS["sources"].splitlines())
 """Published sets this project trains on: what they hold and their licence."""
 
 _FIGURES = ("accuracy", "correct_precision", "correct_recall", "incorrect_precision",
@@ -110,8 +98,8 @@ def _filled(section: str, values: dict[str, Any]) -> str:
 
 
 def _file(name: str, digest: str) -> str:
-    contents, licence = SOURCES.get(name.split(".")[0], ("own data", "as its owner says"))
-    return f"| {name} | {contents} | {licence} | `{digest[:12]}` |"
+    source = SOURCES.get(name.split(".")[0], "own data | as its owner says")
+    return f"| {name} | {source} | `{digest[:12]}` |"
 
 
 def _thresholds(folder: Path) -> str:

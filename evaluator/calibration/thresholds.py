@@ -1,28 +1,30 @@
 """Thresholds: upper, lower and strip floor of one checkpoint from labelled questions, and a report.
 
-Upper and lower are the pair that costs least (`action_costs`), the same for both languages; the
-strip floor is the highest one that keeps nearly all strips that answer.
+The action of a question follows from its best passage's score: Correct at or above upper,
+Incorrect below lower, else Ambiguous (CRAG 4.3). Both languages share the pair that costs least.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from evaluator.calibration import action_costs
-from evaluator.calibration.action_costs import Costs, Floats, GradedQuestions, Outcomes, TradeOff
 from evaluator.data.calibration_questions import LabelledQuestion, check_both_kinds
 from evaluator.errors import DataError
 from evaluator.model.checkpoint import THRESHOLDS_FILE, weights_digest
 from evaluator.schema import CalibratedThresholds
 
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 Score = Callable[[Sequence[tuple[str, str]]], list[float]]
 _Rows = list[tuple[float, bool]]  # scores, and whether each answers
 
-STRIPS_KEPT = 0.95
-
+AMBIGUOUS_COSTS = (0.05, 0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5)
+DRAWS, MAX_CUTS = 200, 3000
+MIN_QUESTIONS, MIN_DROPPED = 100, 0.3
 _ACTIONS = ("correct", "incorrect")
 _SHARES = (
     ("accuracy", "accuracy, Ambiguous counted wrong"),
@@ -32,7 +34,18 @@ _SHARES = (
     ("strips_kept", "answering strips kept"),
     ("other_strips_dropped", "other strips dropped"),
 )
-MIN_QUESTIONS, MIN_DROPPED = 100, 0.3
+
+
+@dataclass(frozen=True)
+class GradedQuestions:
+    """The questions of one language: best passage score, and whether a passage answers, each."""
+
+    best: Floats
+    answered: Bools
+
+
+Outcomes = Mapping[str, GradedQuestions]
+"""By language."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,39 @@ class Strips:
 
 
 @dataclass(frozen=True)
+class Aims:
+    """What thresholds are chosen for; a right Correct or Incorrect costs nothing.
+
+    Ambiguous pays where a wrong action is likelier than its cost; from half of the cost of a wrong
+    action on it never pays, and both thresholds meet. The precision asked of Correct and of
+    Incorrect holds in every language. `strips_kept` is the share of answering strips above the
+    floor.
+    """
+
+    wrong_correct: float = 1.0
+    wrong_incorrect: float = 1.0
+    ambiguous: float = 0.45
+    correct_precision: float = 0.0
+    incorrect_precision: float = 0.0
+    strips_kept: float = 0.95
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if min(self.wrong_correct, self.wrong_incorrect, self.ambiguous) <= 0:
+            raise DataError("Costs must be above 0.")
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """The best thresholds where Ambiguous costs so much; figures are means over languages."""
+
+    ambiguous_cost: float
+    upper: float
+    lower: float
+    figures: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Calibration:
     """Thresholds, not yet bound to weights, and what they were found on, by language."""
 
@@ -51,20 +97,6 @@ class Calibration:
     outcomes: Outcomes
     strips: Mapping[str, Strips]
     trade_offs: Sequence[TradeOff]
-
-
-@dataclass(frozen=True)
-class Aims:
-    """What thresholds are chosen for.
-
-    `min_precision` of Correct and Incorrect holds in every language; 0 asks for none.
-    `strips_kept` is the share of answering strips at or above the floor.
-    """
-
-    costs: Costs = field(default_factory=Costs)
-    min_precision: action_costs.MinPrecision = action_costs.ANY
-    strips_kept: float = STRIPS_KEPT
-    seed: int = 1
 
 
 def calibrate(
@@ -80,13 +112,15 @@ def calibrate(
     deciding = {name: own for name, own in outcomes.items() if 0 < own.answered.mean() < 1}
     if not deciding:
         raise DataError("calibration: no language has both answered and unanswered questions.")
-    upper, lower = action_costs.choose(deciding, aims.costs, aims.min_precision, aims.seed)
+    upper, lower = choose(deciding, aims)
     floor = strip_floor(strips, aims.strips_kept)
-    traded = action_costs.trade_offs(deciding, aims.costs, aims.min_precision, aims.seed)
-    figures = _summary(deciding, upper, lower, aims) | _traded(traded)
+    traded = trade_offs(deciding, aims)
+    figures = _summary(deciding, upper, lower, aims)
+    for row in traded:
+        for name in ("accuracy", "ambiguous_share", "correct_precision", "incorrect_precision"):
+            figures[f"at_cost_{row.ambiguous_cost:g}_{name}"] = row.figures[name]
     for language, graded in outcomes.items():
-        measured = action_costs.action_figures(graded, upper, lower)
-        measured |= _strip_figures(strips[language], floor)
+        measured = action_figures(graded, upper, lower) | _strip_figures(strips[language], floor)
         figures |= {f"{language}_{name}": value for name, value in measured.items()}
     thresholds = CalibratedThresholds(
         upper=upper,
@@ -99,16 +133,6 @@ def calibrate(
     return Calibration(thresholds, outcomes, strips, traded)
 
 
-def strip_floor(strips: Mapping[str, Strips], kept: float) -> float:
-    """The highest floor at or above which `kept` of the answering strips lie, in each language."""
-    floors = [
-        float(np.quantile(own.answering, 1 - kept, method="lower"))
-        for own in strips.values()
-        if own.answering.size
-    ]
-    return float(np.floor(min(floors) * 1e6) / 1e6)
-
-
 def store(thresholds: CalibratedThresholds, folder: Path) -> Path:
     """Write thresholds.json into the weights folder, bound to its tensors by their digest."""
     bound = thresholds.model_copy(update={"evaluator": weights_digest(folder)})
@@ -117,42 +141,12 @@ def store(thresholds: CalibratedThresholds, folder: Path) -> Path:
     return path
 
 
-def _summary(outcomes: Outcomes, upper: float, lower: float, aims: Aims) -> dict[str, float]:
-    low, high = action_costs.accuracy_interval(outcomes, upper, lower, aims.seed)
-    unseen = action_costs.accuracy_unseen(outcomes, aims.costs, aims.min_precision, aims.seed)
-    return {
-        "accuracy_low": low,
-        "accuracy_high": high,
-        "accuracy_unseen": unseen,
-        "least_correct_precision": aims.min_precision[0],
-        "least_incorrect_precision": aims.min_precision[1],
-        "strip_floor_keeps": aims.strips_kept,
-        **{f"{name}_cost": value for name, value in asdict(aims.costs).items()},
-    }
-
-
-def _traded(rows: Sequence[TradeOff]) -> dict[str, float]:
-    return {
-        f"at_cost_{row.ambiguous_cost:g}_{name}": row.figures[name]
-        for row in rows
-        for name in ("accuracy", "ambiguous_share", "correct_precision", "incorrect_precision")
-    }
-
-
-def _strip_figures(strips: Strips, floor: float) -> dict[str, float]:
-    """Shares: answering strips kept, others dropped; what has no strips is left out."""
-    figures = {}
-    if strips.answering.size:
-        figures["strips_kept"] = float((strips.answering >= floor).mean())
-    if strips.others.size:
-        figures["other_strips_dropped"] = float((strips.others < floor).mean())
-    return figures
-
-
 def _scored(
     questions: Sequence[LabelledQuestion], score: Score
 ) -> tuple[dict[str, GradedQuestions], dict[str, Strips]]:
-    pairs = [(q.question, text) for q in questions for text in _texts(q)]
+    pairs = [
+        (q.question, text) for q in questions for text in (*q.passages, *q.strips, *q.other_strips)
+    ]
     scores = iter(score(pairs))
     best: dict[str, _Rows] = defaultdict(list)
     passages: dict[str, _Rows] = defaultdict(list)
@@ -171,11 +165,7 @@ def _scored(
     return outcomes, {language: _strips(strips[language]) for language in best}
 
 
-def _texts(question: LabelledQuestion) -> list[str]:
-    return [*question.passages, *question.strips, *question.other_strips]
-
-
-def _columns(rows: _Rows) -> tuple[Floats, action_costs.Bools]:
+def _columns(rows: _Rows) -> tuple[Floats, Bools]:
     scores, flags = zip(*rows, strict=True) if rows else ((), ())
     return np.array(scores, dtype=float), np.array(flags, dtype=bool)
 
@@ -183,6 +173,180 @@ def _columns(rows: _Rows) -> tuple[Floats, action_costs.Bools]:
 def _strips(rows: _Rows) -> Strips:
     scores, answering = _columns(rows)
     return Strips(scores[answering], scores[~answering])
+
+
+def strip_floor(strips: Mapping[str, Strips], kept: float) -> float:
+    """The highest floor at or above which `kept` of the answering strips lie, in each language."""
+    floors = [
+        float(np.quantile(own.answering, 1 - kept, method="lower"))
+        for own in strips.values()
+        if own.answering.size
+    ]
+    return float(np.floor(min(floors) * 1e6) / 1e6)
+
+
+def _strip_figures(strips: Strips, floor: float) -> dict[str, float]:
+    """Shares: answering strips kept, others dropped; what has no strips is left out."""
+    figures = {}
+    if strips.answering.size:
+        figures["strips_kept"] = float((strips.answering >= floor).mean())
+    if strips.others.size:
+        figures["other_strips_dropped"] = float((strips.others < floor).mean())
+    return figures
+
+
+def action_figures(graded: GradedQuestions, upper: float, lower: float) -> dict[str, float]:
+    """Precision and recall of Correct and Incorrect, shares of Ambiguous and of web searches.
+
+    Accuracy counts Correct on answered and Incorrect on unanswered questions as right, and
+    Ambiguous as wrong. A search is needless where a passage answers. Shares are of all
+    questions; a precision without cases is 0.
+    """
+    best, answered = graded.best, graded.answered
+    correct, incorrect = best >= upper, best < lower
+    ambiguous = ~correct & ~incorrect
+    return {
+        "questions": float(best.size),
+        "correct_precision": _mean(answered[correct]),
+        "correct_recall": _mean(correct[answered]),
+        "incorrect_precision": _mean(~answered[incorrect]),
+        "incorrect_recall": _mean(incorrect[~answered]),
+        "ambiguous_share": _mean(ambiguous),
+        "ambiguous_answered": _mean(answered[ambiguous]),
+        "accuracy": _mean(_right(graded, upper, lower)),
+        "web_searches": _mean(~correct),
+        "needless_searches": _mean(~correct & answered),
+    }
+
+
+def choose(outcomes: Outcomes, aims: Aims) -> tuple[float, float]:
+    """Upper and lower, rounded to 1e-6: the mean of the sweep's optima over bootstrap draws.
+
+    The mean varies half as much as one optimum from one set of questions to the next. Where a
+    precision is asked for, the one optimum is taken, for the mean need not keep to it.
+    """
+    asks_precision = aims.correct_precision or aims.incorrect_precision
+    uppers, lowers = sweep(outcomes, aims, None if asks_precision else _drawn(outcomes, aims.seed))
+    return round(float(uppers.mean()), 6), round(float(lowers.mean()), 6)
+
+
+def trade_offs(outcomes: Outcomes, aims: Aims) -> list[TradeOff]:
+    """The chosen thresholds for dearer and dearer Ambiguous, from much of it to none."""
+    rows = []
+    for cost in AMBIGUOUS_COSTS:
+        upper, lower = choose(outcomes, replace(aims, ambiguous=cost))
+        of_each = [action_figures(graded, upper, lower) for graded in outcomes.values()]
+        means = {name: float(np.mean([own[name] for own in of_each])) for name in of_each[0]}
+        rows.append(TradeOff(cost, upper, lower, means))
+    return rows
+
+
+def sweep(
+    outcomes: Outcomes, aims: Aims, weights: Mapping[str, Floats] | None = None
+) -> tuple[Floats, Floats]:
+    """Upper and lower of least mean cost over the languages; arrays of one entry a draw.
+
+    All pairs of cuts between neighbouring scores are compared; where nothing reaches a precision
+    asked for, the action never occurs. `weights` (draws, questions) by language counts questions
+    several times or not at all.
+    """
+    cuts = _cuts(np.concatenate([graded.best for graded in outcomes.values()]))
+    shape = (1 if weights is None else len(next(iter(weights.values()))), cuts.size)
+    above, below = np.zeros(shape), np.zeros(shape)  # cost of upper, cost of lower
+    for language, graded in outcomes.items():
+        counted = np.ones((1, graded.best.size)) if weights is None else weights[language]
+        of_upper, of_lower = _costs_of_cuts(graded, cuts, counted, aims)
+        above += of_upper
+        below += of_lower
+    # Ambiguous is what neither takes, so the costs of both add up; lower may not pass upper.
+    cheapest = np.minimum.accumulate(below, axis=1)
+    upper = np.argmin(above + cheapest, axis=1)
+    reached = np.take_along_axis(cheapest, upper[:, None], axis=1)
+    lower = np.argmax(below <= reached, axis=1)
+    return cuts[upper], cuts[lower]
+
+
+def _cuts(scores: Floats) -> Floats:
+    """Between all neighbouring scores, and one beyond each end."""
+    values = np.unique(scores)
+    if values.size > MAX_CUTS:
+        values = np.quantile(values, np.linspace(0, 1, MAX_CUTS))
+    return np.concatenate([[values[0]], (values[:-1] + values[1:]) / 2, [values[-1] + 1e-3]])
+
+
+def _costs_of_cuts(
+    graded: GradedQuestions, cuts: Floats, counted: Floats, aims: Aims
+) -> tuple[Floats, Floats]:
+    """What each cut costs as upper and as lower, beside Ambiguous: (draws, cuts) both."""
+    order = np.argsort(graded.best)
+    place = np.searchsorted(graded.best[order], cuts)  # questions below each cut
+    weight = counted[:, order]
+    answered = _summed(weight * graded.answered[order])
+    everything = _summed(weight)
+    total = everything[:, -1:]
+    below, answered_below = everything[:, place], answered[:, place]
+    above = total - below
+    wrong_above = above - (answered[:, -1:] - answered_below)
+    of_upper = (aims.wrong_correct * wrong_above - aims.ambiguous * above) / total
+    of_lower = (aims.wrong_incorrect * answered_below - aims.ambiguous * below) / total
+    of_upper[wrong_above > (1 - aims.correct_precision) * above + 1e-9] = np.inf
+    of_lower[answered_below > (1 - aims.incorrect_precision) * below + 1e-9] = np.inf
+    return of_upper, of_lower
+
+
+def _summary(outcomes: Outcomes, upper: float, lower: float, aims: Aims) -> dict[str, float]:
+    """Mean accuracy: its 95 % bootstrap interval, and on the questions a draw left out, at that
+    draw's own optimum (somewhat worse than the mean that `choose` takes); then the aims."""
+    weights = _drawn(outcomes, aims.seed)
+    by_language = [
+        weights[language] @ _right(graded, upper, lower) / graded.best.size
+        for language, graded in outcomes.items()
+    ]
+    low, high = np.quantile(np.mean(by_language, axis=0), (0.025, 0.975))
+    optima = sweep(outcomes, aims, weights)
+    unseen = [
+        _right(graded, *optimum)[draw == 0].mean()
+        for language, graded in outcomes.items()
+        for draw, *optimum in zip(weights[language], *optima, strict=True)
+        if (draw == 0).any()
+    ]
+    return {
+        "accuracy_low": float(low),
+        "accuracy_high": float(high),
+        "accuracy_unseen": float(np.mean(unseen)) if unseen else 0.0,
+        "least_correct_precision": aims.correct_precision,
+        "least_incorrect_precision": aims.incorrect_precision,
+        "strip_floor_keeps": aims.strips_kept,
+        "wrong_correct_cost": aims.wrong_correct,
+        "wrong_incorrect_cost": aims.wrong_incorrect,
+        "ambiguous_cost": aims.ambiguous,
+    }
+
+
+def _drawn(outcomes: Outcomes, seed: int) -> dict[str, Floats]:
+    """How often each question is drawn, (DRAWS, questions) by language, each class by itself."""
+    rng = np.random.default_rng(seed)
+    drawn = {}
+    for language, graded in outcomes.items():
+        weights = np.zeros((DRAWS, graded.best.size))
+        for members in (np.flatnonzero(graded.answered), np.flatnonzero(~graded.answered)):
+            if members.size:
+                even = np.full(members.size, 1 / members.size)
+                weights[:, members] = rng.multinomial(members.size, even, size=DRAWS)
+        drawn[language] = weights
+    return drawn
+
+
+def _right(graded: GradedQuestions, upper: float, lower: float) -> Bools:
+    return np.where(graded.answered, graded.best >= upper, graded.best < lower)
+
+
+def _summed(values: Floats) -> Floats:
+    return np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+
+
+def _mean(values: Bools) -> float:
+    return float(values.mean()) if values.size else 0.0
 
 
 def report(calibration: Calibration) -> str:

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from evaluator.data.file_formats import DataRow, read_rows
-from evaluator.data.relevance_records import CHUNK_CHARS, Record, chunked
+from evaluator.data.records import CHUNK_CHARS, Record, chunked
 from evaluator.data.text import contains_answer, language_of
 from evaluator.errors import DataError
 
@@ -40,13 +40,11 @@ class LabelledQuestion:
 
 
 def read_questions(path: Path) -> list[LabelledQuestion]:
-    """Labelled questions of a data file (JSON lines or as training reads), all of one form.
+    """Labelled questions of a data file, all of one form.
 
     {question, passages[], labels[], strips[]?, other_strips[]?} holds a whole question;
-    {question, passage, label, title?} is one judgement, gathered with its question's others, its
-    passage read with the title before it. A label is true or false, 1 or -1 (0 is read as -1),
-    "relevant" or "irrelevant". Raises DataError, naming file and line, for anything else, and for
-    files where no or every question is answered.
+    {question, passage, label, title?} is one judgement, gathered with its question's others.
+    DataError, naming file and line, for anything else, and where no or every question is answered.
     """
     rows = list(read_rows(path))
     form = _form(rows[0])
@@ -115,10 +113,9 @@ def build_questions(
 ) -> list[LabelledQuestion]:
     """Questions with their ten BM25-nearest passages; half have lost every passage that answers.
 
-    Half of the pool is cut to chunks of one to six sentences, as a documentation index holds
-    them. Only questions with an answer string are used, so that every passage can be labelled;
-    one whose own passage is not found does not count among the answered. DataError where no
-    record has an answer string. Needs bm25s.
+    Half of the pool is cut to chunks of one to six sentences, as an index holds them. Only
+    questions with an answer string are used, so that every passage can be labelled; DataError
+    where there are none. Needs bm25s.
     """
     if not any(record.relevant and record.answers for record in records):
         raise DataError(
@@ -155,7 +152,7 @@ def _pool(records: Sequence[Record], rng: random.Random) -> list[str]:
 def _built(
     record: Record, near: Sequence[str], *, with_gold: bool, rng: random.Random
 ) -> list[LabelledQuestion]:
-    answers = list(record.answers)
+    answers = record.answers
     gold = {text for text in near if text in record.passage and contains_answer(text, answers)}
     # What holds the answer's words elsewhere may answer or not: it is left out.
     others = [text for text in near if not contains_answer(text, answers)]
@@ -174,6 +171,5 @@ def _strips(passage: str, record: Record, rng: random.Random) -> tuple[list[str]
     """The passage's strips that hold an answer and those that do not, shuffled."""
     parts = chunked(passage, record.language, STRIP_CHARS[record.language])
     rng.shuffle(parts)
-    answers = list(record.answers)
-    holding = [part for part in parts if contains_answer(part, answers)]
+    holding = [part for part in parts if contains_answer(part, record.answers)]
     return holding, [part for part in parts if part not in holding]

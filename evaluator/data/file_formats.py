@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,13 @@ class DataRow:
         if not isinstance(values, list):
             raise DataError(f"{self.where}: {name} must be a list of texts.")
         return [self.text_of(value, f"each of {name}") for value in values]
+
+    def objects(self, name: str) -> list["DataRow"]:
+        """A list of objects as rows of their own."""
+        values = self.raw[name]
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise DataError(f"{self.where}: {name} must be a list of objects.")
+        return [DataRow(self.where, value) for value in values]
 
     def text_of(self, value: object, name: str) -> str:
         if not isinstance(value, str) or not value.strip():
@@ -156,26 +164,19 @@ def recognised(path: Path) -> tuple[Format, Iterator[DataRow]]:
 
 
 def _checked(first: DataRow, rows: Iterator[DataRow], known: Format) -> Iterator[DataRow]:
-    _check_fields(first, known)
-    yield first
-    for row in rows:
+    for row in chain([first], rows):
         own = format_of(row.raw)
         if own in (known, OTHER):  # OTHER: the one field that tells its format may be missing
-            _check_fields(row, known)
+            for field in known.needs:
+                if not any(name in row.raw for name in field.split("|")):
+                    wanted = field.replace("|", " or ")
+                    raise DataError(f"{row.where} lacks {wanted}, which {known.name} rows need.")
         if own is not known:
             raise DataError(
                 f"{row.where} differs: its fields are of the format {own.name}, those of the rows "
                 f"before it {known.name}. Give each format a file of its own."
             )
         yield row
-
-
-def _check_fields(row: DataRow, known: Format) -> None:
-    for field in known.needs:
-        if not any(name in row.raw for name in field.split("|")):
-            raise DataError(
-                f"{row.where} lacks {field.replace('|', ' or ')}, which {known.name} rows need."
-            )
 
 
 def check_contradictions(claims: Iterable[Claim], max_share: float = 0.0) -> None:
@@ -202,17 +203,16 @@ def check_classes(claims: Sequence[Claim]) -> None:
         )
 
 
-def data_files(folder: Path, held_out: tuple[str, ...] = HELD_OUT) -> list[Path]:
+def data_files(folder: Path) -> list[Path]:
     """The folder's data files in the order of their names, without the held-out ones."""
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder.")
     endings = (*SUFFIXES, *(f"{suffix}.gz" for suffix in SUFFIXES))
-    left_out = (*held_out, *_NO_DATA)
     return sorted(
         path
         for path in folder.iterdir()
         if path.name.lower().endswith(endings)
-        and not any(fnmatch(path.name.lower(), pattern) for pattern in left_out)
+        and not any(fnmatch(path.name.lower(), pattern) for pattern in (*HELD_OUT, *_NO_DATA))
     )
 
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evaluator.data.hard_negatives import Meaning, WordNeighbours, nearest_by_meaning
-from evaluator.data.judgements import held_back
-from evaluator.data.relevance_records import CHUNK_CHARS, Key, Record, by_article, by_passage
+from evaluator.data.records import CHUNK_CHARS, Record
 from evaluator.data.text import contains_answer, sentences
 
 View = Literal["whole", "chunk", "strip"]
 
 VIEW_SHARES: dict[View, float] = {"whole": 0.45, "chunk": 0.2, "strip": 0.35}
 TITLE_SHARE = 0.5
-HELD_BACK_PERCENT = 6
 NATURAL = ("en_nq_gold",)
 """Sources of natural search-engine wording, repeated because they are few."""
 
@@ -30,26 +28,6 @@ class Pair:
     language: str
     source: str
     kind: str
-
-
-def split(records: Sequence[Record], percent: int) -> tuple[list[Record], list[Record]]:
-    """Training and validation records, divided by `division`, `percent` held back."""
-    sides: tuple[list[Record], list[Record]] = ([], [])
-    key = division(records, percent)
-    for record in records:
-        sides[held_back(key(record), percent)].append(record)
-    return sides
-
-
-def division(records: Sequence[Record], percent: int) -> Key:
-    """By article where both sides then get a third of their share of questions, else by passage.
-
-    A handbook has few titles: one side could stay empty.
-    """
-    questions = [record for record in records if record.question]
-    held = sum(held_back(by_article(record), percent) for record in questions)
-    most = len(questions) - len(questions) * (100 - percent) / 300
-    return by_article if len(questions) * percent / 300 <= held <= most else by_passage
 
 
 class Pairs:
@@ -110,12 +88,14 @@ class Pairs:
                 (other, self._viewed(other.passage, view, ()), kind)
                 for kind, other in self._negatives(number, record, hard_only)
             ]
-            if view != "whole" and (rest := self._strip_without(record)):
-                chosen.append((record, rest, "same passage"))
+            parts = sentences(record.passage)
+            rest = [p for p in parts if len(p) > 15 and not contains_answer(p, record.answers)]
+            if view != "whole" and len(parts) >= 3 and rest:
+                chosen.append((record, self._rng.choice(rest), "same passage"))
         return [
             Pair(
                 record.question,
-                _titled(shown.title, text) if titled else text,
+                f"{shown.title} // {text}" if titled and shown.title else text,
                 kind == "positive",
                 self._language,
                 record.source,
@@ -145,11 +125,11 @@ class Pairs:
     def _allowed(self, numbers: Sequence[int], record: Record) -> list[Record]:
         """These passages in random order, without those that answer the question."""
         shuffled = [self._passages[i] for i in self._rng.sample(numbers, len(numbers))]
-        answers, positives = list(record.answers), self._positives[record.question]
+        positives = self._positives[record.question]
         return [
             other
             for other in shuffled
-            if other.passage not in positives and not contains_answer(other.passage, answers)
+            if other.passage not in positives and not contains_answer(other.passage, record.answers)
         ]
 
     def _viewed(self, passage: str, view: View, answers: Sequence[str]) -> str:
@@ -173,20 +153,10 @@ class Pairs:
             chars += len(parts[i])
         return ("" if self._language == "zh" else " ").join(window)
 
-    def _strip_without(self, record: Record) -> str | None:
-        parts = sentences(record.passage)
-        answers = list(record.answers)
-        rest = [part for part in parts if len(part) > 15 and not contains_answer(part, answers)]
-        return self._rng.choice(rest) if len(parts) >= 3 and rest else None
-
 
 def meaning_text(record: Record) -> str:
     """The passage as MiniLM reads it: its title first, where it has one."""
     return f"{record.title}. {record.passage}" if record.title else record.passage
-
-
-def _titled(title: str, passage: str) -> str:
-    return f"{title} // {passage}" if title else passage
 
 
 def pairs_of(

@@ -1,6 +1,7 @@
 """Sentences, languages and answers of plain text, in English and Chinese."""
 
 import re
+from collections.abc import Sequence
 
 _SENTENCE_END = re.compile(r"(?<=[。！？；])|(?<=[.!?;])[\"'”’)\]]*\s+|\n+")
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -35,7 +36,7 @@ def language_of(text: str) -> str:
     return "zh" if is_chinese(text) else "en"
 
 
-def contains_answer(passage: str, answers: list[str]) -> bool:
+def contains_answer(passage: str, answers: Sequence[str]) -> bool:
     """Whether an answer occurs in the passage, at word bounds, whatever its case.
 
     Chinese knows no word bounds: there an answer is looked for as a substring.

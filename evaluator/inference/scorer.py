@@ -3,7 +3,7 @@
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Literal, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -78,10 +78,9 @@ _BACKENDS = {"onnx": "evaluator.inference.onnx_scorer", "torch": "evaluator.infe
 
 
 def load_scorer(settings: EvaluatorSettings) -> Scorer:
-    """Load the configured checkpoint with the configured backend.
+    """The configured checkpoint on its backend, imported by name: ONNX never imports torch.
 
-    The backend's module is imported by name, so that serving on ONNX Runtime never imports
-    torch. Raises WeightsError when the folder or what the backend needs is missing.
+    Raises WeightsError when the folder or what the backend needs is missing.
     """
     check_folder(settings.weights)
     try:
@@ -102,30 +101,30 @@ def load_scorers(settings: EvaluatorSettings) -> tuple[Scorer, ...]:
 
 def load_reranker(settings: EvaluatorSettings) -> Scorer:
     """The reranker of the settings, on PyTorch. Raises WeightsError."""
-    return cast("Scorer", _import_torch("reranker").load(settings))
+    return cast("Scorer", _pretrained("reranker", settings))
 
 
 def load_embedder(settings: EvaluatorSettings) -> TextEmbedder | None:
     """The configured embedder, None where none is. Raises WeightsError."""
-    if settings.embedder is None:
-        return None
-    return cast("TextEmbedder", _import_torch("embedder").load(settings))
+    return cast("TextEmbedder | None", _pretrained("embedder", settings))
 
 
 def load_language_model(settings: EvaluatorSettings) -> LanguageModel | None:
     """The configured compressor's language model, None where none is. Raises WeightsError."""
-    if settings.compressor is None:
+    return cast("LanguageModel | None", _pretrained("compressor", settings))
+
+
+def _pretrained(part: str, settings: EvaluatorSettings) -> object:
+    """What the setting `part` names, if anything; WeightsError says how to get what is absent."""
+    folder = getattr(settings, part)
+    if folder is None:
         return None
-    return cast("LanguageModel", _import_torch("causal_lm").load(settings))
-
-
-def _import_torch(module: str) -> Any:
-    """A module of this room that needs PyTorch; WeightsError says how to get what is absent."""
     try:
-        return importlib.import_module(f"evaluator.inference.{module}")
+        loaders = importlib.import_module("evaluator.inference.pretrained").LOADERS
+        return loaders[part](folder, settings)
     except ModuleNotFoundError as error:
         raise WeightsError(
-            f"The {module} needs the package {error.name}: pip install 'self-crag[gpu]'."
+            f"The {part} needs the package {error.name}: pip install 'self-crag[gpu]'."
         ) from error
 
 

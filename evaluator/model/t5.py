@@ -1,15 +1,12 @@
 """The evaluator's T5: each text read for itself, then both together, then one decoder step.
 
-Rows read `[task] question [SEP] [task] passage </s>` (support: answer, passage, question). The own
-encoder layers let a token see its own text only, as in a sentence encoder. The joint ones see
-both, told how well each token is matched on the other side; they begin as copies of the last own
-layers and read what those read. Relevance is weighed from the classic coverage measures and the
-nearness of the two texts.
+The own encoder layers let a token see its own text only, as in a sentence encoder. The joint ones
+see both, told how well each token is matched on the other side; they begin as copies of the last
+own layers. Relevance is weighed from coverage measures and the nearness of the two texts.
 
-In model.safetensors large matrices lie as integers, the rest as float16: a row w as round(w / s)
-with one scale s a row, one byte a value, or four bits in the tables of words, of which a text
-averages many. Loading gives floats back, exactly the values that both backends compute with, so a
-checkpoint has one set of weights whatever runs it.
+Quantization: in model.safetensors large matrices lie as integers, the rest as float16: a row w as
+round(w / s) with one scale s a row, one byte a value, or four bits in the tables of words. Loading
+gives exactly the floats that both backends compute with.
 """
 
 import json
@@ -25,21 +22,8 @@ from torch import Tensor, nn
 from transformers import T5Config, T5Model
 
 from evaluator.errors import WeightsError
+from evaluator.model import features
 from evaluator.model.checkpoint import TENSORS_FILE
-from evaluator.model.features import (
-    CHINESE,
-    CLOSENESS,
-    PAIR_FEATURES,
-    PHRASE_WIDTH,
-    SIDES,
-    TOKEN_FEATURES,
-    Interaction,
-    Phrases,
-    closeness,
-    mean_of,
-    places_of,
-    sides_of,
-)
 from evaluator.model.tokenization import REFLECTION_TOKENS, SPECIAL_TOKENS
 from evaluator.schema import TASKS
 
@@ -89,19 +73,20 @@ class EvaluatorModel(nn.Module):
         self.positions = nn.Embedding(config.max_length, width)
         self.meaning = nn.Linear(width, width)
         self.words = nn.Embedding(config.vocab_size, config.d_words)
-        self.interaction = Interaction(config.vocab_size, config.d_words, config.cjk_start)
-        self.coverage = nn.Sequential(nn.Linear(PAIR_FEATURES, 64), nn.GELU(), nn.Linear(64, 1))
-        measures = PAIR_FEATURES + CLOSENESS
+        self.interaction = features.Interaction(config.vocab_size, config.d_words, config.cjk_start)
+        pair_features = features.PAIR_FEATURES
+        self.coverage = nn.Sequential(nn.Linear(pair_features, 64), nn.GELU(), nn.Linear(64, 1))
+        measures = pair_features + features.CLOSENESS
         self.nearness = nn.Linear(measures + 1, 1)
         self.tasks = nn.Embedding(len(TASKS), width)
-        self.sides = nn.Embedding(SIDES, width)
-        self.matched = nn.Linear(TOKEN_FEATURES, width)
+        self.sides = nn.Embedding(features.SIDES, width)
+        self.matched = nn.Linear(features.TOKEN_FEATURES, width)
         self.spelt = nn.Linear(config.d_words, width, bias=False)
-        self.phrases = Phrases()
-        features = measures + 2 * width + config.d_words + PHRASE_WIDTH
-        self.opening = nn.Linear(features, width)
+        self.phrases = features.Phrases()
+        inputs = measures + 2 * width + config.d_words + features.PHRASE_WIDTH
+        self.opening = nn.Linear(inputs, width)
         self.head = nn.Linear(width, len(REFLECTION_TOKENS))
-        self.wide = nn.Linear(features, len(REFLECTION_TOKENS), bias=False)
+        self.wide = nn.Linear(inputs, len(REFLECTION_TOKENS), bias=False)
         nn.init.normal_(self.tasks.weight, std=0.02)
         # Step 0 is the coverage alone, and joint layers that read what they were made to read.
         for part in (self.nearness, self.head, self.wide, self.sides, self.matched, self.spelt):
@@ -114,15 +99,15 @@ class EvaluatorModel(nn.Module):
 
     def judged(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The logits, and those of relevance as the measures alone give them."""
-        features, decoded, measured = self.considered(ids, mask)
-        logits: Tensor = self.wide(features) + self.head(decoded)
+        inputs, decoded, measured = self.considered(ids, mask)
+        logits: Tensor = self.wide(inputs) + self.head(decoded)
         return logits + measured, measured
 
     def considered(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return decoder input features, decoder state and the feature-only relevance logits."""
         words = self.words(ids)
         tokens, pair, question = self.interaction(ids, words)
-        sides = sides_of(ids)
+        sides = features.sides_of(ids)
         lower, states = self.read(ids, sides, mask)
         meaning = self.meaning(states.float())
         measures = self._measured(ids, pair, meaning, sides, mask)
@@ -131,11 +116,11 @@ class EvaluatorModel(nn.Module):
         loud = self.config.d_words**0.5
         known = self.matched(tokens) + self.spelt(words) + self.sides(sides) + task.unsqueeze(1)
         both = self._joint(lower + known.to(lower.dtype), mask)
-        means = [mean_of(meaning, sides, mask, side) for side in (0, 1)]
+        means = [features.mean_of(meaning, sides, mask, side) for side in (0, 1)]
         phrases = self.phrases(ids, sides)
-        features = torch.cat([measures[:, :-1], *means, question * loud, phrases], dim=1)
-        decoded = self._decoded(self.opening(features) + task, both, mask)
-        return features, decoded, self.placed(self.margin(measures))
+        inputs = torch.cat([measures[:, :-1], *means, question * loud, phrases], dim=1)
+        decoded = self._decoded(self.opening(inputs) + task, both, mask)
+        return inputs, decoded, self.placed(self.margin(measures))
 
     def relevance(self, ids: Tensor, mask: Tensor) -> Tensor:
         """The logits of relevance rows, which the measures alone judge: the decoder rests."""
@@ -143,7 +128,7 @@ class EvaluatorModel(nn.Module):
 
     def measures(self, ids: Tensor, mask: Tensor) -> Tensor:
         """All measures of a pair, the coverage's own logit last: (batch, measures + 1)."""
-        sides = sides_of(ids)
+        sides = features.sides_of(ids)
         _, pair, _ = self.interaction(ids, self.words(ids))
         meaning = self.meaning(self.read(ids, sides, mask)[1].float())
         return self._measured(ids, pair, meaning, sides, mask)
@@ -151,7 +136,7 @@ class EvaluatorModel(nn.Module):
     def _measured(
         self, ids: Tensor, pair: Tensor, meaning: Tensor, sides: Tensor, mask: Tensor
     ) -> Tensor:
-        near = closeness(ids, meaning, sides, mask, self.interaction.weight_of(ids))
+        near = features.closeness(ids, meaning, sides, mask, self.interaction.weight_of(ids))
         return torch.cat([pair, near, self.coverage(pair)], dim=1)
 
     def margin(self, measures: Tensor) -> Tensor:
@@ -159,14 +144,14 @@ class EvaluatorModel(nn.Module):
 
         In Chinese the coverage's, as the layers that read each text know little of it.
         """
-        chinese = measures[:, CHINESE : CHINESE + 1]
+        chinese = measures[:, features.CHINESE : features.CHINESE + 1]
         weighed: Tensor = self.nearness(measures)
         return chinese * measures[:, -1:] + (1 - chinese) * weighed
 
     def read(self, ids: Tensor, sides: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Each text read for itself: the stream where the joint layers fork off, and the last
         states, of root mean square 1; both (batch, length, width)."""
-        embedded = self.t5.shared(ids) + self.positions(places_of(sides))
+        embedded = self.t5.shared(ids) + self.positions(features.places_of(sides))
         # The 1 carries biases: evaluator/training/minilm_transplant.py.
         stream = nn.functional.layer_norm(embedded, (self.config.d_model,)) + 1
         own = (sides.unsqueeze(1) == sides.unsqueeze(2)) & mask.bool().unsqueeze(1)

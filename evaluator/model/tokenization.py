@@ -1,9 +1,7 @@
 """Tokenization of pairs: two texts as one row of token ids, special tokens in them neutralised.
 
-Rows are `[task] question [SEP] [task] passage </s>`.
-
-Support has three texts, `question [SEP] answer` and a passage: the answer is what the passage must
-cover, so it stands first: `[task] answer [SEP] [task] passage [SEP] [task] question </s>`.
+Rows are `[task] question [SEP] [task] passage </s>`; support, where the passage must cover the
+answer, has `[task] answer [SEP] [task] passage [SEP] [task] question </s>`.
 """
 
 import re
@@ -57,13 +55,14 @@ class PairTokenizer:
         """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
         limit = self._max_length * CHARS_PER_TOKEN
         threes = [_in_order(task, first, second) for first, second in pairs]
-        texts = [self._simplified(text[:limit]) for three in threes for text in three]
+        # Traditional characters as Simplified ones: a question may be asked in either.
+        texts = [
+            text if text.isascii() else self._converter.convert(text)
+            for three in threes
+            for text in (part[:limit] for part in three)
+        ]
         ids = [e.ids for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
         return [self._row(task, *ids[3 * i : 3 * i + 3]) for i in range(len(pairs))]
-
-    def _simplified(self, text: str) -> str:
-        """Traditional characters as Simplified ones: a question may be asked in either."""
-        return self._converter.convert(text) if not text.isascii() else text
 
     def _row(self, task: Task, first: list[int], second: list[int], third: list[int]) -> Row | str:
         if not first:

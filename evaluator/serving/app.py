@@ -2,29 +2,26 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
+import prometheus_client
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST
-from prometheus_client import generate_latest as metrics_text
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evaluator import errors, schema
 from evaluator.inference import scorer as inference
-from evaluator.inference.scorer import LanguageModel, Scorer, TextEmbedder
 from evaluator.model.checkpoint import load_thresholds
-from evaluator.schema import Task, WorkerProblem
 from evaluator.serving import compression_api, embeddings_api
-from evaluator.serving.batching import Batcher
-from evaluator.serving.load_shedding import Limits, while_connected
+from evaluator.serving.batching import Batcher, Limits
 from evaluator.serving.metrics import WorkerMetrics
 from evaluator.settings import EvaluatorSettings, read_settings
 
+Answer = TypeVar("Answer")
 _STATUS: dict[type[errors.EvaluatorError], tuple[int, str]] = {
     errors.UnknownTask: (422, "Task not known to this checkpoint"),
     errors.UnknownModel: (404, "Model not loaded"),
@@ -40,20 +37,20 @@ class _Worker:
     settings: EvaluatorSettings
     limits: Limits
     metrics: WorkerMetrics
-    scorers: tuple[Scorer, ...] = ()
-    embedder: TextEmbedder | None = None
+    scorers: tuple[inference.Scorer, ...] = ()
+    embedder: inference.TextEmbedder | None = None
     batchers: tuple[Batcher, ...] = ()  # the evaluator's first; none until all are warm
     embeddings: embeddings_api.Embeddings | None = None
     compressor: compression_api.Compressing | None = None
 
-    def load(self) -> LanguageModel | None:
+    def load(self) -> inference.LanguageModel | None:
         """All that the settings name, where nothing was given."""
         if not self.scorers:
             self.scorers = inference.load_scorers(self.settings)
             self.embedder = inference.load_embedder(self.settings)
         return inference.load_language_model(self.settings)
 
-    def batcher_of(self, task: Task) -> Batcher:
+    def batcher_of(self, task: schema.Task) -> Batcher:
         """Who scores this task; UnknownTask where nobody does."""
         for batcher in self.batchers:
             if task in batcher.scorer.tasks:
@@ -71,15 +68,13 @@ class _Worker:
 
 def create_app(
     settings: EvaluatorSettings | None = None,
-    *scorers: Scorer,
-    embedder: TextEmbedder | None = None,
+    *scorers: inference.Scorer,
+    embedder: inference.TextEmbedder | None = None,
     limits: Limits | None = None,
 ) -> FastAPI:
-    """The worker's app; its lifespan loads what the settings name and warms it up.
+    """The worker's app; its lifespan loads what the settings name (WeightsError) and warms it up.
 
     `scorers`, the evaluator first, and `embedder` are taken instead where scorers are given.
-    In-process use enters the lifespan itself: `async with app.router.lifespan_context(app)`.
-    Entering raises WeightsError when the configured weights cannot be loaded.
     """
     worker = _Worker(
         settings or read_settings(), limits or Limits(), WorkerMetrics(), scorers, embedder
@@ -125,7 +120,7 @@ async def _running(worker: _Worker) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _batching(worker: _Worker, scorer: Scorer) -> AsyncIterator[Batcher]:
+async def _batching(worker: _Worker, scorer: inference.Scorer) -> AsyncIterator[Batcher]:
     """A queue and a thread of its own for each model; yields once it is warm."""
     batcher = Batcher(scorer, worker.settings.batch_tokens, worker.limits, worker.metrics)
     loop = asyncio.create_task(batcher.run(), name="evaluator-batches")
@@ -167,7 +162,7 @@ async def score(
     batcher = worker.batcher_of(body.task)
     worker.limits.check(len(body.pairs), "pairs")
     with worker.metrics.seconds.time():
-        response = await while_connected(connection, batcher.score(body.task, body.pairs))
+        response = await _while_connected(connection, batcher.score(body.task, body.pairs))
     worker.metrics.pairs.labels(body.task).inc(len(body.pairs) - len(response.errors))
     worker.metrics.row_errors.inc(len(response.errors))
     return response
@@ -185,7 +180,7 @@ async def embeddings(
             "SELFCRAG_EVALUATOR_EMBEDDER."
         )
     worker.limits.check(len(body.texts), "texts")
-    content = await while_connected(connection, loaded.answer(body))
+    content = await _while_connected(connection, loaded.answer(body))
     return Response(content, media_type="application/json")
 
 
@@ -208,7 +203,7 @@ async def compress(
             "SELFCRAG_EVALUATOR_COMPRESSOR."
         )
     worker.limits.check(len(body.texts), "texts")
-    return await while_connected(connection, worker.compressor.compress(body))
+    return await _while_connected(connection, worker.compressor.compress(body))
 
 
 @router.get("/thresholds")
@@ -238,42 +233,58 @@ async def ready(worker: WarmWorker) -> schema.Ready:
 @router.get("/metrics")
 async def metrics(worker: AnyWorker) -> Response:
     worker.metrics.queued.set(sum(batcher.queued_pairs for batcher in worker.batchers))
-    return Response(metrics_text(worker.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    text = prometheus_client.generate_latest(worker.metrics.registry)
+    return Response(text, media_type=prometheus_client.CONTENT_TYPE_LATEST)
+
+
+async def _while_connected(connection: Request, work: Coroutine[None, None, Answer]) -> Answer:
+    """The answer; cancels the work when the client disconnects before it is there.
+
+    The body must have been read: the next message of the connection is its end.
+    """
+    working = asyncio.create_task(work)
+    leaving = asyncio.ensure_future(connection.receive())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise HTTPException(499, "The client left before its answer was there.")
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
 
 
 def _problem(
-    scope: Scope, problem: WorkerProblem, headers: Mapping[str, str] | None = None
+    scope: Scope,
+    status: int,
+    title: str,
+    detail: str,
+    headers: Mapping[str, str] | None = None,
+    faults: list[dict[str, str]] | None = None,
 ) -> JSONResponse:
     """RFC 9457 problem details; those of `/score` are counted."""
     if scope["path"] == "/score":
-        scope["app"].state.worker.metrics.refusals.labels(problem.status).inc()
-    return JSONResponse(
-        problem.model_dump(exclude_none=True),
-        status_code=problem.status,
-        headers=headers,
-        media_type="application/problem+json",
-    )
+        scope["app"].state.worker.metrics.refusals.labels(status).inc()
+    problem = schema.WorkerProblem(title=title, status=status, detail=detail, errors=faults)
+    content, media_type = problem.model_dump(exclude_none=True), "application/problem+json"
+    return JSONResponse(content, status, headers, media_type)
 
 
 async def _evaluator_error(request: Request, error: Exception) -> Response:
-    status, title = next(
-        (known for kind, known in _STATUS.items() if isinstance(error, kind)),
-        (500, "Evaluator failed"),
-    )
+    unknown = (500, "Evaluator failed")
+    known = next((known for kind, known in _STATUS.items() if isinstance(error, kind)), unknown)
     headers = None
     if isinstance(error, errors.Overloaded):
         request.app.state.worker.metrics.overloads.inc()
         headers = {"Retry-After": str(error.retry_after_s)}
-    problem = WorkerProblem(title=title, status=status, detail=str(error))
-    return _problem(request.scope, problem, headers)
+    return _problem(request.scope, *known, str(error), headers)
 
 
 async def _invalid_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = [{"pointer": _pointer(fault), "detail": fault["msg"]} for fault in error.errors()[:20]]
     detail = f"The request does not fit: {faults[0]['pointer']}: {faults[0]['detail']}"
-    problem = WorkerProblem(title="Invalid request", status=422, detail=detail, errors=faults)
-    return _problem(request.scope, problem)
+    return _problem(request.scope, 422, "Invalid request", detail, faults=faults)
 
 
 def _pointer(fault: Mapping[str, Any]) -> str:
@@ -285,15 +296,13 @@ def _pointer(fault: Mapping[str, Any]) -> str:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    problem = WorkerProblem(title="Request failed", status=error.status_code, detail=error.detail)
-    return _problem(request.scope, problem, error.headers)
+    scope, status = request.scope, error.status_code
+    return _problem(scope, status, "Request failed", error.detail, error.headers)
 
 
 async def _unexpected_error(request: Request, error: Exception) -> Response:
     detail = f"The evaluator failed on this request ({type(error).__name__})."
-    return _problem(
-        request.scope, WorkerProblem(title="Evaluator failed", status=500, detail=detail)
-    )
+    return _problem(request.scope, 500, "Evaluator failed", detail)
 
 
 class _BodyLimit:
@@ -309,8 +318,7 @@ class _BodyLimit:
         detail = f"The body is larger than {self._max_bytes:,} bytes."
         announced = dict(scope["headers"]).get(b"content-length", b"")
         if announced.isdigit() and int(announced) > self._max_bytes:
-            problem = WorkerProblem(title="Request failed", status=413, detail=detail)
-            await _problem(scope, problem)(scope, receive, send)
+            await _problem(scope, 413, "Request failed", detail)(scope, receive, send)
             return
         received = 0
 

@@ -1,36 +1,84 @@
-"""Batching: queues requests, packs their pairs into padded batches, and feeds one model.
+"""Batching: a bounded queue of requests, whose pairs are packed into padded batches for one model.
 
 A batch is bounded by its padded tokens. Pairs of departed clients are skipped, a failing batch is
-bisected, and scores are cached.
+bisected, scores are cached, and what finds no room in the queue is refused (HTTP 429).
 """
 
 import asyncio
 import hashlib
 import logging
+import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from evaluator.errors import Overloaded
+from evaluator.errors import Overloaded, TooManyPairs
 from evaluator.inference.scorer import Scorer
 from evaluator.schema import Row, RowError, RowScore, ScoreResponse, Task
-from evaluator.serving.load_shedding import Limits, Permits
 from evaluator.serving.metrics import WorkerMetrics
 
 ALIKE, ALIKE_TOKENS = 0.85, 12
 """Rows so much of a batch's width, or so few tokens shorter, share it: others would pad more than a
 batch of their own costs."""
 BARREN_BATCHES = 3  # in a row without a score, before the model is tried with a pair of our own
+MAX_RETRY_S = 60
 ENCODED_AT_ONCE = 64  # pairs; a small request is tokenised between two parts of a large one
 
 Pair = tuple[str, str]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_REMEMBERED = 0.95  # of the time an item took so far, at every batch
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one worker takes; beyond the first and third 413, beyond the second 429."""
+
+    max_pairs: int = 1024
+    max_queued_pairs: int = 1280
+    max_body_bytes: int = 16_000_000
+    cached_pairs: int = 20_000
+
+    def check(self, count: int, what: str) -> None:
+        """TooManyPairs for a request of more pairs or texts than one may carry."""
+        if count > self.max_pairs:
+            raise TooManyPairs(f"{count} {what} in one request; at most {self.max_pairs}.")
+
+
+class Permits:
+    """So many items may wait or run at once: a burst waits, what comes beyond is refused at once.
+
+    One thread, the event loop's.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.used = 0
+        self._limit = limit
+        self._s_per_item = 0.0
+
+    @contextmanager
+    def taken(self, count: int) -> Iterator[None]:
+        """Room for `count` items meanwhile. Raises Overloaded, with when those inside are done."""
+        if count and self.used + count > self._limit:
+            wait_s = math.ceil(self.used * self._s_per_item)
+            raise Overloaded(min(MAX_RETRY_S, max(1, wait_s)))
+        self.used += count
+        try:
+            yield
+        finally:
+            self.used -= count
+
+    def computed(self, count: int, took_s: float) -> None:
+        """So many items took so many seconds."""
+        latest = took_s / count
+        kept = _REMEMBERED if self._s_per_item else 0.0
+        self._s_per_item = kept * self._s_per_item + (1 - kept) * latest
 
 
 @dataclass(eq=False)
@@ -82,10 +130,9 @@ class _Entry:
 
 
 class ScoreCache:
-    """The last `size` scores of one loaded checkpoint; the least recently used leaves first.
+    """The last `size` scores, by digest of task and texts; the least recently used leaves first.
 
-    A pair is known by the digest of task and both texts: some 500 bytes an entry, however long the
-    texts. Only scores are kept; what failed is tried again. With 0 nothing is kept or shared.
+    What failed is tried again. With 0 nothing is kept or shared.
     """
 
     def __init__(self, size: int) -> None:
@@ -157,11 +204,7 @@ class Batcher:
         return _response(request, self.scorer.name)
 
     async def works(self) -> bool:
-        """Whether the model scores at all.
-
-        After batches without any score it is tried with a pair that nobody asked: theirs may be at
-        fault, and a worker that is not ready is asked nothing that could show it well again.
-        """
+        """Whether the model scores; after batches without any score it is tried with a new pair."""
         if self._barren < BARREN_BATCHES:
             return True
         pair = ("Does it work?", f"It works at {time.perf_counter()}.")
@@ -247,9 +290,8 @@ class Batcher:
     def _next_batch(self) -> tuple[Task, list[_Entry]] | None:
         """A task and entries of it, as wide as the leading request's longest row.
 
-        The request with the fewest tokens left and the oldest lead in turn: a small request
-        overtakes, and no stream of small ones holds a large one up for good. Rows nearly as long
-        fill the batch up, the leader's own first.
+        The request with the fewest tokens left and the oldest lead in turn, so that none starves.
+        Rows nearly as long fill the batch up, the leader's own first.
         """
         waiting = {request: rows for request in self._requests if (rows := request.waiting())}
         if not waiting:
@@ -324,8 +366,7 @@ def bisected(
 ) -> list[Result | str]:
     """What `call` makes of the items; where it raises, bisect to isolate the items at fault.
 
-    Those get a reason, which names the caller; the log gets the first traceback only. One item at
-    fault among n costs some 2 log2(n) more calls of falling size.
+    Those get a reason, which names the caller; the log gets the first traceback only.
     """
     try:
         return [*call(items)]

@@ -14,7 +14,7 @@ from itertools import pairwise
 from evaluator.errors import TooManyPairs
 from evaluator.inference.scorer import LanguageModel, ScoredToken
 from evaluator.schema import CompressRequest, CompressResponse
-from evaluator.serving.load_shedding import Permits
+from evaluator.serving.batching import Permits
 
 MAX_CHARS = 200_000
 """Of all texts of a request: minutes of work for a small model on a CPU."""
@@ -48,12 +48,14 @@ class Compressing:
         chars = sum(map(len, body.texts)) + len(body.question)
         if chars > MAX_CHARS:
             raise TooManyPairs(f"{chars:,} characters in one request; at most {MAX_CHARS:,}.")
+        shortened = self._selected if body.method == "selective_context" else self._contrasted
         with self._permits.taken(len(body.texts)):
-            if body.method == "selective_context":
-                return await self._selected(body)
-            return await self._contrasted(body)
+            texts, before, after = await shortened(body)
+        return CompressResponse(
+            texts=texts, model=self.model.name, before_tokens=before, after_tokens=after
+        )
 
-    async def _selected(self, body: CompressRequest) -> CompressResponse:
+    async def _selected(self, body: CompressRequest) -> tuple[list[str], int, int]:
         """Of every text the clauses that say most (Li et al., arXiv 2310.06201)."""
         texts, before, after = [], 0, 0
         for text in body.texts:
@@ -62,14 +64,17 @@ class Compressing:
             texts.append(kept(text, chosen))
             before += len(tokens)
             after += sum(unit.tokens for unit in chosen)
-        return self._response(texts, before, after)
+        return texts, before, after
 
-    async def _contrasted(self, body: CompressRequest) -> CompressResponse:
+    async def _contrasted(self, body: CompressRequest) -> tuple[list[str], int, int]:
         """The words that the question makes likelier, more of them from those texts that make the
         question likelier (LongLLMLingua, Jiang et al., arXiv 2310.06839, 4.1 and 4.2).
         """
         question = f"{body.question}\n{_LEADS[bool(_HAN.search(body.question))]}"
-        surprise = [mean_nats(await self._tokens(question, text)) for text in body.texts]
+        surprise = []
+        for text in body.texts:
+            nats = [token.nats for token in await self._tokens(question, text)]
+            surprise.append(sum(nats) / max(1, len(nats)))
         texts, before, after = [], 0, 0
         for text, ratio in zip(body.texts, shares(surprise, body.ratio), strict=True):
             alone = await self._tokens(text)
@@ -78,12 +83,7 @@ class Compressing:
             texts.append(kept(text, chosen))
             before += len(alone)
             after += sum(unit.tokens for unit in chosen)
-        return self._response(texts, before, after)
-
-    def _response(self, texts: list[str], before: int, after: int) -> CompressResponse:
-        return CompressResponse(
-            texts=texts, model=self.model.name, before_tokens=before, after_tokens=after
-        )
+        return texts, before, after
 
     async def _tokens(self, text: str, before: str = "") -> list[ScoredToken]:
         loop = asyncio.get_running_loop()
@@ -117,16 +117,13 @@ def words(text: str, tokens: Sequence[ScoredToken]) -> list[Span]:
         span = _trimmed(text, token.start, token.end)
         if span is None:
             continue
-        if spans and (span[0] < spans[-1][1] or _is_one_word(text, spans[-1], span)):
-            spans[-1] = (spans[-1][0], max(span[1], spans[-1][1]))
+        start, end = spans[-1] if spans else (0, 0)
+        is_one_word = end == span[0] and not _HAN.search(text[end - 1 : span[0] + 1])
+        if spans and (span[0] < end or is_one_word):
+            spans[-1] = (start, max(span[1], end))
         else:
             spans.append(span)
     return spans
-
-
-def _is_one_word(text: str, left: Span, right: Span) -> bool:
-    around = text[left[1] - 1 : right[0] + 1]
-    return left[1] == right[0] and not _HAN.search(around)
 
 
 def _trimmed(text: str, start: int, end: int) -> Span | None:
@@ -184,10 +181,6 @@ def kept(text: str, units: Sequence[Unit]) -> str:
         joined += text[unit.start : unit.end]
         last = unit
     return joined
-
-
-def mean_nats(tokens: Sequence[ScoredToken]) -> float:
-    return sum(token.nats for token in tokens) / max(1, len(tokens))
 
 
 def shares(surprise: Sequence[float], ratio: float) -> list[float]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from evaluator.errors import InvalidTexts, UnknownModel
 from evaluator.inference.scorer import InputType, TextEmbedder, Vectors
 from evaluator.schema import Text
-from evaluator.serving.load_shedding import Permits
+from evaluator.serving.batching import Permits
 
 AT_ONCE = 64  # texts; a small request is embedded between two parts of a large one
 

@@ -1,9 +1,7 @@
-"""Worker replicas on Ray Serve, on any number of machines.
+"""Worker replicas on Ray Serve: `serve run evaluator.serving.ray_serve:app` (extra `serve`).
 
-`serve run evaluator.serving.ray_serve:app` starts them.
-
-Needs the extra `serve`. Settings are read where `serve run` is called and travel to the replicas;
-the folder of the weights must exist at the same path on every machine.
+Settings are read where `serve run` is called and travel to the replicas; the folder of the weights
+must exist at the same path on every machine.
 """
 
 from fastapi import FastAPI

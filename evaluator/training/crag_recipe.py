@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from transformers import T5ForSequenceClassification
 
 from evaluator.data.hard_negatives import Meaning
-from evaluator.data.relevance_pairs import HELD_BACK_PERCENT, Pair, pairs_of, split
-from evaluator.data.relevance_records import digests, read_folder
+from evaluator.data.records import HELD_BACK_PERCENT, digests, read_folder, split
+from evaluator.data.relevance_pairs import Pair, pairs_of
 from evaluator.errors import DataError, WeightsError
 from evaluator.inference.scorer import cut
 from evaluator.inference.torch_scorer import T5PairTokenizer, load_network, load_tokenizer
@@ -82,7 +82,9 @@ def train_recipe(
     network.to("cuda" if torch.cuda.is_available() else "cpu")
     learner = RelevanceLearner(network, check, options)
     stored = {n: None if value == math.inf else value for n, value in asdict(options).items()}
-    origin = {"recipe": NAME, "t5": _folder_digest(t5)}
+    patterns = ("*.safetensors", "*.json", "*.model")  # tensors, config and tokenizer
+    of_t5 = files_digest(path for pattern in patterns for path in sorted(t5.glob(pattern)))
+    origin = {"recipe": NAME, "t5": of_t5}
     identity = {**origin, "options": stored, "data": digests(data)}
     story = fit(learner, rows, _schedule(options), work / CHECKPOINT, identity, log)
     made_by = {
@@ -106,12 +108,6 @@ def _check_is_t5(folder: Path) -> None:
         raise WeightsError(f"{path} cannot be read: {error}") from error
     if model_type != "t5":
         raise WeightsError(f"{folder} holds a model of type {model_type} where a t5 is needed.")
-
-
-def _folder_digest(folder: Path) -> str:
-    """SHA-256 over the folder's tensors, config and tokenizer."""
-    patterns = ("*.safetensors", "*.json", "*.model")
-    return files_digest(path for pattern in patterns for path in sorted(folder.glob(pattern)))
 
 
 def _pairs(data: Path, work: Path, options: RecipeOptions) -> tuple[list[Pair], list[Pair]]:
@@ -138,14 +134,8 @@ def _rows(tokenizer: Any, max_length: int, pairs: Sequence[Pair]) -> list[PairRo
 
 
 def _schedule(options: RecipeOptions) -> Schedule:
-    return Schedule(
-        seed=options.seed,
-        batch_tokens=options.batch_tokens,
-        max_rows=options.pairs,
-        minutes=options.minutes,
-        warmup_steps=0,
-        check_every=options.check_every,
-    )
+    pace = options.seed, options.batch_tokens, options.pairs, options.minutes
+    return Schedule(*pace, warmup_steps=0, check_every=options.check_every)
 
 
 class RelevanceLearner:

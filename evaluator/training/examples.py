@@ -11,8 +11,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from evaluator.data.judgements import JudgementRow
-from evaluator.data.relevance_pairs import HELD_BACK_PERCENT, Pair
+from evaluator.data.records import HELD_BACK_PERCENT, JudgementRow
+from evaluator.data.relevance_pairs import Pair
 from evaluator.inference.scorer import HasIds, padded
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.model.tokenization import REFLECTION_TOKENS, PairTokenizer

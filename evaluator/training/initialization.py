@@ -1,13 +1,13 @@
 """Initialization of a run: vocabulary, embeddings, coverage measures, a transplanted encoder.
 
-Word embeddings are settled first: their weighted mean learns to say what a text is about. English
-learns from MiniLM's vectors of the same texts; Chinese, where MiniLM is blind, from which passage
-answers which question. A mean of embeddings learns fast: minutes on one core.
+Word embeddings are settled first, by their weighted mean: English learns from MiniLM's vectors of
+the same texts; Chinese, where MiniLM is blind, from which passage answers which question.
 """
 
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,26 +15,30 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from sklearn import linear_model, pipeline, preprocessing
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator.data.hard_negatives import Meaning
+from evaluator.data.records import Record
 from evaluator.data.relevance_pairs import Pair, meaning_text
-from evaluator.data.relevance_records import Record
 from evaluator.errors import DataError
 from evaluator.model.checkpoint import TENSORS_FILE
+from evaluator.model.features import BEST_KINDS
 from evaluator.model.t5 import EvaluatorModel, ModelConfig, tensors
 from evaluator.model.tokenization import PairTokenizer
-from evaluator.training.examples import Example, TrainOptions, batch_tensors, evened, of_pairs
+from evaluator.training import examples
 from evaluator.training.loop import Log, as_json, batches, read_state, refuse_another
 from evaluator.training.minilm_transplant import build_tokenizer, embeddings, idf, transplant
-from evaluator.training.regression import fit_nearness
 
 _FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
 _IDENTITY = "identity.json"
 _MAX_PASSES = 100  # of the coverage measures over the rows
 _SHARPNESS = 20.0  # inverse temperature of cosines when they compete
 _MAX_IDS = 256  # of a text whose embeddings are settled
+KINDS = ("positive", "words", "random")
+"""Pairs that measures are weighed on. Negatives mined by meaning are left out: chosen for a high
+cosine, they would teach distrust of it."""
 
 
 def beginning(
@@ -43,7 +47,7 @@ def beginning(
     meaning: Meaning | None,
     folder: Path,
     identity: dict[str, Any],
-    options: TrainOptions,
+    options: examples.TrainOptions,
     log: Log,
 ) -> tuple[EvaluatorModel, Tokenizer]:
     """The network before the T5 is taught, kept in `folder` and read from there a second time.
@@ -59,11 +63,11 @@ def beginning(
     steps = {"zh": options.distil_steps // 3, "en": options.distil_steps}
     distil(network, tokenizer, records, meaning, steps, options.seed, log)
     rows = PairTokenizer(tokenizer, options.train_length)
-    fit_coverage(network, of_pairs(pairs, rows), options, log)
+    fit_coverage(network, examples.of_pairs(pairs, rows), options, log)
     if options.init == "minilm":
         _transplanted(network, tokenizer, records, rows, log)
-        sample = evened(pairs, options.nearness_rows, random.Random(options.seed))
-        fit_nearness(network, of_pairs(sample, rows), log)
+        sample = examples.evened(pairs, options.nearness_rows, random.Random(options.seed))
+        fit_nearness(network, examples.of_pairs(sample, rows), log)
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(folder / "tokenizer.json"))
     config = json.dumps(asdict(network.config))
@@ -94,7 +98,9 @@ def kept(folder: Path) -> tuple[EvaluatorModel, Tokenizer]:
     return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
-def _fresh(records: Sequence[Record], options: TrainOptions) -> tuple[EvaluatorModel, Tokenizer]:
+def _fresh(
+    records: Sequence[Record], options: examples.TrainOptions
+) -> tuple[EvaluatorModel, Tokenizer]:
     texts = sorted({record.passage for record in records})
     tokenizer, cjk_start = build_tokenizer(texts, options.min_count)
     network = EvaluatorModel(
@@ -111,7 +117,10 @@ def _fresh(records: Sequence[Record], options: TrainOptions) -> tuple[EvaluatorM
 
 
 def fit_coverage(
-    network: EvaluatorModel, examples: Sequence[Example], options: TrainOptions, log: Log
+    network: EvaluatorModel,
+    rows: Sequence[examples.Example],
+    options: examples.TrainOptions,
+    log: Log,
 ) -> None:
     """Fit token weights and coverage measures alone, so that the T5 starts from a good score."""
     matching = network.interaction
@@ -128,11 +137,12 @@ def fit_coverage(
     )
     rates = [group["lr"] for group in optimizer.param_groups]
     network.words.requires_grad_(False)  # settled before, and cheap if left so
-    source, running = batches(examples, options.coverage_tokens, options.seed), 0.0
-    steps = _coverage_steps(examples, options)
+    source, running = batches(rows, options.coverage_tokens, options.seed), 0.0
+    a_pass = math.ceil(sum(len(row.ids) for row in rows) / options.coverage_tokens)
+    steps = min(options.coverage_steps, _MAX_PASSES * a_pass)
     for step in range(steps):
         batch = next(source)
-        ids, _ = batch_tensors(batch)
+        ids, _ = examples.batch_tensors(batch)
         target = torch.tensor([1.0 - example.label for example in batch])
         loss = nn.functional.binary_cross_entropy_with_logits(network.coverage_only(ids), target)
         drift = (matching.token_weight - first).square().mean()
@@ -145,13 +155,6 @@ def fit_coverage(
         running = 0.97 * running + 0.03 * loss.item() if step else loss.item()
         if step % 250 == 249:
             log(f"coverage step {step + 1}: loss {running:.4f}")
-
-
-def _coverage_steps(examples: Sequence[Example], options: TrainOptions) -> int:
-    """Few records are seen _MAX_PASSES times, many as often as the options' steps allow."""
-    tokens = sum(len(example.ids) for example in examples)
-    a_pass = math.ceil(tokens / options.coverage_tokens)
-    return min(options.coverage_steps, _MAX_PASSES * a_pass)
 
 
 def fitted_on(records: Sequence[Record]) -> list[Record]:
@@ -169,7 +172,7 @@ def _transplanted(
     log: Log,
 ) -> None:
     encoded = rows.encode("relevance", [(r.question, r.passage) for r in fitted_on(records)])
-    ids, mask = batch_tensors([row for row in encoded if not isinstance(row, str)])
+    ids, mask = examples.batch_tensors([row for row in encoded if not isinstance(row, str)])
     missed = ", ".join(f"{share:.3f}" for share in transplant(network, tokenizer, ids, mask))
     log(f"transplanted; of the teacher's variance, half-layer by half-layer, missed: {missed}")
 
@@ -210,7 +213,8 @@ def distil(
     weight = nn.Parameter(first.log())
     for language, count in steps.items():
         mine = [r for r in records if r.language == language and r.question and r.relevant]
-        taught = [r for r in mine if language == "zh" or _is_short(r)]
+        # MiniLM, which reads 128 word pieces, must see the passage.
+        taught = [r for r in mine if language == "zh" or r.title or len(r.passage) < 300]
         if len(taught) < 2:
             continue
         side = _Side(taught, tokenizer, meaning if language == "en" else None)
@@ -219,11 +223,6 @@ def distil(
     with torch.no_grad():
         network.words.weight.copy_(table * loud)
         network.interaction.pool_weight.copy_(weight.exp())
-
-
-def _is_short(record: Record) -> bool:
-    """Whether MiniLM, which reads 128 word pieces, can see the record's passage."""
-    return bool(record.title) or len(record.passage) < 300
 
 
 def _settle(table: Tensor, weight: Tensor, side: _Side, steps: int, seed: int) -> float:
@@ -272,3 +271,44 @@ def _loss(questions: Tensor, passages: Tensor, side: _Side, numbers: list[int]) 
         (close * _SHARPNESS).log_softmax(1), (wanted * _SHARPNESS).softmax(1), reduction="batchmean"
     )
     return 10 * apart + choice
+
+
+def weighable(width: int) -> list[int]:
+    """Places of the measures that the weighing reads, of `width`.
+
+    Not the best words' kinds: nearly all pairs hold a word of the kind asked for, and a line
+    through the few others is so steep that it throws out short passages that answer.
+    """
+    return [place for place in range(width) if place not in BEST_KINDS]
+
+
+def weighing(measures: Any, relevant: Sequence[bool], sources: Sequence[str]) -> pipeline.Pipeline:
+    """Logistic regression over standardised measures (pairs, measures).
+
+    Every source weighs the same. Linear, as a network over the same measures was no better on data
+    sets left out of training (benchmarks/evaluator.md).
+    """
+    counts = Counter(sources)
+    alike = [len(sources) / len(counts) / counts[source] for source in sources]
+    model = pipeline.make_pipeline(
+        preprocessing.StandardScaler(), linear_model.LogisticRegression(C=0.3, max_iter=3000)
+    )
+    model.fit(measures, relevant, logisticregression__sample_weight=alike)
+    return model
+
+
+def fit_nearness(network: EvaluatorModel, rows: Sequence[examples.Example], log: Log) -> None:
+    """Weigh the network's measures on the English rows of KINDS; one class alone: no change."""
+    english = [e for e in rows if e.language == "en" and e.kind in KINDS]
+    relevant = [example.label == 0 for example in english]
+    if len(set(relevant)) < 2:
+        return
+    measures = examples.computed(english, network.measures)
+    places = weighable(measures.shape[1])
+    scaler, fitted = weighing(measures[:, places], relevant, [e.source for e in english])
+    weights = fitted.coef_[0] / scaler.scale_
+    with torch.no_grad():
+        network.nearness.weight.zero_()
+        network.nearness.weight[0, places] = torch.from_numpy(weights).float()
+        network.nearness.bias.fill_(float(fitted.intercept_[0] - weights @ scaler.mean_))
+    log(f"measures weighed on {len(english)} English pairs")

@@ -1,9 +1,8 @@
 """Training loop: batches in, one optimizer, checkpoints out; a kill loses next to nothing.
 
-The learning rate warms up, then falls in a line with what is used up of the rows or the minutes,
-whichever is further. The same call after a kill goes on from the last checkpoint with the same
-batches and random states, so that the loss curve is the one of a run never killed (exactly so where
-the rows, not the clock, set the pace).
+The learning rate warms up, then falls in a line with the rows or minutes used up. A killed run goes
+on from its last checkpoint with the same batches and random states, to the same loss curve where
+the rows, not the clock, set the pace.
 """
 
 import json
@@ -12,7 +11,7 @@ import pickle
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -30,7 +29,6 @@ MIN_RATE = 0.02  # of the full learning rate, at the end
 _SORTED_AT_ONCE = 2048  # rows: longer runs pad less, shorter ones shuffle better
 
 Log = Callable[[str], None]
-
 
 RowT_contra = TypeVar("RowT_contra", bound=HasIds, contravariant=True)
 
@@ -170,27 +168,22 @@ class _Run(Generic[RowT]):
 
     def learn(self, batch: Sequence[RowT]) -> None:
         """One step; its loss is read later, so that a GPU need not be waited for."""
+        schedule, at = self._schedule, self.at
+        used = max(at.rows / schedule.max_rows, at.spent_s / (60 * schedule.minutes))
+        falling = 1 - (1 - MIN_RATE) * min(1.0, used)
+        share = min(falling, (at.step + 1) / max(1, schedule.warmup_steps))
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * self._rate_share()
-        with self._autocast():
+            group["lr"] = rate * share
+        on_gpu = next(self._learner.network.parameters()).is_cuda
+        with torch.autocast("cuda", torch.bfloat16) if on_gpu else nullcontext():
             loss = self._learner.loss(batch)
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         norm = nn.utils.clip_grad_norm_(self._learnt, self._schedule.clip)
         self._optimizer.step()
         self._pending.append(torch.stack([loss.detach().float(), norm.float()]))
-        self.at.step, self.at.rows = self.at.step + 1, self.at.rows + len(batch)
-        self.at.spent_s = time.monotonic() - self._began
-
-    def _rate_share(self) -> float:
-        schedule, at = self._schedule, self.at
-        used = max(at.rows / schedule.max_rows, at.spent_s / (60 * schedule.minutes))
-        falling = 1 - (1 - MIN_RATE) * min(1.0, used)
-        return min(falling, (at.step + 1) / max(1, schedule.warmup_steps))
-
-    def _autocast(self) -> AbstractContextManager[object]:
-        device = next(self._learner.network.parameters()).device.type
-        return torch.autocast(device, torch.bfloat16) if device == "cuda" else nullcontext()
+        at.step, at.rows = at.step + 1, at.rows + len(batch)
+        at.spent_s = time.monotonic() - self._began
 
     def log_loss(self) -> None:
         """The mean loss since the last time: into the history and the log."""
@@ -314,16 +307,11 @@ def refuse_another(paths: Sequence[Path], theirs: Any, ours: Any) -> None:
 def _differences(theirs: Any, ours: Any, name: str) -> Iterator[str]:
     if isinstance(theirs, dict) and isinstance(ours, dict):
         for key in sorted({*theirs, *ours}):
-            absent = "absent"
             below = f"{name}.{key}" if name else key
-            yield from _differences(theirs.get(key, absent), ours.get(key, absent), below)
+            yield from _differences(theirs.get(key, "absent"), ours.get(key, "absent"), below)
     elif theirs != ours:
-        yield f"{name} is {_short(theirs)} there and {_short(ours)} here"
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 24 else f"{text[:20]}…"
+        there, here = (value[:20] + "…" * (len(value) > 20) for value in map(str, (theirs, ours)))
+        yield f"{name} is {there} there and {here} here"
 
 
 def as_json(identity: dict[str, Any]) -> dict[str, Any]:

@@ -1,14 +1,12 @@
 """Initialization from MiniLM (build time only): vocabulary, word vectors, encoder layers.
 
 Vocabulary: MiniLM's English word pieces, each embedded by what MiniLM makes of it alone, and the
-Chinese characters of the training text, embedded by what they stand beside. Special tokens are
-plain vocabulary entries that no text can spell: the tokenizer splits their brackets off.
+Chinese characters of the training text, embedded by what they stand beside.
 
-Layers: MiniLM is a BERT, whose layers normalise after adding and have biases; T5 normalises before
-adding and has none. One layer becomes the other nearly: queries, keys, values and the first half of
-the feed-forward layer are carried over with the normalisation's gain folded in and their bias hung
-on the stream's mean, which is kept at a constant; what each half-layer adds to the stream is then
-fitted by least squares, on real rows, to where MiniLM's stream would be.
+Layers: BERT normalises after adding and has biases; T5 normalises before adding and has none.
+Queries, keys, values and the first half of the feed-forward layer are carried over with the gain
+folded in and their bias hung on the stream's constant mean; what each half-layer adds to the stream
+is fitted by least squares, on real rows, to where MiniLM's stream would be.
 """
 
 import re
@@ -23,11 +21,7 @@ import torch
 from opencc import OpenCC
 from sklearn.decomposition import PCA
 from sklearn.utils.extmath import randomized_svd
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import NFKC, BertNormalizer
-from tokenizers.normalizers import Sequence as Normalizers
-from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor, nn
 from transformers import AutoModel
 
@@ -45,21 +39,20 @@ _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 def build_tokenizer(texts: Sequence[str], min_count: int = 2) -> tuple[Tokenizer, int]:
     """The tokenizer and the id of its first Chinese character; all after it are Chinese."""
     words = (minilm_folder() / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    english = [word for word in words if not _CJK.search(word) and not _is_special(word)]
+    english = [w for w in words if not _CJK.search(w) and not re.fullmatch(r"\[.+\]", w)]
     counts = Counter(_CJK.findall("".join(texts)))
     common = {character for character, count in counts.items() if count >= min_count}
     simplified = OpenCC("t2s").convert
     wanted = common | everyday_characters()
     chinese = sorted(c for c in wanted if simplified(c) == c)  # the others are never read
     tokens = [*SPECIAL_TOKENS, *english, *chinese]
-    model = WordPiece(
-        {token: i for i, token in enumerate(tokens)},
-        unk_token="[UNK]",
-        max_input_chars_per_word=100,
-    )
+    numbers = {token: i for i, token in enumerate(tokens)}
+    model = models.WordPiece(numbers, unk_token="[UNK]", max_input_chars_per_word=100)
     tokenizer = Tokenizer(model)
-    tokenizer.normalizer = Normalizers([NFKC(), BertNormalizer(lowercase=True)])
-    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFKC(), normalizers.BertNormalizer(lowercase=True)]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return tokenizer, len(tokens) - len(chinese)
 
 
@@ -70,10 +63,6 @@ def everyday_characters() -> set[str]:
     text = "".join(code.decode("gb2312", "ignore") for code in simplified)
     text += "".join(code.decode("big5", "ignore") for code in traditional)
     return set(_CJK.findall(text))
-
-
-def _is_special(word: str) -> bool:
-    return word.startswith("[") and word.endswith("]") and len(word) > 2
 
 
 def idf(tokenizer: Tokenizer, texts: Sequence[str]) -> Vectors:
@@ -93,7 +82,10 @@ def embeddings(tokenizer: Tokenizer, cjk_start: int, texts: Sequence[str], width
     rng = np.random.default_rng(0)
     table = rng.normal(size=(len(tokens), width)).astype(np.float32)
     english = slice(len(SPECIAL_TOKENS), cjk_start)
-    table[english] = _reduced(_minilm_vectors(tokens[english]), width)
+    vectors = _minilm_vectors(tokens[english])
+    if min(vectors.shape) > width:
+        vectors = PCA(width, random_state=0).fit_transform(vectors)
+    table[english] = vectors[:, :width]
     if len(tokens) > cjk_start:
         beside = _beside_vectors(tokenizer, cjk_start, texts, width)
         seen = np.linalg.norm(beside, axis=1) > 1e-3
@@ -119,13 +111,6 @@ def _minilm_vectors(tokens: Sequence[str]) -> Vectors:
     return vectors
 
 
-def _reduced(vectors: Vectors, width: int) -> Vectors:
-    if min(vectors.shape) <= width:
-        return vectors[:, :width]
-    reduced: Vectors = PCA(width, random_state=0).fit_transform(vectors).astype(np.float32)
-    return reduced
-
-
 def _beside_vectors(
     tokenizer: Tokenizer, cjk_start: int, texts: Sequence[str], width: int, reach: int = 4
 ) -> Vectors:
@@ -142,21 +127,16 @@ def _beside_vectors(
             ones = np.ones(int(both.sum()), dtype=np.float32)
             pairs = scipy.sparse.coo_matrix((ones, (left[both], right[both])), (size, size))
             together = together + pairs.tocsr()
-    return _svd(_positive_pmi((together + together.T).tocoo()), width)
-
-
-def _positive_pmi(counts: Any) -> Any:
+    counts = (together + together.T).tocoo()
     sums = np.asarray(counts.sum(axis=1)).ravel() + 1.0
     context = sums**0.75 / (sums**0.75).sum()
     pmi = np.log(counts.data / (sums[counts.row] * context[counts.col]))
     kept = pmi > 0
-    return scipy.sparse.csr_matrix((pmi[kept], (counts.row[kept], counts.col[kept])), counts.shape)
-
-
-def _svd(matrix: Any, width: int) -> Vectors:
-    rank = min(width, matrix.shape[0] - 1)
+    places = counts.row[kept], counts.col[kept]
+    matrix = scipy.sparse.csr_matrix((pmi[kept], places), counts.shape)
+    rank = min(width, size - 1)
     left, strength, _ = randomized_svd(matrix, n_components=rank, random_state=0)
-    vectors = np.zeros((matrix.shape[0], width), dtype=np.float32)
+    vectors = np.zeros((size, width), dtype=np.float32)
     vectors[:, :rank] = left * np.sqrt(strength)
     return vectors
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from evaluator.errors import WeightsError
 from evaluator.model import t5
 from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
-from evaluator.model.t5 import BYTES, FIRST_TASK, NIBBLES, SCALE, EvaluatorModel, unpacked
+from evaluator.model.t5 import BYTES, NIBBLES, SCALE
 from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
@@ -45,7 +45,7 @@ def export(folder: Path) -> Path:
 class _TwoAnswers(nn.Module):
     """Logits, and what they are by the measures alone."""
 
-    def __init__(self, network: EvaluatorModel) -> None:
+    def __init__(self, network: t5.EvaluatorModel) -> None:
         super().__init__()
         self.network = network
 
@@ -53,10 +53,10 @@ class _TwoAnswers(nn.Module):
         return self.network.judged(ids, mask)
 
 
-def _traced(network: EvaluatorModel) -> onnx.ModelProto:
+def _traced(network: t5.EvaluatorModel) -> onnx.ModelProto:
     network.t5.set_attn_implementation("eager")  # the fused form fixes the length
     ids = torch.full((2, 90), len(SPECIAL_TOKENS) + 1)
-    ids[:, 0], ids[:, 9] = FIRST_TASK, SEPARATOR
+    ids[:, 0], ids[:, 9] = t5.FIRST_TASK, SEPARATOR
     free, rows = {0: "batch", 1: "length"}, {0: "batch"}
     with warnings.catch_warnings(), TemporaryDirectory() as scratch:
         warnings.simplefilter("ignore")  # the exporter's own, about its own parts
@@ -78,8 +78,7 @@ def _traced(network: EvaluatorModel) -> onnx.ModelProto:
 def _let_rest(graph: onnx.GraphProto) -> None:
     """Make of the two outputs one, `judged`: the logits where the input `decode` is true.
 
-    Else what only they need, the joint layers and the decoder, is not computed. Sessions compute
-    all outputs whichever are fetched, also under `only_execute_path_to_fetches` (1.31).
+    Else what only they need is not computed; sessions compute all outputs, fetched or not.
     """
     logits, measured = graph.output
     always = needed(graph.node, measured.name)
@@ -119,7 +118,7 @@ def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
     Tables of four-bit values stay as they are stored: rows are unpacked as they are looked up.
     """
     stored = load_file(tensors)
-    values = {name: value.numpy() for name, value in unpacked(stored).items()}
+    values = {name: value.numpy() for name, value in t5.unpacked(stored).items()}
     offsets = _offsets(tensors)
     kept, nodes, used, tables = [], [], set[str](), dict[str, str]()
     for initial in model.graph.initializer:
@@ -225,11 +224,6 @@ def _offsets(tensors: Path) -> dict[str, tuple[int, int]]:
         (header_bytes,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(header_bytes))
     start = 8 + header_bytes
-    return {
-        name: (
-            start + entry["data_offsets"][0],
-            entry["data_offsets"][1] - entry["data_offsets"][0],
-        )
-        for name, entry in header.items()
-        if name != "__metadata__"
-    }
+    header.pop("__metadata__", None)
+    places = {name: entry["data_offsets"] for name, entry in header.items()}
+    return {name: (start + begin, end - begin) for name, (begin, end) in places.items()}

@@ -8,41 +8,36 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from sklearn import linear_model, pipeline, preprocessing
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
+from evaluator.data import records
 from evaluator.data.hard_negatives import Meaning
-from evaluator.data.judgements import JudgementRow, held_back, read_judgements, split_judgements
-from evaluator.data.relevance_pairs import division, pairs_of, split
-from evaluator.data.relevance_records import Key, by_article, by_passage, digests, read_folder
+from evaluator.data.records import JudgementRow, Key
+from evaluator.data.relevance_pairs import pairs_of
 from evaluator.data.synthetic.build import constructed
 from evaluator.data.synthetic.retrieval import needs
 from evaluator.errors import DataError
 from evaluator.model import t5
 from evaluator.model.t5 import EvaluatorModel
 from evaluator.model.tokenization import REFLECTION_TOKENS, PairTokenizer
-from evaluator.schema import TASKS
-from evaluator.training.examples import (
-    Example,
-    TrainOptions,
-    batch_tensors,
-    mixed,
-    of_judgements,
-    of_pairs,
-    places,
-    summary,
-    validation,
-)
+from evaluator.schema import LABELS, TASKS, Task
+from evaluator.training import examples
+from evaluator.training.examples import Example, TrainOptions, places, summary, validation
 from evaluator.training.initialization import beginning, refuse_another_run
 from evaluator.training.loop import Log, Schedule, fit
-from evaluator.training.regression import fit_heads
 
 CHECKPOINT = "run.ckpt"
 _CHECKED = {"relevance": 100, "support": 40, "utility": 40, "retrieval": 40}
 """Rows a source and task that a validation in mid-training looks at."""
 _MEASURED = {"relevance": 400, "support": 200, "utility": 200, "retrieval": 200}
 """The same for the figures kept with the weights."""
+_MAX_TOKENS = 300_000  # of labelled, of constructed and of our own rows each, in a regression
+_STILL = 1e-4  # a deviation below which a number says nothing, and its weight would overflow
+_STRENGTH = 0.003  # inverse of the regularisation
 JOINT_RATE = 0.3  # of the learning rate: these layers know much from where they are copied from
 
 
@@ -53,14 +48,16 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     is computed, where `work` holds another run.
     """
     torch.manual_seed(options.seed)
-    records = [record for record in read_folder(data) if record.language in options.languages]
-    identity = {"options": asdict(options), "data": digests(data)}
+    usable = [
+        record for record in records.read_folder(data) if record.language in options.languages
+    ]
+    identity = {"options": asdict(options), "data": records.digests(data)}
     begun, checkpoint = work / "beginning", work / CHECKPOINT
     refuse_another_run(begun, checkpoint, identity)
-    key = division(records, options.held_back_percent)
-    if key is by_passage:
+    key = records.division(usable, options.held_back_percent)
+    if key is records.by_passage:
         log("too few titles to divide articles: passages are divided instead")
-    known, held = split(records, options.held_back_percent)
+    known, held = records.split(usable, options.held_back_percent)
     log(f"{len(known)} training and {len(held)} validation records")
     meaning = Meaning(work) if options.init == "minilm" else None
     pairs = pairs_of(known, options.seed, meaning)
@@ -72,25 +69,26 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     network, tokenizer = beginning(known, pairs, meaning, begun, identity, options, log)
     network.config.tasks = taught_tasks(judged)
     log(f"tasks with rows of two labels or more: {', '.join(network.config.tasks)}")
-    rows = PairTokenizer(tokenizer, options.train_length)
-    check = of_pairs(pairs_of(held, options.seed, meaning, hard_only=True), rows)
-    check += of_judgements(judged_held, rows)
-    examples = of_judgements(mixed(judged, options.shares, options.rows, options.seed), rows)
+    encoder = PairTokenizer(tokenizer, options.train_length)
+    check = examples.of_pairs(pairs_of(held, options.seed, meaning, hard_only=True), encoder)
+    check += examples.of_judgements(judged_held, encoder)
+    drawn = examples.mixed(judged, options.shares, options.rows, options.seed)
+    taught = examples.of_judgements(drawn, encoder)
 
     learner = JudgementLearner(network, _sampled(check, _CHECKED), options)
-    story = fit(learner, examples, _schedule(options), checkpoint, identity, log)
-    fit_heads(network, of_judgements(judged, rows), learner.check, options.seed, log)
+    story = fit(learner, taught, _schedule(options), checkpoint, identity, log)
+    fit_heads(network, examples.of_judgements(judged, encoder), learner.check, options.seed, log)
 
-    story = {"records": len(known), "rows": len(examples), **story}
-    network.config.made_by = {**identity, "training": story, "kinds": _counted(examples)}
+    story = {"records": len(known), "rows": len(taught), **story}
+    network.config.made_by = {**identity, "training": story, "kinds": _counted(taught)}
     figures = validation(network, _sampled(check, _MEASURED))
     network.config.made_by["validation"] = figures
     write(network, tokenizer, out)
     log(f"validation: {summary(figures)}; weights written to {out}")
 
 
-def _counted(examples: Sequence[Example]) -> dict[str, int]:
-    kinds = Counter(f"{example.task}: {example.kind}" for example in examples)
+def _counted(rows: Sequence[Example]) -> dict[str, int]:
+    kinds = Counter(f"{example.task}: {example.kind}" for example in rows)
     return dict(sorted(kinds.items()))
 
 
@@ -110,17 +108,12 @@ def taught_tasks(judged: Sequence[JudgementRow]) -> list[str]:
 
 
 def _schedule(options: TrainOptions) -> Schedule:
-    return Schedule(
-        seed=options.seed,
-        batch_tokens=options.batch_tokens,
-        max_rows=options.rows,
-        minutes=options.minutes,
-        check_every=options.check_every,
-    )
+    pace = options.seed, options.batch_tokens, options.rows, options.minutes
+    return Schedule(*pace, check_every=options.check_every)
 
 
 def judgements(
-    data: Path, options: TrainOptions, key: Key = by_article
+    data: Path, options: TrainOptions, key: Key = records.by_article
 ) -> tuple[list[JudgementRow], list[JudgementRow]]:
     """Rows of the other tasks for training and for validation, never of one group on both sides.
 
@@ -128,9 +121,9 @@ def judgements(
     """
     percent, max_rows = options.held_back_percent, options.judgements
     made = partial(constructed, data, options.seed, key=key)
-    train = made(side=lambda group: not held_back(group, percent), max_rows=max_rows)
-    check = made(side=lambda group: held_back(group, percent), max_rows=max_rows // 10)
-    more, more_held = split_judgements(read_judgements(data), percent)
+    train = made(side=lambda group: not records.held_back(group, percent), max_rows=max_rows)
+    check = made(side=lambda group: records.held_back(group, percent), max_rows=max_rows // 10)
+    more, more_held = records.split_judgements(records.read_judgements(data), percent)
     for need in needs(options.languages, options.seed):
         {"train": train, "held": check}.get(need.group, []).append(need)
     return (
@@ -174,7 +167,7 @@ class JudgementLearner:
 
     def loss(self, batch: Sequence[Example]) -> Tensor:
         """Cross-entropy over each row's own reflection tokens."""
-        ids, mask = (part.to(self._device) for part in batch_tensors(batch))
+        ids, mask = (part.to(self._device) for part in examples.batch_tensors(batch))
         foreign = torch.ones(len(batch), len(REFLECTION_TOKENS), dtype=torch.bool)
         for row, example in enumerate(batch):
             foreign[row, places(example.task)] = False
@@ -199,3 +192,82 @@ def _sampled(check: Sequence[Example], max_rows: Mapping[str, int]) -> list[Exam
         for (task, _), group in groups.items()
         for example in rng.sample(group, min(max_rows[task], len(group)))
     ]
+
+
+def fit_heads(
+    network: EvaluatorModel,
+    rows: Sequence[Example],
+    check: Sequence[Example],
+    seed: int,
+    log: Log,
+) -> None:
+    """Fit `head` and `wide` for every task but relevance, in place, on rows read once each.
+
+    A task for which `check` finds the new step no better keeps its old one.
+    """
+    network.eval()
+    for task in LABELS:
+        mine = list({example.ids: example for example in rows if example.task == task}.values())
+        mine = _some(mine, random.Random(seed))
+        if task == "relevance" or len({example.label for example in mine}) < 2:
+            continue
+        checked = [example for example in check if example.task == task]
+        before, kept = _figure(network, checked), _last_step(network)
+        _fit(network, task, mine)
+        after = _figure(network, checked)
+        log(f"last step of {task} fitted on {len(mine)} rows: {before:.3f} became {after:.3f}")
+        if after <= before:
+            network.load_state_dict(kept, strict=False)
+
+
+def _figure(network: EvaluatorModel, check: Sequence[Example]) -> float:
+    return sum(summary(validation(network, check)).values())
+
+
+def _last_step(network: EvaluatorModel) -> dict[str, Tensor]:
+    state = network.state_dict()
+    return {name: state[name].clone() for name in ("head.weight", "head.bias", "wide.weight")}
+
+
+def _some(rows: Sequence[Example], rng: random.Random) -> list[Example]:
+    """As many as the tokens allow of those a data set labels, of made ones, and of our own."""
+    read: Counter[str] = Counter()
+    chosen: list[Example] = []
+    for example in rng.sample(rows, len(rows)):
+        part = "own" if example.source == "own" else example.kind.partition(" ")[0]
+        read[part] += len(example.ids)
+        if read[part] <= _MAX_TOKENS:
+            chosen.append(example)
+    return chosen
+
+
+def _fit(network: EvaluatorModel, task: Task, rows: Sequence[Example]) -> None:
+    device = network.head.weight.device
+
+    def features(ids: Tensor, mask: Tensor) -> Tensor:
+        inputs, decoded, _ = network.considered(ids.to(device), mask.to(device))
+        return torch.cat([inputs, decoded], dim=1)
+
+    labels = np.array([example.label for example in rows])
+    model = pipeline.make_pipeline(
+        preprocessing.StandardScaler(), linear_model.LogisticRegression(C=_STRENGTH, max_iter=500)
+    )
+    scaler, fitted = model.fit(examples.computed(rows, features), labels)
+    coefficients, offsets = _a_row_a_class(fitted)
+    still = scaler.scale_ < _STILL
+    weights = np.where(still, 0.0, coefficients / np.where(still, 1.0, scaler.scale_))
+    biases = offsets - weights @ scaler.mean_
+    outputs = [places(task).start + label for label in fitted.classes_]
+    known = network.wide.in_features
+    with torch.no_grad():
+        network.wide.weight[outputs] = torch.from_numpy(weights[:, :known]).float().to(device)
+        network.head.weight[outputs] = torch.from_numpy(weights[:, known:]).float().to(device)
+        network.head.bias[outputs] = torch.from_numpy(biases).float().to(device)
+
+
+def _a_row_a_class(fitted: linear_model.LogisticRegression) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (classes, features) and offsets; of two classes the regression keeps one row."""
+    if len(fitted.classes_) > 2:
+        return fitted.coef_, fitted.intercept_
+    halves = np.array([[-0.5], [0.5]])
+    return halves * fitted.coef_, halves[:, 0] * fitted.intercept_

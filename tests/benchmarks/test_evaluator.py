@@ -1,7 +1,7 @@
 from benchmarks.evaluator_relevance import Seen
 from benchmarks.evaluator_report import report
 from evaluator.calibration.evaluate import Contest
-from evaluator.data.relevance_records import Record
+from evaluator.data.records import Record
 
 LONG = " ".join(f"word{n}" for n in range(30))
 

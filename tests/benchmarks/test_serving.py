@@ -11,12 +11,11 @@ import torch
 from benchmarks.serving import measure
 from benchmarks.serving_batches import CostModel, allowed_s, fitted, on_cost, on_padding
 from benchmarks.serving_hostile import bodies
-from benchmarks.serving_model import QUICK, Figures, Hollow, on_forms, on_grading, padded_to
+from benchmarks.serving_model import QUICK, Figures, Hollow, Texts, on_forms, on_grading, padded_to
 from benchmarks.serving_report import report
-from evaluator.bench import Texts
 from evaluator.inference.scorer import load_scorer
 from evaluator.schema import Row, RowScore
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 
@@ -84,7 +83,7 @@ def test_the_cost_model_is_fitted_and_prices_batches(settings: EvaluatorSettings
     assert {(point["rows"], point["width"]) for point in found["grid"]} == {
         (1, 32), (2, 32), (1, 64), (2, 64)
     }  # fmt: skip
-    asked, hollow = [Texts(1).workload(2, 1)], Hollow(scorer)
+    asked, hollow = [Texts(2).workload(2, 1)], Hollow(scorer)
     one_batch = CostModel((1.0, 0.0, 0.0, 0.0))
     hollow.forward("relevance", [Row((1,) * 96)])
     assert hollow.batches[0].tokens == 96

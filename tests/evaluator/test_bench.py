@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,6 @@ def test_texts_are_of_both_languages_real_lengths_and_the_same_by_seed() -> None
                    for passage in pair[1:])  # fmt: skip
     assert 60 < words[len(words) // 2] < 130
     assert words[0] < 60 < 160 < words[-1]
-    workload = Texts(3).workload()
-    assert (len(workload.passages), len(workload.strips)) == (10, 30)
 
 
 def test_a_checkpoint_is_measured(folder: Path) -> None:
@@ -39,7 +38,7 @@ def test_a_checkpoint_is_measured(folder: Path) -> None:
     assert all(0 <= point.padding < 1 for point in speed.points)
     assert speed.points[0].padding <= speed.points[1].padding
     assert 0 < speed.lone_p50_ms <= speed.lone_p95_ms
-    assert json.loads(json.dumps(speed.figures()))["points"][1]["tokens_per_s"] > 0
+    assert json.loads(json.dumps(asdict(speed)))["points"][1]["tokens_per_s"] > 0
     assert "a lone pair takes" in table(speed)
 
 

@@ -95,7 +95,9 @@ class Values:
             pools.reverse()
         for pool in pools:
             for value in rng.sample(pool, min(5, len(pool))):
-                if not any(_same(value, answer) for answer in (like, *material.answers)):
+                form = normal_form(value)
+                known = [normal_form(answer) for answer in (like, *material.answers)]
+                if form and not any(form in own or own in form for own in known):
                     return value
         return renumbered(like, material.passage, rng)
 
@@ -127,11 +129,6 @@ def _moved(number: str, rng: random.Random) -> str:
     return f"{number[:place]}{other}{number[place + 1 :]}"
 
 
-def _same(value: str, answer: str) -> bool:
-    one, two = normal_form(value), normal_form(answer)
-    return not one or one in two or two in one
-
-
 def joined(one: str, two: str, language: str, rng: random.Random) -> str:
     """Both values as one, in either order."""
     values = [one.strip(" .。"), two.strip(" .。")]
@@ -151,6 +148,12 @@ def framed(value: str, language: str, rng: random.Random) -> str:
     if not is_brief(value):
         return ended(value[0].upper() + value[1:], language)
     return rng.choice(WORDINGS[language]["frames"]).format(value.strip(" .。"))
+
+
+def worded(material: Material, value: str, rng: random.Random, *, stated: bool) -> str:
+    """The value as an answer in words, where `stated` and a rule fits as a statement."""
+    text = statement(material.question, value, material.language) if stated else None
+    return text or framed(value, material.language, rng)
 
 
 def statement(question: str, value: str, language: str) -> str | None:

@@ -6,17 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evaluator.data import records
 from evaluator.data.file_formats import data_files, read_rows
 from evaluator.data.hard_negatives import terms
-from evaluator.data.judgements import JudgementRow
-from evaluator.data.relevance_records import (
-    CHUNK_CHARS,
-    Key,
-    Record,
-    by_passage,
-    chunked,
-    read_file,
-)
+from evaluator.data.records import CHUNK_CHARS, JudgementRow, Key, Record, chunked
 from evaluator.data.text import contains_answer, language_of, sentences
 from evaluator.errors import DataError
 from evaluator.schema import ANSWER_MARK
@@ -71,7 +64,7 @@ def read_material(folder: Path, side: Side, key: Key) -> list[Material]:
         elif "answer_faithful" in fields:
             made = (_from_labels(row.raw, source) for row in read_rows(path))
         elif fields >= {"question", "passage", "answerable"}:
-            made = (_from_record(record, key) for record in read_file(path))
+            made = (_from_record(record, key) for record in records.read_file(path))
         else:
             continue
         materials += filter(None, made)
@@ -79,12 +72,11 @@ def read_material(folder: Path, side: Side, key: Key) -> list[Material]:
 
 
 def natural(folder: Path, side: Side) -> list[JudgementRow]:
-    """Support and utility of rows whose data set labels their answers, and their retrieval.
+    """Support, utility and retrieval of rows whose data set labels their answers.
 
     Faithful answers are fully supported, others not at all; relevant answers are of grade 5,
-    others of grade 1, as two values say nothing about grades between. Bare verdicts on a claim
-    and cloze texts answer no question: they have no utility. Answers that say that the passage
-    does not tell are left out, as their labels contradict each other.
+    others of grade 1. Verdicts on a claim and cloze texts answer no question: they have no utility.
+    Answers that say that the passage does not tell are left out: their labels contradict.
     """
     judgements: list[JudgementRow] = []
     for path in data_files(folder):
@@ -127,30 +119,18 @@ def _from_record(record: Record, key: Key) -> Material | None:
     if not record.question:
         return None
     answers = tuple(answer for answer in record.answers if answer.strip(" .。"))
-    if not record.relevant:
-        passage = chunked(record.passage, record.language)[0]
-        asides = _whole(sentences(passage), record.language)
-        return _material(record, key, (), passage, (), asides)
-    passage = _chunk_with(record.passage, answers, record.language)
+    if record.relevant:
+        passage = _chunk_with(record.passage, answers, record.language)
+    else:
+        answers, passage = (), chunked(record.passage, record.language)[0]
     if not passage:
         return None
     present = tuple(answer for answer in answers if contains_answer(passage, [answer]))
     parts = _whole(sentences(passage), record.language)
     stated = _nearest(record, [part for part in parts if any(a in part for a in present)])
-    asides = tuple(part for part in parts if not contains_answer(part, list(present)))
-    return _material(record, key, present, passage, stated, asides)
-
-
-def _material(
-    record: Record,
-    key: Key,
-    answers: tuple[str, ...],
-    passage: str,
-    stated: tuple[str, ...],
-    asides: tuple[str, ...],
-) -> Material:
+    asides = tuple(part for part in parts if not contains_answer(part, present))
     return Material(
-        record.question, answers, passage, stated, asides, record.relevant,
+        record.question, present, passage, stated, asides, record.relevant,
         record.language, record.source, key(record),
     )  # fmt: skip
 
@@ -164,7 +144,7 @@ def _from_labels(raw: dict[str, Any], source: str) -> Material | None:
     if answer in _VERDICTS or "@placeholder" in question or len(answer) > 120:
         return None
     record = Record(source, language_of(passage), question, (answer,), True, "", passage)
-    material = _from_record(record, by_passage)
+    material = _from_record(record, records.by_passage)
     return material if material and material.stated else None
 
 
@@ -180,9 +160,7 @@ def _from_snippets(raw: dict[str, Any], source: str, side: Side) -> Material | N
     exact = raw.get("exact_answer") if raw.get("type") == "factoid" else None
     known = [str(a) for group in exact or [] for a in group]
     answers = tuple(a for a in known if any(a in sentence for sentence in stated))
-    asides = [
-        s for s in sentences(passage) if s not in stated and not contains_answer(s, list(known))
-    ]
+    asides = [s for s in sentences(passage) if s not in stated and not contains_answer(s, known)]
     if not stated:
         return None
     return Material(
@@ -220,10 +198,9 @@ def ended(text: str, language: str) -> str:
 
 
 def _chunk_with(passage: str, answers: tuple[str, ...], language: str) -> str:
-    if len(passage) <= 1.3 * CHUNK_CHARS[language]:
-        return passage if contains_answer(passage, list(answers)) else ""
-    chunks = chunked(passage, language)
-    return next((chunk for chunk in chunks if contains_answer(chunk, list(answers))), "")
+    is_chunk = len(passage) <= 1.3 * CHUNK_CHARS[language]
+    chunks = [passage] if is_chunk else chunked(passage, language)
+    return next((chunk for chunk in chunks if contains_answer(chunk, answers)), "")
 
 
 def _fields(path: Path) -> set[str]:

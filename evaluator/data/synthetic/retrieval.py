@@ -1,9 +1,8 @@
-"""Synthetic retrieval rows: does a text need knowledge from outside, or more than is at hand?
+"""Synthetic retrieval rows without evidence: does a text need knowledge from outside?
 
-Without evidence: fifteen kinds of tasks, told apart by whether the user's text suffices (query
-classification in "Searching for Best Practices in Retrieval-Augmented Generation"). Three kinds are
-left out of training wholly, so that a measurement can tell a learnt principle from learnt phrases.
-With evidence: a follow-up question with evidence that answers it or does not.
+Fifteen kinds of tasks, told apart by whether the user's text suffices (query classification in
+"Searching for Best Practices in Retrieval-Augmented Generation"). Three kinds are left out of
+training, so that a measurement can tell a learnt principle from learnt phrases.
 """
 
 import json
@@ -15,15 +14,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from evaluator.data.judgements import JudgementRow
-from evaluator.data.synthetic.material import Material
-from evaluator.data.synthetic.support import without_answer
-from evaluator.data.text import contains_answer, sentences
+from evaluator.data.records import JudgementRow
 
 ROWS_OF_TEMPLATE = 4
 CASUAL_SHARE = 0.2
 
-_GO_ON, _SEARCH = "[Continue to Use Evidence]", "[Retrieval]"
+_SEARCH = "[Retrieval]"
 
 KINDS = {
     **dict.fromkeys(
@@ -128,49 +124,3 @@ def _spread(rows: list[JudgementRow], rng: random.Random) -> list[JudgementRow]:
         numbered.append((turns[row.kind], row))
         turns[row.kind] += 1
     return [row for _, row in sorted(numbered, key=itemgetter(0))]
-
-
-class Evidence:
-    """Makes a row of each label of a question."""
-
-    def __init__(self, materials: Sequence[Material], rng: random.Random) -> None:
-        self._materials = materials
-        self._rng = rng
-
-    def rows(self, material: Material, near: Sequence[Material]) -> list[JudgementRow]:
-        """The question with evidence that answers it, and with evidence that does not."""
-        if not material.answerable:
-            return [_row(material, material.passage, _SEARCH, "natural")]
-        rest = _without(material, holding=False)
-        whole, part = self._rng.random() < 0.75, _without(material, holding=True)
-        evidence = material.passage if whole or not part else part
-        rows = [_row(material, evidence, _GO_ON, "constructed: answering passage")]
-        elsewhere = without_answer(material, near)
-        draw = self._rng.random()
-        if rest and draw < 0.45:
-            return [*rows, _row(material, rest, _SEARCH, "constructed: answer removed")]
-        if elsewhere and draw < 0.85:
-            passage = elsewhere[0].passage
-            return [*rows, _row(material, passage, _SEARCH, "constructed: nearest passage")]
-        other = self._rng.choice(self._materials)
-        foreign = other.group != material.group
-        if foreign and not contains_answer(other.passage, list(material.answers)):
-            rows.append(_row(material, other.passage, _SEARCH, "constructed: another subject"))
-        return rows
-
-
-def _without(material: Material, *, holding: bool) -> str:
-    """The passage's sentences that hold an answer, or those that hold none; "" without answers."""
-    answers = list(material.answers)
-    if not answers:
-        return ""
-    parts = [s for s in sentences(material.passage) if contains_answer(s, answers) == holding]
-    text = ("" if material.language == "zh" else " ").join(parts)
-    return "" if not holding and contains_answer(text, answers) else text
-
-
-def _row(material: Material, evidence: str, label: str, kind: str) -> JudgementRow:
-    return JudgementRow(
-        "retrieval", material.question, evidence, label,
-        material.language, material.source, kind, material.group,
-    )  # fmt: skip

@@ -14,7 +14,7 @@ from app.cli.main import cli
 from app.cli.runs import training_rows
 from app.settings import Settings
 from evaluator.data.file_formats import PAIR, recognised
-from evaluator.data.relevance_records import read_folder
+from evaluator.data.records import read_folder
 from tests import fakes
 from tests.app.serving import Serving
 

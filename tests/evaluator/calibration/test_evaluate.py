@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from evaluator.calibration.evaluate import auc_interval, contests, measure
-from evaluator.data.relevance_records import Record
+from evaluator.data.records import Record
 from evaluator.errors import DataError
 
 KINDS = ("river", "road", "wall", "canal", "tunnel", "bridge", "fence", "dike")

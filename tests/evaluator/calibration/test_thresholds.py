@@ -5,16 +5,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluator.calibration.action_costs import (
-    Costs,
+from evaluator.calibration.thresholds import (
+    Aims,
     GradedQuestions,
     action_figures,
+    calibrate,
+    report,
+    store,
+    strip_floor,
     sweep,
     trade_offs,
 )
-from evaluator.calibration.thresholds import Aims, calibrate, report, store, strip_floor
 from evaluator.data.calibration_questions import LabelledQuestion, build_questions
-from evaluator.data.relevance_records import Record
+from evaluator.data.records import Record
 from evaluator.errors import DataError
 from evaluator.model.checkpoint import load_thresholds, weights_digest
 
@@ -94,7 +97,7 @@ def test_the_sweep_finds_what_trying_every_pair_finds(cost: float) -> None:
             total += wrong.mean() + cost * (~correct & ~incorrect).mean()
         return total
 
-    upper, lower = sweep(outcomes, Costs(ambiguous=cost))
+    upper, lower = sweep(outcomes, Aims(ambiguous=cost))
     cuts = np.linspace(-2, 2, 81)
     least = min(cost_of(u, low) for u in cuts for low in cuts if low <= u)
     assert cost_of(upper[0], lower[0]) <= least + 1e-9
@@ -102,7 +105,7 @@ def test_the_sweep_finds_what_trying_every_pair_finds(cost: float) -> None:
 
 def test_dearer_ambiguous_leaves_less_of_it_and_more_right_actions() -> None:
     outcomes = calibrate(questions(400, spread=0.6), spelt).outcomes
-    rows = trade_offs(outcomes, Costs())
+    rows = trade_offs(outcomes, Aims())
     shares = [row.figures["ambiguous_share"] for row in rows]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0.3
@@ -113,14 +116,16 @@ def test_dearer_ambiguous_leaves_less_of_it_and_more_right_actions() -> None:
 
 def test_a_dear_wrong_incorrect_lowers_the_lower_threshold() -> None:
     made = questions(400, spread=0.6)
-    dear = Aims(Costs(wrong_incorrect=4))
+    dear = Aims(wrong_incorrect=4)
     even, careful = (calibrate(made, spelt, aims).thresholds for aims in (Aims(), dear))
     assert careful.lower < even.lower - 0.1
     assert careful.figures["en_incorrect_precision"] > even.figures["en_incorrect_precision"]
 
 
 def test_an_asked_precision_is_kept_in_both_languages() -> None:
-    found = calibrate(questions(400, spread=0.6), spelt, Aims(min_precision=(0.95, 0.95)))
+    found = calibrate(
+        questions(400, spread=0.6), spelt, Aims(correct_precision=0.95, incorrect_precision=0.95)
+    )
     for language in ("en", "zh"):
         for action in ("correct", "incorrect"):
             assert found.thresholds.figures[f"{language}_{action}_precision"] >= 0.95
@@ -129,7 +134,9 @@ def test_an_asked_precision_is_kept_in_both_languages() -> None:
 def test_a_precision_asked_of_incorrect_alone_leaves_upper_to_the_costs() -> None:
     made = questions(400, spread=0.6)
     free, both, one = (
-        calibrate(made, spelt, Aims(min_precision=least)).thresholds
+        calibrate(
+            made, spelt, Aims(correct_precision=least[0], incorrect_precision=least[1])
+        ).thresholds
         for least in ((0.0, 0.0), (0.99, 0.99), (0.0, 0.99))
     )
     assert one.lower == pytest.approx(both.lower, abs=0.05)
@@ -139,7 +146,9 @@ def test_a_precision_asked_of_incorrect_alone_leaves_upper_to_the_costs() -> Non
 
 def test_a_precision_out_of_reach_makes_the_action_never_occur() -> None:
     upside_down = [replace(q, labels=[not q.labels[0]]) for q in perfect(20)]
-    found = calibrate(upside_down, spelt, Aims(min_precision=(0.95, 0.95))).thresholds
+    found = calibrate(
+        upside_down, spelt, Aims(correct_precision=0.95, incorrect_precision=0.95)
+    ).thresholds
     assert found.figures["en_ambiguous_share"] == 1
 
 
@@ -186,7 +195,7 @@ def test_equal_seeds_give_equal_thresholds() -> None:
 
 def test_costs_below_nothing_are_refused() -> None:
     with pytest.raises(DataError, match="above 0"):
-        Costs(ambiguous=0)
+        Aims(ambiguous=0)
 
 
 def test_stored_thresholds_belong_to_the_weights(tmp_path: Path) -> None:

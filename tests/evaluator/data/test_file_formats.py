@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from evaluator.data.judgements import read_judgements
-from evaluator.data.relevance_records import Record, read_file, read_folder
+from evaluator.data.records import Record, read_file, read_folder, read_judgements
 from evaluator.errors import DataError
 
 LONG = "How long is the river?"

@@ -16,7 +16,7 @@ from evaluator.errors import WeightsError
 from evaluator.inference.scorer import Scorer
 from evaluator.schema import LABELS, CalibratedThresholds, Row, RowScore, Task
 from evaluator.serving.app import create_app
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder, tiny_network
 

@@ -10,7 +10,7 @@ import pytest
 from evaluator.inference.scorer import Scorer, load_scorer
 from evaluator.schema import Row, RowScore, Task
 from evaluator.serving.app import create_app
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from evaluator.errors import Overloaded
 from evaluator.inference.scorer import Scorer, in_batches, load_scorer
 from evaluator.schema import TASKS, Row, RowScore, ScoreResponse, Task
-from evaluator.serving.batching import Batcher, ScoreCache, bisected
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import MAX_RETRY_S, Batcher, Limits, Permits, ScoreCache, bisected
 from evaluator.serving.metrics import WorkerMetrics
 from evaluator.settings import EvaluatorSettings
 
@@ -476,3 +475,38 @@ def test_scores_are_those_of_the_pair_alone(
         for label, row in zip(answer.labels, expected, strict=True):
             ties = row.probabilities[str(label)] > max(row.probabilities.values()) - 1e-5
             assert label == row.label or ties
+
+
+def refused(permits: Permits, count: int) -> Overloaded:
+    with pytest.raises(Overloaded) as raised, permits.taken(count):
+        pass
+    return raised.value
+
+
+def test_a_burst_is_let_in_up_to_the_last_permit() -> None:
+    permits = Permits(1000)
+    with permits.taken(960), permits.taken(40):
+        assert permits.used == 1000
+        refused(permits, 1)
+        with permits.taken(0):  # all of it is known already
+            pass
+    assert permits.used == 0
+
+
+def test_what_is_refused_takes_nothing_and_what_fails_gives_back() -> None:
+    permits = Permits(10)
+    refused(permits, 11)
+    with pytest.raises(ZeroDivisionError), permits.taken(10):
+        raise ZeroDivisionError
+    assert permits.used == 0
+
+
+def test_retry_after_is_when_those_inside_are_done() -> None:
+    permits = Permits(1000)
+    with permits.taken(950):
+        assert refused(permits, 100).retry_after_s == 1  # nothing computed yet
+        permits.computed(100, 1.0)
+        assert refused(permits, 100).retry_after_s == 10
+        for _ in range(200):
+            permits.computed(10, 1.0)
+        assert refused(permits, 100).retry_after_s == MAX_RETRY_S

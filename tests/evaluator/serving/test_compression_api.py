@@ -15,13 +15,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
-from evaluator.client import EvaluatorClient, WorkerRefused
-from evaluator.errors import EvaluatorError, Overloaded, WeightsError
-from evaluator.inference import causal_lm
-from evaluator.inference.scorer import ScoredToken, Scorer, load_scorer
+from evaluator.client import EvaluatorClient
+from evaluator.errors import EvaluatorError, Overloaded, WeightsError, WorkerRefused
+from evaluator.inference.scorer import (
+    LanguageModel,
+    ScoredToken,
+    Scorer,
+    load_language_model,
+    load_scorer,
+)
 from evaluator.inference.torch_scorer import load_tokenizer
 from evaluator.schema import CompressMethod, CompressRequest
 from evaluator.serving.app import create_app
+from evaluator.serving.batching import Limits
 from evaluator.serving.compression_api import (
     MAX_CHARS,
     Compressing,
@@ -34,7 +40,6 @@ from evaluator.serving.compression_api import (
     weighed,
     words,
 )
-from evaluator.serving.load_shedding import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 from tests.evaluator.tiny_language_model import tiny_language_model
@@ -59,6 +64,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scorer(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
     weights = tiny_folder(tmp_path_factory.mktemp("evaluator"))
     return load_scorer(settings(weights=weights, backend="torch"))
+
+
+def language_model(chosen: EvaluatorSettings) -> LanguageModel:
+    model = load_language_model(chosen)
+    assert model
+    return model
 
 
 @pytest.fixture
@@ -94,7 +105,7 @@ async def test_a_text_keeps_about_its_share_in_order(
 async def test_selective_context_leaves_the_least_surprising_clauses_out(
     http: httpx.AsyncClient, folder: Path, text: str
 ) -> None:
-    model = causal_lm.load(settings(compressor=folder))
+    model = language_model(settings(compressor=folder))
     tokens = model.tokens(text)
     told = await EvaluatorClient(http).compress("selective_context", "?", [text], 0.01)
 
@@ -115,7 +126,7 @@ async def test_longllmlingua_heeds_the_question(http: httpx.AsyncClient) -> None
 
 
 def test_information_is_the_cross_entropy_of_each_token(folder: Path) -> None:
-    model = causal_lm.load(settings(compressor=folder))
+    model = language_model(settings(compressor=folder))
     text, before = "The mill.", "When?"
     tokens = model.tokens(text, before)
 
@@ -132,7 +143,7 @@ def test_information_is_the_cross_entropy_of_each_token(folder: Path) -> None:
 
 @pytest.mark.parametrize("before", ["", "Why? " * 60])
 def test_a_long_text_is_read_window_by_window(folder: Path, before: str) -> None:
-    model = causal_lm.load(settings(compressor=folder))
+    model = language_model(settings(compressor=folder))
     tokens = model.tokens("ab cd. " * 40, before)
 
     assert [token.start for token in tokens] == list(range(280))
@@ -213,15 +224,15 @@ async def test_one_at_a_time_and_who_leaves_stops_between_two_texts() -> None:
 
 def test_what_is_no_language_model_is_refused_by_name(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(WeightsError, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
-        causal_lm.load(settings(compressor=tmp_path / "none"))
+        load_language_model(settings(compressor=tmp_path / "none"))
     t5 = tiny_t5(tmp_path / "t5")
     with pytest.raises(WeightsError, match="names T5ForConditionalGeneration"):
-        causal_lm.load(settings(compressor=t5))
+        load_language_model(settings(compressor=t5))
     pickled = tiny_language_model(tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     with pytest.raises(WeightsError, match="pickled"):
-        causal_lm.load(settings(compressor=pickled))
-    assert causal_lm.load(settings(compressor=folder)).name == "tiny"
+        load_language_model(settings(compressor=pickled))
+    assert language_model(settings(compressor=folder)).name == "tiny"
 
 
 def test_a_model_without_numbers_is_told(tmp_path: Path) -> None:
@@ -230,7 +241,7 @@ def test_a_model_without_numbers_is_told(tmp_path: Path) -> None:
     torch.nn.init.constant_(network.lm_head.weight, math.nan)
     network.save_pretrained(broken)
     with pytest.raises(EvaluatorError, match="no number"):
-        causal_lm.load(settings(compressor=broken)).tokens("text")
+        language_model(settings(compressor=broken)).tokens("text")
 
 
 def signs(text: str, *nats: float) -> list[ScoredToken]:

@@ -15,10 +15,10 @@ from sentence_transformers import SentenceTransformer
 
 from evaluator.data.hard_negatives import minilm_folder
 from evaluator.errors import WeightsError
-from evaluator.inference.embedder import SentenceEmbedder
+from evaluator.inference.pretrained import SentenceEmbedder
 from evaluator.inference.scorer import InputType, Scorer, Vectors, load_embedder, load_scorer
 from evaluator.serving.app import create_app
-from evaluator.serving.load_shedding import Limits
+from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
 from tests.evaluator.tiny import tiny_folder
 from tests.evaluator.tiny_rerankers import tiny_embedder

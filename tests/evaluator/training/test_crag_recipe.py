@@ -11,8 +11,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 from transformers import T5ForSequenceClassification
 
-from evaluator.data.relevance_pairs import pairs_of, split
-from evaluator.data.relevance_records import read_folder
+from evaluator.data.records import read_folder, split
+from evaluator.data.relevance_pairs import pairs_of
 from evaluator.errors import DataError, WeightsError
 from evaluator.inference.torch_scorer import AuthorsScorer
 from evaluator.schema import Row, RowScore

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from evaluator.data.records import Record
 from evaluator.data.relevance_pairs import pairs_of
-from evaluator.data.relevance_records import Record
 from evaluator.errors import DataError
 from evaluator.training.examples import TrainOptions
 from evaluator.training.initialization import beginning, distil, fitted_on

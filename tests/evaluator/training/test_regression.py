@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from evaluator.data.judgements import JudgementRow
+from evaluator.data.records import JudgementRow
 from evaluator.model.features import BEST_KINDS
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.training.examples import (
@@ -15,7 +15,8 @@ from evaluator.training.examples import (
     of_pairs,
     places,
 )
-from evaluator.training.regression import fit_heads, fit_nearness
+from evaluator.training.initialization import fit_nearness
+from evaluator.training.train import fit_heads
 from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 from tests.evaluator.training.test_train import pairs
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from evaluator.data.judgements import JudgementRow
-from evaluator.data.relevance_pairs import Pair, division, split
-from evaluator.data.relevance_records import by_passage, read_folder
+from evaluator.data.records import JudgementRow, by_passage, division, read_folder, split
+from evaluator.data.relevance_pairs import Pair
 from evaluator.errors import DataError
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import TASKS
@@ -79,7 +78,7 @@ def test_one_decoder_step_learns_two_tasks_at_once(tmp_path: Path) -> None:
     ]  # fmt: skip
     both = of_judgements([*judgements(), *grades], rows)
     network = tiny_network()
-    options = replace(OPTIONS, rows=1500, check_every=1000)
+    options = replace(OPTIONS, rows=1100, check_every=1000)
     learner = JudgementLearner(network, both, options)
     fit(learner, both, _schedule(options), tmp_path / "run.ckpt", {}, lambda _: None)
     means = summary(validation(network, both))

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from evaluator.calibration.model_card import SECTIONS
-from evaluator.data.judgements import JudgementRow, held_back
-from evaluator.data.relevance_records import by_article, by_passage
+from evaluator.data.records import JudgementRow, by_article, by_passage, held_back
 from evaluator.data.synthetic.answers import asked_for, shape_of, statement
 from evaluator.data.synthetic.build import constructed
 from evaluator.data.synthetic.material import read_material

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from evaluator.data.judgements import JudgementRow
+from evaluator.data.records import JudgementRow
 from evaluator.data.synthetic.retrieval import (
     KINDS,
     KINDS_HELD,
