@@ -16,7 +16,7 @@ import numpy as np
 
 from app.ingest.pipeline import COMMIT_ROWS
 from app.ingest.rows import document_id, encoded
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import Index, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter

@@ -21,12 +21,12 @@ import numpy as np
 
 from app.ingest.pipeline import COMMIT_ROWS
 from app.ingest.rows import document_id, encoded
-from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.hybrid import Weights, fuse
+from app.retrieval.embedder import StaticEmbedder, Weights
 from app.retrieval.index import Index, open_index
-from app.retrieval.retriever import CANDIDATES, HybridRetriever
+from app.retrieval.retriever import HybridRetriever, fuse
 from app.retrieval.tokenizer import Segmenter, english_query
 from benchmarks.retrieval_table import records
+from graphs.options import Search
 from graphs.text.language import language_of
 from graphs.types import Language
 
@@ -120,9 +120,9 @@ async def both(question: str, language: Language, index: Index, segmenter: Segme
     words = english_query(question)
     if language == "zh":
         words = " ".join(segmenter.query_words(question))
-    lexical = await index.search_words(words, language, CANDIDATES)
+    lexical = await index.search_words(words, language, Search().depth)
     vector = index.embedder.embed([question])[0]
-    dense = await index.search_vector(vector, language, CANDIDATES)
+    dense = await index.search_vector(vector, language, Search().depth)
     return {hit.id: hit.score for hit in lexical}, {hit.id: hit.score for hit in dense}
 
 

@@ -14,7 +14,7 @@ from app.ingest.chunker import CHUNK_TOKENS, HARD_TOKENS
 from app.ingest.loaders.by_suffix import READERS
 from app.ingest.loaders.document import MAX_BYTES
 from app.main import create_app
-from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS
+from app.retrieval.embedder import ENCODER_WEIGHTS, TABLE_WEIGHTS
 from app.retrieval.retriever import CANDIDATES
 from app.settings import Settings
 from evaluator.calibration.action_costs import Costs

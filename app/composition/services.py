@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
 
-from app.composition.embedder import endpoint_embedder, open_retriever, term_tables
+from app.composition.embedder import endpoint_embedder, open_retriever
 from app.composition.models import (
     WorkerEvaluator,
     asks_chat,
@@ -22,10 +22,10 @@ from app.composition.models import (
     compressors_of,
 )
 from app.errors import StartFailed
+from app.retrieval.embedder import Embedder
 from app.retrieval.index import IndexMismatch
 from app.retrieval.keywords import RareWords
-from app.retrieval.retriever import HybridRetriever
-from app.retrieval.term_rerank import LexicalReranker, TermTables
+from app.retrieval.term_rerank import LexicalReranker, term_tables
 from app.settings import Settings
 from app.websearch.engines import FixtureSearch, SearchEngine, SearxngSearch, WikipediaSearch
 from app.websearch.page import PageReader
@@ -40,7 +40,6 @@ from graphs.ports import Services, WebSearch
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
     from app.llm.self_rag_model import NativeGenerator
-    from app.retrieval.embedders.openai import EndpointEmbedder
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -91,16 +90,19 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     if chat is not None:
         stack.push_async_callback(chat.aclose)
     web_search = await _web_search(settings, stack)
-    (retriever, tables), client = await _side_by_side(
-        _retriever(settings, embedder), _worker_client(settings, stack)
+    token = settings.index_token.get_secret_value()
+    retriever, client = await _side_by_side(
+        open_retriever(settings.data_dir, embedder, settings.index_url, token),
+        _worker_client(settings, stack),
     )
+    tables = term_tables(retriever.segmenter)
     evaluator = await WorkerEvaluator.connect(client, PAPER_THRESHOLDS.get(settings.thresholds))
     worker = await client.abilities()
     writer = chat if settings.generator == "openai" else None
     return Services(
         retriever=retriever,
         evaluator=chosen_grader(settings, chat, evaluator),
-        keyword_extractor=RareWords(retriever.segmenter, tables),
+        keyword_extractor=RareWords(tables),
         web_search=web_search,
         search_ahead=_search_ahead(web_search, stack),
         chat=writer,
@@ -126,15 +128,6 @@ async def _side_by_side(one: Coroutine[Any, Any, A], other: Coroutine[Any, Any, 
         raise
 
 
-async def _retriever(
-    settings: Settings, embedder: EndpointEmbedder | None
-) -> tuple[HybridRetriever, TermTables]:
-    """With the table of its words."""
-    token = settings.index_token.get_secret_value()
-    retriever = await open_retriever(settings.data_dir, embedder, settings.index_url, token)
-    return retriever, await asyncio.to_thread(term_tables, retriever)
-
-
 @contextmanager
 def _through_proxies() -> Iterator[None]:
     """Where a client is made. Raises StartFailed where no client can use a proxy that is set."""
@@ -150,7 +143,7 @@ def _through_proxies() -> Iterator[None]:
         ) from None
 
 
-async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedder | None:
+async def _embedder(settings: Settings, stack: AsyncExitStack) -> Embedder | None:
     with _through_proxies():
         embedder = await asyncio.to_thread(endpoint_embedder, settings)
     if embedder is not None:

@@ -16,7 +16,7 @@ from typing import Any
 from app.ingest.chunker import Chunking
 from app.ingest.files import Listed, StateFolder, at_or_below, gone, is_gone, is_url, listed
 from app.ingest.loaders.document import DocumentRefused, check_suffix, digest, read
-from app.retrieval.embedders.static import table_name
+from app.retrieval.embedder import table_name
 from app.retrieval.index import StoredDocument
 from app.settings import StateSettings
 

@@ -18,8 +18,7 @@ from app.ingest.loaders.document import BINARY, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
 from app.ingest.rows import BATCH_ROWS, Row, embedded, encoded, file_rows, with_words
 from app.ingest.sandbox import ParseTask, Sandbox
-from app.retrieval.embedder import Embedder, EmbedderFailed
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, renew_index, writing
 from app.retrieval.tokenizer import Segmenter
 

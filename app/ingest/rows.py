@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ from app.ingest.chunker import Chunking, chunk
 from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
-from app.retrieval.embedders.static import StaticEmbedder
 from app.retrieval.keywords import RareWords
-from app.retrieval.term_rerank import TermTables, packed, term_weights
+from app.retrieval.term_rerank import TermTables, packed, term_tables, term_weights
 from app.retrieval.tokenizer import Segmenter
 from graphs.text.language import script_of
 from graphs.types import Language
@@ -90,26 +88,20 @@ def search_text(row: Row) -> str:
 
 def with_words(rows: Sequence[Row], segmenter: Segmenter) -> list[Row]:
     """The rows with their words for full-text search, keywords and term weights."""
-    tables, keywords = _tables(segmenter)
-    return [_with_words(row, segmenter, tables, keywords) for row in rows]
+    tables = term_tables(segmenter)
+    return [_with_words(row, tables, RareWords(tables)) for row in rows]
 
 
-def _with_words(row: Row, segmenter: Segmenter, tables: TermTables, keywords: RareWords) -> Row:
+def _with_words(row: Row, tables: TermTables, keywords: RareWords) -> Row:
     language: Language = row["language"]
     text = search_text(row)
     weights = term_weights(row["title"], row["heading"], row["text"], language, tables)
     return row | {
         "text_en": text if language == "en" else None,
-        "text_zh": " ".join(segmenter.words(text)) if language == "zh" else None,
+        "text_zh": " ".join(tables.segmenter.words(text)) if language == "zh" else None,
         "keywords": keywords.of_text(text, KEYWORDS),
         "terms": packed(weights),
     }
-
-
-@lru_cache(maxsize=4)
-def _tables(segmenter: Segmenter) -> tuple[TermTables, RareWords]:
-    tables = TermTables(segmenter, StaticEmbedder(segmenter))
-    return tables, RareWords(segmenter, tables)
 
 
 def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:

@@ -21,8 +21,7 @@ from app.ingest.chunker import Chunking
 from app.ingest.files import SHARED_FOLDER, Listed
 from app.ingest.multipart import Received, receive
 from app.ingest.pipeline import Ingest, Progress
-from app.retrieval.filters import visible_to
-from app.retrieval.index import Index, IndexUnusable, StoredDocument, writing
+from app.retrieval.index import Index, IndexUnusable, StoredDocument, visible_to, writing
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings

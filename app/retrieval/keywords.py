@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from app.retrieval.term_rerank import TermTables
-from app.retrieval.tokenizer import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter, word_set
+from app.retrieval.tokenizer import STOP_WORDS_EN, STOP_WORDS_ZH, word_set
 from graphs.text.sentences import HAN, IDEOGRAPHS
 
 # A run of ideographs, which jieba cuts, or any other word: self-crag, Node.js, C++.
@@ -45,8 +45,8 @@ class Word(NamedTuple):
 class RareWords:
     """`ports.KeywordExtractor`, and the keywords of a chunk."""
 
-    def __init__(self, segmenter: Segmenter, tables: TermTables) -> None:
-        self._segmenter, self._tables = segmenter, tables
+    def __init__(self, tables: TermTables) -> None:
+        self._tables = tables
 
     async def keywords(self, question: str, most: int) -> Sequence[str]:
         return await asyncio.to_thread(self.of_question, question, most)
@@ -87,9 +87,8 @@ class RareWords:
 
     def _parts(self, run: str) -> Iterable[str]:
         if HAN.match(run):
-            words: Iterable[str] = self._segmenter.cutter.cut(
-                self._segmenter.simplified(run), HMM=False
-            )
+            segmenter = self._tables.segmenter
+            words: Iterable[str] = segmenter.cutter.cut(segmenter.simplified(run), HMM=False)
             return words
         return [POSSESSIVE.sub("", run).lower()]
 

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from app.retrieval.embedder import Embedder, Vectors
-from app.retrieval.filters import LANCE
 from app.retrieval.index import (
     ANYTHING,
     DOCUMENT_COLUMNS,
     FORMAT,
     HIT_COLUMNS,
+    LANCE,
     LISTS,
     NUMBERS,
     STORAGE_ERRORS,

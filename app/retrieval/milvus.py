@@ -18,13 +18,13 @@ import numpy as np
 from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
 
 from app.retrieval.embedder import Embedder, Vectors
-from app.retrieval.filters import MILVUS
 from app.retrieval.index import (
     ANYTHING,
     DOCUMENT_COLUMNS,
     FORMAT,
     HIT_COLUMNS,
     LISTS,
+    MILVUS,
     NUMBERS,
     STRINGS,
     Encode,

@@ -20,9 +20,9 @@ import numpy as np
 import snowballstemmer
 from numpy.typing import NDArray
 
-from app.retrieval.context_windows import chunk_ids
-from app.retrieval.embedder import Vectors, WordVectors, unit
+from app.retrieval.embedder import StaticEmbedder, Vectors, unit
 from app.retrieval.index import STORAGE_ERRORS, Index, IndexUnusable
+from app.retrieval.retriever import chunk_ids
 from app.retrieval.tokenizer import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter
 from graphs.errors import RetrieverFailed
 from graphs.text.language import script_of
@@ -58,8 +58,8 @@ PAIR, PAIR_IN_TITLE = 1.5, 2.25
 class TermTables:
     """Words, their rarity and their vectors; methods block and are safe in several threads."""
 
-    def __init__(self, segmenter: Segmenter, vectors: WordVectors) -> None:
-        self._segmenter, self._vectors = segmenter, vectors
+    def __init__(self, segmenter: Segmenter) -> None:
+        self.segmenter, self._vectors = segmenter, StaticEmbedder(segmenter)
         self.vector = lru_cache(_CACHED)(self._vector)
         self.rarity = lru_cache(_CACHED)(self._rarity)
         self._stem = lru_cache(_CACHED)(self._stemmed)
@@ -69,7 +69,7 @@ class TermTables:
         """In reading order, without stop words: English stems, Chinese words as jieba cuts them."""
         text = whole_characters(text[:MAX_CHARS])
         if language == "zh":
-            cut = self._segmenter.words(text)
+            cut = self.segmenter.words(text)
             return [(word, word) for word in cut if word not in STOP_WORDS_ZH]
         words = re.findall(r"\w+", text.lower())
         return [(self._stem(word), word) for word in words if word not in STOP_WORDS_EN]
@@ -84,9 +84,15 @@ class TermTables:
 
     def _rarity(self, word: str, language: Language) -> float:
         if language == "zh":
-            cutter = self._segmenter.cutter
+            cutter = self.segmenter.cutter
             return math.log(cutter.total / (cutter.FREQ.get(word) or 1)) / 4
         return math.log(1 + self._vectors.word(word, language)[1] / 500)
+
+
+@lru_cache(maxsize=1)
+def term_tables(segmenter: Segmenter) -> TermTables:
+    """Kept for the last one who asked, for they remember thousands of words."""
+    return TermTables(segmenter)
 
 
 def term_weights(

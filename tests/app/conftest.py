@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.main import create_app
-from app.retrieval.embedder import Embedder
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import Embedder, StaticEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter

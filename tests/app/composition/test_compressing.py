@@ -65,7 +65,7 @@ def test_the_step_tells_what_was_saved(world: World, serve: Callable[..., Servin
         event.data["detail"]
         for event in sent
         if event.name == "step"
-        and event.data["step"] == "compress"
+        and event.data["step"] == "generate"
         and event.data["phase"] == "end"
     ]
 

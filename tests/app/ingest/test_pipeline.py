@@ -13,7 +13,7 @@ from app.ingest.changes import Report
 from app.ingest.files import source_of
 from app.ingest.pipeline import ingest
 from app.retrieval import index as lock
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import IngestBusy, lock_file, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
@@ -236,7 +236,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from app.ingest import pipeline
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.tokenizer import Segmenter
 

@@ -13,10 +13,9 @@ from app.cli.main import cli
 from app.composition.embedder import chosen_embedder
 from app.ingest import pipeline
 from app.ingest.pipeline import ingest
-from app.retrieval.embedder import EmbedderFailed
-from app.retrieval.embedders import openai as module
-from app.retrieval.embedders.openai import EndpointEmbedder
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval import endpoint_embedder as module
+from app.retrieval.embedder import EmbedderFailed, StaticEmbedder
+from app.retrieval.endpoint_embedder import EndpointEmbedder
 from app.retrieval.index import IndexMismatch, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter

@@ -10,8 +10,7 @@ import numpy as np
 import openai
 
 from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
-from app.retrieval.embedder import EmbedderFailed, Vectors, unit
-from app.retrieval.hybrid import ENCODER_WEIGHTS
+from app.retrieval.embedder import ENCODER_WEIGHTS, EmbedderFailed, Vectors, unit
 
 BATCH_PASSAGES = 64
 MAX_CONCURRENT = 4
