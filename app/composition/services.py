@@ -27,10 +27,15 @@ from app.retrieval.index import IndexMismatch
 from app.retrieval.keywords import RareWords
 from app.retrieval.term_rerank import LexicalReranker, term_tables
 from app.settings import Settings
-from app.websearch.engines import FixtureSearch, SearchEngine, SearxngSearch, WikipediaSearch
+from app.websearch.engines import (
+    FixtureSearch,
+    SearchEngine,
+    SearxngSearch,
+    TavilySearch,
+    WikipediaSearch,
+)
 from app.websearch.page import PageReader
 from app.websearch.search import FetchingWebSearch, SearchesAhead
-from app.websearch.tavily import TavilySearch
 from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.serving.app import create_app as create_worker
 from graphs.errors import PortError

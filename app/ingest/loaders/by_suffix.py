@@ -13,8 +13,7 @@ from app.ingest.loaders.document import (
 )
 from app.ingest.loaders.markup import html_blocks, markdown_blocks, text_blocks
 from app.ingest.loaders.tables import record_file, record_lines, table_blocks
-from app.websearch.encoding import declared_charset, decode, marked
-from app.websearch.html_text import TooNested
+from app.websearch.html_text import TooNested, declared_charset, decoded, marked
 from graphs.text.model_output import whole_characters
 
 Reader = Callable[[bytes], tuple[str, list[Block]]]
@@ -71,7 +70,7 @@ def _text(content: bytes, declared: str = "") -> str:
     """The text in it. Raises DocumentRefused."""
     if b"\0" in content and not marked(content):
         raise DocumentRefused("binary data, not text")
-    text = decode(content, declared)
+    text = decoded(content, declared)
     if text is None:
         raise DocumentRefused("its encoding is not known; save it as UTF-8")
     return text

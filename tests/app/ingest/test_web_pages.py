@@ -11,7 +11,7 @@ from app.ingest.loaders.by_suffix import load
 from app.ingest.pipeline import ingest
 from app.ingest.web_pages import downloaded, page_reader
 from app.retrieval.retriever import HybridRetriever
-from app.websearch.encoding import codec_of
+from app.websearch.html_text import codec_of
 from app.websearch.page import PageReader
 from tests.app.ingest.word import paragraph, word
 from tests.loopback.site import SiteServer
