@@ -1,6 +1,7 @@
 """Ingest pipeline: only what is new or changed is read, cut into chunks, embedded and stored."""
 
 import asyncio
+import logging
 import os
 import time
 from collections import deque
@@ -9,11 +10,12 @@ from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from app.ingest.changes import RefusedFile, Report, changed_bytes, judged, write_manifest
+from langchain_core.language_models import BaseChatModel
+
+from app.ingest import files
 from app.ingest.chunker import Chunking
-from app.ingest.files import Listed, StateFolder, gone, listed, listed_pages, shown
+from app.ingest.files import Listed, RefusedFile, Report
 from app.ingest.loaders.document import BINARY, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
 from app.ingest.rows import BATCH_ROWS, Row, embedded, encoded, file_rows, with_words
@@ -21,9 +23,8 @@ from app.ingest.sandbox import ParseTask, Sandbox
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, renew_index, writing
 from app.retrieval.tokenizer import Segmenter
-
-if TYPE_CHECKING:
-    from app.ingest.hypothetical_questions import Questioner
+from graphs.errors import GeneratorFailed
+from graphs.generation.query_expansion import as_hypothetical_questions, hypothetical_messages
 
 # Rows that are put into the index in one commit, and so the most that are held in memory beside
 # those of the documents that are being read.
@@ -33,7 +34,11 @@ COMMIT_ROWS = BATCH_ROWS
 IN_PROCESS_DOCUMENTS = 100
 IN_PROCESS_BYTES = 200_000
 MAX_PROCESSES = 8
+MAX_QUESTION_FAILURES = 3
+"""After so many the endpoint is taken for down, and the rest goes in without questions."""
 KEPT = "lies in the state folder, of which only uploads/shared is read"
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int, str], None]
 Download = Callable[[str], AbstractAsyncContextManager[Path]]
@@ -64,19 +69,19 @@ async def ingest(
     """
     async with writing(index.folder):
         known = await index.documents()
-        state = StateFolder(index.folder.parent)
-        files = await asyncio.to_thread(listed, paths, known, state)
-        outdated = await asyncio.to_thread(gone, paths, known, files, state) if prune else []
+        state = files.StateFolder(index.folder.parent)
+        items = await asyncio.to_thread(files.listed, paths, known, state)
+        outdated = await asyncio.to_thread(files.gone, paths, known, items, state) if prune else []
         work = Ingest(
             index, segmenter, known, prune=prune, progress=progress, chunking=chunking,
             download=download, questioner=questioner, on_cluster=on_cluster,
         )  # fmt: skip
         kept = await asyncio.to_thread(state.kept, paths)
-        work.report.refused += [RefusedFile(shown(str(path)), KEPT) for path in kept]
-        report = await work.all([*files, *listed_pages(urls, known)], outdated)
+        work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in kept]
+        report = await work.all([*items, *files.listed_pages(urls, known)], outdated)
         if index.folder.is_dir():  # a server does not tell of changes
             known = await index.documents()
-            await asyncio.to_thread(write_manifest, index.folder, index.embedder.name, known)
+            await asyncio.to_thread(files.write_manifest, index.folder, index.embedder.name, known)
         return report
 
 
@@ -183,7 +188,7 @@ class Ingest:
         new: list[Listed] = []
         for item in (item for item in items if not item.is_page):
             try:
-                if await asyncio.to_thread(changed_bytes, item, self._chunking.name) is None:
+                if await asyncio.to_thread(files.changed_bytes, item, self._chunking.name) is None:
                     yield item, []
                 else:
                     new.append(item)
@@ -200,7 +205,7 @@ class Ingest:
 
     async def _settle(self, item: Listed, outcome: Outcome) -> None:
         if isinstance(outcome, DocumentRefused):
-            refused, outdated = judged(item, outcome, self._known, self._prune)
+            refused, outdated = files.judged(item, outcome, self._known, self._prune)
             self._outdated += outdated
             self.report.refused += [refused] if refused else []
         elif not outcome:
@@ -223,7 +228,7 @@ class Ingest:
             return refusal
 
     async def _rows(self, item: Listed) -> list[Row]:
-        size = await asyncio.to_thread(changed_bytes, item, self._chunking.name)
+        size = await asyncio.to_thread(files.changed_bytes, item, self._chunking.name)
         if size is None:
             return []
         is_small = size <= IN_PROCESS_BYTES and item.file.suffix.lower() not in BINARY
@@ -253,3 +258,50 @@ class Ingest:
     def _tell(self, done: int, total: int, source: str) -> None:
         if self._progress is not None:
             self._progress(done, total, source)
+
+
+class Questioner:
+    """Asks a chat model for `count` questions a chunk; the model bounds the calls under way.
+
+    Chunks for which it fails go in without; `note` says how many they are, and why.
+    """
+
+    def __init__(self, chat: BaseChatModel, count: int, segmenter: Segmenter) -> None:
+        self._chat = chat
+        self._count = count
+        self._segmenter = segmenter
+        self._failures = 0
+        self._without = 0
+        self._reason = ""
+
+    @property
+    def note(self) -> str:
+        if not self._without:
+            return ""
+        return f"{self._without} chunks without hypothetical questions: {self._reason}"
+
+    async def added(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with questions and the words of these; their vectors must be made anew."""
+        questions = await asyncio.gather(*map(self._questions, rows))
+        fresh = [
+            {name: value for name, value in row.items() if name != "vector"} | {"questions": own}
+            for row, own in zip(rows, questions, strict=True)
+        ]
+        return await asyncio.to_thread(with_words, fresh, self._segmenter)
+
+    async def _questions(self, row: Row) -> list[str]:
+        if self._failures < MAX_QUESTION_FAILURES:
+            messages = hypothetical_messages(
+                row["title"], row["text"], self._count, row["language"]
+            )
+            try:
+                reply = await self._chat.ainvoke(messages)
+            except GeneratorFailed as error:
+                self._failures += 1
+                self._reason = str(error)
+                log.warning("no hypothetical questions: %s", error)
+            else:
+                self._failures = 0
+                return as_hypothetical_questions(reply.text, self._count)
+        self._without += 1
+        return []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ingest.changes import unchanged
+from app.ingest.files import unchanged
 from app.ingest.pipeline import ingest
 from app.retrieval.retriever import HybridRetriever
 from app.settings import StateSettings
@@ -88,7 +88,7 @@ async def test_a_file_that_cannot_be_read_for_now_is_not_pruned(
 def test_looking_for_changes_loads_nothing_heavy() -> None:
     heavy = "lancedb pyarrow jieba pypdf mammoth langchain_core selectolax tavily openai httpx"
     code = (
-        "import sys, app.ingest.changes\n"
+        "import sys, app.ingest.files\n"
         f"assert not [name for name in {heavy.split()} if name in sys.modules]\n"
         "import app.retrieval.lancedb\n"
         "assert 'lance_namespace_urllib3_client.api' not in sys.modules\n"

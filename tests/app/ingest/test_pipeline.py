@@ -9,8 +9,7 @@ import pytest
 from filelock import FileLock
 
 from app.ingest import pipeline as module
-from app.ingest.changes import Report
-from app.ingest.files import source_of
+from app.ingest.files import Report, source_of
 from app.ingest.pipeline import ingest
 from app.retrieval import index as lock
 from app.retrieval.embedder import StaticEmbedder

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from app.ingest import web_pages as module
-from app.ingest.changes import Report
+from app.ingest.files import Report
 from app.ingest.loaders.by_suffix import load
 from app.ingest.pipeline import ingest
 from app.ingest.web_pages import downloaded, page_reader
