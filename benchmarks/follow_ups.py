@@ -20,7 +20,7 @@ from app.composition.embedder import open_retriever
 from app.ingest.pipeline import ingest
 from app.retrieval.retriever import HybridRetriever
 from graphs.nodes.search import fused
-from graphs.text.followups import standalone
+from graphs.text.questions import standalone
 from graphs.types import Message
 
 HERE = Path(__file__).parent

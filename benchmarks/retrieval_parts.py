@@ -23,7 +23,7 @@ from evaluator.serving.app import create_app as create_worker
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import as_judged
 from graphs.options import Search
-from graphs.text.subquestions import subquestions_of
+from graphs.text.questions import subquestions_of
 from graphs.types import Passage
 
 CANDIDATES = 50

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
-from graphs.types import Bars, Language, RetrievalMode, Thresholds, WebUse
+from graphs.types import Bars, Language, RetrievalMode, Thresholds, Usage, WebUse
 
 SearchMode = Literal["hybrid", "bm25", "dense"]
 Fusion = Literal["weighted", "rrf"]
@@ -336,6 +336,15 @@ class Context(
     def searching(self) -> Search:
         """How the knowledge base is searched in this run."""
         return Search(self.search, self.alpha, self.ablation.fusion, self.filters)
+
+    def is_spent(self, usage: Usage) -> bool:
+        """Whether the run's calls or tokens are used up: no model that writes is asked again."""
+        tokens = usage.input_tokens + usage.output_tokens
+        return usage.llm_calls >= self.max_llm_calls or tokens >= self.max_tokens
+
+    def calls_left(self, usage: Usage) -> int:
+        """At least 1: something has to be said."""
+        return max(1, self.max_llm_calls - usage.llm_calls)
 
     @model_validator(mode="after")
     def _preset_fills(self) -> Self:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from langchain_core.language_models import BaseChatModel
 
-from graphs.options import Search
+from evaluator.schema import ANSWER_MARK
+from graphs.options import Context, Search
 from graphs.types import (
     Bars,
     Degraded,
@@ -49,10 +50,6 @@ class Compressor(Protocol):
     async def compress(self, question: str, texts: Sequence[str], ratio: float) -> Sequence[str]:
         """One text for each, of about `ratio` of its tokens. Raises CompressorFailed."""
         ...
-
-
-ANSWER_MARK = " [SEP] "
-"""Between question and answer where support is asked for (`POST /score`)."""
 
 
 def with_answer(question: str, answer: str) -> str:
@@ -212,6 +209,12 @@ class Services:
     reranks: bool = False
     compressors: Mapping[str, Compressor] = field(default_factory=dict)
     embedder_name: str = ""
+
+    def within_budget(self, usage: Usage, context: Context) -> "Services":
+        """As they are; without the models that write where the run's budget is spent."""
+        if self.writes_by_model and context.is_spent(usage):
+            return replace(self, chat=None, reflective=None)
+        return self
 
     @property
     def writes_by_model(self) -> bool:

@@ -5,7 +5,6 @@ comes as such. Annotations name concrete types, from which LangGraph tells its c
 serializer which classes may be loaded.
 """
 
-import operator
 from collections.abc import Callable
 from typing import Annotated, Any, cast
 
@@ -45,6 +44,16 @@ def typed(kind: Any) -> Callable[[Any, Any], Any]:
     return latest
 
 
+def summed(kind: Any) -> Callable[[Any, Any], Any]:
+    """A reducer that adds up values of `kind`; raises ValueError where one is none."""
+    adapter = TypeAdapter[Any](kind)
+
+    def total(before: Any, value: Any) -> Any:
+        return before + adapter.validate_python(value)
+
+    return total
+
+
 # Once for all schemas: channels of one name must have one reducer.
 Citations = Annotated[list[Citation], typed(list[Citation])]
 Passages = Annotated[list[Passage], typed(list[Passage])]
@@ -59,9 +68,9 @@ MaybeRetrieval = Annotated[Retrieval | None, typed(Retrieval | None)]
 MaybeCompression = Annotated[Compression | None, typed(Compression | None)]
 LatestDraft = Annotated[Draft, typed(Draft)]
 LatestUsage = Annotated[Usage, typed(Usage)]
-DegradedSum = Annotated[list[Degraded], operator.add]
-DraftSum = Annotated[list[Draft], operator.add]
-UsageSum = Annotated[Usage, operator.add]
+DegradedSum = Annotated[list[Degraded], summed(list[Degraded])]
+DraftSum = Annotated[list[Draft], summed(list[Draft])]
+UsageSum = Annotated[Usage, summed(Usage)]
 
 
 class Question(TypedDict, total=False):
@@ -181,6 +190,7 @@ class ReflectInput(Question, total=False):
     documents: Passages
     internal_strips: Strips
     web_strips: Strips
+    citations: Citations
     draft: LatestDraft
     spent: LatestUsage
 
@@ -236,6 +246,8 @@ def reset_run_state(state: State) -> State:
         "retrievals": 0,
         "index_exhausted": False,
         "speculative_search": None,
+        "answer": "",
+        "spent": Usage(),
         # Past their reducers, which would add this run to the earlier one.
         "degraded": cast("list[Degraded]", Overwrite([])),
         "usage": cast("Usage", Overwrite(Usage())),

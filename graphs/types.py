@@ -6,12 +6,14 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
+from evaluator.schema import Task as Task
+from evaluator.schema import Thresholds as Thresholds
+
 Action = Literal["correct", "incorrect", "ambiguous"]
 Origin = Literal["internal", "web"]
 Language = Literal["en", "zh"]
 WebUse = Literal["auto", "never", "always"]
 RetrievalMode = Literal["adaptive", "always", "never"]
-Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
 Component = Literal["web_search", "fetch", "evaluator", "generator", "retriever", "critic"]
 StoppedBy = Literal[
     "answered",
@@ -23,6 +25,17 @@ StoppedBy = Literal[
     "deadline",
     "cancelled",
 ]
+
+
+class _Value:
+    """A value whose tuples, which a checkpoint gives back as lists, are tuples again."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if isinstance(items := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(items))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +62,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class WebPage:
+class WebPage(_Value):
     """A search result and, where its page could be fetched, the page's paragraphs.
 
     `fetched_at` is the UTC time in ISO 8601, or None where `paragraphs` is the result's own text.
@@ -63,7 +76,7 @@ class WebPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Strip:
+class Strip(_Value):
     """A knowledge strip (CRAG 4.4): a few sentences of one passage, graded on their own.
 
     `position` orders strips as they stand in their documents: (document rank, place within it).
@@ -99,15 +112,6 @@ class Compression:
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Bounds on the evaluator's relevance score; they belong to one evaluator."""
-
-    upper: float
-    lower: float
-    strip_floor: float
-
-
-@dataclass(frozen=True, slots=True)
 class Scores:
     """One judgement a pair, in the order asked; None where a pair could not be judged."""
 
@@ -128,7 +132,7 @@ class Retrieval:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(_Value):
     """What a critic says of one draft (Self-RAG 3.3); None where it was not judged.
 
     `relevance` and `support` lie in 0…1, `utility` in -1…1; `likelihood` is the exponential of the
@@ -160,7 +164,7 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(_Value):
     """An answer that nobody has accepted yet, and the knowledge it was written from.
 
     `[n]` in `answer` is the n-th strip of `knowledge`. `n` numbers the candidates of a run from 1.
@@ -214,7 +218,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class Path(_Value):
     """A long answer of the beam so far, and the passages that its next segment may come from."""
 
     passages: tuple[Strip, ...]
@@ -261,7 +265,7 @@ class Critique:
 
 
 @dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(_Value):
     """Sentence `[n]` of the answer rests on this strip; `spans` are [start, end) in the answer."""
 
     n: int
@@ -309,7 +313,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(_Value):
     """What is settled when a run starts: its nodes use it, its routers read it.
 
     `web` is "never" where there is no search engine; `subquestions` are empty where the question

@@ -1,0 +1,1 @@
+"""Critics and graders: who judges drafts and passages, by which model."""

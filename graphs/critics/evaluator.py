@@ -11,8 +11,8 @@ from graphs.grading.strips import as_judged
 from graphs.ports import Evaluator, with_answer
 from graphs.text.citations import cited_numbers, without_markers
 from graphs.text.language import language_of
+from graphs.text.questions import subquestions_of
 from graphs.text.sentences import sentences
-from graphs.text.subquestions import subquestions_of
 from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 

@@ -14,16 +14,7 @@ from pydantic import BaseModel, Field, WithJsonSchema
 from graphs.critics.structured_output import PLAIN, FallbackChat, StructuredChat, quoted, weighed
 from graphs.errors import CriticFailed, GeneratorFailed
 from graphs.generation.prompts import text_of, usage_of
-from graphs.reflection.scores import (
-    RELEVANT,
-    RETRIEVE,
-    SUPPORT,
-    UTILITY,
-    relevance,
-    retrieval_share,
-    support,
-    utility,
-)
+from graphs.reflection import scores
 from graphs.text.citations import without_markers
 from graphs.text.language import language_of
 from graphs.text.sentences import sentences
@@ -81,8 +72,8 @@ class LlmCritic:
             verdict, reply, usage = await self._needed.ask(messages, language)
         except GeneratorFailed as error:
             raise CriticFailed(str(error)) from error
-        p = _share(reply, "retrieval", verdict.retrieval, RETRIEVE[::-1], least=0)
-        return retrieval_share(p), usage
+        p = _share(reply, "retrieval", verdict.retrieval, scores.RETRIEVE[::-1], least=0)
+        return scores.retrieval_share(p), usage
 
     async def judge(
         self, question: str, drafts: Sequence[Draft]
@@ -108,9 +99,13 @@ class LlmCritic:
         messages = _judging(question, draft, said)
         graded, reply, usage = await self._graded.ask(messages, language_of(question))
         judgement = Judgement(
-            relevance=relevance(_share(reply, "relevance", graded.relevance, RELEVANT[::-1], 0)),
-            support=support(_share(reply, "support", graded.support, SUPPORT[::-1], 0)),
-            utility=utility(_share(reply, "utility", graded.utility, UTILITY, 1)),
+            relevance=scores.relevance(
+                _share(reply, "relevance", graded.relevance, scores.RELEVANT[::-1], 0)
+            ),
+            support=scores.support(
+                _share(reply, "support", graded.support, scores.SUPPORT[::-1], 0)
+            ),
+            utility=scores.utility(_share(reply, "utility", graded.utility, scores.UTILITY, 1)),
             weak=_named(graded.weak, said),
             uncovered=_in_short(graded.uncovered),
             criticism=graded.criticism.strip()[:MAX_CRITICISM_CHARS],

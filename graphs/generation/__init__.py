@@ -1,0 +1,1 @@
+"""Generation: prompts, answers, compression of the knowledge."""

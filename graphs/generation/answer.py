@@ -32,7 +32,6 @@ from graphs.text.citations import (
     with_marker,
     without_unknown_markers,
 )
-from graphs.text.followups import is_courtesy
 from graphs.text.model_output import (
     CLOSES,
     OPENS,
@@ -40,6 +39,7 @@ from graphs.text.model_output import (
     without_opening_thoughts,
     without_thoughts,
 )
+from graphs.text.questions import is_courtesy
 from graphs.text.sentences import sentence_spans
 from graphs.types import Degraded, Draft, Judgement, Language, Plan, StoppedBy, Strip, Usage
 from prompts import prompt

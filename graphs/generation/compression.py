@@ -14,10 +14,9 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.errors import CompressorFailed, GeneratorFailed, PortError
-from graphs.generation.knowledge import repacked
 from graphs.generation.prompts import one_line, text_of, usage_of
 from graphs.grading.relevance import relevance_of
-from graphs.grading.strips import as_judged
+from graphs.grading.strips import as_judged, repacked
 from graphs.options import Context
 from graphs.ports import Services
 from graphs.text.language import language_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from graphs.text.model_output import without_fence
-from graphs.text.subquestions import MAX_PARTS
+from graphs.text.questions import MAX_PARTS
 from graphs.types import Language
 from prompts import prompt
 

@@ -1,0 +1,1 @@
+"""Grading: relevance, CRAG's actions, knowledge strips."""

@@ -6,9 +6,8 @@ from langgraph.runtime import Runtime
 
 from graphs.critics.evaluator import criticism_of
 from graphs.errors import CriticFailed
-from graphs.grading.plan import plan_of
+from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
-from graphs.reflection.budget import is_spent
 from graphs.reflection.scores import accepted, plain, score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.citations import citations_in
@@ -69,7 +68,7 @@ def end_of(rounds: list[Critique], spent: Usage, context: Context) -> StoppedBy 
     """Why no revision follows this round, or None where one does."""
     if rounds[-1].accepted:
         return "accepted"
-    if is_spent(spent, context):
+    if context.is_spent(spent):
         return "budget"
     return "max_critic" if len(rounds) > context.max_critic else None
 

@@ -3,12 +3,11 @@
 from langgraph.runtime import Runtime
 
 from graphs.errors import CriticFailed
-from graphs.grading.plan import plan_of
+from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
-from graphs.reflection.budget import is_spent
 from graphs.reflection.scores import needs_retrieval
 from graphs.state import Context, State, effective_question, options_of
-from graphs.text.followups import is_courtesy
+from graphs.text.questions import is_courtesy
 from graphs.types import Retrieval, RetrievalMode, Usage
 
 
@@ -36,7 +35,7 @@ async def decide_retrieval(
         share, usage = await services.critic.needs_retrieval(effective_question(state))
     except CriticFailed as error:
         return {"retrieval": Retrieval(True, 1.0), "degraded": [error.degraded], "spent": spent}
-    if services.writes_by_model and not is_spent(spent + usage, context):
+    if services.writes_by_model and not context.is_spent(spent + usage):
         decision = needs_retrieval(share, plan_of(state, context, services).bars.retrieval)
     else:
         decision = not is_courtesy(state["question"])

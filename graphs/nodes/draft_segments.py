@@ -9,12 +9,11 @@ from langgraph.runtime import Runtime
 from graphs.errors import CriticFailed, RetrieverFailed
 from graphs.generation.answer import EXTRACTIVE, request_of
 from graphs.grading.actions import relevant
-from graphs.grading.plan import plan_of
 from graphs.grading.strips import strips_of
 from graphs.nodes.grade import graded
+from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
 from graphs.reflection.beam import cited_segment, drafts_of, extended, segment_from
-from graphs.reflection.budget import calls_left, is_spent, within_budget
 from graphs.reflection.scores import score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.types import Degraded, Draft, Extension, Passage, Path, Plan, Strip, Usage
@@ -26,7 +25,7 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
     Each unfinished path goes on from each of its passages; the first from every candidate.
     """
     context, usage = options_of(runtime), total_usage(state)
-    able = within_budget(usage, context, services)
+    able = services.within_budget(usage, context)
     paths = state.get("paths") or [
         Path(tuple(_best(draft.knowledge) for draft in state.get("candidates", [])))
     ]
@@ -38,7 +37,7 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
         for passage in path.passages
     ]
     if able.writes_by_model:
-        places = places[: calls_left(usage, context)]
+        places = places[: context.calls_left(usage)]
     continuations = await gather_with_concurrency(
         None, *(segment_from(request, passage, path.text, able) for _, path, passage in places)
     )
@@ -81,7 +80,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
     scored = [_scored(each, context) for each in extensions]
     paths = extended(state.get("paths", []), scored, context.ablation.beam_width)
     longest = max((len(path.segments) for path in paths), default=0)
-    ends = longest >= context.beam_depth or is_spent(total_usage(state) + usage, context)
+    ends = longest >= context.beam_depth or context.is_spent(total_usage(state) + usage)
     return {
         "paths": [replace(path, is_finished=path.is_finished or ends) for path in paths],
         "extensions": [],

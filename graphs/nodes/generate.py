@@ -11,10 +11,9 @@ from graphs.generation.answer import (
     streamed,
 )
 from graphs.generation.compression import compressed
-from graphs.generation.knowledge import internal_knowledge, knowledge_of
-from graphs.grading.plan import plan_of
+from graphs.grading.strips import internal_knowledge, knowledge_of
+from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
-from graphs.reflection.budget import calls_left, is_spent, within_budget
 from graphs.state import Context, State, effective_question, options_of
 from graphs.text.citations import citations_in
 from graphs.types import Draft, Plan, StoppedBy, Strip, Usage
@@ -35,7 +34,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         if not knowledge:
             return {**update, **_abstained(state, plan, listener)}
     spent = state.get("usage", Usage()) + update.get("usage", Usage())
-    able = within_budget(spent, context, services)
+    able = services.within_budget(spent, context)
     request = request_of(state, knowledge, plan, context)
     write = answer_directly if is_direct else generate_answer
     written = await write(request, able, listener)
@@ -69,7 +68,7 @@ async def _knowledge(
 ) -> tuple[list[Strip], State]:
     """What is answered from, and what making it changed."""
     spent, knowledge = state.get("usage", Usage()), knowledge_of(state, context)
-    spare = 0 if is_spent(spent, context) else calls_left(spent, context) - 1
+    spare = 0 if context.is_spent(spent) else context.calls_left(spent) - 1
     questions = [effective_question(state), *plan.subquestions]
     result = await compressed(questions, [knowledge], context, services, spare)
     update: State = {
@@ -90,3 +89,22 @@ def _abstained(
     answer = abstention(state["question"], plan.language, why)
     listener.token(answer)
     return {"answer": answer, "citations": [], "stopped_by": why}
+
+
+async def abstain(state: State, runtime: Runtime[Context], *, services: Services) -> State:
+    """A sentence in the language of the answer that admits not knowing.
+
+    The budget stopped the run where a model might have written what could not be quoted.
+    """
+    plan = plan_of(state, options_of(runtime), services)
+    lacked_calls = any(draft.budget_exhausted for draft in state.get("drafts", []))
+    why: StoppedBy = "budget" if lacked_calls else "no_evidence"
+    answer = abstention(state["question"], plan.language, why)
+    streamed(runtime).token(answer)
+    return {
+        "answer": answer,
+        "citations": [],
+        "stopped_by": why,
+        "candidates": [],
+        "generator": services.chat_name,
+    }

@@ -1,13 +1,13 @@
-"""Prepare the run: check the question, forget the run before it, settle the plan."""
+"""Prepare a run: validate the question, resolve a follow-up by rule, settle the run's plan once."""
 
 from langgraph.runtime import Runtime
 
 from graphs.errors import InvalidQuestion
-from graphs.grading.plan import make_plan
 from graphs.ports import Services
-from graphs.state import Context, State, options_of, reset_run_state
-from graphs.text.followups import standalone
-from graphs.types import Message
+from graphs.state import Context, State, effective_question, options_of, reset_run_state
+from graphs.text.language import answer_language
+from graphs.text.questions import standalone, subquestions_of
+from graphs.types import Message, Plan
 
 MAX_QUESTION_CHARS = 8000
 
@@ -49,8 +49,36 @@ def _dialogue(state: State) -> list[Message]:
     history = state.get("history", [])
     if "last_question" not in state or history != state.get("last_history", []):
         return history
-    return [
-        *history,
-        {"role": "user", "content": state["last_question"]},
-        {"role": "assistant", "content": state.get("answer", "")},
-    ]
+    turns: list[Message] = [{"role": "user", "content": state["last_question"]}]
+    if answer := state.get("answer"):
+        turns.append({"role": "assistant", "content": answer})
+    return [*history, *turns]
+
+
+def plan_of(state: State, context: Context, services: Services) -> Plan:
+    """The run's plan; made here where the state has none, as when a state is edited by hand."""
+    return state.get("plan") or make_plan(state, context, services)
+
+
+def make_plan(state: State, context: Context, services: Services) -> Plan:
+    """What the options, the question and the services come to."""
+    history = state.get("history", [])
+    may_search = services.web_search is not None and context.max_web_searches > 0
+    return Plan(
+        thresholds=context.thresholds(services.evaluator.thresholds),
+        bars=context.bars(services.critic.bars),
+        language=answer_language(state["question"], history),
+        subquestions=parts_to_grade(effective_question(state), context),
+        web=context.web if may_search else "never",
+        contextualises=context.follow_ups and bool(history) and services.chat is not None,
+        expands=bool(context.expand),
+        reranks=context.rerank != "none",
+        drafts_segments=context.beam_depth > 0 and not context.choices,
+        reflects=context.reflect,
+    )
+
+
+def parts_to_grade(question: str, context: Context) -> tuple[str, ...]:
+    """Sub-questions that texts are graded by beside the question; none where it has no parts."""
+    parts = subquestions_of(question) if context.ablation.grade_parts else []
+    return tuple(parts) if len(parts) > 1 else ()

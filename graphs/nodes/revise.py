@@ -1,11 +1,11 @@
-"""Revise the rejected draft in the light of the criticism."""
+"""Revise the answer: more knowledge, then a new draft by the model or of sentences quoted anew."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.critics.extractive_revision import revise_extractively, strips_for, unused
+from graphs.critics.evaluator import COVERED
 from graphs.errors import EvaluatorFailed, RetrieverFailed
 from graphs.generation.answer import (
     EXTRACTIVE,
@@ -16,15 +16,93 @@ from graphs.generation.answer import (
     revise_answer,
     streamed,
 )
+from graphs.generation.extractive import Sentence, candidate_sentences, compose
 from graphs.generation.prompts import DraftRequest
-from graphs.grading.plan import plan_of
-from graphs.grading.strips import strips_of
-from graphs.ports import Services
-from graphs.reflection.budget import is_spent
+from graphs.grading.relevance import scores_of
+from graphs.grading.strips import as_judged, strips_of
+from graphs.nodes.prepare import plan_of
+from graphs.ports import Evaluator, Services
 from graphs.reflection.scores import plain
 from graphs.state import Context, State, options_of, total_usage
-from graphs.text.citations import without_markers
-from graphs.types import Draft, Judgement, Passage, Strip
+from graphs.text.citations import cited_numbers, without_markers
+from graphs.text.sentences import sentences
+from graphs.types import Draft, Judgement, Passage, Strip, Usage
+
+MAX_ADDED = 3
+"""Strips added to a draft for one open part."""
+
+MAX_SEARCHED = 100
+"""Unused strips looked through for the open parts, best first."""
+
+
+async def strips_for(
+    parts: Sequence[str], pool: Sequence[Strip], evaluator: Evaluator, floor: float
+) -> tuple[list[Strip], Usage]:
+    """For each part the unused strips that answer it best, with that score; none below the floor.
+
+    Raises EvaluatorFailed.
+    """
+    looked = sorted(pool, key=lambda strip: -strip.score)[:MAX_SEARCHED]
+    texts = [as_judged(strip, with_title=True) for strip in looked]
+    rows, usage = await scores_of(parts, texts, evaluator)
+    chosen: dict[str, Strip] = {}
+    for grades in rows:
+        known = [
+            replace(strip, relevance=score, kept=True)
+            for strip, score in zip(looked, grades, strict=True)
+            if score is not None and score >= floor
+        ]
+        for strip in sorted(known, key=lambda strip: -strip.score)[:MAX_ADDED]:
+            chosen.setdefault(strip.id, strip)
+    return list(chosen.values()), usage
+
+
+async def revise_extractively(
+    draft: Draft, judgement: Judgement, added: Sequence[Strip], evaluator: Evaluator
+) -> tuple[Draft, Usage]:
+    """The draft without its weak sentences, with the best sentence for each open part.
+
+    Raises EvaluatorFailed.
+    """
+    knowledge = [*draft.knowledge, *added]
+    stays = [item for item in quoted_in(draft) if item.text not in judgement.weak]
+    quotable = [i for i in candidate_sentences(knowledge) if i.text not in judgement.weak]
+    texts = [item.text for item in quotable]
+    rows, usage = await scores_of(judgement.uncovered, texts, evaluator)
+    comes = []
+    for grades in rows:
+        best = max(
+            ((score, -place) for place, score in enumerate(grades) if score is not None),
+            default=(COVERED - 1, 0),
+        )
+        if best[0] >= COVERED:
+            comes.append(quotable[-best[1]])
+    return recomposed([*stays, *comes], knowledge), usage
+
+
+def unused(draft: Draft, pool: Sequence[Strip]) -> list[Strip]:
+    """Strips that the draft does not have yet, by place or by text."""
+    places = {strip.id for strip in draft.knowledge}
+    texts = {plain(strip.text) for strip in draft.knowledge}
+    return [strip for strip in pool if strip.id not in places and plain(strip.text) not in texts]
+
+
+def quoted_in(draft: Draft) -> list[Sentence]:
+    """The draft's cited sentences as they were quoted."""
+    found = []
+    for line in sentences(draft.answer):
+        numbers = [n for n in cited_numbers(line) if 1 <= n <= len(draft.knowledge)]
+        if numbers:
+            found.append(Sentence(numbers[0], without_markers(line).strip()))
+    return found
+
+
+def recomposed(chosen: Sequence[Sentence], knowledge: Sequence[Strip]) -> Draft:
+    """The sentences as one answer, none twice, from that part of the knowledge which they cite."""
+    once = list({plain(item.text): item for item in reversed(chosen)}.values())[::-1]
+    numbers = list(dict.fromkeys(item.n for item in once))
+    renumbered = [replace(item, n=numbers.index(item.n) + 1) for item in once]
+    return Draft("".join(compose(renumbered)), tuple(knowledge[n - 1] for n in numbers))
 
 
 async def revise(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -35,7 +113,7 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
     where the criticism took the last call. Of a closed set no sentence is quoted.
     """
     draft, rounds, context = state["draft"], state["critique"], options_of(runtime)
-    if is_spent(total_usage(state), context):
+    if context.is_spent(total_usage(state)):
         return {"has_ended": True, "stopped_by": "budget"}
     if context.choices and not services.writes_by_model:
         return {"has_ended": True, "stopped_by": "unchanged"}

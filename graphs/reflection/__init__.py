@@ -1,0 +1,1 @@
+"""Reflection: tokens, scores, selection of drafts, the beam of long answers."""

@@ -6,15 +6,12 @@ a mapping from token to p; a token that is missing counts 0, and a group without
 
 from collections.abc import Mapping, Sequence
 
+from evaluator.schema import LABELS, UTILITY_WEIGHTS
 from graphs.options import Context
 from graphs.types import Bars, Judgement
 
-RETRIEVE = ("[Retrieval]", "[No Retrieval]")
-CONTINUE = "[Continue to Use Evidence]"
-RELEVANT = ("[Relevant]", "[Irrelevant]")
-SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")
-UTILITY = tuple(f"[Utility:{grade}]" for grade in range(1, 6))
-UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
+*RETRIEVE, CONTINUE = LABELS["retrieval"]
+RELEVANT, SUPPORT, UTILITY = LABELS["relevance"], LABELS["support"], LABELS["utility"]
 
 Probabilities = Mapping[str, float]
 

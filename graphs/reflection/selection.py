@@ -7,8 +7,7 @@ from typing import Literal
 
 from graphs.generation.answer import EXTRACTIVE, abstention
 from graphs.generation.extractive import candidate_sentences, compose, first_sentences
-from graphs.generation.knowledge import internal_knowledge
-from graphs.grading.strips import join
+from graphs.grading.strips import internal_knowledge, join
 from graphs.options import Context
 from graphs.reflection.scores import plain
 from graphs.state import Answer, Question, State
@@ -69,7 +68,7 @@ def early_answer(
 
     No part is asked any more. Passages that nothing grades count once an answer `is_writing`.
     """
-    if "answer" in state:
+    if state.get("answer"):
         return {"stopped_by": why}
     if drafts:
         update = selected(drafts, context)

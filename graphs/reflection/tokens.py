@@ -11,31 +11,24 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphs.reflection.scores import (
-    CONTINUE,
-    RELEVANT,
-    RETRIEVE,
-    SUPPORT,
-    UTILITY,
-    relevance,
-    retrieval_share,
-    support,
-    utility,
-)
+from graphs.reflection import scores
 from graphs.text.sentences import HAN, sentences
 from graphs.types import Judgement
 
 PARAGRAPH = ("<paragraph>", "</paragraph>")
-_FULL, _PARTIAL, NO_SUPPORT = SUPPORT
+_FULL, _PARTIAL, NO_SUPPORT = scores.SUPPORT
 _ALIASES = {
     "[Fully support]": _FULL,
     "[Partially support]": _PARTIAL,
     "[No support]": NO_SUPPORT,
     "[Contradictory]": NO_SUPPORT,
 }
-_RETRIEVE = (*RETRIEVE, CONTINUE)
+_RETRIEVE = (*scores.RETRIEVE, scores.CONTINUE)
 _KNOWN = {
-    **{token.casefold(): token for token in (*_RETRIEVE, *RELEVANT, *SUPPORT, *UTILITY)},
+    **{
+        token.casefold(): token
+        for token in (*_RETRIEVE, *scores.RELEVANT, *scores.SUPPORT, *scores.UTILITY)
+    },
     **{alias.casefold(): token for alias, token in _ALIASES.items()},
 }
 _MARKS = (*_KNOWN, *PARAGRAPH, "<s>", "</s>", "<unk>", "<pad>", "[pad]")
@@ -79,39 +72,45 @@ def read(
     places = [(_known(token.text), token) for token in tokens]
     # A model that was not made to say a token first still gives its probability there.
     first = _probabilities(tokens[0]) if tokens else {}
-    judged = [_probabilities(token) for name, token in places if name in RELEVANT]
-    supports = [support(_probabilities(token)) for name, token in places if name in SUPPORT]
-    uses = [utility(_probabilities(token)) for name, token in places if name in UTILITY]
+    judged = [_probabilities(token) for name, token in places if name in scores.RELEVANT]
+    supports = [
+        scores.support(_probabilities(token)) for name, token in places if name in scores.SUPPORT
+    ]
+    uses = [
+        scores.utility(_probabilities(token)) for name, token in places if name in scores.UTILITY
+    ]
     judgement = Judgement(
-        relevance=relevance(judged[0] if judged else first) if grounded else None,
+        relevance=scores.relevance(judged[0] if judged else first) if grounded else None,
         support=_mean(supports) if grounded else None,
         utility=uses[-1] if uses else 0.0,
         likelihood=_likelihood(tokens),
         weak=tuple(_unsupported(text)) if grounded else (),
     )
-    retrieval = None if grounded else retrieval_share(first)
+    retrieval = None if grounded else scores.retrieval_share(first)
     if ending is not None and grounded:
-        retrieval = retrieval_share(_probabilities(ending))
-    continues = ending is not None and _known(ending.text) == CONTINUE
+        retrieval = scores.retrieval_share(_probabilities(ending))
+    continues = ending is not None and _known(ending.text) == scores.CONTINUE
     return Reading(clean(text), judgement, retrieval, continues)
 
 
 def retrieval_at(token: Token) -> float:
     """p(Retrieval) normalised at this place, 0…1."""
-    return retrieval_share(_probabilities(token))
+    return scores.retrieval_share(_probabilities(token))
 
 
 def judged_after(tokens: Sequence[Token]) -> tuple[float, float]:
     """(support, utility) of a text that ends where these tokens begin."""
     named = [(_known(token.text), _probabilities(token)) for token in tokens]
-    supported = [p for name, p in named if name in SUPPORT] or [p for _, p in named[:1]]
-    useful = [p for name, p in named if name in UTILITY] or [p for _, p in named[:1]]
-    return _mean([support(p) for p in supported[:1]]), _mean([utility(p) for p in useful[:1]])
+    supported = [p for name, p in named if name in scores.SUPPORT] or [p for _, p in named[:1]]
+    useful = [p for name, p in named if name in scores.UTILITY] or [p for _, p in named[:1]]
+    return _mean([scores.support(p) for p in supported[:1]]), _mean(
+        [scores.utility(p) for p in useful[:1]]
+    )
 
 
 def relevance_at(token: Token) -> float:
     """p(Relevant) normalised at this place, 0…1."""
-    return relevance(_probabilities(token))
+    return scores.relevance(_probabilities(token))
 
 
 def holds_reflection(tokens: Sequence[Token]) -> bool:
@@ -192,7 +191,7 @@ def _unsupported(text: str) -> list[str]:
     """The sentences of the segments that the model itself calls unsupported."""
     weak, start = list[str](), 0
     for found in _TOKEN.finditer(text):
-        if _known(found[0]) in SUPPORT:
+        if _known(found[0]) in scores.SUPPORT:
             if _known(found[0]) == NO_SUPPORT:
                 weak += sentences(clean(text[start : found.start()]))
             start = found.end()

@@ -1,0 +1,1 @@
+"""Text: sentences, languages, citations, questions, what models write."""

@@ -17,6 +17,11 @@ G = TypeVar("G", bound=CompiledStateGraph[Any, Any, Any, Any])
 class PausableGraph(CompiledStateGraph[Any, Any, Any, Any]):
     """A compiled graph that hands its run's breakpoints on to its subgraphs."""
 
+    def copy(self, update: dict[str, Any] | None = None) -> Any:
+        copied = super().copy(update)
+        copied._serde_allowlist = self._serde_allowlist
+        return copied
+
     def astream(
         self,
         input: Any,

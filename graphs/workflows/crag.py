@@ -12,12 +12,9 @@ from langgraph.graph.state import CompiledStateGraph
 from graphs.grading.actions import corrections
 from graphs.nodes.decide_retrieval import decide_retrieval
 from graphs.nodes.generate import generate
-from graphs.nodes.grade import grade
+from graphs.nodes.grade import grade, refine
 from graphs.nodes.prepare import prepare
-from graphs.nodes.refine import refine
-from graphs.nodes.rewrite_query import rewrite_query
-from graphs.nodes.search_web import search_web
-from graphs.nodes.select_web_strips import select_web_strips
+from graphs.nodes.web import rewrite_query, search_web, select_web_strips
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question, State
 from graphs.workflows.breakpoints import pausable

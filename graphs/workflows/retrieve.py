@@ -8,10 +8,8 @@ from functools import partial
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from graphs.nodes.contextualise import contextualise
-from graphs.nodes.expand import expand
-from graphs.nodes.rerank import rerank
-from graphs.nodes.search import search
+from graphs.nodes.queries import contextualise, expand
+from graphs.nodes.search import rerank, search
 from graphs.ports import Services
 from graphs.state import Context, RetrieveInput, RetrieveOutput, State
 from graphs.workflows.breakpoints import pausable

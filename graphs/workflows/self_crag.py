@@ -11,19 +11,12 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
 from graphs.grading.actions import corrections
-from graphs.nodes.abstain import abstain
-from graphs.nodes.build_candidates import build_candidates
+from graphs.nodes.candidates import build_candidates, draft, judge, select_candidate
 from graphs.nodes.decide_retrieval import decide_retrieval
-from graphs.nodes.draft import draft
-from graphs.nodes.generate import generate
-from graphs.nodes.grade import grade
-from graphs.nodes.judge import judge
+from graphs.nodes.generate import abstain, generate
+from graphs.nodes.grade import grade, refine
 from graphs.nodes.prepare import prepare
-from graphs.nodes.refine import refine
-from graphs.nodes.rewrite_query import rewrite_query
-from graphs.nodes.search_web import search_web
-from graphs.nodes.select_candidate import select_candidate
-from graphs.nodes.select_web_strips import select_web_strips
+from graphs.nodes.web import rewrite_query, search_web, select_web_strips
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question, State
 from graphs.workflows.breakpoints import pausable

@@ -1,6 +1,7 @@
 """Self-RAG (Asai et al., arXiv 2310.11511): retrieve on demand, draft from each, choose.
 
-Passages found irrelevant make retrieval go on: the next ones of the index, then the web.
+Passages found irrelevant make retrieval go on: the next ones of the index, then the web. A long
+answer is drafted segment by segment in the subgraph `draft_segments`.
 """
 
 from functools import partial
@@ -10,22 +11,16 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
 from graphs.grading.actions import relevant, searches_web
-from graphs.nodes.abstain import abstain
-from graphs.nodes.build_candidates import build_passage_candidates
+from graphs.nodes.candidates import build_passage_candidates, draft, judge, select_candidate
 from graphs.nodes.decide_retrieval import decide_retrieval
-from graphs.nodes.draft import draft
-from graphs.nodes.generate import generate
+from graphs.nodes.draft_segments import extend, prune, retrieve_more
+from graphs.nodes.generate import abstain, generate
 from graphs.nodes.grade import grade
-from graphs.nodes.judge import judge
 from graphs.nodes.prepare import prepare
-from graphs.nodes.rewrite_query import rewrite_query
-from graphs.nodes.search_web import search_web
-from graphs.nodes.select_candidate import select_candidate
-from graphs.nodes.select_web_strips import select_web_strips
+from graphs.nodes.web import rewrite_query, search_web, select_web_strips
 from graphs.ports import Services
-from graphs.state import Answer, Context, Question, State
+from graphs.state import Answer, Context, LongAnswerInput, LongAnswerOutput, Question, State
 from graphs.workflows.breakpoints import pausable
-from graphs.workflows.draft_segments import build_draft_segments
 from graphs.workflows.reflect import build_reflect
 from graphs.workflows.retrieve import build_retrieve
 
@@ -103,3 +98,30 @@ def by_drafts(state: State) -> str:
 def by_judgement(state: State) -> str:
     """Where the critic has failed already, it is not asked again."""
     return "reflect" if state["draft"].judgement else END
+
+
+def build_draft_segments(
+    services: Services,
+) -> CompiledStateGraph[State, Context, LongAnswerInput, LongAnswerOutput]:
+    graph = StateGraph(
+        State, context_schema=Context, input_schema=LongAnswerInput, output_schema=LongAnswerOutput
+    )
+    graph.add_node("extend", partial(extend, services=services))
+    graph.add_node("prune", partial(prune, services=services))
+    graph.add_node("retrieve_more", partial(retrieve_more, services=services))
+
+    graph.add_edge(START, "extend")
+    graph.add_edge("extend", "prune")
+    graph.add_conditional_edges("prune", by_paths, ["extend", "retrieve_more", END])
+    graph.add_edge("retrieve_more", "extend")
+    return pausable(graph.compile(name="draft_segments"))
+
+
+def by_paths(state: State) -> str:
+    """Grow, with new evidence where a path asks for it, until all paths are finished."""
+    growing = [path for path in state.get("paths", []) if not path.is_finished]
+    if not growing:
+        return END
+    plan = state.get("plan")
+    asks = plan and any(path.wants_retrieval(plan.bars.retrieval) for path in growing)
+    return "retrieve_more" if asks else "extend"

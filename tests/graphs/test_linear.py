@@ -15,14 +15,13 @@ from graphs.generation.query_expansion import (
     as_query,
     as_subquestions,
 )
-from graphs.nodes.contextualise import as_question
-from graphs.nodes.rewrite_query import as_keywords
+from graphs.nodes.queries import as_question
+from graphs.nodes.web import as_keywords
 from graphs.reflection.tokens import clean
 from graphs.text.citations import without_unknown_markers
-from graphs.text.followups import is_courtesy, standalone
 from graphs.text.language import answer_language
+from graphs.text.questions import is_courtesy, standalone, subquestions_of
 from graphs.text.sentences import sentences, split_strips
-from graphs.text.subquestions import subquestions_of
 from graphs.types import Message, Strip
 
 LENGTH = 1_200

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.critics.extractive_revision import (
+from graphs.errors import EvaluatorFailed
+from graphs.generation.extractive import Sentence
+from graphs.nodes.revise import (
     MAX_ADDED,
     MAX_SEARCHED,
     quoted_in,
@@ -15,8 +17,6 @@ from graphs.critics.extractive_revision import (
     strips_for,
     unused,
 )
-from graphs.errors import EvaluatorFailed
-from graphs.generation.extractive import Sentence
 from graphs.text.citations import citations_in, cited_numbers
 from graphs.types import Draft, Judgement, Strip
 from tests.fakes import FakeEvaluator

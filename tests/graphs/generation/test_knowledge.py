@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.generation.knowledge import internal_knowledge, repacked
+from graphs.grading.strips import internal_knowledge, repacked
 from graphs.options import Ablation, Repack
 from graphs.state import Answer
 from graphs.text.citations import without_markers

@@ -11,7 +11,7 @@ from graphs.generation.query_expansion import (
     hypothetical_messages,
     queries_of,
 )
-from graphs.text.subquestions import MAX_PARTS, subquestions_of
+from graphs.text.questions import MAX_PARTS, subquestions_of
 
 
 def test_a_query_is_one_bounded_line() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from graphs.grading.plan import make_plan, parts_to_grade, plan_of
+from graphs.nodes.prepare import make_plan, parts_to_grade, plan_of
 from graphs.options import Ablation
 from graphs.state import Context, State
 from graphs.types import Bars, Message, Thresholds

@@ -5,10 +5,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.schema import ANSWER_MARK
 from graphs.grading.strips import join, paragraphs_of, select, strips_of, with_relevance
-from graphs.nodes.build_candidates import knowledge_apart
-from graphs.nodes.select_web_strips import MAX_PARAGRAPHS, openings
-from graphs.ports import ANSWER_MARK, with_answer
+from graphs.nodes.candidates import knowledge_apart
+from graphs.nodes.web import MAX_PARAGRAPHS, openings
+from graphs.ports import with_answer
 from graphs.text.sentences import token_count
 from graphs.types import Origin, Strip, WebPage
 from tests.fakes import passage

@@ -1,6 +1,6 @@
 """What a language model replies for a follow-up, taken where it may be the question meant."""
 
-from graphs.nodes.contextualise import MAX_QUESTION_CHARS, as_question
+from graphs.nodes.queries import MAX_QUESTION_CHARS, as_question
 from graphs.types import Message
 
 FOLLOW_UP = {"en": "And how tall is it?", "zh": "那它有多高？"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs.errors import RetrieverFailed
-from graphs.nodes.rerank import reordered
+from graphs.nodes.search import reordered
 from graphs.types import Passage
 from tests.fakes import FakeEvaluator, overlap, passage
 from tests.graphs.languages import EN, ZH

@@ -1,6 +1,6 @@
 """Keywords for the web search: what is read from a model's reply, and where none are asked for."""
 
-from graphs.nodes.rewrite_query import as_keywords
+from graphs.nodes.web import as_keywords
 from tests import fakes
 from tests.graphs.traced import traced
 

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.text.followups import MAX_TOPIC_CHARS, is_courtesy, standalone
-from graphs.text.subquestions import subquestions_of
+from graphs.text.questions import MAX_TOPIC_CHARS, is_courtesy, standalone, subquestions_of
 from graphs.types import Message
 
 

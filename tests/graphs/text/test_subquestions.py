@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.text.subquestions import MAX_PARTS, is_question, subquestions_of
+from graphs.text.questions import MAX_PARTS, is_question, subquestions_of
 
 
 def test_what_is_asked_is_told_apart() -> None:

@@ -13,10 +13,10 @@ from graphs.grading.strips import strips_of
 from graphs.ports import Services
 from graphs.types import Draft
 from graphs.workflows.chat import build_messages
-from graphs.workflows.draft_segments import build_draft_segments
 from graphs.workflows.reflect import build_reflect, build_reflection
 from graphs.workflows.registry import WORKFLOWS
 from graphs.workflows.retrieve import build_retrieve
+from graphs.workflows.self_rag import build_draft_segments
 from tests.fakes import POOR, FakeCritic, ScriptedChat, passage, services
 from tests.graphs.languages import EN, Parts
 

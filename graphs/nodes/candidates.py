@@ -1,20 +1,22 @@
-"""Build the candidates that are drafted from: one a passage, or CRAG's knowledge."""
+"""Candidates: build their knowledge, draft an answer from each, judge the drafts, select one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
+from graphs.errors import CriticFailed
+from graphs.generation.answer import NOBODY, generate_answer, request_of, streamed
 from graphs.generation.compression import compressed
-from graphs.generation.knowledge import internal_knowledge, repacked
-from graphs.grading.actions import relevant
-from graphs.grading.plan import plan_of
-from graphs.grading.strips import join, strips_of
+from graphs.grading.actions import action_of, relevant
+from graphs.grading.strips import internal_knowledge, join, repacked, strips_of
+from graphs.nodes.prepare import plan_of
 from graphs.options import Repack
 from graphs.ports import Services
-from graphs.reflection.budget import calls_left, is_spent
+from graphs.reflection.scores import score_of
+from graphs.reflection.selection import selected
 from graphs.state import Context, State, effective_question, options_of
-from graphs.types import Action, Draft, Plan, Strip, Usage
+from graphs.types import Action, Degraded, Draft, Judgement, Plan, Strip, Usage
 
 
 async def build_passage_candidates(
@@ -74,13 +76,13 @@ async def _candidates(
 ) -> State:
     """A candidate each, no more than there are calls to draft from them; compressed if so asked."""
     spent, distinct = state.get("usage", Usage()), _distinct(knowledge, context.repack)
-    spare = 0 if is_spent(spent, context) else calls_left(spent, context) - len(distinct)
+    spare = 0 if context.is_spent(spent) else context.calls_left(spent) - len(distinct)
     questions = [effective_question(state), *plan.subquestions]
     result = await compressed(questions, distinct, context, services, spare)
     spent += result.usage
     filled = [strips for strips in result.knowledge if strips]
     if services.writes_by_model and not plan.drafts_segments:
-        filled = filled[: calls_left(spent, context)]
+        filled = filled[: context.calls_left(spent)]
     update: State = {
         "internal_strips": internal,
         "candidates": [Draft("", tuple(strips), n) for n, strips in enumerate(filled, start=1)],
@@ -99,3 +101,66 @@ def _distinct(knowledge: Sequence[Sequence[Strip]], order: Repack) -> list[Seque
     for strips in (repacked(each, order) for each in knowledge):
         apart.setdefault(tuple((s.title, s.source, s.text) for s in strips), strips)
     return [strips for strips in apart.values() if strips]
+
+
+async def draft(state: State, runtime: Runtime[Context], *, services: Services) -> State:
+    """The candidate with its answer, streamed only where it is the only one.
+
+    Something is quoted at any rate from knowledge that, graded, would make the action Correct.
+    """
+    context, candidate = options_of(runtime), state["draft"]
+    plan = plan_of(state, context, services)
+    request = request_of(state, candidate.knowledge, plan, context)
+    relevance = [s.relevance for s in candidate.knowledge if s.relevance is not None]
+    if state.get("action") is None and relevance:
+        action = action_of(relevance, plan.thresholds.upper, plan.thresholds.lower)
+        request = replace(request, keep_best=action == "correct")
+    able = services.within_budget(state.get("usage", Usage()), context)
+    is_only = len(state.get("candidates", [])) == 1
+    written = await generate_answer(request, able, streamed(runtime) if is_only else NOBODY)
+    finished = replace(
+        candidate,
+        answer=written.answer,
+        generator=written.generator,
+        judgement=written.judgement,
+        budget_exhausted=able is not services,
+    )
+    return {"drafts": [finished], "usage": written.usage, "degraded": list(written.degraded)}
+
+
+async def judge(state: State, runtime: Runtime[Context], *, services: Services) -> State:
+    """The candidates with judgement and score, in their order; unjudged where the critic fails.
+
+    A draft that came with its judgement is not judged again.
+    """
+    context = options_of(runtime)
+    drafts = sorted((d for d in state.get("drafts", []) if d.answer), key=lambda d: d.n)
+    waiting = [draft for draft in drafts if draft.judgement is None]
+    usage, degraded = Usage(), list[Degraded]()
+    if waiting:
+        try:
+            judgements, usage = await services.critic.judge(effective_question(state), waiting)
+        except CriticFailed as error:
+            degraded = [error.degraded]
+        else:
+            pairs = zip(waiting, judgements, strict=True)
+            judged = {draft.n: judgement for draft, judgement in pairs if judgement != Judgement()}
+            drafts = [replace(d, judgement=judged.get(d.n, d.judgement)) for d in drafts]
+            if unjudged := len(waiting) - len(judged):
+                reason = f"{unjudged} of {len(waiting)} drafts were not judged."
+                degraded = [Degraded("critic", reason)]
+    scored = [
+        replace(draft, critique_score=score_of(draft.judgement, context))
+        if draft.judgement
+        else draft
+        for draft in drafts
+    ]
+    return {"candidates": scored, "usage": usage, "degraded": degraded}
+
+
+async def select_candidate(state: State, runtime: Runtime[Context]) -> State:
+    """The chosen draft as the answer so far; told now if several were written side by side."""
+    update = selected(state.get("candidates", []), options_of(runtime))
+    if len(state.get("drafts", [])) != 1:  # a single draft was told as it was written
+        streamed(runtime).token(update["answer"])
+    return {**update, "spent": state.get("usage", Usage())}

@@ -1,7 +1,8 @@
-"""Expand the question into the queries that the knowledge base is asked."""
+"""Queries of the retrieval: the follow-up worded by the model, the question expanded."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.utils import gather_with_concurrency
@@ -10,17 +11,60 @@ from langgraph.runtime import Runtime
 from graphs.errors import GeneratorFailed
 from graphs.generation.prompts import (
     clarifying_messages,
+    contextualising_messages,
     decomposing_messages,
     inventing_messages,
     text_of,
     usage_of,
 )
 from graphs.generation.query_expansion import as_passage, as_query, as_subquestions, queries_of
+from graphs.nodes.prepare import parts_to_grade, plan_of
 from graphs.ports import Services
-from graphs.reflection.budget import calls_left, within_budget
 from graphs.state import Context, State, effective_question, options_of, total_usage
-from graphs.text.subquestions import subquestions_of
-from graphs.types import Degraded, Usage
+from graphs.text.language import language_of, spoken_in
+from graphs.text.model_output import without_fence
+from graphs.text.questions import subquestions_of
+from graphs.types import Degraded, Message, Usage
+
+MAX_QUESTION_CHARS = 600
+_QUOTES = '"“”「」`* \t\n'
+_LABEL = re.compile(
+    r"^[*#\s]*+(?:(?:standalone )?question|(?:[独獨]立的?)?[问問][题題])[*\s]*+[:：][*\s]*+",
+    re.IGNORECASE,
+)
+
+
+async def contextualise(state: State, runtime: Runtime[Context], *, services: Services) -> State:
+    """The question as the model words it; where it fails, or says no question, the rule's stays."""
+    context, question = options_of(runtime), state["question"]
+    history = state.get("history", [])
+    chat = services.within_budget(total_usage(state), context).chat
+    if chat is None:
+        return {}
+    try:
+        reply = await chat.ainvoke(contextualising_messages(question, history))
+    except GeneratorFailed as error:
+        return {"usage": Usage(llm_calls=1), "degraded": [error.degraded]}
+    worded = as_question(text_of(reply), question, history)
+    if not worded:
+        return {"usage": usage_of(reply)}
+    standalone = None if worded.casefold() == question.casefold() else worded
+    plan = plan_of(state, context, services)
+    return {
+        "standalone_question": standalone,
+        "plan": replace(plan, subquestions=parts_to_grade(standalone or question, context)),
+        "usage": usage_of(reply),
+    }
+
+
+def as_question(reply: str, question: str, history: Sequence[Message] = ()) -> str:
+    """The reply where it is one line, of a question's length and in its language, else ""."""
+    text = _LABEL.sub("", without_fence(reply)).strip(_QUOTES)
+    is_long = len(text) > max(MAX_QUESTION_CHARS, 2 * len(question))
+    if "\n" in text or is_long or language_of(text) != spoken_in(question, history):
+        return ""
+    return text
+
 
 NEEDS_MODEL = Degraded(
     "generator", "expand by rewrite or hyde needs a language model; the question was searched."
@@ -45,9 +89,9 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
     """
     context, question = options_of(runtime), effective_question(state)
     usage = total_usage(state)
-    able = within_budget(usage, context, services)
+    able = services.within_budget(usage, context)
     wanted = [way in context.expand for way in ("rewrite", "decompose", "hyde")]
-    clarifies, decomposes, invents = _first(wanted, calls_left(usage, context))
+    clarifies, decomposes, invents = _first(wanted, context.calls_left(usage))
     clarified, decomposed, invented = await gather_with_concurrency(
         None,
         _reply(clarifying_messages(question, state.get("history", [])), able, clarifies),
