@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from app.ingest.pipeline import COMMIT_ROWS
-from app.ingest.rows import document_id, encoded
+from app.ingest.rows import BATCH_ROWS, document_id, encoded
 from app.retrieval.embedder import StaticEmbedder, Weights
 from app.retrieval.index import Index, open_index
 from app.retrieval.retriever import HybridRetriever, fuse
@@ -92,8 +91,8 @@ async def searched(
         index = await open_index(Path(folder) / "index", embedder)
         started = time.perf_counter()
         rows = [chunk_row(passage, title) for passage, title in passages.items()]
-        for at in range(0, len(rows), COMMIT_ROWS):
-            await index.put(encoded(rows[at : at + COMMIT_ROWS], embedder, segmenter))
+        for at in range(0, len(rows), BATCH_ROWS):
+            await index.put(encoded(rows[at : at + BATCH_ROWS], embedder, segmenter))
         await index.tidy()
         say(f"{len(rows)} passages indexed in {time.perf_counter() - started:.0f} s")
         found = [await both(row["question"], task.language, index, segmenter) for row in asked]

@@ -22,13 +22,14 @@ from app.retrieval.index import StoredDocument
 from app.settings import StateSettings
 
 SHARED_FOLDER = "shared"
+MANIFEST = Path("cache", "documents.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A file by its absolute `path`, links resolved, and what the index holds of it.
 
-    A page of the web has no path; its source is its URL and its file is yet to be downloaded.
+    A page of the web has no path, its URL as source, and a file that is yet to be downloaded.
     """
 
     file: Path
@@ -44,10 +45,7 @@ class Listed:
 
 
 class StateFolder:
-    """The service's own files: of these only the shared uploads are for everyone to read.
-
-    Files of owners, kept runs and caches lie there, too.
-    """
+    """The service's own files: of these only the shared uploads are for everyone to read."""
 
     def __init__(self, folder: Path) -> None:
         uploads = folder / "uploads"
@@ -110,19 +108,16 @@ def shown(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def source_of(path: Path) -> str:
-    """The path as clients see it: below the working directory relative to it, else absolute."""
-    absolute = Path(os.path.realpath(path))
-    working = Path.cwd()
-    return (absolute.relative_to(working) if working in absolute.parents else absolute).as_posix()
-
-
 def at_or_below(
     paths: Sequence[str | Path], known: Sequence[StoredDocument]
 ) -> list[StoredDocument]:
     """The documents read from one of `paths` or from a folder below it."""
     roots = {os.path.realpath(path) for path in paths}
-    return [document for document in known if roots & _places(document.path)]
+    return [
+        document
+        for document in known
+        if document.path and roots & {document.path, *map(str, Path(document.path).parents)}
+    ]
 
 
 def gone(
@@ -131,10 +126,7 @@ def gone(
     items: Sequence[Listed],
     state: StateFolder,
 ) -> list[StoredDocument]:
-    """Documents of `paths` without a file, but for those that `items` name from elsewhere now.
-
-    Those whose file only its owner may read go as well.
-    """
+    """Documents of `paths` without a file that all may read, and that `items` do not name now."""
     moved = {item.stored.id for item in items if item.stored is not None and not is_gone(item.path)}
     return [
         document
@@ -157,22 +149,19 @@ def is_gone(path: str) -> bool:
 def _named(
     file: Path, path: str, stored: StoredDocument | None, by_source: dict[str, StoredDocument]
 ) -> Listed:
-    """A file keeps its source from whatever folder it is read again.
+    """Its source is its path below the working directory, and stays wherever it is read again.
 
-    A source that another existing file has, such as the same relative path in another working
-    directory, is left to that file.
+    A source that another existing file has is left to that file.
     """
     if stored is not None:
         return Listed(file, path, stored.source, stored)
-    source = source_of(file)
+    absolute, working = Path(path), Path.cwd()
+    is_below = working in absolute.parents
+    source = (absolute.relative_to(working) if is_below else absolute).as_posix()
     other = by_source.get(source)
     if other is not None and other.path and not is_gone(other.path):
         return Listed(file, path, path, None)
     return Listed(file, path, source, other)
-
-
-def _places(path: str) -> set[str]:
-    return {path, *map(str, Path(path).parents)} if path else set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +221,7 @@ def unchanged(
 def changed_bytes(item: Listed, chunking: str) -> int | None:
     """The size of a file to be read, None of one stored as it is. Raises DocumentRefused."""
     file, stored = item.file, item.stored
-    if not _is_utf8(item.path):
+    if item.path != shown(item.path):
         raise DocumentRefused("its path is not UTF-8; rename it")
     if not (item.path and is_gone(item.path)):
         check_suffix(file)
@@ -248,10 +237,9 @@ def changed_bytes(item: Listed, chunking: str) -> int | None:
 def judged(
     item: Listed, refusal: DocumentRefused, known: Sequence[StoredDocument], prune: bool | None
 ) -> tuple[RefusedFile | None, list[StoredDocument]]:
-    """How a refusal is told, and what goes from the index with it where asked to `prune`.
+    """The refusal as it is reported, and what goes from the index with it where asked to `prune`.
 
-    Else what was read from the path before stays, which the reason says; an outage is no reason to
-    let it go. `prune` None: nobody can ask for it.
+    An outage lets nothing go. `prune` None: nobody can ask for it.
     """
     reason = refusal.reason
     missing = bool(item.path) and is_gone(item.path)
@@ -278,7 +266,7 @@ def write_manifest(index: Path, embedder: str, known: Sequence[StoredDocument]) 
         "files": _files_of(index),
         "documents": [asdict(document) for document in known],
     }
-    file = _manifest_file(index)
+    file = index.parent / MANIFEST
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_suffix(".new")
     new.write_text(json.dumps(manifest), encoding="utf-8")
@@ -288,16 +276,12 @@ def write_manifest(index: Path, embedder: str, known: Sequence[StoredDocument]) 
 def _read_manifest(index: Path, embedder: str) -> list[StoredDocument] | None:
     """None where there is none, or where the index was written to since."""
     try:
-        manifest: dict[str, Any] = json.loads(_manifest_file(index).read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = json.loads((index.parent / MANIFEST).read_text(encoding="utf-8"))
         if (manifest["embedder"], manifest["files"]) != (embedder, _files_of(index)):
             return None
         return [StoredDocument(**document) for document in manifest["documents"]]
     except (OSError, ValueError, TypeError, KeyError):
         return None
-
-
-def _manifest_file(index: Path) -> Path:
-    return index.parent / "cache" / "documents.json"
 
 
 def _files_of(index: Path) -> str:
@@ -309,11 +293,3 @@ def _files_of(index: Path) -> str:
             status = os.stat(os.path.join(folder, name))
             state.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return state.hexdigest()
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -18,7 +18,7 @@ from app.ingest.chunker import Chunking
 from app.ingest.files import Listed, RefusedFile, Report
 from app.ingest.loaders.document import BINARY, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
-from app.ingest.rows import BATCH_ROWS, Row, embedded, encoded, file_rows, with_words
+from app.ingest.rows import BATCH_ROWS, Row, encoded, file_rows, with_vectors, with_words
 from app.ingest.sandbox import ParseTask, Sandbox
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, renew_index, writing
@@ -26,9 +26,6 @@ from app.retrieval.tokenizer import Segmenter
 from graphs.errors import GeneratorFailed
 from graphs.generation.query_expansion import as_hypothetical_questions, hypothetical_messages
 
-# Rows that are put into the index in one commit, and so the most that are held in memory beside
-# those of the documents that are being read.
-COMMIT_ROWS = BATCH_ROWS
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
 IN_PROCESS_DOCUMENTS = 100
@@ -60,12 +57,10 @@ async def ingest(
 ) -> Report:
     """Brings files, folders (with all below them), patterns and, with a `download`, URLs in.
 
-    A file is known by its path, links resolved, and skipped while its content is unchanged. What
-    lies in the state folder is left out, but for shared uploads.
-    `prune` removes documents of these paths whose file is gone or is now refused for what it is.
-    `progress` hears (done, all, source). `on_cluster`: files, not pages, are read by Ray. Raises
-    IngestBusy after waiting a minute for another writer, IndexUnusable where the index is damaged,
-    ClusterFailed.
+    Files are known by their path and skipped while their content is unchanged. `prune` removes
+    documents of these paths whose file is gone or is now refused for what it is. `progress` hears
+    (done, all, source). `on_cluster`: files, not pages, are read by Ray. Raises IngestBusy after a
+    minute, IndexUnusable, ClusterFailed.
     """
     async with writing(index.folder):
         known = await index.documents()
@@ -90,14 +85,13 @@ async def reindex(
 ) -> int:
     """Renews words and vectors of every stored chunk; says how many chunks there are.
 
-    Raises IngestBusy, EmbedderFailed, and IndexUnusable where there is no index or it cannot be
-    read; the old index then stays.
+    Raises IngestBusy, EmbedderFailed, IndexUnusable; the old index then stays.
     """
     failed: list[EmbedderFailed] = []
 
     def encode(rows: Sequence[Row]) -> list[Row]:
         try:
-            return encoded(rows, embedder=embedder, segmenter=segmenter)
+            return encoded(rows, embedder, segmenter)
         except EmbedderFailed as error:
             failed.append(error)  # the storage that asks for rows makes another error of it
             raise
@@ -128,14 +122,10 @@ class Ingest:
         on_cluster: bool = False,
     ) -> None:
         self.report = Report()
-        self._download, self._questioner = download, questioner
-        self._on_cluster = on_cluster
-        self._index = index
-        self._segmenter = segmenter
-        self._known = known
-        self._prune = prune
-        self._progress = progress
+        self._index, self._segmenter, self._known = index, segmenter, known
+        self._prune, self._progress = prune, progress
         self._chunking = chunking or Chunking()
+        self._download, self._questioner, self._on_cluster = download, questioner, on_cluster
         self._waiting: list[Row] = []
         self._outdated: list[StoredDocument] = []
         self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
@@ -213,7 +203,7 @@ class Ingest:
         else:
             self._waiting += outcome
             (self.report.updated if item.stored else self.report.added).append(item.source)
-            if len(self._waiting) >= COMMIT_ROWS:
+            if len(self._waiting) >= BATCH_ROWS:
                 await self._commit()
 
     async def _read(self, item: Listed) -> Outcome:
@@ -251,7 +241,7 @@ class Ingest:
         waiting, self._waiting = self._waiting, []
         if self._questioner is not None:
             waiting = await self._questioner.added(waiting)
-        rows = await asyncio.to_thread(embedded, waiting, self._index.embedder)
+        rows = await asyncio.to_thread(with_vectors, waiting, self._index.embedder)
         await self._index.put(rows)
         self.report.chunks += len(rows)
 
@@ -267,11 +257,8 @@ class Questioner:
     """
 
     def __init__(self, chat: BaseChatModel, count: int, segmenter: Segmenter) -> None:
-        self._chat = chat
-        self._count = count
-        self._segmenter = segmenter
-        self._failures = 0
-        self._without = 0
+        self._chat, self._count, self._segmenter = chat, count, segmenter
+        self._failures = self._without = 0
         self._reason = ""
 
     @property

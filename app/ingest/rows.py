@@ -104,22 +104,19 @@ def _with_words(row: Row, tables: TermTables, keywords: RareWords) -> Row:
     }
 
 
-def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
-    """Texts without any known word have no vector."""
-    vectors = embedder.embed([search_text(row) for row in rows])
-    return [
-        row | {"vector": vector if vector.any() else None}
-        for row, vector in zip(rows, vectors, strict=True)
-    ]
-
-
-def embedded(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
-    """Those read elsewhere may have vectors; the others are embedded together."""
-    wanting = [row for row in rows if "vector" not in row]
-    added = with_vectors(wanting, embedder) if wanting else []
-    return [row for row in rows if "vector" in row] + added
-
-
 def encoded(rows: Sequence[Row], embedder: Embedder, segmenter: Segmenter) -> list[Row]:
     """The rows with the words and vectors they are found by."""
     return with_vectors(with_words(rows, segmenter), embedder)
+
+
+def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
+    """Those read elsewhere may have theirs; texts without any known word have none."""
+    wanting = [row for row in rows if "vector" not in row]
+    done = [row for row in rows if "vector" in row]
+    if not wanting:
+        return done
+    vectors = embedder.embed([search_text(row) for row in wanting])
+    return done + [
+        row | {"vector": vector if vector.any() else None}
+        for row, vector in zip(wanting, vectors, strict=True)
+    ]

@@ -42,10 +42,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-WAIT_S = 5.0
-"""How long an upload waits for another writer."""
-# Whoever received for so long has died.
-ABANDONED_S = 3600.0
+WAIT_S = 5.0  # for another writer
+ABANDONED_S = 3600.0  # whoever received for so long has died
 INCOMING = ".incoming-"
 MAX_FILES, MAX_FIELDS = 1000, 1000
 MAX_TOTAL_BYTES = 200_000_000
@@ -155,7 +153,7 @@ class Uploads:
         """The owner's documents and the shared ones, those whose source or title has `query`."""
         with seen_by(owner):
             known = await self._index.documents()
-        documents = await asyncio.to_thread(matching, known, query)
+        documents = await asyncio.to_thread(_matching, known, query.casefold())
         return documents[offset : offset + limit], len(documents)
 
     async def delete(self, document_id: str, owner: str = "") -> bool:
@@ -206,13 +204,11 @@ def uploads_into(retriever: object, settings: StateSettings) -> Uploads | None:
     )
 
 
-def matching(known: Sequence[StoredDocument], query: str) -> list[StoredDocument]:
-    """Those whose source or title has `query`, upper and lower case alike."""
-    wanted = query.casefold()
+def _matching(known: Sequence[StoredDocument], query: str) -> list[StoredDocument]:
     return [
         document
         for document in known
-        if wanted in document.source.casefold() or wanted in document.title.casefold()
+        if query in document.source.casefold() or query in document.title.casefold()
     ]
 
 
