@@ -9,10 +9,10 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from sentence_transformers import SentenceTransformer
 
-from app.composition.models import WorkerEvaluator
+from app.composition.services import WorkerEvaluator
 from app.retrieval.embedder import ENCODER_WEIGHTS, StaticEmbedder, Vectors, unit
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.term_rerank import LexicalReranker, TermTables
+from app.retrieval.terms import LexicalReranker, TermTables
 from app.retrieval.tokenizer import Segmenter
 from benchmarks import retrieval_plain as plain
 from benchmarks.retrieval_base import by_search, knowledge_base, summary, told

@@ -19,7 +19,7 @@ import numpy as np
 from app.ingest.rows import document_id
 from app.retrieval.embedder import TABLE_WEIGHTS, StaticEmbedder
 from app.retrieval.retriever import fuse
-from app.retrieval.term_rerank import TermTables, lexical_scores, packed, query_terms, term_weights
+from app.retrieval.terms import TermTables, lexical_scores, packed, query_terms, term_weights
 from app.retrieval.tokenizer import Segmenter
 from benchmarks.hybrid_weights import SEED, TUNING, Task, say, searched
 from benchmarks.retrieval_table import records

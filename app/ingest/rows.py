@@ -11,8 +11,7 @@ from app.ingest.chunker import Chunking, chunk
 from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
-from app.retrieval.keywords import RareWords
-from app.retrieval.term_rerank import TermTables, packed, term_tables, term_weights
+from app.retrieval.terms import RareWords, TermTables, packed, term_tables, term_weights
 from app.retrieval.tokenizer import Segmenter
 from graphs.text.language import script_of
 from graphs.types import Language

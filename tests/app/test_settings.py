@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from app.cli.main import cli
 from app.composition import services
-from app.composition.models import asks_chat
-from app.composition.services import open_services
+from app.composition.services import asks_chat, open_services
 from app.errors import StartFailed
 from app.settings import Settings, StateSettings, load_settings
 

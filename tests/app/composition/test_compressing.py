@@ -6,8 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.composition.models import WorkerCompressor, compressors_of
-from app.composition.services import open_services
+from app.composition.services import WorkerCompressor, compressors_of, open_services
 from app.errors import InvalidRequest
 from app.runs.option_checks import chosen
 from app.settings import Settings

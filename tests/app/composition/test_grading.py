@@ -10,7 +10,7 @@ from typing import Literal
 import httpx
 import pytest
 
-from app.composition.models import WorkerEvaluator
+from app.composition.services import WorkerEvaluator
 from app.errors import StartFailed
 from evaluator.client import EvaluatorClient
 from evaluator.errors import WorkerRefused

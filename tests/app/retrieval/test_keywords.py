@@ -5,8 +5,7 @@ import time
 import pytest
 
 from app.retrieval.embedder import StaticEmbedder
-from app.retrieval.keywords import RareWords
-from app.retrieval.term_rerank import TermTables
+from app.retrieval.terms import RareWords, TermTables
 from app.retrieval.tokenizer import Segmenter
 
 

@@ -16,7 +16,7 @@ from app.retrieval.embedder import (
     Weights,
 )
 from app.retrieval.retriever import HybridRetriever, by_ranks, fuse, weights_of
-from app.retrieval.term_rerank import LexicalReranker, term_tables
+from app.retrieval.terms import LexicalReranker, term_tables
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
 from graphs.options import Filters, Search

@@ -3,7 +3,7 @@
 import pytest
 
 from app.retrieval.embedder import StaticEmbedder
-from app.retrieval.term_rerank import (
+from app.retrieval.terms import (
     MAX_TERMS,
     STEPS,
     TermTables,
