@@ -15,7 +15,7 @@ from app.composition.embedder import chosen_embedder
 from app.errors import StartFailed
 from app.ingest import pipeline
 from app.ingest.chunker import Chunking
-from app.ingest.files import Report, is_url, unchanged
+from app.ingest.files import Report, is_url
 from app.ingest.pipeline import Questioner
 from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import downloaded, page_reader
@@ -49,12 +49,10 @@ async def ingest(
 
     Raises StartFailed.
     """
-    report = await asyncio.to_thread(unchanged, names, settings, prune=prune)
-    if report is None:
-        try:
-            report = await _ingest(names, settings, prune, on_cluster)
-        except REFUSALS as error:
-            raise StartFailed(str(error)) from error
+    try:
+        report = await _ingest(names, settings, prune, on_cluster)
+    except REFUSALS as error:
+        raise StartFailed(str(error)) from error
     summarise(report)
     if report.nothing_read:
         raise typer.Exit(1)

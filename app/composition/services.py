@@ -7,9 +7,9 @@ takes two seconds to load.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, get_args
 
 import httpx
 
@@ -36,9 +36,6 @@ from graphs.types import Scores, Task, Thresholds
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
     from app.llm.self_rag_model import NativeGenerator
-
-A = TypeVar("A")
-B = TypeVar("B")
 
 WORKER_TIMEOUT_S = 30.0
 """Longest wait for one answer of a worker."""
@@ -95,10 +92,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         stack.push_async_callback(chat.aclose)
     web_search = await _web_search(settings, stack)
     token = settings.index_token.get_secret_value()
-    retriever, client = await _side_by_side(
-        open_retriever(settings.data_dir, embedder, settings.index_url, token),
-        _worker_client(settings, stack),
-    )
+    retriever = await open_retriever(settings.data_dir, embedder, settings.index_url, token)
+    client = await _worker_client(settings, stack)
     tables = term_tables(retriever.segmenter)
     evaluator = await WorkerEvaluator.connect(client, PAPER_THRESHOLDS.get(settings.thresholds))
     worker = await client.abilities()
@@ -118,18 +113,6 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
     )
-
-
-async def _side_by_side(one: Coroutine[Any, Any, A], other: Coroutine[Any, Any, B]) -> tuple[A, B]:
-    """Both; where one fails the other is ended before its error is told."""
-    tasks = asyncio.create_task(one), asyncio.create_task(other)
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        raise
 
 
 @contextmanager

@@ -1,28 +1,16 @@
-"""Files of an ingest: which there are, how each is named, and which are new, changed or gone.
-
-A manifest beside the index lists what the last ingest left in it, so that an ingest of unchanged
-files ends without opening the index.
-"""
+"""Files of an ingest: which there are, how each is named, and which are new, changed or gone."""
 
 import glob
-import hashlib
-import json
 import os
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urldefrag
 
-from app.ingest.chunker import Chunking
 from app.ingest.loaders.document import DocumentRefused, check_suffix, digest, read
-from app.retrieval.embedder import table_name
 from app.retrieval.index import StoredDocument
-from app.settings import StateSettings
 
 SHARED_FOLDER = "shared"
-MANIFEST = Path("cache", "documents.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,37 +175,6 @@ class Report:
         return not (self.added or self.updated or self.skipped or self.removed)
 
 
-def unchanged(
-    names: Sequence[str], settings: StateSettings, *, prune: bool = False
-) -> Report | None:
-    """The report of an ingest that would change nothing; None where that is not certain."""
-    if settings.embedder != "static" or settings.index_url or any(map(is_url, names)):
-        return None
-    started, paths = time.perf_counter(), list(map(Path, names))
-    chunking = Chunking(settings.chunking, settings.chunk_tokens).name
-    known = _read_manifest(settings.data_dir / "index", table_name())
-    state = StateFolder(settings.data_dir)
-    if known is None or state.kept(paths):
-        return None
-    items = listed(paths, known, state)
-    if prune and gone(paths, known, items, state):
-        return None
-    report = Report()
-    for item in items:
-        try:
-            if changed_bytes(item, chunking) is not None:
-                return None
-        except DocumentRefused as refusal:
-            refused, outdated = judged(item, refusal, known, prune)
-            if refused is None or outdated:
-                return None
-            report.refused.append(refused)
-        else:
-            report.skipped.append(item.source)
-    report.took_s = time.perf_counter() - started
-    return report
-
-
 def changed_bytes(item: Listed, chunking: str) -> int | None:
     """The size of a file to be read, None of one stored as it is. Raises DocumentRefused."""
     file, stored = item.file, item.stored
@@ -257,39 +214,3 @@ def judged(
     elif earlier:
         reason += f"; {len(earlier)} documents read from it stay, --prune removes them"
     return RefusedFile(item.shown, reason), outdated
-
-
-def write_manifest(index: Path, embedder: str, known: Sequence[StoredDocument]) -> None:
-    """Call it as the one who has the right to write to the index in the folder `index`."""
-    manifest = {
-        "embedder": embedder,
-        "files": _files_of(index),
-        "documents": [asdict(document) for document in known],
-    }
-    file = index.parent / MANIFEST
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_suffix(".new")
-    new.write_text(json.dumps(manifest), encoding="utf-8")
-    new.replace(file)
-
-
-def _read_manifest(index: Path, embedder: str) -> list[StoredDocument] | None:
-    """None where there is none, or where the index was written to since."""
-    try:
-        manifest: dict[str, Any] = json.loads((index.parent / MANIFEST).read_text(encoding="utf-8"))
-        if (manifest["embedder"], manifest["files"]) != (embedder, _files_of(index)):
-            return None
-        return [StoredDocument(**document) for document in manifest["documents"]]
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
-def _files_of(index: Path) -> str:
-    """Changes with any file of the index."""
-    state = hashlib.sha256()
-    for folder, folders, names in os.walk(index):
-        folders.sort()
-        for name in sorted(names):
-            status = os.stat(os.path.join(folder, name))
-            state.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return state.hexdigest()

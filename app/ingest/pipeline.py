@@ -73,11 +73,7 @@ async def ingest(
         )  # fmt: skip
         kept = await asyncio.to_thread(state.kept, paths)
         work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in kept]
-        report = await work.all([*items, *files.listed_pages(urls, known)], outdated)
-        if index.folder.is_dir():  # a server does not tell of changes
-            known = await index.documents()
-            await asyncio.to_thread(files.write_manifest, index.folder, index.embedder.name, known)
-        return report
+        return await work.all([*items, *files.listed_pages(urls, known)], outdated)
 
 
 async def reindex(

@@ -9,7 +9,7 @@ from typing import Any
 import openai
 from openai.types import Completion
 
-from app.llm.endpoint import CONNECT_TIMEOUT_S, FAILURES, NO_KEY, Endpoint
+from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint
 from graphs.ports import Reflected
 from graphs.reflection import tokens
 from graphs.reflection.scores import RELEVANT, RETRIEVE
@@ -111,23 +111,18 @@ class NativeGenerator:
         await self._client.close()
 
     async def _complete(self, prompt: str, max_tokens: int) -> "_Reply":
-        deadline = self._endpoint.deadline()
-        async with self._endpoint.turn(deadline):
-            try:
-                async with asyncio.timeout_at(deadline):
-                    completion = await self._client.completions.create(
-                        model=self.name,
-                        prompt=prompt,
-                        max_tokens=max_tokens,
-                        temperature=0,
-                        logprobs=LOGPROBS,
-                        # What comes after would be a passage that nobody retrieved.
-                        stop=[PARAGRAPH[0]],
-                        extra_body=SPECIAL_TOKENS_ARE_KEPT,
-                    )
-                    return _Reply(completion)
-            except FAILURES as error:
-                raise self._endpoint.failure(error) from None
+        async with self._endpoint.call():
+            completion = await self._client.completions.create(
+                model=self.name,
+                prompt=prompt,
+                max_tokens=max_tokens,
+                temperature=0,
+                logprobs=LOGPROBS,
+                # What comes after would be a passage that nobody retrieved.
+                stop=[PARAGRAPH[0]],
+                extra_body=SPECIAL_TOKENS_ARE_KEPT,
+            )
+            return _Reply(completion)
 
 
 class _Reply:

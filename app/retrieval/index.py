@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from filelock import FileLock, Timeout
+from filelock import AsyncFileLock, Timeout
 
 from app.retrieval.embedder import Embedder, Vectors
 from graphs.options import Filters
@@ -37,7 +37,6 @@ DOCUMENT_COLUMNS = ["document_id", "source", "path", "title", "sha256", "chunks"
 DOCUMENT_COLUMNS += ["added_at", "language", "chunking", "owner"]
 ANYTHING = Filters()
 LOCK_TIMEOUT_S = 60.0
-LOCK_POLL_S = 0.05
 
 # What an index raises where its files are damaged or lost, or its server is away.
 STORAGE_ERRORS = (OSError, RuntimeError, ValueError)
@@ -212,36 +211,26 @@ async def writing(folder: Path, wait_s: float | None = None) -> AsyncIterator[No
 
     Raises IngestBusy after `wait_s`, by default LOCK_TIMEOUT_S; IndexUnusable.
     """
-    lock = FileLock(lock_file(folder), timeout=0, thread_local=False)
-    await _acquire(lock, LOCK_TIMEOUT_S if wait_s is None else wait_s)
+    timeout = LOCK_TIMEOUT_S if wait_s is None else wait_s
+    # Without an executor: whoever waited in a thread would keep it from those who search.
+    lock = AsyncFileLock(lock_file(folder), timeout, thread_local=False, run_in_executor=False)
+    try:
+        await lock.acquire()
+    except Timeout as error:
+        raise IngestBusy(
+            "another process is writing to this knowledge base; try again when it has ended"
+        ) from error
+    except OSError as error:
+        raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error
     try:
         yield
     finally:
-        lock.release()
+        await lock.release()
 
 
 def lock_file(folder: Path) -> Path:
     make_folder(folder.parent)
     return folder.with_name(folder.name + ".lock")
-
-
-async def _acquire(lock: FileLock, within_s: float) -> None:
-    """Asks again and again: whoever waited in a thread would keep it from those who search."""
-    running = asyncio.get_running_loop()
-    until = running.time() + within_s
-    while True:
-        try:
-            lock.acquire()
-        except Timeout as error:
-            if running.time() >= until:
-                raise IngestBusy(
-                    "another process is writing to this knowledge base; try again when it has ended"
-                ) from error
-        except OSError as error:
-            raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error
-        else:
-            return
-        await asyncio.sleep(LOCK_POLL_S)
 
 
 def completed(row: Row) -> Row:
