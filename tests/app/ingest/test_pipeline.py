@@ -240,7 +240,7 @@ from app.retrieval.index import open_index
 from app.retrieval.tokenizer import Segmenter
 
 async def main():
-    pipeline.COMMIT_ROWS = 4
+    pipeline.BATCH_ROWS = 4
     segmenter = Segmenter()
     index = await open_index(Path("data/index"), StaticEmbedder(segmenter))
     def progress(done, everything, source):

@@ -198,7 +198,7 @@ async def test_an_endpoint_that_fails_midway_leaves_whole_documents_and_a_clear_
     segmenter: Segmenter,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pipeline, "COMMIT_ROWS", 60)
+    monkeypatch.setattr(pipeline, "BATCH_ROWS", 60)
     folder = documents(tmp_path / "docs", 3)
     embedder = made(server, dimensions=WIDTH)
     index = await open_index(tmp_path / "data" / "index", embedder)
