@@ -29,6 +29,7 @@ from graphs.text.language import language_of
 from graphs.text.sentences import STRIP_WORDS, sentences
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
 
+CANDIDATES = Search().depth
 ROOT = Path(__file__).parents[1]
 LANGUAGES = ("en", "zh")
 PAGES = sorted(path.name for path in (ROOT / "docs" / "en").glob("*.md"))
@@ -281,7 +282,11 @@ def figures() -> list[tuple[str, str, str]]:
     return [
         ("knowledge-base.md", f"up to about {CHUNK_TOKENS} tokens", f"不超过 {CHUNK_TOKENS} 个"),
         ("knowledge-base.md", f"more than {HARD_TOKENS} tokens", f"超过 {HARD_TOKENS} 个"),
-        ("knowledge-base.md", f"brings {Search().depth} candidates", f"各取 {Search().depth} 个候选"),
+        (
+            "knowledge-base.md",
+            f"brings {CANDIDATES} candidates",
+            f"各取 {CANDIDATES} 个候选",
+        ),
         ("knowledge-base.md", f"over {MAX_BYTES // 10**6} MB", f"超过 {MAX_BYTES // 10**6} MB"),
         (
             "knowledge-base.md",

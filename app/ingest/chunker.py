@@ -51,11 +51,10 @@ class Chunking:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What is searched. No text stands in two chunks: what is returned is put together of them.
+    """What is searched; what is returned are the chunks `first` to `last` of the document.
 
-    `first` and `last` are the positions, counted over the document, of the chunks returned where
-    this one is found; they follow each other with `lead` before each. `before` is the end of the
-    chunk before, by which this one is found as well.
+    No text stands in two of them; each follows its `lead`. `before` is the end of the chunk before,
+    by which this one is found as well.
     """
 
     text: str

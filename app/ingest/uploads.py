@@ -159,8 +159,7 @@ class Uploads:
     async def delete(self, document_id: str, owner: str = "") -> bool:
         """Removes a document and the file it was uploaded as; False where there is none.
 
-        Deletions take turns, however many they are. Raises SharedDocument to an owner, IngestBusy
-        and IndexUnusable.
+        Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
         """
         with seen_by(owner):
             async with self._deletions, writing(self._index.folder, WAIT_S):
@@ -251,8 +250,7 @@ async def receive(
 ) -> list[Received]:
     """The files of the body, in `folder`; of two of one name the last counts.
 
-    Raises UploadTooLarge where a file has more than `max_bytes`, or all have too many; a body
-    beyond MAX_TOTAL_BYTES is read no further. Raises UploadBroken.
+    Raises UploadTooLarge, also for a file of more than `max_bytes`, and UploadBroken.
     """
     if not content_type.lower().startswith("multipart/form-data"):
         raise UploadBroken("send multipart/form-data with the files in the field `files`")

@@ -50,7 +50,6 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """Identifies the vectors: an index serves only the embedder it was written with."""
-        ...
 
     @property
     def dimensions(self) -> int: ...
@@ -58,27 +57,22 @@ class Embedder(Protocol):
     @property
     def crosses_languages(self) -> bool:
         """Whether a question may be compared with passages in the other language."""
-        ...
 
     @property
     def weights(self) -> Mapping[Language, Weights]:
         """Of a hybrid search that is told no other."""
-        ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row a passage, of length 1, or all zeros where nothing of the text is known.
 
         Raises EmbedderFailed.
         """
-        ...
 
     def embed_query(self, text: str) -> Vectors:
         """A question's vector, shape (dimensions,). Raises EmbedderFailed."""
-        ...
 
     def close(self) -> None:
         """Release the connections."""
-        ...
 
 
 def unit(vectors: Vectors) -> Vectors:

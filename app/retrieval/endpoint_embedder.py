@@ -23,9 +23,8 @@ REST_S = 5.0
 class EndpointEmbedder:
     """One model at one address or several, which stand in for each other.
 
-    Passages go in batches of BATCH_PASSAGES, MAX_CONCURRENT at a time. A question is asked once;
-    when that fails, further questions fail at once for REST_S, so that an endpoint that hangs does
-    not hold up every answer.
+    After a question that failed, others fail at once for REST_S: an endpoint that hangs does not
+    hold up every answer.
     """
 
     crosses_languages = True

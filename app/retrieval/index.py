@@ -1,8 +1,4 @@
-"""Index: its protocol, what it stores of a chunk, and how it is opened, renewed and locked.
-
-A document's facts stand in each of its chunks: there is one table, and no second one to disagree
-with it.
-"""
+"""Index: its protocol, what it stores of a chunk, and how it is opened, renewed and locked."""
 
 import asyncio
 import json
@@ -62,10 +58,7 @@ class IngestBusy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk found by one of the two searches, and that search's own score, higher is better.
-
-    `first` and `last` are the positions of the chunks that are returned where this one is found.
-    """
+    """A chunk found, its score, and the positions of the chunks that are returned with it."""
 
     id: str
     document_id: str
@@ -82,10 +75,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """`added_at` is the UTC time in ISO 8601, `bytes` the size of the file.
-
-    `path` is the file's absolute path, empty where it has none. `chunking` names how it was cut.
-    """
+    """`added_at` is UTC in ISO 8601; `path` and `bytes` are those of its file, "" if it has none."""
 
     id: str
     source: str
@@ -113,59 +103,47 @@ class Index(Protocol):
     @property
     def folder(self) -> Path:
         """This machine's own folder of the index; beside it lie the lock and the caches."""
-        ...
 
     @property
     def remedy(self) -> str:
         """What a user is told who cannot search it."""
-        ...
 
     async def put(self, rows: Sequence[Row]) -> None:
         """Stores whole documents: their old chunks go, these come; a crash leaves old or new."""
-        ...
 
     async def delete(self, document_ids: Sequence[str]) -> int:
         """Removes documents and says how many of them there were."""
-        ...
 
     async def tidy(self) -> None:
         """Brings new chunks into the search structures and drops what no reader needs."""
-        ...
 
     async def documents(self) -> list[StoredDocument]:
         """Every document, ordered by source."""
-        ...
 
     async def count(self) -> int:
         """How many chunks there are."""
-        ...
 
     async def size(self) -> tuple[int, int] | None:
         """Documents and chunks of all owners; None where counting them costs too much."""
-        ...
 
     async def search_words(
         self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
         """BM25 over the language's own column; `words` as `segment` prepares them."""
-        ...
 
     async def search_vector(
         self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
         """Nearest chunks by cosine; `language` None compares with those of both languages."""
-        ...
 
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         """These columns of these chunks, by id; those that are gone are left out."""
-        ...
 
 
 async def open_index(folder: Path, embedder: Embedder, url: str = "", token: str = "") -> Index:
     """The index, empty where there is none yet; `folder` is this machine's own in either case.
 
-    Raises IndexMismatch where it was written with another embedder or in another format,
-    IndexUnusable where it cannot be read.
+    Raises IndexMismatch where another embedder or format wrote it, IndexUnusable.
     """
     index: Index
     if not url:
@@ -180,10 +158,7 @@ async def open_index(folder: Path, embedder: Embedder, url: str = "", token: str
 async def renew_index(
     folder: Path, embedder: Embedder, encode: Encode, url: str = "", token: str = ""
 ) -> int:
-    """Writes every row anew as `encode` makes it, and says how many there are.
-
-    Raises IndexUnusable where there is no index or it cannot be read.
-    """
+    """Writes every row anew as `encode` makes it, and counts them. Raises IndexUnusable."""
     if not url:
         return int(await _lancedb().renew(folder, embedder, encode))
     return int(await asyncio.to_thread(_milvus().renew, url, token, embedder, encode))
@@ -209,7 +184,7 @@ def _milvus() -> Any:
 async def writing(folder: Path, wait_s: float | None = None) -> AsyncIterator[None]:
     """The right to write to the index in `folder`, which one process at a time has.
 
-    Raises IngestBusy after `wait_s`, by default LOCK_TIMEOUT_S; IndexUnusable.
+    Raises IngestBusy after `wait_s`, IndexUnusable.
     """
     timeout = LOCK_TIMEOUT_S if wait_s is None else wait_s
     # Without an executor: whoever waited in a thread would keep it from those who search.

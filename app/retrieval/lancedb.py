@@ -38,10 +38,6 @@ OUTSIDE, MAX_PIECES = 0.01, 20
 # What was replaced stays on disk with the versions that had it: so many that could be cleaned away.
 MAX_VERSIONS = 50
 RENEWED_ROWS = 512
-OUTDATED = (
-    "the index in {} was renewed for another embedder or another version of self-crag while this"
-    " process ran: restart the service"
-)
 
 
 class LanceIndex:
@@ -53,15 +49,10 @@ class LanceIndex:
         self.folder = folder
         # Those who page and search in the list ask for the same one again and again.
         self._last_list: tuple[object, list[index.StoredDocument]] = (None, [])
-        self._is_outdated = False
 
     @classmethod
     async def open(cls, folder: Path, embedder: Embedder) -> "LanceIndex":
-        """The index in `folder`, empty where there is none yet.
-
-        Raises IndexMismatch where it was written with another embedder or in another format,
-        IndexUnusable where it cannot be read.
-        """
+        """As `open_index`."""
         for needed in (folder.parent, folder):
             await asyncio.to_thread(index.make_folder, needed)
         with _storage(folder):
@@ -77,8 +68,6 @@ class LanceIndex:
             return (
                 f"the index in {self.folder} is gone: run `selfcrag ingest PATH` to make a new one"
             )
-        if self._is_outdated:
-            return OUTDATED.format(self.folder)
         return (
             f"the index in {self.folder} cannot be searched; `selfcrag ingest --reindex` renews it,"
             " and where it cannot, delete that folder and run `selfcrag ingest PATH`"
@@ -175,16 +164,16 @@ class LanceIndex:
         try:
             index.check(str(self.folder), self.embedder, await _written(self._table))
         except IndexMismatch as error:
-            self._is_outdated = True
-            raise IndexMismatch(f"T{self.remedy[1:]}.") from error
-        self._is_outdated = False
+            raise IndexMismatch(
+                f"the index in {self.folder} was renewed for another embedder or another version"
+                " of self-crag while this process ran: restart the service"
+            ) from error
 
 
 async def renew(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
-    """Writes every row anew, batch by batch, over the old table in a single commit.
+    """Writes every row anew over the old table, in one commit, and counts them.
 
-    Says how many there are. Rows of the format before get what they lack. Raises IndexUnusable
-    where there is no index or it cannot be read.
+    Raises IndexUnusable.
     """
     if not (folder / f"{TABLE}.lance").is_dir():
         raise IndexUnusable(

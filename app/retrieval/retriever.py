@@ -50,7 +50,8 @@ class HybridRetriever:
             ) from error
         except (*STORAGE_ERRORS, IndexMismatch) as error:
             log.exception("search in %s failed", self.index.folder)
-            raise RetrieverFailed(self.index.remedy) from error
+            was_renewed = type(error) is IndexMismatch
+            raise RetrieverFailed(str(error) if was_renewed else self.index.remedy) from error
 
     async def ready(self) -> bool:
         """Whether the index can be read."""

@@ -44,11 +44,9 @@ class SearchEngine(Protocol):
 
         Raises SearchFailed when the engine gives no answer.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release the connections."""
-        ...
 
 
 class HttpSearch(ABC):

@@ -4,7 +4,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.cookiejar import DefaultCookiePolicy
 from typing import cast
@@ -50,11 +50,7 @@ class Download:
 
     @property
     def media_type(self) -> str:
-        return media_type_of(self.content_type)
-
-
-def media_type_of(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().casefold()
+        return self.content_type.partition(";")[0].strip().casefold()
 
 
 class PageReader:
@@ -99,7 +95,7 @@ class PageReader:
             download = await self._download(url)
             fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
             try:
-                extract = await asyncio.to_thread(self._extract, download)
+                extract = await asyncio.to_thread(_extract, download)
             except html_text.TooNested:
                 raise ssrf_guard.PageFailed("is nested too deeply to be read safely") from None
         if not extract.paragraphs:
@@ -131,11 +127,10 @@ class PageReader:
         raise ssrf_guard.PageFailed(f"redirects more than {MAX_REDIRECTS} times")
 
     async def _receive(self, response: httpx.Response) -> Download:
-        content_type = response.headers.get("Content-Type", "")
+        page = Download(b"", response.headers.get("Content-Type", ""))
         if response.status_code != 200:
             raise PageAnswered(response.status_code)
-        media_type = media_type_of(content_type)
-        if self._media_types and media_type not in self._media_types:
+        if self._media_types and page.media_type not in self._media_types:
             raise ssrf_guard.PageFailed("is neither HTML nor plain text")
         encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()
         if encoding not in {"gzip", "x-gzip", "identity", ""}:
@@ -150,13 +145,14 @@ class PageReader:
                 body += inflate.decompress(chunk, room) if inflate else chunk[:room]
                 if len(body) >= self._max_bytes:
                     break
-        return Download(bytes(body), content_type)
-
-    def _extract(self, download: Download) -> html_text.Extract:
-        text = html_text.decode(download.body, download.content_type)
-        is_html = download.media_type in HTML_TYPES
-        read = html_text.html_paragraphs if is_html else html_text.plain_paragraphs
-        return read(text, MAX_PARAGRAPHS, MAX_CHARS)
+        return replace(page, body=bytes(body))
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _extract(page: Download) -> html_text.Extract:
+    text = html_text.decode(page.body, page.content_type)
+    if page.media_type in HTML_TYPES:
+        return html_text.html_paragraphs(text, MAX_PARAGRAPHS, MAX_CHARS)
+    return html_text.plain_paragraphs(text, MAX_PARAGRAPHS, MAX_CHARS)

@@ -9,7 +9,7 @@ import pytest
 from filelock import FileLock
 
 from app.ingest import pipeline as module
-from app.ingest.files import Report, source_of
+from app.ingest.files import Report
 from app.ingest.pipeline import ingest
 from app.retrieval import index as lock
 from app.retrieval.embedder import StaticEmbedder
@@ -306,9 +306,3 @@ async def test_many_documents_are_read_apart_to_the_same_end(
     assert [refusal.source for refusal in report.refused] == ["docs/empty.md"]
     first, *_ = await retriever.retrieve("夜里打开什么？", 3)
     assert first.source == "docs/阀门.md"
-
-
-def test_sources_below_the_working_directory_are_relative(docs: Path) -> None:
-    assert source_of(docs / "clock.md") == "docs/clock.md"
-    assert source_of(Path("docs/../docs/clock.md")) == "docs/clock.md"
-    assert source_of(Path("/elsewhere/clock.md")) == "/elsewhere/clock.md"
