@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from app.ingest.chunker import Chunking
+from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.loaders.document import LoadedDocument
 from app.ingest.loaders.markup import text_blocks
 from app.ingest.rows import BATCH_ROWS, document_rows, encoded
@@ -29,7 +29,7 @@ Asking = Callable[[str], Awaitable[Sequence[Passage]]]
 
 @asynccontextmanager
 async def knowledge_base(
-    found: Material, embedder: Embedder, segmenter: Segmenter, chunking: Chunking | None = None
+    found: Material, embedder: Embedder, segmenter: Segmenter, chunking: Chunking = DEFAULT_CHUNKING
 ) -> AsyncIterator[tuple[HybridRetriever, float]]:
     """A retriever over the material's passages, and the seconds its index took."""
     with tempfile.TemporaryDirectory() as folder:

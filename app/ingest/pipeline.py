@@ -7,14 +7,14 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from langchain_core.language_models import BaseChatModel
 
 from app.ingest import files
-from app.ingest.chunker import Chunking
+from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.files import Listed, RefusedFile, Report
 from app.ingest.loaders.document import BINARY, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
@@ -51,7 +51,7 @@ async def ingest(
     download: Download | None = None,
     prune: bool = False,
     progress: Progress | None = None,
-    chunking: Chunking | None = None,
+    chunking: Chunking = DEFAULT_CHUNKING,
     questioner: "Questioner | None" = None,
     on_cluster: bool = False,
 ) -> Report:
@@ -101,31 +101,26 @@ async def reindex(
             raise
 
 
+@dataclass
 class Ingest:
     """One ingest, by whoever holds the right to write; `prune` None: nobody can ask for it."""
 
-    def __init__(
-        self,
-        index: Index,
-        segmenter: Segmenter,
-        known: Sequence[StoredDocument],
-        *,
-        prune: bool | None = None,
-        progress: Progress | None = None,
-        chunking: Chunking | None = None,
-        download: Download | None = None,
-        questioner: "Questioner | None" = None,
-        on_cluster: bool = False,
-    ) -> None:
+    index: Index
+    segmenter: Segmenter
+    known: Sequence[StoredDocument]
+    prune: bool | None = None
+    progress: Progress | None = None
+    chunking: Chunking = DEFAULT_CHUNKING
+    download: Download | None = None
+    questioner: "Questioner | None" = None
+    on_cluster: bool = False
+
+    def __post_init__(self) -> None:
         self.report = Report()
-        self._index, self._segmenter, self._known = index, segmenter, known
-        self._prune, self._progress = prune, progress
-        self._chunking = chunking or Chunking()
-        self._download, self._questioner, self._on_cluster = download, questioner, on_cluster
         self._waiting: list[Row] = []
         self._outdated: list[StoredDocument] = []
         self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
-        self._sandbox = Sandbox(index.folder.parent / "cache", self._max_processes)
+        self._sandbox = Sandbox(self.index.folder.parent / "cache", self._max_processes)
         self._in_process = True
 
     async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
@@ -133,7 +128,7 @@ class Ingest:
         started = time.perf_counter()
         self._outdated += outdated
         self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
-        read = self._read_on_cluster if self._on_cluster else self._read_here
+        read = self._read_on_cluster if self.on_cluster else self._read_here
         try:
             async with aclosing(read(items)) as outcomes:
                 async for item, outcome in outcomes:
@@ -141,18 +136,18 @@ class Ingest:
         finally:
             await self._sandbox.aclose()
         await self._commit()
-        await self._index.delete([document.id for document in self._outdated])
+        await self.index.delete([document.id for document in self._outdated])
         self.report.removed += sorted(document.source for document in self._outdated)
         self._tell(len(items), len(items), "")
         # One that was killed before may have left much to be tidied, though nothing is new.
-        await self._index.tidy()
+        await self.index.tidy()
         self.report.took_s = time.perf_counter() - started
         return self.report
 
     async def _read_here(self, items: Sequence[Listed]) -> AsyncGenerator[tuple[Listed, Outcome]]:
         """A few are read ahead, as many as there are processes, and come in their order."""
         ahead: deque[tuple[Listed, asyncio.Task[Outcome]]] = deque()
-        alone = self._in_process and self._download is None
+        alone = self._in_process and self.download is None
         max_ahead, upcoming = 1 if alone else 1 + self._max_processes, iter(items)
         try:
             for done in range(len(items)):
@@ -174,7 +169,7 @@ class Ingest:
         new: list[Listed] = []
         for item in (item for item in items if not item.is_page):
             try:
-                if await asyncio.to_thread(files.changed_bytes, item, self._chunking.name) is None:
+                if await asyncio.to_thread(files.changed_bytes, item, self.chunking.name) is None:
                     yield item, []
                 else:
                     new.append(item)
@@ -191,7 +186,7 @@ class Ingest:
 
     async def _settle(self, item: Listed, outcome: Outcome) -> None:
         if isinstance(outcome, DocumentRefused):
-            refused, outdated = files.judged(item, outcome, self._known, self._prune)
+            refused, outdated = files.judged(item, outcome, self.known, self.prune)
             self._outdated += outdated
             self.report.refused += [refused] if refused else []
         elif not outcome:
@@ -207,14 +202,14 @@ class Ingest:
         try:
             if not item.is_page:
                 return await self._rows(item)
-            assert self._download is not None
-            async with self._download(item.source) as file:
+            assert self.download is not None
+            async with self.download(item.source) as file:
                 return await self._rows(replace(item, file=file))
         except DocumentRefused as refusal:
             return refusal
 
     async def _rows(self, item: Listed) -> list[Row]:
-        size = await asyncio.to_thread(files.changed_bytes, item, self._chunking.name)
+        size = await asyncio.to_thread(files.changed_bytes, item, self.chunking.name)
         if size is None:
             return []
         is_small = size <= IN_PROCESS_BYTES and item.file.suffix.lower() not in BINARY
@@ -223,27 +218,27 @@ class Ingest:
         return await self._sandbox.rows(self._task(item))
 
     def _rows_in_process(self, item: Listed) -> list[Row]:
-        rows = file_rows(item.file, item.source, item.path, item.owner, self._chunking)
-        return with_words(rows, self._segmenter)
+        rows = file_rows(item.file, item.source, item.path, item.owner, self.chunking)
+        return with_words(rows, self.segmenter)
 
     def _task(self, item: Listed) -> ParseTask:
-        embed = isinstance(self._index.embedder, StaticEmbedder)
+        embed = isinstance(self.index.embedder, StaticEmbedder)
         file = os.path.abspath(item.file)
-        return ParseTask(file, item.source, item.path, item.owner, embed, self._chunking)
+        return ParseTask(file, item.source, item.path, item.owner, embed, self.chunking)
 
     async def _commit(self) -> None:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        if self._questioner is not None:
-            waiting = await self._questioner.added(waiting)
-        rows = await asyncio.to_thread(with_vectors, waiting, self._index.embedder)
-        await self._index.put(rows)
+        if self.questioner is not None:
+            waiting = await self.questioner.added(waiting)
+        rows = await asyncio.to_thread(with_vectors, waiting, self.index.embedder)
+        await self.index.put(rows)
         self.report.chunks += len(rows)
 
     def _tell(self, done: int, total: int, source: str) -> None:
-        if self._progress is not None:
-            self._progress(done, total, source)
+        if self.progress is not None:
+            self.progress(done, total, source)
 
 
 class Questioner:

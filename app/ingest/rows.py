@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.ingest.chunker import Chunking, chunk
+from app.ingest.chunker import DEFAULT_CHUNKING, Chunking, chunk
 from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
@@ -31,7 +31,7 @@ def document_id(source: str, owner: str = "") -> str:
 
 
 def file_rows(
-    file: Path, source: str, path: str, owner: str = "", chunking: Chunking | None = None
+    file: Path, source: str, path: str, owner: str = "", chunking: Chunking = DEFAULT_CHUNKING
 ) -> list[Row]:
     """The rows of one file, without words and vectors. Raises DocumentRefused."""
     rows = document_rows(source, path, load(file, read(file)), owner, chunking)
@@ -45,11 +45,10 @@ def document_rows(
     path: str,
     document: LoadedDocument,
     owner: str = "",
-    chunking: Chunking | None = None,
+    chunking: Chunking = DEFAULT_CHUNKING,
 ) -> list[Row]:
     """One row a chunk, still without words and vectors."""
     identity = document_id(source, owner)
-    chunking = chunking or Chunking()
     chunks = chunk(document.blocks, chunking)
     version = hashlib.sha256(f"{document.sha256} {chunking.name}".encode()).hexdigest()[:8]
     shared = {

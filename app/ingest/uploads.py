@@ -30,7 +30,7 @@ from urllib.parse import unquote
 from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from app.ingest.chunker import Chunking
+from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.files import SHARED_FOLDER, Listed, Report
 from app.ingest.pipeline import Ingest, Progress
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, visible_to, writing
@@ -96,7 +96,7 @@ class Uploads:
         segmenter: Segmenter,
         *,
         max_bytes: int,
-        chunking: Chunking | None = None,
+        chunking: Chunking = DEFAULT_CHUNKING,
     ) -> None:
         self._folder = Path(os.path.realpath(data_dir)) / "uploads"
         self._index, self._segmenter, self._chunking = index, segmenter, chunking

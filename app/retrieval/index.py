@@ -75,7 +75,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """`added_at` is UTC in ISO 8601; `path` and `bytes` are those of its file, "" if it has none."""
+    """`added_at` is UTC in ISO 8601; `path` and `bytes` are those of its file, if it has one."""
 
     id: str
     source: str

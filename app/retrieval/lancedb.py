@@ -165,8 +165,8 @@ class LanceIndex:
             index.check(str(self.folder), self.embedder, await _written(self._table))
         except IndexMismatch as error:
             raise IndexMismatch(
-                f"the index in {self.folder} was renewed for another embedder or another version"
-                " of self-crag while this process ran: restart the service"
+                f"The index in {self.folder} was renewed for another embedder or another version"
+                " of self-crag while this process ran: restart the service."
             ) from error
 
 
