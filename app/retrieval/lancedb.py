@@ -135,11 +135,7 @@ class LanceIndex:
         return [index.hit_of(row, row["_score"]) for row in await query.limit(limit).to_list()]
 
     async def search_vector(
-        self,
-        vector: Vectors,
-        language: Language | None,
-        limit: int,
-        filters: Filters = ANYTHING,
+        self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
         if not vector.any():
             return []

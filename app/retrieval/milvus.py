@@ -94,11 +94,7 @@ class MilvusIndex:
         return [index.hit_of(row, abs(score)) for row, score in hits if score]
 
     async def search_vector(
-        self,
-        vector: Vectors,
-        language: Language | None,
-        limit: int,
-        filters: Filters = ANYTHING,
+        self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
         if not vector.any():
             return []
