@@ -1,4 +1,4 @@
-"""The seams between the graphs and the world: what a run needs, said as protocols."""
+"""Ports: protocols of the external services that a run uses."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -136,18 +136,25 @@ class State(Question, Answer, total=False):
     has_ended: bool
 
 
-class RetrieveInput(Question, total=False):
-    """What the subgraph `retrieve` is given."""
+class SubgraphInput(Question, total=False):
+    """What the subgraphs are given: all they read but sums, so that what they tell is their own."""
 
     plan: MaybePlan
     standalone_question: str | None
     queries: list[str]
     retrievals: int
+    action: Action | None
+    documents: Passages
+    internal_strips: Strips
+    web_strips: Strips
+    candidates: Drafts
+    citations: Citations
+    draft: LatestDraft
     spent: LatestUsage
 
 
 class RetrieveOutput(TypedDict, total=False):
-    """What `retrieve` tells; `degraded` and `usage` are its own alone, for they start empty."""
+    """What `retrieve` tells."""
 
     plan: MaybePlan
     standalone_question: str | None
@@ -159,18 +166,6 @@ class RetrieveOutput(TypedDict, total=False):
     usage: UsageSum
 
 
-class LongAnswerInput(Question, total=False):
-    """What the subgraph `draft_segments` is given: the candidates that a long answer grows from."""
-
-    plan: MaybePlan
-    standalone_question: str | None
-    action: Action | None
-    documents: Passages
-    internal_strips: Strips
-    candidates: Drafts
-    spent: LatestUsage
-
-
 class LongAnswerOutput(TypedDict, total=False):
     """What `draft_segments` tells: the long answers as judged candidates."""
 
@@ -179,20 +174,6 @@ class LongAnswerOutput(TypedDict, total=False):
     candidates: Drafts
     degraded: DegradedSum
     usage: UsageSum
-
-
-class ReflectInput(Question, total=False):
-    """What the subgraph `reflect` is given: a draft to judge, strips that a revision may add."""
-
-    plan: MaybePlan
-    standalone_question: str | None
-    action: Action | None
-    documents: Passages
-    internal_strips: Strips
-    web_strips: Strips
-    citations: Citations
-    draft: LatestDraft
-    spent: LatestUsage
 
 
 class ReflectOutput(TypedDict, total=False):

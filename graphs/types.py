@@ -1,4 +1,4 @@
-"""The words of the papers as frozen values: what the nodes pass to each other."""
+"""Immutable value types that the nodes pass to each other, named as in the papers."""
 
 import math
 from dataclasses import dataclass

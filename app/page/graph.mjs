@@ -151,7 +151,7 @@ function boxes(placed) {
     const size = { width: right - left, height: bottom - top };
     return [
       svg("rect", { class: "box", x: left, y: top, ...size, rx: 10 }),
-      svg("text", { class: "boxname", x: left + 10, y: top + 16 }, name),
+      svg("text", { class: "boxname", x: right - 10, y: top + 16, "text-anchor": "end" }, name),
     ];
   });
 }

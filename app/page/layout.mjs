@@ -1,6 +1,6 @@
 /** Places a directed graph in layers from top to bottom (after Sugiyama, Tagawa and Toda, 1981). */
 
-const NODE = { width: 118, height: 26 };
+const NODE = { width: 166, height: 26 };
 const DOT = { width: 12, height: 12 };
 const WAY = { width: 8, height: 0 }; // a place where a long edge passes a layer
 const GAP = { x: 14, y: 16 };

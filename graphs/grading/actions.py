@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphs.options import MAX_RETRIEVALS, Ablation, Context
-from graphs.state import State
 from graphs.types import Action, Passage, Plan, Thresholds, Usage
 
 PAPER_THRESHOLDS: dict[str, Thresholds] = {
@@ -57,18 +56,6 @@ def joint_action(actions: Sequence[Action]) -> Action:
     if whole == "correct" or (parts and all(action == "correct" for action in parts)):
         return "correct"
     return "incorrect" if all(action == "incorrect" for action in actions) else "ambiguous"
-
-
-def corrections(state: State) -> list[str]:
-    """CRAG's branches: Correct refines, Incorrect searches the web, Ambiguous does both.
-
-    Empty where nothing graded the documents and the web is not wanted.
-    """
-    action, plan = state.get("action"), state.get("plan")
-    branches = ["refine"] if action in ("correct", "ambiguous") else []
-    if plan is not None and searches_web(action, plan):
-        branches.append("rewrite_query")
-    return branches
 
 
 def searches_web(action: Action | None, plan: Plan) -> bool:

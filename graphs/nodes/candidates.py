@@ -32,7 +32,9 @@ async def build_passage_candidates(
     apart = knowledge_apart(
         [*internal, *state.get("web_strips", [])], context.max_drafts, context.evidence_tokens
     )
-    return await _candidates(apart, internal, state, plan, context, services)
+    return await _candidates(
+        apart, internal, state, plan, context, services, share_a_draft=plan.drafts_segments
+    )
 
 
 async def build_candidates(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -73,15 +75,20 @@ async def _candidates(
     plan: Plan,
     context: Context,
     services: Services,
+    *,
+    share_a_draft: bool = False,
 ) -> State:
-    """A candidate each, no more than there are calls to draft from them; compressed if so asked."""
+    """A candidate each, compressed if so asked; no more than there are calls to draft from them.
+
+    Those that `share_a_draft`, a long answer, need no call each.
+    """
     spent, distinct = state.get("usage", Usage()), _distinct(knowledge, context.repack)
     spare = 0 if context.is_spent(spent) else context.calls_left(spent) - len(distinct)
     questions = [effective_question(state), *plan.subquestions]
     result = await compressed(questions, distinct, context, services, spare)
     spent += result.usage
     filled = [strips for strips in result.knowledge if strips]
-    if services.writes_by_model and not plan.drafts_segments:
+    if services.writes_by_model and not share_a_draft:
         filled = filled[: context.calls_left(spent)]
     update: State = {
         "internal_strips": internal,

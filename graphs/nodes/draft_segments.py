@@ -16,7 +16,7 @@ from graphs.ports import Services
 from graphs.reflection.beam import cited_segment, drafts_of, extended, segment_from
 from graphs.reflection.scores import score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
-from graphs.types import Degraded, Draft, Extension, Passage, Path, Plan, Strip, Usage
+from graphs.types import Degraded, Draft, Extension, Judgement, Passage, Path, Plan, Strip, Usage
 
 
 async def extend(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -68,7 +68,11 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
             judgements, usage = await services.critic.judge(
                 effective_question(state), [_as_draft(each) for each in waiting]
             )
-            judged = dict(zip(map(id, waiting), judgements, strict=True))
+            pairs = zip(waiting, judgements, strict=True)
+            judged = {id(each): judgement for each, judgement in pairs if judgement != Judgement()}
+            if unjudged := len(waiting) - len(judged):
+                reason = f"{unjudged} of {len(waiting)} segments were not judged."
+                degraded = [Degraded("critic", reason)]
             extensions = [
                 replace(e, segment=replace(e.segment, judgement=judged[id(e)]))
                 if id(e) in judged

@@ -1,4 +1,4 @@
-"""Which language a text speaks, where English and Chinese meet in it: that of its frame.
+"""Language of a text in which English and Chinese meet: that of its frame.
 
 "What does 灯塔 mean?" is English with a Chinese word in it, "LangGraph 怎么用" is Chinese.
 """

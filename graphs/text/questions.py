@@ -63,7 +63,6 @@ _ENGLISH = re.compile(
     rf" ?[,;] ?(?:and|but|or|then|also)? ?(?={_OPENING})| and (?=(?:also )?{_ASKING})",
     re.IGNORECASE,
 )
-_OPENS = re.compile(_OPENING, re.IGNORECASE)
 _ASKS = re.compile(rf"^{_OPENING}|\b(?:what|who|whose|where|why|how|which)\b", re.IGNORECASE)
 # "When it stops, …" sets the scene; "When does it stop" asks.
 _SETS_SCENE = re.compile(rf"^(?:if|while|once|when(?! (?:{_AUXILIARY})\b))\b", re.IGNORECASE)
@@ -98,14 +97,6 @@ def subquestions_of(question: str) -> list[str]:
     long = [part for part in named if word_count(part) >= MIN_PART_WORDS]
     apart = list(dict.fromkeys(long))
     return apart if len(long) > 1 and len(apart) <= MAX_PARTS else [question.strip()]
-
-
-def is_question(line: str) -> bool:
-    """Whether it is a question by its end mark, or without one by its words."""
-    line = line.strip()
-    if line.endswith(("?", "？", ".", "。", "!", "！")):
-        return line[-1] in "?？"
-    return bool(_OPENS.match(line) or _CHINESE_ASKS.search(line))
 
 
 def _english(line: str) -> list[str]:

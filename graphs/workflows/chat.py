@@ -79,9 +79,8 @@ async def reply(state: ChatState) -> dict[str, Any]:
 
 def turns_of(messages: list[BaseMessage]) -> list[Message]:
     """The dialogue in words alone: what people and the assistant said."""
-    roles = {"human": "user", "ai": "assistant"}
     return [
-        Message(role="user" if roles[message.type] == "user" else "assistant", content=text)
+        Message(role="user" if message.type == "human" else "assistant", content=text)
         for message in messages
-        if message.type in roles and (text := str(message.text).strip())
+        if message.type in ("human", "ai") and (text := str(message.text).strip())
     ]

@@ -9,7 +9,7 @@ from functools import partial
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from graphs.grading.actions import corrections
+from graphs.grading.actions import searches_web
 from graphs.nodes.decide_retrieval import decide_retrieval
 from graphs.nodes.generate import generate
 from graphs.nodes.grade import grade, refine
@@ -57,8 +57,16 @@ def after_decision(state: State) -> str:
 
 
 def by_action(state: State) -> list[str]:
-    """Correct refines, Incorrect searches the web, Ambiguous does both side by side."""
-    return corrections(state) or ["generate"]
+    """Correct refines, Incorrect searches the web, Ambiguous does both side by side.
+
+    `web` always or never may say otherwise of the web. Without an action, where the evaluator
+    failed, the passages are used as they are.
+    """
+    action, plan = state.get("action"), state.get("plan")
+    branches = ["refine"] if action in ("correct", "ambiguous") else []
+    if plan and searches_web(action, plan):
+        branches.append("rewrite_query")
+    return branches or ["generate"]
 
 
 def by_answer(state: State) -> str:

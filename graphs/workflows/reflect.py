@@ -10,17 +10,17 @@ from graphs.nodes.generate import generate
 from graphs.nodes.prepare import prepare
 from graphs.nodes.revise import revise
 from graphs.ports import Services
-from graphs.state import Answer, Context, Question, ReflectInput, ReflectOutput, State
+from graphs.state import Answer, Context, Question, ReflectOutput, State, SubgraphInput
 from graphs.workflows.breakpoints import pausable
 from graphs.workflows.retrieve import build_retrieve
 
 
 def build_reflect(
     services: Services,
-) -> CompiledStateGraph[State, Context, ReflectInput, ReflectOutput]:
+) -> CompiledStateGraph[State, Context, SubgraphInput, ReflectOutput]:
     """The subgraph of crag, self_rag and self_crag; it ends within max_critic revisions."""
     graph = StateGraph(
-        State, context_schema=Context, input_schema=ReflectInput, output_schema=ReflectOutput
+        State, context_schema=Context, input_schema=SubgraphInput, output_schema=ReflectOutput
     )
     graph.add_node("critique", partial(critique, services=services))
     graph.add_node("criticise", partial(criticise, services=services))

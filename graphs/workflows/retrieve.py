@@ -11,15 +11,15 @@ from langgraph.graph.state import CompiledStateGraph
 from graphs.nodes.queries import contextualise, expand
 from graphs.nodes.search import rerank, search
 from graphs.ports import Services
-from graphs.state import Context, RetrieveInput, RetrieveOutput, State
+from graphs.state import Context, RetrieveOutput, State, SubgraphInput
 from graphs.workflows.breakpoints import pausable
 
 
 def build_retrieve(
     services: Services,
-) -> CompiledStateGraph[State, Context, RetrieveInput, RetrieveOutput]:
+) -> CompiledStateGraph[State, Context, SubgraphInput, RetrieveOutput]:
     graph = StateGraph(
-        State, context_schema=Context, input_schema=RetrieveInput, output_schema=RetrieveOutput
+        State, context_schema=Context, input_schema=SubgraphInput, output_schema=RetrieveOutput
     )
     graph.add_node("contextualise", partial(contextualise, services=services))
     graph.add_node("expand", partial(expand, services=services))

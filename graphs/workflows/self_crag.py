@@ -1,7 +1,8 @@
 """Self-CRAG (Yan et al., arXiv 2401.15884, 5.3): CRAG's knowledge, then drafts and reflection.
 
 As in crag, Correct refines the local passages, Incorrect searches the web, Ambiguous does both.
-What comes of it is drafted from instead of the passages Self-RAG would have retrieved.
+What comes of it is drafted from instead of the passages Self-RAG would have retrieved: under
+Ambiguous the joined knowledge, with the web down the local strips alone; without any it abstains.
 """
 
 from functools import partial
@@ -10,7 +11,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Send
 
-from graphs.grading.actions import corrections
+from graphs.grading.actions import searches_web
 from graphs.nodes.candidates import build_candidates, draft, judge, select_candidate
 from graphs.nodes.decide_retrieval import decide_retrieval
 from graphs.nodes.generate import abstain, generate
@@ -68,8 +69,16 @@ def after_decision(state: State) -> str:
 
 
 def by_action(state: State) -> list[str]:
-    """Correct refines, Incorrect searches the web, Ambiguous does both side by side."""
-    return corrections(state) or ["build_candidates"]
+    """Correct refines, Incorrect searches the web, Ambiguous does both side by side.
+
+    `web` always or never may say otherwise of the web. Without an action, where the evaluator
+    failed, the passages are used as they are.
+    """
+    action, plan = state.get("action"), state.get("plan")
+    branches = ["refine"] if action in ("correct", "ambiguous") else []
+    if plan and searches_web(action, plan):
+        branches.append("rewrite_query")
+    return branches or ["build_candidates"]
 
 
 def to_drafts(state: State) -> list[Send] | str:

@@ -19,7 +19,7 @@ from graphs.nodes.grade import grade
 from graphs.nodes.prepare import prepare
 from graphs.nodes.web import rewrite_query, search_web, select_web_strips
 from graphs.ports import Services
-from graphs.state import Answer, Context, LongAnswerInput, LongAnswerOutput, Question, State
+from graphs.state import Answer, Context, LongAnswerOutput, Question, State, SubgraphInput
 from graphs.workflows.breakpoints import pausable
 from graphs.workflows.reflect import build_reflect
 from graphs.workflows.retrieve import build_retrieve
@@ -102,9 +102,9 @@ def by_judgement(state: State) -> str:
 
 def build_draft_segments(
     services: Services,
-) -> CompiledStateGraph[State, Context, LongAnswerInput, LongAnswerOutput]:
+) -> CompiledStateGraph[State, Context, SubgraphInput, LongAnswerOutput]:
     graph = StateGraph(
-        State, context_schema=Context, input_schema=LongAnswerInput, output_schema=LongAnswerOutput
+        State, context_schema=Context, input_schema=SubgraphInput, output_schema=LongAnswerOutput
     )
     graph.add_node("extend", partial(extend, services=services))
     graph.add_node("prune", partial(prune, services=services))

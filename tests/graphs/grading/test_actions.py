@@ -9,7 +9,6 @@ from graphs.grading.actions import (
     PAPER_THRESHOLDS,
     action_of,
     choose_action,
-    corrections,
     is_exhausted,
     relevant,
     searches_web,
@@ -17,6 +16,7 @@ from graphs.grading.actions import (
 )
 from graphs.options import MAX_RETRIEVALS, Ablation
 from graphs.types import Action, Bars, Plan, Thresholds
+from graphs.workflows import crag, self_crag
 from tests.fakes import passage
 
 SCORES = st.lists(st.floats(-1.5, 1.5), max_size=12)
@@ -98,13 +98,15 @@ def test_each_action_has_its_branches() -> None:
     ]:
         plan = Plan(POPQA, Bars(), "en", web=web)
 
-        assert corrections({"action": action, "plan": plan}) == expected
+        assert crag.by_action({"action": action, "plan": plan}) == (expected or ["generate"])
+        drafted = self_crag.by_action({"action": action, "plan": plan})
+        assert drafted == (expected or ["build_candidates"])
         assert searches_web(action, plan) is ("rewrite_query" in expected)
 
 
 def test_without_a_plan_the_web_is_left_alone() -> None:
-    assert corrections({"action": "ambiguous"}) == ["refine"]
-    assert corrections({"action": "incorrect"}) == corrections({}) == []
+    assert crag.by_action({"action": "ambiguous"}) == ["refine"]
+    assert crag.by_action({"action": "incorrect"}) == crag.by_action({}) == ["generate"]
 
 
 def test_incorrect_alone_drops_the_documents() -> None:

@@ -1,6 +1,7 @@
 """Long answers: segments from several passages, the best paths kept, each segment cited."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from graphs.options import Ablation
 from graphs.ports import Reflected
 from graphs.reflection.beam import drafts_of, extended
 from graphs.text.citations import citations_in, with_marker
-from graphs.types import Extension, Judgement, Path, Segment, Strip, Usage, WebPage
+from graphs.types import Draft, Extension, Judgement, Path, Segment, Strip, Usage, WebPage
 from tests.fakes import FakeChat, FakeCritic, FakeWebSearch
 from tests.graphs.languages import EN, ZH, World
 from tests.graphs.traced import traced
@@ -214,3 +215,23 @@ async def test_of_a_page_the_paragraph_that_answers_opens() -> None:
 
     assert [strip.kept for strip in trace.output["web_strips"]] == [True, True]
     assert trace.answer == with_marker(ZH.full, 1)
+
+
+class HalfBlindCritic(FakeCritic):
+    """Judges every other draft, as where one of several calls fails."""
+
+    async def judge(
+        self, question: str, drafts: Sequence[Draft]
+    ) -> tuple[Sequence[Judgement], Usage]:
+        judgements, usage = await super().judge(question, drafts)
+        return [j if n % 2 else Judgement() for n, j in enumerate(judgements)], usage
+
+
+async def test_segments_that_were_not_judged_are_told_and_keep_their_passages_score() -> None:
+    parts = EN.parts(EN.full, EN.half, critic=HalfBlindCritic())
+    trace = await traced(parts.services, EN.question, "self_rag", beam_depth=1, retrieval="always")
+
+    assert [each.reason for each in trace.output["degraded"]] == [
+        "1 of 2 segments were not judged."
+    ]
+    assert all(draft.critique_score > 0 for draft in trace.output["candidates"])

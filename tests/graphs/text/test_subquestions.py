@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.text.questions import MAX_PARTS, is_question, subquestions_of
+from graphs.text.questions import MAX_PARTS, subquestions_of
 
 
 def test_what_is_asked_is_told_apart() -> None:
@@ -89,17 +89,3 @@ def test_a_pasted_text_is_one_question() -> None:
         "".join(f"第{n}座塔有多高？" for n in range(MAX_PARTS + 1)),
     ]:
         assert subquestions_of(text) == [text]
-
-
-def test_a_question_is_known_by_its_mark_or_its_words() -> None:
-    for line, asks in [
-        ("How tall is it?", True),
-        ("how tall is it", True),
-        ("Tell me how tall it is.", False),
-        ("It is tall", False),
-        ("它有多高？", True),
-        ("誰建的", True),
-        ("我不知道它有多高。", False),
-        ("", False),
-    ]:
-        assert is_question(line) == asks
