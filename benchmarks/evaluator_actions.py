@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from app.ingest.pipeline import COMMIT_ROWS
-from app.ingest.rows import document_id, encoded
-from app.retrieval.embedders.static import StaticEmbedder
+from app.ingest.rows import BATCH_ROWS, document_id, encoded
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import Index, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
@@ -128,8 +127,8 @@ async def _indexed(
     index = await open_index(folder / "index", embedder)
     titles = {row["passage"]: str(row.get("title") or "").replace("_", " ") for row in rows}
     chunks = [chunk_row(passage, title) for passage, title in titles.items()]
-    for at in range(0, len(chunks), COMMIT_ROWS):
-        await index.put(encoded(chunks[at : at + COMMIT_ROWS], embedder, segmenter))
+    for at in range(0, len(chunks), BATCH_ROWS):
+        await index.put(encoded(chunks[at : at + BATCH_ROWS], embedder, segmenter))
     await index.tidy()
     return index
 

@@ -19,14 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from app.ingest.pipeline import COMMIT_ROWS
-from app.ingest.rows import document_id, encoded
-from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.hybrid import Weights, fuse
+from app.ingest.rows import BATCH_ROWS, document_id, encoded
+from app.retrieval.embedder import StaticEmbedder, Weights
 from app.retrieval.index import Index, open_index
-from app.retrieval.retriever import CANDIDATES, HybridRetriever
+from app.retrieval.retriever import HybridRetriever, fuse
 from app.retrieval.tokenizer import Segmenter, english_query
 from benchmarks.retrieval_table import records
+from graphs.options import Search
 from graphs.text.language import language_of
 from graphs.types import Language
 
@@ -92,8 +91,8 @@ async def searched(
         index = await open_index(Path(folder) / "index", embedder)
         started = time.perf_counter()
         rows = [chunk_row(passage, title) for passage, title in passages.items()]
-        for at in range(0, len(rows), COMMIT_ROWS):
-            await index.put(encoded(rows[at : at + COMMIT_ROWS], embedder, segmenter))
+        for at in range(0, len(rows), BATCH_ROWS):
+            await index.put(encoded(rows[at : at + BATCH_ROWS], embedder, segmenter))
         await index.tidy()
         say(f"{len(rows)} passages indexed in {time.perf_counter() - started:.0f} s")
         found = [await both(row["question"], task.language, index, segmenter) for row in asked]
@@ -120,9 +119,9 @@ async def both(question: str, language: Language, index: Index, segmenter: Segme
     words = english_query(question)
     if language == "zh":
         words = " ".join(segmenter.query_words(question))
-    lexical = await index.search_words(words, language, CANDIDATES)
+    lexical = await index.search_words(words, language, Search().depth)
     vector = index.embedder.embed([question])[0]
-    dense = await index.search_vector(vector, language, CANDIDATES)
+    dense = await index.search_vector(vector, language, Search().depth)
     return {hit.id: hit.score for hit in lexical}, {hit.id: hit.score for hit in dense}
 
 

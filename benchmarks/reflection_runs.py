@@ -9,7 +9,7 @@ from typing import Any
 
 from app.composition.services import open_services
 from app.ingest.pipeline import ingest
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.tokenizer import Segmenter
 from app.runs.manager import Runs

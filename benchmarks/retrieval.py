@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from app.ingest.chunker import Chunking
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.tokenizer import Segmenter
 from benchmarks.retrieval_base import by_search, knowledge_base, told
 from benchmarks.retrieval_parts import beside_plain, other_embedder, reranked

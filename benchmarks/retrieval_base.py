@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from app.ingest.chunker import Chunking
+from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.loaders.document import LoadedDocument
 from app.ingest.loaders.markup import text_blocks
-from app.ingest.pipeline import COMMIT_ROWS
-from app.ingest.rows import document_rows, encoded
+from app.ingest.rows import BATCH_ROWS, document_rows, encoded
 from app.retrieval.embedder import Embedder
 from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
@@ -30,7 +29,7 @@ Asking = Callable[[str], Awaitable[Sequence[Passage]]]
 
 @asynccontextmanager
 async def knowledge_base(
-    found: Material, embedder: Embedder, segmenter: Segmenter, chunking: Chunking | None = None
+    found: Material, embedder: Embedder, segmenter: Segmenter, chunking: Chunking = DEFAULT_CHUNKING
 ) -> AsyncIterator[tuple[HybridRetriever, float]]:
     """A retriever over the material's passages, and the seconds its index took."""
     with tempfile.TemporaryDirectory() as folder:
@@ -40,7 +39,7 @@ async def knowledge_base(
         for key, title, text in found.passages:
             document = LoadedDocument(title, text_blocks(text), key, len(text))
             waiting += document_rows(key, key, document, chunking=chunking)
-            if len(waiting) >= COMMIT_ROWS:
+            if len(waiting) >= BATCH_ROWS:
                 await index.put(encoded(waiting, embedder, segmenter))
                 waiting = []
         await index.put(encoded(waiting, embedder, segmenter))

@@ -9,12 +9,10 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from sentence_transformers import SentenceTransformer
 
-from app.composition.models import WorkerEvaluator
-from app.retrieval.embedder import Vectors, unit
-from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.hybrid import ENCODER_WEIGHTS
+from app.composition.services import WorkerEvaluator
+from app.retrieval.embedder import ENCODER_WEIGHTS, StaticEmbedder, Vectors, unit
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.term_rerank import LexicalReranker, TermTables
+from app.retrieval.terms import LexicalReranker, TermTables
 from app.retrieval.tokenizer import Segmenter
 from benchmarks import retrieval_plain as plain
 from benchmarks.retrieval_base import by_search, knowledge_base, summary, told
@@ -44,7 +42,7 @@ async def reranked(
         evaluator() as grader,
     ):
         rows = {"hybrid": await told(by_search(retriever, Search(), CANDIDATES), asked)}
-        lexical = LexicalReranker(retriever.index, TermTables(segmenter, embedder))
+        lexical = LexicalReranker(retriever.index, TermTables(segmenter))
         rows["+ lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
 
         async def grades(question: str, passages: Sequence[Passage]) -> Sequence[float]:
@@ -116,6 +114,9 @@ class SentenceEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         return unit(np.asarray(self._embeddings.embed_documents(list(texts)), np.float32))
 
+    def close(self) -> None:
+        """There is nothing to release."""
+
     def embed_query(self, text: str) -> Vectors:
         question: Vectors = self.embed([text])[0]
         return question
@@ -168,7 +169,7 @@ async def beside_plain(
     async with knowledge_base(found, embedder, segmenter) as (retriever, took_s):
         built["ours"] = took_s
         rows["ours, hybrid"] = await told(by_search(retriever, Search()), asked)
-        lexical = LexicalReranker(retriever.index, TermTables(segmenter, embedder))
+        lexical = LexicalReranker(retriever.index, TermTables(segmenter))
         rows["ours, hybrid + lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
     embeddings: dict[str, Embeddings] = {"our table": StaticEmbeddings(embedder)}
     if found.task.language == "en":

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from sklearn.utils.extmath import randomized_svd
 
-from app.retrieval.embedder import unit
-from app.retrieval.embedders.static import TABLE
+from app.retrieval.embedder import TABLE, unit
 from app.retrieval.tokenizer import Segmenter
 
 DIMENSIONS = 128

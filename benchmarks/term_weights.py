@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from app.ingest.rows import document_id
-from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.hybrid import TABLE_WEIGHTS, fuse
-from app.retrieval.term_rerank import TermTables, lexical_scores, packed, query_terms, term_weights
+from app.retrieval.embedder import TABLE_WEIGHTS, StaticEmbedder
+from app.retrieval.retriever import fuse
+from app.retrieval.terms import TermTables, lexical_scores, packed, query_terms, term_weights
 from app.retrieval.tokenizer import Segmenter
 from benchmarks.hybrid_weights import SEED, TUNING, Task, say, searched
 from benchmarks.retrieval_table import records
@@ -35,7 +35,7 @@ async def main(data: Path, questions: int) -> None:
     segmenter = Segmenter()
     embedder = StaticEmbedder(segmenter)
     embedder.load()
-    tables = TermTables(segmenter, embedder)
+    tables = TermTables(segmenter)
     for task in TUNING:
         asked = await candidates(task, data, embedder, segmenter)
         texts = passages(task, data)

@@ -14,8 +14,7 @@ from app.ingest.chunker import CHUNK_TOKENS, HARD_TOKENS
 from app.ingest.loaders.by_suffix import READERS
 from app.ingest.loaders.document import MAX_BYTES
 from app.main import create_app
-from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS
-from app.retrieval.retriever import CANDIDATES
+from app.retrieval.embedder import ENCODER_WEIGHTS, TABLE_WEIGHTS
 from app.settings import Settings
 from evaluator.calibration.thresholds import Aims
 from evaluator.commands import app as evaluator_cli
@@ -24,11 +23,12 @@ from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
 from evaluator.settings import EvaluatorSettings, ServeSettings
 from graphs.generation.extractive import MAX_SENTENCES, WITHIN
 from graphs.grading.actions import PAPER_THRESHOLDS
-from graphs.options import Ablation, Context
+from graphs.options import Ablation, Context, Search
 from graphs.text.language import language_of
 from graphs.text.sentences import STRIP_WORDS, sentences
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
 
+CANDIDATES = Search().depth
 ROOT = Path(__file__).parents[1]
 LANGUAGES = ("en", "zh")
 PAGES = sorted(path.name for path in (ROOT / "docs" / "en").glob("*.md"))
@@ -281,7 +281,11 @@ def figures() -> list[tuple[str, str, str]]:
     return [
         ("knowledge-base.md", f"up to about {CHUNK_TOKENS} tokens", f"不超过 {CHUNK_TOKENS} 个"),
         ("knowledge-base.md", f"more than {HARD_TOKENS} tokens", f"超过 {HARD_TOKENS} 个"),
-        ("knowledge-base.md", f"brings {CANDIDATES} candidates", f"各取 {CANDIDATES} 个候选"),
+        (
+            "knowledge-base.md",
+            f"brings {CANDIDATES} candidates",
+            f"各取 {CANDIDATES} 个候选",
+        ),
         ("knowledge-base.md", f"over {MAX_BYTES // 10**6} MB", f"超过 {MAX_BYTES // 10**6} MB"),
         (
             "knowledge-base.md",

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.api.problems import error_response
 from app.errors import AccessDenied, HostRefused, OriginRefused, ScopeMissing, StartFailed
-from app.retrieval.filters import visible_to
+from app.retrieval.index import visible_to
 from app.settings import Settings
 from app.storage.api_keys import Caller, KeyRing
 from app.storage.database import open_engine

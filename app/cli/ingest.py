@@ -14,10 +14,9 @@ from app.cli.terminal import fail
 from app.composition.embedder import chosen_embedder
 from app.errors import StartFailed
 from app.ingest import pipeline
-from app.ingest.changes import Report, unchanged
 from app.ingest.chunker import Chunking
-from app.ingest.files import is_url
-from app.ingest.hypothetical_questions import Questioner
+from app.ingest.files import Report, is_url
+from app.ingest.pipeline import Questioner
 from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import downloaded, page_reader
 from app.retrieval.embedder import EmbedderFailed
@@ -50,12 +49,10 @@ async def ingest(
 
     Raises StartFailed.
     """
-    report = await asyncio.to_thread(unchanged, names, settings, prune=prune)
-    if report is None:
-        try:
-            report = await _ingest(names, settings, prune, on_cluster)
-        except REFUSALS as error:
-            raise StartFailed(str(error)) from error
+    try:
+        report = await _ingest(names, settings, prune, on_cluster)
+    except REFUSALS as error:
+        raise StartFailed(str(error)) from error
     summarise(report)
     if report.nothing_read:
         raise typer.Exit(1)

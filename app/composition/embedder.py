@@ -1,25 +1,18 @@
 """The embedder that the settings choose, and the knowledge base it searches."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 import httpx
 
-from app.retrieval.embedder import Embedder, EmbedderFailed
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.index import make_folder, open_index
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.term_rerank import TermTables
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
-
-if TYPE_CHECKING:
-    from app.retrieval.embedders.openai import EndpointEmbedder
 
 PROBE_S = 5.0
 
@@ -42,36 +35,26 @@ async def open_retriever(
     return HybridRetriever(await open_index(data_dir / "index", embedder, url, token), segmenter)
 
 
-def term_tables(retriever: HybridRetriever) -> TermTables:
-    """For the passages of this retriever; the shipped table is loaded where none is yet."""
-    embedder = retriever.index.embedder
-    if not isinstance(embedder, StaticEmbedder):
-        embedder = StaticEmbedder(retriever.segmenter)
-        embedder.load()
-    return TermTables(retriever.segmenter, embedder)
-
-
 def chosen_embedder(settings: StateSettings, segmenter: Segmenter) -> Embedder:
     """The static table, unread as yet, or what `endpoint_embedder` makes. Raises EmbedderFailed."""
     return endpoint_embedder(settings) or StaticEmbedder(segmenter)
 
 
-def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
-    """None where the settings choose the static table.
+def endpoint_embedder(settings: StateSettings) -> Embedder | None:
+    """None where the settings choose the static table; close it.
 
     Blocks: the endpoint is asked for its dimensions and, where it is a worker, for its model.
-    Close it. Raises EmbedderFailed.
+    Raises EmbedderFailed.
     """
     if settings.embedder == "static":
         return None
     # Its client takes two seconds to load, and most have the table.
-    from app.retrieval.embedders.openai import EndpointEmbedder  # noqa: PLC0415
+    from app.retrieval.endpoint_embedder import EndpointEmbedder  # noqa: PLC0415
 
     is_worker = settings.embedder == "worker"
-    urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url] if is_worker else []
-    urls = urls or [settings.embedder_base_url]
-    model = settings.embedder_model
+    urls, model = [settings.embedder_base_url], settings.embedder_model
     if is_worker:
+        urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url] or urls
         model = model or _worker_model(urls)
     return EndpointEmbedder(
         urls,
@@ -94,7 +77,7 @@ def _name(settings: StateSettings, model: str) -> str:
     return name
 
 
-def _worker_model(urls: list[str]) -> str:
+def _worker_model(urls: Sequence[str]) -> str:
     """The embedder of the first worker that answers."""
     for url in urls:
         try:

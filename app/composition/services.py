@@ -7,48 +7,45 @@ takes two seconds to load.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, get_args
 
 import httpx
 
-from app.composition.embedder import endpoint_embedder, open_retriever, term_tables
-from app.composition.models import (
-    WorkerEvaluator,
-    asks_chat,
-    chosen_critic,
-    chosen_grader,
-    compressors_of,
-)
+from app.composition.embedder import endpoint_embedder, open_retriever
 from app.errors import StartFailed
 from app.retrieval.index import IndexMismatch
-from app.retrieval.keywords import RareWords
-from app.retrieval.retriever import HybridRetriever
-from app.retrieval.term_rerank import LexicalReranker, TermTables
+from app.retrieval.terms import LexicalReranker, RareWords, term_tables
 from app.settings import Settings
-from app.websearch.engines import FixtureSearch, SearchEngine, SearxngSearch, WikipediaSearch
+from app.websearch import engines
 from app.websearch.page import PageReader
 from app.websearch.search import FetchingWebSearch, SearchesAhead
-from app.websearch.tavily import TavilySearch
 from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
+from evaluator.schema import CompressMethod, Ready
 from evaluator.serving.app import create_app as create_worker
-from graphs.errors import PortError
+from graphs.critics.evaluator import EvaluatorCritic
+from graphs.critics.llm import LlmCritic
+from graphs.critics.llm_grader import LlmEvaluator, Mode
+from graphs.critics.self_rag import NativeCritic
+from graphs.errors import CompressorFailed, EvaluatorFailed, PortError
 from graphs.grading.actions import PAPER_THRESHOLDS
-from graphs.ports import Services, WebSearch
+from graphs.ports import Compressor, Critic, Evaluator, Services, WebSearch
+from graphs.types import Scores, Task, Thresholds
 
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
     from app.llm.self_rag_model import NativeGenerator
-    from app.retrieval.embedders.openai import EndpointEmbedder
-
-A = TypeVar("A")
-B = TypeVar("B")
 
 WORKER_TIMEOUT_S = 30.0
 """Longest wait for one answer of a worker."""
 CONNECT_S = 3.0
 """Longest wait for a worker's machine to take a connection."""
+MODES: dict[str, Mode] = {
+    "llm_direct": "direct",
+    "llm_chain_of_thought": "chain_of_thought",
+    "llm_few_shot": "few_shot",
+}
 
 
 @asynccontextmanager
@@ -86,21 +83,25 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         stack.push_async_callback(native.aclose)
         # At once, for a model without reflection tokens would fail in every answer.
         await native.check()
-    embedder = await _embedder(settings, stack)
+    with _through_proxies():
+        embedder = await asyncio.to_thread(endpoint_embedder, settings)
+    if embedder is not None:
+        stack.callback(embedder.close)
     chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
     web_search = await _web_search(settings, stack)
-    (retriever, tables), client = await _side_by_side(
-        _retriever(settings, embedder), _worker_client(settings, stack)
-    )
+    token = settings.index_token.get_secret_value()
+    retriever = await open_retriever(settings.data_dir, embedder, settings.index_url, token)
+    client = await _worker_client(settings, stack)
+    tables = term_tables(retriever.segmenter)
     evaluator = await WorkerEvaluator.connect(client, PAPER_THRESHOLDS.get(settings.thresholds))
     worker = await client.abilities()
     writer = chat if settings.generator == "openai" else None
     return Services(
         retriever=retriever,
         evaluator=chosen_grader(settings, chat, evaluator),
-        keyword_extractor=RareWords(retriever.segmenter, tables),
+        keyword_extractor=RareWords(tables),
         web_search=web_search,
         search_ahead=_search_ahead(web_search, stack),
         chat=writer,
@@ -112,27 +113,6 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
     )
-
-
-async def _side_by_side(one: Coroutine[Any, Any, A], other: Coroutine[Any, Any, B]) -> tuple[A, B]:
-    """Both; where one fails the other is ended before its error is told."""
-    tasks = asyncio.create_task(one), asyncio.create_task(other)
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        raise
-
-
-async def _retriever(
-    settings: Settings, embedder: EndpointEmbedder | None
-) -> tuple[HybridRetriever, TermTables]:
-    """With the table of its words."""
-    token = settings.index_token.get_secret_value()
-    retriever = await open_retriever(settings.data_dir, embedder, settings.index_url, token)
-    return retriever, await asyncio.to_thread(term_tables, retriever)
 
 
 @contextmanager
@@ -148,14 +128,6 @@ def _through_proxies() -> Iterator[None]:
             f" {reason.rstrip('.')}. Set HTTP_PROXY and HTTPS_PROXY to an address with http:// and"
             " unset ALL_PROXY."
         ) from None
-
-
-async def _embedder(settings: Settings, stack: AsyncExitStack) -> EndpointEmbedder | None:
-    with _through_proxies():
-        embedder = await asyncio.to_thread(endpoint_embedder, settings)
-    if embedder is not None:
-        stack.callback(embedder.close)
-    return embedder
 
 
 async def _worker_client(settings: Settings, stack: AsyncExitStack) -> EvaluatorClient:
@@ -237,16 +209,113 @@ def _search_ahead(web_search: WebSearch | None, stack: AsyncExitStack) -> Search
 
 
 @_through_proxies()
-def _engine(settings: Settings) -> SearchEngine | None:
+def _engine(settings: Settings) -> engines.SearchEngine | None:
     match settings.search:
         case "tavily":
             key = settings.tavily_api_key.get_secret_value()
-            return TavilySearch(key, base_url=settings.tavily_base_url)
+            return engines.TavilySearch(key, base_url=settings.tavily_base_url)
         case "wikipedia":
-            return WikipediaSearch(settings.wikipedia_api_url)
+            return engines.WikipediaSearch(settings.wikipedia_api_url)
         case "searxng":
-            return SearxngSearch(settings.searxng_url)
+            return engines.SearxngSearch(settings.searxng_url)
         case "fixture" if settings.search_fixture is not None:
-            return FixtureSearch(settings.search_fixture)
+            return engines.FixtureSearch(settings.search_fixture)
         case _:
             return None
+
+
+class WorkerEvaluator:
+    """Scores through a worker, in-process or over HTTP; made by `connect`."""
+
+    def __init__(self, client: EvaluatorClient, name: str, thresholds: Thresholds) -> None:
+        self._client = client
+        self.name, self.thresholds = name, thresholds
+
+    @classmethod
+    async def connect(cls, client: EvaluatorClient, preset: Thresholds | None) -> WorkerEvaluator:
+        """Asks the worker for its name and, without a preset, its thresholds. Raises WorkerError.
+
+        Presets are for the authors' checkpoint, which only regresses: raises StartFailed where one
+        is given for an evaluator that tells probabilities.
+        """
+        warm_up = await client.score("relevance", [("Is it warm?", "It is warm now.")])
+        if preset is None:
+            preset = (await client.thresholds()).thresholds
+        elif any(warm_up.probabilities):
+            raise StartFailed(
+                "The thresholds of SELFCRAG_THRESHOLDS were made for the CRAG authors' evaluator, "
+                f"not for {warm_up.model}: choose calibrated."
+            )
+        return cls(client, warm_up.model, preset)
+
+    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
+        try:
+            response = await self._client.score(task, pairs)
+        except WorkerError as error:
+            raise EvaluatorFailed(str(error)) from error
+        return Scores(tuple(response.scores), tuple(response.labels), tuple(response.probabilities))
+
+    async def ready(self) -> bool:
+        return await self._client.ready()
+
+
+class WorkerCompressor:
+    """One method of a worker's `POST /compress`."""
+
+    def __init__(self, client: EvaluatorClient, method: CompressMethod) -> None:
+        self._client, self._method = client, method
+
+    async def compress(self, question: str, texts: Sequence[str], ratio: float) -> Sequence[str]:
+        try:
+            return (await self._client.compress(self._method, question, texts, ratio)).texts
+        except WorkerError as error:
+            raise CompressorFailed(str(error)) from error
+
+
+def compressors_of(client: EvaluatorClient, worker: Ready) -> Mapping[str, Compressor]:
+    """By the name they have among the options; none where the worker has no language model."""
+    if worker.compressor is None:
+        return {}
+    return {method: WorkerCompressor(client, method) for method in get_args(CompressMethod)}
+
+
+class GradedApart:
+    """Relevance and thresholds by the grader, all other tasks by the evaluator."""
+
+    def __init__(self, grader: Evaluator, evaluator: Evaluator) -> None:
+        self._grader, self._evaluator = grader, evaluator
+        self.name, self.thresholds = grader.name, grader.thresholds
+
+    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
+        judge = self._grader if task == "relevance" else self._evaluator
+        return await judge.score(task, pairs)
+
+    async def ready(self) -> bool:
+        return await self._grader.ready() and await self._evaluator.ready()
+
+
+def asks_chat(settings: Settings) -> bool:
+    """Whether any part speaks to the chat endpoint."""
+    return settings.generator == "openai" or settings.critic == "llm" or settings.grader in MODES
+
+
+def chosen_grader(settings: Settings, chat: EndpointChat | None, evaluator: Evaluator) -> Evaluator:
+    """What passages, strips and sentences are graded by."""
+    if chat is None or settings.grader not in MODES:
+        return evaluator
+    by_chat = LlmEvaluator(chat, settings.openai_model, MODES[settings.grader])
+    return GradedApart(by_chat, evaluator)
+
+
+def chosen_critic(
+    settings: Settings,
+    chat: EndpointChat | None,
+    native: NativeGenerator | None,
+    evaluator: Evaluator,
+) -> Critic:
+    """The evaluator's own relevance where it is the critic: a call a sentence would be too many."""
+    if settings.critic == "llm" and chat is not None:
+        return LlmCritic(chat, settings.openai_model)
+    if settings.critic == "native" and native is not None:
+        return NativeCritic(native)
+    return EvaluatorCritic(evaluator)

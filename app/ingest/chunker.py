@@ -49,13 +49,15 @@ class Chunking:
                 return f"sliding_window-{self.tokens}-{OVERLAP_TOKENS}-{WINDOW}"
 
 
+DEFAULT_CHUNKING = Chunking()
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What is searched. No text stands in two chunks: what is returned is put together of them.
+    """What is searched; what is returned are the chunks `first` to `last` of the document.
 
-    `first` and `last` are the positions, counted over the document, of the chunks returned where
-    this one is found; they follow each other with `lead` before each. `before` is the end of the
-    chunk before, by which this one is found as well.
+    No text stands in two of them; each follows its `lead`. `before` is the end of the chunk before,
+    by which this one is found as well.
     """
 
     text: str
@@ -75,13 +77,12 @@ class Piece(NamedTuple):
     page: int | None = None
 
 
-def chunk(blocks: Sequence[Block], chunking: Chunking | None = None) -> list[Chunk]:
+def chunk(blocks: Sequence[Block], chunking: Chunking = DEFAULT_CHUNKING) -> list[Chunk]:
     """Chunks in reading order; none mixes two sections and none cuts a sentence.
 
     A chunk stays within `chunking.tokens` unless a single sentence or table is longer; from
     HARD_TOKENS on that is cut at clauses, spaces or line ends.
     """
-    chunking = chunking or Chunking()
     chunks: list[Chunk] = []
     for headings, section in groupby(blocks, key=lambda block: block.headings):
         pieces = [piece for block in section for piece in _pieces(block)]

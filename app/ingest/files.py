@@ -1,12 +1,13 @@
-"""File listing: which files an ingest reads, how each is named, and which are gone."""
+"""Files of an ingest: which there are, how each is named, and which are new, changed or gone."""
 
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urldefrag
 
+from app.ingest.loaders.document import DocumentRefused, check_suffix, digest, read
 from app.retrieval.index import StoredDocument
 
 SHARED_FOLDER = "shared"
@@ -16,7 +17,7 @@ SHARED_FOLDER = "shared"
 class Listed:
     """A file by its absolute `path`, links resolved, and what the index holds of it.
 
-    A page of the web has no path; its source is its URL and its file is yet to be downloaded.
+    A page of the web has no path, its URL as source, and a file that is yet to be downloaded.
     """
 
     file: Path
@@ -32,10 +33,7 @@ class Listed:
 
 
 class StateFolder:
-    """The service's own files: of these only the shared uploads are for everyone to read.
-
-    Files of owners, kept runs and caches lie there, too.
-    """
+    """The service's own files: of these only the shared uploads are for everyone to read."""
 
     def __init__(self, folder: Path) -> None:
         uploads = folder / "uploads"
@@ -98,19 +96,16 @@ def shown(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def source_of(path: Path) -> str:
-    """The path as clients see it: below the working directory relative to it, else absolute."""
-    absolute = Path(os.path.realpath(path))
-    working = Path.cwd()
-    return (absolute.relative_to(working) if working in absolute.parents else absolute).as_posix()
-
-
 def at_or_below(
     paths: Sequence[str | Path], known: Sequence[StoredDocument]
 ) -> list[StoredDocument]:
     """The documents read from one of `paths` or from a folder below it."""
     roots = {os.path.realpath(path) for path in paths}
-    return [document for document in known if roots & _places(document.path)]
+    return [
+        document
+        for document in known
+        if document.path and roots & {document.path, *map(str, Path(document.path).parents)}
+    ]
 
 
 def gone(
@@ -119,10 +114,7 @@ def gone(
     items: Sequence[Listed],
     state: StateFolder,
 ) -> list[StoredDocument]:
-    """Documents of `paths` without a file, but for those that `items` name from elsewhere now.
-
-    Those whose file only its owner may read go as well.
-    """
+    """Documents of `paths` without a file that all may read, and that `items` do not name now."""
     moved = {item.stored.id for item in items if item.stored is not None and not is_gone(item.path)}
     return [
         document
@@ -145,19 +137,80 @@ def is_gone(path: str) -> bool:
 def _named(
     file: Path, path: str, stored: StoredDocument | None, by_source: dict[str, StoredDocument]
 ) -> Listed:
-    """A file keeps its source from whatever folder it is read again.
+    """Its source is its path below the working directory, and stays wherever it is read again.
 
-    A source that another existing file has, such as the same relative path in another working
-    directory, is left to that file.
+    A source that another existing file has is left to that file.
     """
     if stored is not None:
         return Listed(file, path, stored.source, stored)
-    source = source_of(file)
+    absolute, working = Path(path), Path.cwd()
+    is_below = working in absolute.parents
+    source = (absolute.relative_to(working) if is_below else absolute).as_posix()
     other = by_source.get(source)
     if other is not None and other.path and not is_gone(other.path):
         return Listed(file, path, path, None)
     return Listed(file, path, source, other)
 
 
-def _places(path: str) -> set[str]:
-    return {path, *map(str, Path(path).parents)} if path else set()
+@dataclass(frozen=True, slots=True)
+class RefusedFile:
+    source: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Report:
+    """Sources by what became of them; `chunks` counts those written in this run."""
+
+    added: list[str] = field(default_factory=list)
+    updated: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    refused: list[RefusedFile] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    chunks: int = 0
+    took_s: float = 0.0
+
+    @property
+    def nothing_read(self) -> bool:
+        return not (self.added or self.updated or self.skipped or self.removed)
+
+
+def changed_bytes(item: Listed, chunking: str) -> int | None:
+    """The size of a file to be read, None of one stored as it is. Raises DocumentRefused."""
+    file, stored = item.file, item.stored
+    if item.path != shown(item.path):
+        raise DocumentRefused("its path is not UTF-8; rename it")
+    if not (item.path and is_gone(item.path)):
+        check_suffix(file)
+    content = read(file)
+    is_stored = (
+        stored is not None
+        and stored.chunking in {"", chunking}
+        and (stored.path, stored.sha256) == (item.path, digest(content))
+    )
+    return None if is_stored else len(content)
+
+
+def judged(
+    item: Listed, refusal: DocumentRefused, known: Sequence[StoredDocument], prune: bool | None
+) -> tuple[RefusedFile | None, list[StoredDocument]]:
+    """The refusal as it is reported, and what goes from the index with it where asked to `prune`.
+
+    An outage lets nothing go. `prune` None: nobody can ask for it.
+    """
+    reason = refusal.reason
+    missing = bool(item.path) and is_gone(item.path)
+    stored = at_or_below([item.path], known) if missing else [item.stored]
+    earlier = [document for document in stored if document is not None]
+    outdated: list[StoredDocument] = []
+    if earlier and prune and not refusal.may_pass:
+        if missing:  # told among the removed
+            return None, []
+        outdated = earlier
+    elif earlier and item.stored:
+        reason += "; its earlier version stays"
+        if prune is not None:
+            reason += ", for this may pass" if refusal.may_pass else ", --prune removes it"
+    elif earlier:
+        reason += f"; {len(earlier)} documents read from it stay, --prune removes them"
+    return RefusedFile(item.shown, reason), outdated

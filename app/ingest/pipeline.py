@@ -1,40 +1,41 @@
 """Ingest pipeline: only what is new or changed is read, cut into chunks, embedded and stored."""
 
 import asyncio
+import logging
 import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from app.ingest.changes import RefusedFile, Report, changed_bytes, judged, write_manifest
-from app.ingest.chunker import Chunking
-from app.ingest.files import Listed, StateFolder, gone, listed, listed_pages, shown
+from langchain_core.language_models import BaseChatModel
+
+from app.ingest import files
+from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
+from app.ingest.files import Listed, RefusedFile, Report
 from app.ingest.loaders.document import BINARY, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
-from app.ingest.rows import BATCH_ROWS, Row, embedded, encoded, file_rows, with_words
+from app.ingest.rows import BATCH_ROWS, Row, encoded, file_rows, with_vectors, with_words
 from app.ingest.sandbox import ParseTask, Sandbox
-from app.retrieval.embedder import Embedder, EmbedderFailed
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, renew_index, writing
 from app.retrieval.tokenizer import Segmenter
+from graphs.errors import GeneratorFailed
+from graphs.generation.query_expansion import as_hypothetical_questions, hypothetical_messages
 
-if TYPE_CHECKING:
-    from app.ingest.hypothetical_questions import Questioner
-
-# Rows that are put into the index in one commit, and so the most that are held in memory beside
-# those of the documents that are being read.
-COMMIT_ROWS = BATCH_ROWS
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
 IN_PROCESS_DOCUMENTS = 100
 IN_PROCESS_BYTES = 200_000
 MAX_PROCESSES = 8
+MAX_QUESTION_FAILURES = 3
+"""After so many the endpoint is taken for down, and the rest goes in without questions."""
 KEPT = "lies in the state folder, of which only uploads/shared is read"
+
+log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int, str], None]
 Download = Callable[[str], AbstractAsyncContextManager[Path]]
@@ -50,35 +51,29 @@ async def ingest(
     download: Download | None = None,
     prune: bool = False,
     progress: Progress | None = None,
-    chunking: Chunking | None = None,
+    chunking: Chunking = DEFAULT_CHUNKING,
     questioner: "Questioner | None" = None,
     on_cluster: bool = False,
 ) -> Report:
     """Brings files, folders (with all below them), patterns and, with a `download`, URLs in.
 
-    A file is known by its path, links resolved, and skipped while its content is unchanged. What
-    lies in the state folder is left out, but for shared uploads.
-    `prune` removes documents of these paths whose file is gone or is now refused for what it is.
-    `progress` hears (done, all, source). `on_cluster`: files, not pages, are read by Ray. Raises
-    IngestBusy after waiting a minute for another writer, IndexUnusable where the index is damaged,
-    ClusterFailed.
+    Files are known by their path and skipped while their content is unchanged. `prune` removes
+    documents of these paths whose file is gone or is now refused for what it is. `progress` hears
+    (done, all, source). `on_cluster`: files, not pages, are read by Ray. Raises IngestBusy after a
+    minute, IndexUnusable, ClusterFailed.
     """
     async with writing(index.folder):
         known = await index.documents()
-        state = StateFolder(index.folder.parent)
-        files = await asyncio.to_thread(listed, paths, known, state)
-        outdated = await asyncio.to_thread(gone, paths, known, files, state) if prune else []
+        state = files.StateFolder(index.folder.parent)
+        items = await asyncio.to_thread(files.listed, paths, known, state)
+        outdated = await asyncio.to_thread(files.gone, paths, known, items, state) if prune else []
         work = Ingest(
             index, segmenter, known, prune=prune, progress=progress, chunking=chunking,
             download=download, questioner=questioner, on_cluster=on_cluster,
         )  # fmt: skip
         kept = await asyncio.to_thread(state.kept, paths)
-        work.report.refused += [RefusedFile(shown(str(path)), KEPT) for path in kept]
-        report = await work.all([*files, *listed_pages(urls, known)], outdated)
-        if index.folder.is_dir():  # a server does not tell of changes
-            known = await index.documents()
-            await asyncio.to_thread(write_manifest, index.folder, index.embedder.name, known)
-        return report
+        work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in kept]
+        return await work.all([*items, *files.listed_pages(urls, known)], outdated)
 
 
 async def reindex(
@@ -86,14 +81,13 @@ async def reindex(
 ) -> int:
     """Renews words and vectors of every stored chunk; says how many chunks there are.
 
-    Raises IngestBusy, EmbedderFailed, and IndexUnusable where there is no index or it cannot be
-    read; the old index then stays.
+    Raises IngestBusy, EmbedderFailed, IndexUnusable; the old index then stays.
     """
     failed: list[EmbedderFailed] = []
 
     def encode(rows: Sequence[Row]) -> list[Row]:
         try:
-            return encoded(rows, embedder=embedder, segmenter=segmenter)
+            return encoded(rows, embedder, segmenter)
         except EmbedderFailed as error:
             failed.append(error)  # the storage that asks for rows makes another error of it
             raise
@@ -107,35 +101,26 @@ async def reindex(
             raise
 
 
+@dataclass
 class Ingest:
     """One ingest, by whoever holds the right to write; `prune` None: nobody can ask for it."""
 
-    def __init__(
-        self,
-        index: Index,
-        segmenter: Segmenter,
-        known: Sequence[StoredDocument],
-        *,
-        prune: bool | None = None,
-        progress: Progress | None = None,
-        chunking: Chunking | None = None,
-        download: Download | None = None,
-        questioner: "Questioner | None" = None,
-        on_cluster: bool = False,
-    ) -> None:
+    index: Index
+    segmenter: Segmenter
+    known: Sequence[StoredDocument]
+    prune: bool | None = None
+    progress: Progress | None = None
+    chunking: Chunking = DEFAULT_CHUNKING
+    download: Download | None = None
+    questioner: "Questioner | None" = None
+    on_cluster: bool = False
+
+    def __post_init__(self) -> None:
         self.report = Report()
-        self._download, self._questioner = download, questioner
-        self._on_cluster = on_cluster
-        self._index = index
-        self._segmenter = segmenter
-        self._known = known
-        self._prune = prune
-        self._progress = progress
-        self._chunking = chunking or Chunking()
         self._waiting: list[Row] = []
         self._outdated: list[StoredDocument] = []
         self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
-        self._sandbox = Sandbox(index.folder.parent / "cache", self._max_processes)
+        self._sandbox = Sandbox(self.index.folder.parent / "cache", self._max_processes)
         self._in_process = True
 
     async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
@@ -143,7 +128,7 @@ class Ingest:
         started = time.perf_counter()
         self._outdated += outdated
         self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
-        read = self._read_on_cluster if self._on_cluster else self._read_here
+        read = self._read_on_cluster if self.on_cluster else self._read_here
         try:
             async with aclosing(read(items)) as outcomes:
                 async for item, outcome in outcomes:
@@ -151,18 +136,18 @@ class Ingest:
         finally:
             await self._sandbox.aclose()
         await self._commit()
-        await self._index.delete([document.id for document in self._outdated])
+        await self.index.delete([document.id for document in self._outdated])
         self.report.removed += sorted(document.source for document in self._outdated)
         self._tell(len(items), len(items), "")
         # One that was killed before may have left much to be tidied, though nothing is new.
-        await self._index.tidy()
+        await self.index.tidy()
         self.report.took_s = time.perf_counter() - started
         return self.report
 
     async def _read_here(self, items: Sequence[Listed]) -> AsyncGenerator[tuple[Listed, Outcome]]:
         """A few are read ahead, as many as there are processes, and come in their order."""
         ahead: deque[tuple[Listed, asyncio.Task[Outcome]]] = deque()
-        alone = self._in_process and self._download is None
+        alone = self._in_process and self.download is None
         max_ahead, upcoming = 1 if alone else 1 + self._max_processes, iter(items)
         try:
             for done in range(len(items)):
@@ -184,7 +169,7 @@ class Ingest:
         new: list[Listed] = []
         for item in (item for item in items if not item.is_page):
             try:
-                if await asyncio.to_thread(changed_bytes, item, self._chunking.name) is None:
+                if await asyncio.to_thread(files.changed_bytes, item, self.chunking.name) is None:
                     yield item, []
                 else:
                     new.append(item)
@@ -201,7 +186,7 @@ class Ingest:
 
     async def _settle(self, item: Listed, outcome: Outcome) -> None:
         if isinstance(outcome, DocumentRefused):
-            refused, outdated = judged(item, outcome, self._known, self._prune)
+            refused, outdated = files.judged(item, outcome, self.known, self.prune)
             self._outdated += outdated
             self.report.refused += [refused] if refused else []
         elif not outcome:
@@ -209,7 +194,7 @@ class Ingest:
         else:
             self._waiting += outcome
             (self.report.updated if item.stored else self.report.added).append(item.source)
-            if len(self._waiting) >= COMMIT_ROWS:
+            if len(self._waiting) >= BATCH_ROWS:
                 await self._commit()
 
     async def _read(self, item: Listed) -> Outcome:
@@ -217,14 +202,14 @@ class Ingest:
         try:
             if not item.is_page:
                 return await self._rows(item)
-            assert self._download is not None
-            async with self._download(item.source) as file:
+            assert self.download is not None
+            async with self.download(item.source) as file:
                 return await self._rows(replace(item, file=file))
         except DocumentRefused as refusal:
             return refusal
 
     async def _rows(self, item: Listed) -> list[Row]:
-        size = await asyncio.to_thread(changed_bytes, item, self._chunking.name)
+        size = await asyncio.to_thread(files.changed_bytes, item, self.chunking.name)
         if size is None:
             return []
         is_small = size <= IN_PROCESS_BYTES and item.file.suffix.lower() not in BINARY
@@ -233,24 +218,68 @@ class Ingest:
         return await self._sandbox.rows(self._task(item))
 
     def _rows_in_process(self, item: Listed) -> list[Row]:
-        rows = file_rows(item.file, item.source, item.path, item.owner, self._chunking)
-        return with_words(rows, self._segmenter)
+        rows = file_rows(item.file, item.source, item.path, item.owner, self.chunking)
+        return with_words(rows, self.segmenter)
 
     def _task(self, item: Listed) -> ParseTask:
-        embed = isinstance(self._index.embedder, StaticEmbedder)
+        embed = isinstance(self.index.embedder, StaticEmbedder)
         file = os.path.abspath(item.file)
-        return ParseTask(file, item.source, item.path, item.owner, embed, self._chunking)
+        return ParseTask(file, item.source, item.path, item.owner, embed, self.chunking)
 
     async def _commit(self) -> None:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        if self._questioner is not None:
-            waiting = await self._questioner.added(waiting)
-        rows = await asyncio.to_thread(embedded, waiting, self._index.embedder)
-        await self._index.put(rows)
+        if self.questioner is not None:
+            waiting = await self.questioner.added(waiting)
+        rows = await asyncio.to_thread(with_vectors, waiting, self.index.embedder)
+        await self.index.put(rows)
         self.report.chunks += len(rows)
 
     def _tell(self, done: int, total: int, source: str) -> None:
-        if self._progress is not None:
-            self._progress(done, total, source)
+        if self.progress is not None:
+            self.progress(done, total, source)
+
+
+class Questioner:
+    """Asks a chat model for `count` questions a chunk; the model bounds the calls under way.
+
+    Chunks for which it fails go in without; `note` says how many they are, and why.
+    """
+
+    def __init__(self, chat: BaseChatModel, count: int, segmenter: Segmenter) -> None:
+        self._chat, self._count, self._segmenter = chat, count, segmenter
+        self._failures = self._without = 0
+        self._reason = ""
+
+    @property
+    def note(self) -> str:
+        if not self._without:
+            return ""
+        return f"{self._without} chunks without hypothetical questions: {self._reason}"
+
+    async def added(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with questions and the words of these; their vectors must be made anew."""
+        questions = await asyncio.gather(*map(self._questions, rows))
+        fresh = [
+            {name: value for name, value in row.items() if name != "vector"} | {"questions": own}
+            for row, own in zip(rows, questions, strict=True)
+        ]
+        return await asyncio.to_thread(with_words, fresh, self._segmenter)
+
+    async def _questions(self, row: Row) -> list[str]:
+        if self._failures < MAX_QUESTION_FAILURES:
+            messages = hypothetical_messages(
+                row["title"], row["text"], self._count, row["language"]
+            )
+            try:
+                reply = await self._chat.ainvoke(messages)
+            except GeneratorFailed as error:
+                self._failures += 1
+                self._reason = str(error)
+                log.warning("no hypothetical questions: %s", error)
+            else:
+                self._failures = 0
+                return as_hypothetical_questions(reply.text, self._count)
+        self._without += 1
+        return []

@@ -26,10 +26,7 @@ class ClusterFailed(Exception):
 
 
 async def cluster_outcomes(tasks: Sequence[ParseTask]) -> AsyncIterator[tuple[int, Outcome]]:
-    """Each task's place with its rows, or why it has none, as they become ready.
-
-    Raises ClusterFailed.
-    """
+    """Each task's place with its outcome, as they become ready. Raises ClusterFailed."""
     outcomes = _outcomes(tasks)
     while (outcome := await asyncio.to_thread(next, outcomes, None)) is not None:
         yield outcome

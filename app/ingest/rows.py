@@ -4,17 +4,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from app.ingest.chunker import Chunking, chunk
+from app.ingest.chunker import DEFAULT_CHUNKING, Chunking, chunk
 from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
-from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.keywords import RareWords
-from app.retrieval.term_rerank import TermTables, packed, term_weights
+from app.retrieval.terms import RareWords, TermTables, packed, term_tables, term_weights
 from app.retrieval.tokenizer import Segmenter
 from graphs.text.language import script_of
 from graphs.types import Language
@@ -34,7 +31,7 @@ def document_id(source: str, owner: str = "") -> str:
 
 
 def file_rows(
-    file: Path, source: str, path: str, owner: str = "", chunking: Chunking | None = None
+    file: Path, source: str, path: str, owner: str = "", chunking: Chunking = DEFAULT_CHUNKING
 ) -> list[Row]:
     """The rows of one file, without words and vectors. Raises DocumentRefused."""
     rows = document_rows(source, path, load(file, read(file)), owner, chunking)
@@ -48,11 +45,10 @@ def document_rows(
     path: str,
     document: LoadedDocument,
     owner: str = "",
-    chunking: Chunking | None = None,
+    chunking: Chunking = DEFAULT_CHUNKING,
 ) -> list[Row]:
     """One row a chunk, still without words and vectors."""
     identity = document_id(source, owner)
-    chunking = chunking or Chunking()
     chunks = chunk(document.blocks, chunking)
     version = hashlib.sha256(f"{document.sha256} {chunking.name}".encode()).hexdigest()[:8]
     shared = {
@@ -90,44 +86,35 @@ def search_text(row: Row) -> str:
 
 def with_words(rows: Sequence[Row], segmenter: Segmenter) -> list[Row]:
     """The rows with their words for full-text search, keywords and term weights."""
-    tables, keywords = _tables(segmenter)
-    return [_with_words(row, segmenter, tables, keywords) for row in rows]
+    tables = term_tables(segmenter)
+    return [_with_words(row, tables, RareWords(tables)) for row in rows]
 
 
-def _with_words(row: Row, segmenter: Segmenter, tables: TermTables, keywords: RareWords) -> Row:
+def _with_words(row: Row, tables: TermTables, keywords: RareWords) -> Row:
     language: Language = row["language"]
     text = search_text(row)
     weights = term_weights(row["title"], row["heading"], row["text"], language, tables)
     return row | {
         "text_en": text if language == "en" else None,
-        "text_zh": " ".join(segmenter.words(text)) if language == "zh" else None,
+        "text_zh": " ".join(tables.segmenter.words(text)) if language == "zh" else None,
         "keywords": keywords.of_text(text, KEYWORDS),
         "terms": packed(weights),
     }
 
 
-@lru_cache(maxsize=4)
-def _tables(segmenter: Segmenter) -> tuple[TermTables, RareWords]:
-    tables = TermTables(segmenter, StaticEmbedder(segmenter))
-    return tables, RareWords(segmenter, tables)
-
-
-def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
-    """Texts without any known word have no vector."""
-    vectors = embedder.embed([search_text(row) for row in rows])
-    return [
-        row | {"vector": vector if vector.any() else None}
-        for row, vector in zip(rows, vectors, strict=True)
-    ]
-
-
-def embedded(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
-    """Those read elsewhere may have vectors; the others are embedded together."""
-    wanting = [row for row in rows if "vector" not in row]
-    added = with_vectors(wanting, embedder) if wanting else []
-    return [row for row in rows if "vector" in row] + added
-
-
 def encoded(rows: Sequence[Row], embedder: Embedder, segmenter: Segmenter) -> list[Row]:
     """The rows with the words and vectors they are found by."""
     return with_vectors(with_words(rows, segmenter), embedder)
+
+
+def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
+    """Those read elsewhere may have theirs; texts without any known word have none."""
+    wanting = [row for row in rows if "vector" not in row]
+    done = [row for row in rows if "vector" in row]
+    if not wanting:
+        return done
+    vectors = embedder.embed([search_text(row) for row in wanting])
+    return done + [
+        row | {"vector": vector if vector.any() else None}
+        for row, vector in zip(wanting, vectors, strict=True)
+    ]

@@ -142,7 +142,7 @@ def serve_rows(connection: Connection, cache: Path) -> None:
     # Numbers of one thread each: those of two processes would wait for each other's cores.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
     from app.ingest import rows  # noqa: PLC0415 -- loads what the line above is for
-    from app.retrieval.embedders.static import StaticEmbedder  # noqa: PLC0415
+    from app.retrieval.embedder import StaticEmbedder  # noqa: PLC0415
     from app.retrieval.tokenizer import Segmenter  # noqa: PLC0415
 
     segmenter = Segmenter(cache)

@@ -5,24 +5,35 @@ it: whoever leaves or dies on the way leaves what was there before.
 """
 
 import asyncio
+import hashlib
 import logging
 import os
+import re
 import shutil
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterator, Sequence
+import unicodedata
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Coroutine,
+    Iterator,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
-from app.ingest.changes import Report
-from app.ingest.chunker import Chunking
-from app.ingest.files import SHARED_FOLDER, Listed
-from app.ingest.multipart import Received, receive
+from starlette.datastructures import FormData, Headers, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
+from app.ingest.files import SHARED_FOLDER, Listed, Report
 from app.ingest.pipeline import Ingest, Progress
-from app.retrieval.filters import visible_to
-from app.retrieval.index import Index, IndexUnusable, StoredDocument, writing
+from app.retrieval.index import Index, IndexUnusable, StoredDocument, visible_to, writing
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
@@ -31,11 +42,36 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-WAIT_S = 5.0
-"""How long an upload waits for another writer."""
-# Whoever received for so long has died.
-ABANDONED_S = 3600.0
+WAIT_S = 5.0  # for another writer
+ABANDONED_S = 3600.0  # whoever received for so long has died
 INCOMING = ".incoming-"
+MAX_FILES, MAX_FIELDS = 1000, 1000
+MAX_TOTAL_BYTES = 200_000_000
+FIELDS = frozenset({"files", "file"})
+# What no file system or terminal should be asked to show.
+UNSHOWN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+MAX_NAME_BYTES = 200
+# A name beyond ASCII as RFC 5987 has it. RFC 7578 forbids it in forms, yet .NET sends it, next to
+# a `filename` that is no name.
+EXTENDED_NAME = re.compile(r";\s*filename\*\s*=\s*\"?utf-8'[^']*'([^;\"\s]+)", re.IGNORECASE)
+
+
+class UploadTooLarge(Exception):
+    """A file, or all of them, are larger than allowed, or they are too many."""
+
+
+class UploadBroken(Exception):
+    """The body is no form of files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A file under the name its sender gave, cleaned."""
+
+    name: str
+    file: Path
 
 
 class SharedDocument(Exception):
@@ -60,7 +96,7 @@ class Uploads:
         segmenter: Segmenter,
         *,
         max_bytes: int,
-        chunking: Chunking | None = None,
+        chunking: Chunking = DEFAULT_CHUNKING,
     ) -> None:
         self._folder = Path(os.path.realpath(data_dir)) / "uploads"
         self._index, self._segmenter, self._chunking = index, segmenter, chunking
@@ -117,14 +153,13 @@ class Uploads:
         """The owner's documents and the shared ones, those whose source or title has `query`."""
         with seen_by(owner):
             known = await self._index.documents()
-        documents = await asyncio.to_thread(matching, known, query)
+        documents = await asyncio.to_thread(_matching, known, query.casefold())
         return documents[offset : offset + limit], len(documents)
 
     async def delete(self, document_id: str, owner: str = "") -> bool:
         """Removes a document and the file it was uploaded as; False where there is none.
 
-        Deletions take turns, however many they are. Raises SharedDocument to an owner, IngestBusy
-        and IndexUnusable.
+        Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
         """
         with seen_by(owner):
             async with self._deletions, writing(self._index.folder, WAIT_S):
@@ -168,13 +203,11 @@ def uploads_into(retriever: object, settings: StateSettings) -> Uploads | None:
     )
 
 
-def matching(known: Sequence[StoredDocument], query: str) -> list[StoredDocument]:
-    """Those whose source or title has `query`, upper and lower case alike."""
-    wanted = query.casefold()
+def _matching(known: Sequence[StoredDocument], query: str) -> list[StoredDocument]:
     return [
         document
         for document in known
-        if wanted in document.source.casefold() or wanted in document.title.casefold()
+        if query in document.source.casefold() or query in document.title.casefold()
     ]
 
 
@@ -210,3 +243,98 @@ def _move(items: Sequence[Listed]) -> None:
         place = Path(item.path)
         place.parent.mkdir(parents=True, exist_ok=True)
         item.file.replace(place)
+
+
+async def receive(
+    body: AsyncIterable[bytes], content_type: str, folder: Path, max_bytes: int
+) -> list[Received]:
+    """The files of the body, in `folder`; of two of one name the last counts.
+
+    Raises UploadTooLarge, also for a file of more than `max_bytes`, and UploadBroken.
+    """
+    if not content_type.lower().startswith("multipart/form-data"):
+        raise UploadBroken("send multipart/form-data with the files in the field `files`")
+    parser = Parser(content_type, body)
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        if "maximum" in error.message.lower():
+            raise UploadTooLarge(f"The upload is too large: {error.message}") from error
+        raise UploadBroken(f"is no multipart/form-data: {error.message}") from error
+    try:
+        return await asyncio.to_thread(_kept, form, folder, max_bytes)
+    finally:
+        await form.close()
+
+
+class Parser(MultiPartParser):
+    """Starlette's own, for a body that is bounded and comes to its end.
+
+    What is raised while the body is read makes it close its temporary files.
+    """
+
+    def __init__(self, content_type: str, body: AsyncIterable[bytes]) -> None:
+        headers = Headers({"content-type": content_type})
+        super().__init__(headers, self._all_of(body), max_files=MAX_FILES, max_fields=MAX_FIELDS)
+        self._is_whole = False
+
+    def on_end(self) -> None:
+        self._is_whole = True
+
+    async def _all_of(self, body: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
+        total = 0
+        async for chunk in body:
+            total += len(chunk)
+            if total > MAX_TOTAL_BYTES:
+                raise UploadTooLarge(f"The upload is larger than {MAX_TOTAL_BYTES:,} bytes.")
+            yield chunk
+        if not self._is_whole:
+            raise UploadBroken("ends before its last boundary")
+
+
+def clean_name(name: str) -> str:
+    """The last part of a path, as one name that any file system takes; empty where none is left."""
+    last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
+    last = " ".join(UNSHOWN.sub("", last).split()).lstrip(".")
+    stem, dot, suffix = last.rpartition(".")
+    if len(last.encode()) <= MAX_NAME_BYTES:
+        return last
+    suffix = dot + suffix if len(suffix) < 10 else ""
+    # Of two names that begin alike neither takes the other's place.
+    ending = f"-{hashlib.sha256(last.encode()).hexdigest()[:8]}{suffix}"
+    room = MAX_NAME_BYTES - len(ending.encode())
+    return (stem or last).encode()[:room].decode(errors="ignore") + ending
+
+
+def _kept(form: FormData, folder: Path, max_bytes: int) -> list[Received]:
+    """The files, copied to `folder`; other fields of the form are passed over."""
+    received: dict[str, Received] = {}
+    for number, (field, part) in enumerate(form.multi_items()):
+        if field not in FIELDS or not isinstance(part, UploadFile):
+            continue
+        name = clean_name(_sent_name(part))
+        if not name:
+            raise UploadBroken("holds a file without a name")
+        if (part.size or 0) > max_bytes:
+            raise UploadTooLarge(f"The file {name} is larger than {max_bytes:,} bytes.")
+        # What has no title of its own is called as its file is.
+        place = folder / str(number)
+        place.mkdir()
+        with (place / name).open("xb") as file:
+            shutil.copyfileobj(part.file, file)
+        received[name] = Received(name, place / name)
+    if not received:
+        raise UploadBroken("holds no file in the field `files`")
+    return list(received.values())
+
+
+def _sent_name(part: UploadFile) -> str:
+    """`filename*` before `filename`; UTF-8 unless it is something else: Windows sends GBK."""
+    name, header = part.filename or "", part.headers["content-disposition"]
+    if extended := EXTENDED_NAME.search(header):
+        return unquote(extended[1])
+    try:
+        header.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return name.encode("latin-1", "replace").decode("gb18030", "replace")
+    return name

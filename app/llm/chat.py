@@ -68,13 +68,8 @@ class EndpointChat(ChatOpenAI):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        deadline = self._endpoint.deadline()
-        async with self._endpoint.turn(deadline):
-            try:
-                async with asyncio.timeout_at(deadline):
-                    result = await super()._agenerate(messages, stop, run_manager, **kwargs)
-            except FAILURES as error:
-                raise self._endpoint.failure(error) from None
+        async with self._endpoint.call():
+            result = await super()._agenerate(messages, stop, run_manager, **kwargs)
         if not result.generations or not result.generations[0].text.strip():
             raise self._endpoint.failed("gave an empty answer")
         return result

@@ -51,6 +51,17 @@ class Endpoint:
         finally:
             self._slots.release()
 
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[None]:
+        """A turn and the time of one call. Raises GeneratorFailed for all of FAILURES."""
+        deadline = self.deadline()
+        async with self.turn(deadline):
+            try:
+                async with asyncio.timeout_at(deadline):
+                    yield
+            except FAILURES as error:
+                raise self.failure(error) from None
+
     def failure(self, error: Exception) -> GeneratorFailed:
         """What one of FAILURES means.
 

@@ -9,19 +9,11 @@ from typing import Any
 import openai
 from openai.types import Completion
 
-from app.llm.endpoint import CONNECT_TIMEOUT_S, FAILURES, NO_KEY, Endpoint
+from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint
 from graphs.ports import Reflected
+from graphs.reflection import tokens
 from graphs.reflection.scores import RELEVANT, RETRIEVE
-from graphs.reflection.tokens import (
-    PARAGRAPH,
-    Token,
-    holds_reflection,
-    judged_after,
-    read,
-    relevance_at,
-    retrieval_at,
-    without_tokens,
-)
+from graphs.reflection.tokens import PARAGRAPH, Token, without_tokens
 from graphs.text.citations import without_markers
 from graphs.text.model_output import whole_characters
 from graphs.types import Judgement, Strip, Usage
@@ -84,7 +76,7 @@ class NativeGenerator:
         self._kept[question] = reply
         if len(self._kept) > MAX_KEPT_REPLIES:
             self._kept.popitem(last=False)
-        return (retrieval_at(reply.tokens[0]) if reply.tokens else 0.0), reply.usage
+        return (tokens.retrieval_at(reply.tokens[0]) if reply.tokens else 0.0), reply.usage
 
     async def judge(
         self, question: str, answer: str, passage: Strip | None
@@ -96,19 +88,19 @@ class NativeGenerator:
         prompt, plain = _prompt(question), without_tokens(without_markers(answer))
         if passage is None:
             graded = await self._complete(f"{prompt}{_NO_RETRIEVAL}{plain}", GRADE_TOKENS)
-            return Judgement(utility=judged_after(graded.tokens)[1]), graded.usage
+            return Judgement(utility=tokens.judged_after(graded.tokens)[1]), graded.usage
         prompt += _quoted(passage)
         related, graded = await asyncio.gather(
             self._complete(prompt, 1), self._complete(f"{prompt}{RELEVANT[0]}{plain}", GRADE_TOKENS)
         )
-        support, utility = judged_after(graded.tokens)
-        relevance = relevance_at(related.tokens[0]) if related.tokens else 0.0
+        support, utility = tokens.judged_after(graded.tokens)
+        relevance = tokens.relevance_at(related.tokens[0]) if related.tokens else 0.0
         return Judgement(relevance, support, utility), related.usage + graded.usage
 
     async def check(self) -> None:
         """Raises GeneratorFailed, naming the model, where it does not speak reflection tokens."""
         reply = await self._complete(_prompt("What is the capital of France?"), GRADE_TOKENS)
-        if not holds_reflection(reply.tokens):
+        if not tokens.holds_reflection(reply.tokens):
             raise self._endpoint.failed(
                 f"serves the model {self.name!r}, which writes no reflection tokens: serve a"
                 " Self-RAG model, such as selfrag/selfrag_llama2_7b, or choose another generator"
@@ -119,27 +111,22 @@ class NativeGenerator:
         await self._client.close()
 
     async def _complete(self, prompt: str, max_tokens: int) -> "_Reply":
-        deadline = self._endpoint.deadline()
-        async with self._endpoint.turn(deadline):
-            try:
-                async with asyncio.timeout_at(deadline):
-                    completion = await self._client.completions.create(
-                        model=self.name,
-                        prompt=prompt,
-                        max_tokens=max_tokens,
-                        temperature=0,
-                        logprobs=LOGPROBS,
-                        # What comes after would be a passage that nobody retrieved.
-                        stop=[PARAGRAPH[0]],
-                        extra_body=SPECIAL_TOKENS_ARE_KEPT,
-                    )
-                    return _Reply(completion)
-            except FAILURES as error:
-                raise self._endpoint.failure(error) from None
+        async with self._endpoint.call():
+            completion = await self._client.completions.create(
+                model=self.name,
+                prompt=prompt,
+                max_tokens=max_tokens,
+                temperature=0,
+                logprobs=LOGPROBS,
+                # What comes after would be a passage that nobody retrieved.
+                stop=[PARAGRAPH[0]],
+                extra_body=SPECIAL_TOKENS_ARE_KEPT,
+            )
+            return _Reply(completion)
 
 
 class _Reply:
-    """A completion as it is read. Raises what FAILURES names where it is none."""
+    """A completion as it is tokens.read. Raises what FAILURES names where it is none."""
 
     def __init__(self, completion: Completion) -> None:
         choice = completion.choices[0]
@@ -161,7 +148,7 @@ class _Reply:
         )
 
     def reflected(self, *, grounded: bool, one_segment: bool) -> Reflected:
-        reading = read(self.tokens, self.text, grounded=grounded, one_segment=one_segment)
+        reading = tokens.read(self.tokens, self.text, grounded=grounded, one_segment=one_segment)
         return Reflected(
             reading.text,
             reading.judgement,

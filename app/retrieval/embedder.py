@@ -1,14 +1,23 @@
-"""Embedder protocol: texts to unit vectors, and how an embedder fails."""
+"""Embedders: the protocol, and the static table of token vectors that is shipped."""
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
-from app.retrieval.hybrid import Weights
+from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
+from graphs.text.language import script_of
 from graphs.types import Language
+
+TABLE = Path(__file__).parent / "table"
 
 Vectors = NDArray[np.float32]
 
@@ -16,49 +25,117 @@ Vectors = NDArray[np.float32]
 class EmbedderFailed(RetrieverFailed):
     """An endpoint gave no vectors; the message says why and what would help.
 
-    A question need not fail with it: BM25 finds passages without any vector. Catch it around
-    `embed_query`, search the words alone and report the failure beside the answer. Ingest lets it
-    end the run: what was committed before stays, what was not is read again the next time.
+    Search goes on with words alone; ingest ends, and reads the rest the next time.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """S = lexical · BM25 + dense · cosine, both brought to 0…1 first."""
+
+    lexical: float
+    dense: float
+
+
+# Measured on training questions (benchmarks/hybrid_weights.md): in Chinese every weight of the
+# table's scores made the order worse, so they only break ties and fill up.
+TABLE_WEIGHTS: Mapping[Language, Weights] = {"en": Weights(1.0, 0.5), "zh": Weights(1.0, 0.0)}
+# The paper's, of a large encoder; best for a small one, too (benchmarks/retrieval.md, embedders).
+ENCODER_WEIGHTS: Mapping[Language, Weights] = dict.fromkeys(("en", "zh"), Weights(0.3, 1.0))
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors; both methods block and belong in a worker thread.
-
-    `crosses_languages` says whether a question may be compared with passages in the other
-    language; `weights` are those of a hybrid search that is told no other; `name` identifies the
-    vectors: an index serves only the embedder it was written with.
-    """
+    """Texts to unit vectors; both methods block and belong in a worker thread."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Identifies the vectors: an index serves only the embedder it was written with."""
 
     @property
     def dimensions(self) -> int: ...
 
     @property
-    def crosses_languages(self) -> bool: ...
+    def crosses_languages(self) -> bool:
+        """Whether a question may be compared with passages in the other language."""
 
     @property
-    def weights(self) -> Mapping[Language, Weights]: ...
+    def weights(self) -> Mapping[Language, Weights]:
+        """Of a hybrid search that is told no other."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row a passage, of length 1, or all zeros where nothing of the text is known.
 
         Raises EmbedderFailed.
         """
-        ...
 
     def embed_query(self, text: str) -> Vectors:
-        """A question's vector, shape (dimensions,): some models read questions another way.
+        """A question's vector, shape (dimensions,). Raises EmbedderFailed."""
 
-        Raises EmbedderFailed, within QUERY_TIMEOUT_S where an endpoint embeds.
-        """
-        ...
+    def close(self) -> None:
+        """Release the connections."""
 
 
-class WordVectors(Protocol):
-    """Vectors of single words, and how frequent they are."""
+def unit(vectors: Vectors) -> Vectors:
+    """Rows of length 1; rows of zeros stay."""
+    norms: Vectors = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+
+
+class VectorTable:
+    """Vectors as stored: int8 with one scale a row, which contains the token's weight."""
+
+    def __init__(self, file: Path) -> None:
+        with np.load(file) as parts:
+            self._rows, self._scales = parts["rows"], parts["scales"].astype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def sum(self, ids: Sequence[int]) -> Vectors:
+        """The sum of these rows, shape (dimensions,)."""
+        picked = list(ids)
+        vectors: Vectors = self._rows[picked].astype(np.float32) * self._scales[picked]
+        total: Vectors = vectors.sum(axis=0)
+        return total
+
+
+class StaticEmbedder:
+    """Weighted means of token vectors: WordPiece tokens in English, jieba words in Chinese.
+
+    Each table loads at its first use, once in a process. The two languages' vectors have the same
+    width but nothing else in common.
+    """
+
+    crosses_languages = False
+    weights = TABLE_WEIGHTS
+
+    def __init__(self, segmenter: Segmenter) -> None:
+        self._segmenter = segmenter
+
+    @cached_property
+    def dimensions(self) -> int:
+        return int(json.loads((TABLE / "about.json").read_text("utf-8"))["dimensions"])
+
+    @property
+    def name(self) -> str:
+        return table_name()
+
+    def load(self) -> None:
+        """Reads the tables, which the first text of each language would do otherwise."""
+        table_name(), _english(), _chinese()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in enumerate(texts):
+            vectors[row] = self._summed(text)
+        return unit(vectors)
+
+    def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = self.embed([text])[0]
+        return vector
+
+    def close(self) -> None:
+        """There is nothing to release."""
 
     def word(self, word: str, language: Language) -> tuple[Vectors, int]:
         """A word's vector, shape (dimensions,), all zeros where it is unknown, and its rank.
@@ -66,10 +143,49 @@ class WordVectors(Protocol):
         The rank is the word's place in a vocabulary ordered by how often words occur, of its
         rarest part where it has several; past the end of it where it is unknown.
         """
-        ...
+        if language == "zh":
+            known, table = _chinese()
+            ids = [known[part] for part in _known(word, known)]
+            is_whole = word in known
+        else:
+            tokenizer, table = _english()
+            unknown = tokenizer.token_to_id("[UNK]")
+            tokens = tokenizer.encode(word, add_special_tokens=False).ids
+            ids = [token for token in tokens if token != unknown]
+            is_whole = len(tokens) == len(ids) == 1
+        return table.sum(ids), max(ids, default=0) if is_whole else len(table)
+
+    def _summed(self, text: str) -> Vectors:
+        if script_of(text) == "zh":
+            rows, table = _chinese()
+            words = self._segmenter.words(text)
+            return table.sum([rows[part] for word in words for part in _known(word, rows)])
+        return self.word(text, "en")[0]
 
 
-def unit(vectors: Vectors) -> Vectors:
-    """Rows of length 1; rows of zeros stay."""
-    norms: Vectors = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
+@cache
+def table_name() -> str:
+    """`static-` and the first 8 hex digits of the tables' hash."""
+    digest = hashlib.sha256()
+    for file in sorted(TABLE.glob("*.np[yz]")):
+        digest.update(file.read_bytes())
+    return f"static-{digest.hexdigest()[:8]}"
+
+
+@cache
+def _english() -> tuple[Tokenizer, VectorTable]:
+    tokenizer = Tokenizer.from_file(str(TABLE / "en_tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer, VectorTable(TABLE / "en.npz")
+
+
+@cache
+def _chinese() -> tuple[Mapping[str, int], VectorTable]:
+    words = (TABLE / "zh_words.txt").read_text("utf-8").split("\n")
+    return {word: row for row, word in enumerate(words)}, VectorTable(TABLE / "zh.npz")
+
+
+def _known(word: str, rows: Mapping[str, int]) -> list[str]:
+    """The word, or those of its characters that have a vector."""
+    return [word] if word in rows else [character for character in word if character in rows]

@@ -1,24 +1,24 @@
-"""Index: its protocol, what it stores of a chunk, and how it is opened, renewed and locked.
-
-A document's facts stand in each of its chunks: there is one table, and no second one to disagree
-with it.
-"""
+"""Index: its protocol, what it stores of a chunk, and how it is opened, renewed and locked."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from filelock import FileLock, Timeout
+from filelock import AsyncFileLock, Timeout
 
 from app.retrieval.embedder import Embedder, Vectors
 from graphs.options import Filters
 from graphs.types import Language
 
 FORMAT = "3"
+SHARED = ""
+LAST_CHARACTER = "\U0010ffff"
 TEXT_COLUMNS: dict[Language, str] = {"en": "text_en", "zh": "text_zh"}
 STRINGS = (
     *("id", "document_id", "title", "heading", "source", "text", "lead", "before", "text_en"),
@@ -33,13 +33,15 @@ DOCUMENT_COLUMNS = ["document_id", "source", "path", "title", "sha256", "chunks"
 DOCUMENT_COLUMNS += ["added_at", "language", "chunking", "owner"]
 ANYTHING = Filters()
 LOCK_TIMEOUT_S = 60.0
-LOCK_POLL_S = 0.05
 
 # What an index raises where its files are damaged or lost, or its server is away.
 STORAGE_ERRORS = (OSError, RuntimeError, ValueError)
 
 Row = dict[str, Any]
 Encode = Callable[[Sequence[Row]], list[Row]]
+
+visible_to: ContextVar[str] = ContextVar("visible_to", default=SHARED)
+"""The owner whose documents are seen beside the shared ones; tasks begun here inherit it."""
 
 
 class IndexMismatch(Exception):
@@ -56,10 +58,7 @@ class IngestBusy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk found by one of the two searches, and that search's own score, higher is better.
-
-    `first` and `last` are the positions of the chunks that are returned where this one is found.
-    """
+    """A chunk found, its score, and the positions of the chunks that are returned with it."""
 
     id: str
     document_id: str
@@ -76,10 +75,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """`added_at` is the UTC time in ISO 8601, `bytes` the size of the file.
-
-    `path` is the file's absolute path, empty where it has none. `chunking` names how it was cut.
-    """
+    """`added_at` is UTC in ISO 8601; `path` and `bytes` are those of its file, if it has one."""
 
     id: str
     source: str
@@ -107,59 +103,47 @@ class Index(Protocol):
     @property
     def folder(self) -> Path:
         """This machine's own folder of the index; beside it lie the lock and the caches."""
-        ...
 
     @property
     def remedy(self) -> str:
         """What a user is told who cannot search it."""
-        ...
 
     async def put(self, rows: Sequence[Row]) -> None:
         """Stores whole documents: their old chunks go, these come; a crash leaves old or new."""
-        ...
 
     async def delete(self, document_ids: Sequence[str]) -> int:
         """Removes documents and says how many of them there were."""
-        ...
 
     async def tidy(self) -> None:
         """Brings new chunks into the search structures and drops what no reader needs."""
-        ...
 
     async def documents(self) -> list[StoredDocument]:
         """Every document, ordered by source."""
-        ...
 
     async def count(self) -> int:
         """How many chunks there are."""
-        ...
 
     async def size(self) -> tuple[int, int] | None:
         """Documents and chunks of all owners; None where counting them costs too much."""
-        ...
 
     async def search_words(
         self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
         """BM25 over the language's own column; `words` as `segment` prepares them."""
-        ...
 
     async def search_vector(
         self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
         """Nearest chunks by cosine; `language` None compares with those of both languages."""
-        ...
 
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         """These columns of these chunks, by id; those that are gone are left out."""
-        ...
 
 
 async def open_index(folder: Path, embedder: Embedder, url: str = "", token: str = "") -> Index:
     """The index, empty where there is none yet; `folder` is this machine's own in either case.
 
-    Raises IndexMismatch where it was written with another embedder or in another format,
-    IndexUnusable where it cannot be read.
+    Raises IndexMismatch where another embedder or format wrote it, IndexUnusable.
     """
     index: Index
     if not url:
@@ -174,10 +158,7 @@ async def open_index(folder: Path, embedder: Embedder, url: str = "", token: str
 async def renew_index(
     folder: Path, embedder: Embedder, encode: Encode, url: str = "", token: str = ""
 ) -> int:
-    """Writes every row anew as `encode` makes it, and says how many there are.
-
-    Raises IndexUnusable where there is no index or it cannot be read.
-    """
+    """Writes every row anew as `encode` makes it, and counts them. Raises IndexUnusable."""
     if not url:
         return int(await _lancedb().renew(folder, embedder, encode))
     return int(await asyncio.to_thread(_milvus().renew, url, token, embedder, encode))
@@ -203,38 +184,28 @@ def _milvus() -> Any:
 async def writing(folder: Path, wait_s: float | None = None) -> AsyncIterator[None]:
     """The right to write to the index in `folder`, which one process at a time has.
 
-    Raises IngestBusy after `wait_s`, by default LOCK_TIMEOUT_S; IndexUnusable.
+    Raises IngestBusy after `wait_s`, IndexUnusable.
     """
-    lock = FileLock(lock_file(folder), timeout=0, thread_local=False)
-    await _acquire(lock, LOCK_TIMEOUT_S if wait_s is None else wait_s)
+    timeout = LOCK_TIMEOUT_S if wait_s is None else wait_s
+    # Without an executor: whoever waited in a thread would keep it from those who search.
+    lock = AsyncFileLock(lock_file(folder), timeout, thread_local=False, run_in_executor=False)
+    try:
+        await lock.acquire()
+    except Timeout as error:
+        raise IngestBusy(
+            "another process is writing to this knowledge base; try again when it has ended"
+        ) from error
+    except OSError as error:
+        raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error
     try:
         yield
     finally:
-        lock.release()
+        await lock.release()
 
 
 def lock_file(folder: Path) -> Path:
     make_folder(folder.parent)
     return folder.with_name(folder.name + ".lock")
-
-
-async def _acquire(lock: FileLock, within_s: float) -> None:
-    """Asks again and again: whoever waited in a thread would keep it from those who search."""
-    running = asyncio.get_running_loop()
-    until = running.time() + within_s
-    while True:
-        try:
-            lock.acquire()
-        except Timeout as error:
-            if running.time() >= until:
-                raise IngestBusy(
-                    "another process is writing to this knowledge base; try again when it has ended"
-                ) from error
-        except OSError as error:
-            raise IndexUnusable(f"{lock.lock_file} cannot be written: {error.strerror}") from error
-        else:
-            return
-        await asyncio.sleep(LOCK_POLL_S)
 
 
 def completed(row: Row) -> Row:
@@ -280,3 +251,58 @@ def make_folder(folder: Path) -> None:
             f"The folder {folder} cannot be used for the knowledge base: {reason}."
             " Name another one by --data-dir or SELFCRAG_DATA_DIR."
         ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """A language of conditions: `values` and `has_any` take the place of a list of literals."""
+
+    quote: Callable[[str], str]
+    values: str
+    has_any: str
+
+    def among(self, column: str, values: Sequence[str]) -> str:
+        return f"{column} in {self.values.format(self._listed(values))}"
+
+    def condition(self, filters: Filters, language: Language | None = None) -> str:
+        """What may be seen, what the run filters, and this language."""
+        parts = [self.among("owner", list(dict.fromkeys((SHARED, visible_to.get()))))]
+        # Both are asked where both are given, and then may have nothing in common.
+        languages = {language, filters.language} - {None}
+        parts += [self.among("language", [str(given)]) for given in languages]
+        if filters.document_ids:
+            parts.append(self.among("document_id", filters.document_ids))
+        if filters.sources:
+            parts.append(f"({' or '.join(map(self._source, filters.sources))})")
+        if filters.keywords:
+            parts.append(self.has_any.format(self._listed(filters.keywords)))
+        return " and ".join(parts)
+
+    def _listed(self, values: Sequence[str]) -> str:
+        return ", ".join(map(self.quote, values))
+
+    def _source(self, source: str) -> str:
+        """Sources that start with it, as a range, or match it as a glob."""
+        start, end = self.quote(source), self.quote(source + LAST_CHARACTER)
+        condition = f"source >= {start} and source < {end}"
+        if {"*", "?"} & set(source):
+            condition = f"({condition}) or source like {self.quote(_like(source))}"
+        return f"({condition})"
+
+
+def _like(glob: str) -> str:
+    """`*` and `?` as LIKE says them; what LIKE would read as more than itself is escaped."""
+    for sign in "\\%_":
+        glob = glob.replace(sign, f"\\{sign}")
+    return glob.replace("*", "%").replace("?", "_")
+
+
+LANCE = Dialect(
+    lambda value: "'" + value.replace("'", "''") + "'", "({})", "array_has_any(keywords, [{}])"
+)
+"""DataFusion's SQL."""
+MILVUS = Dialect(
+    lambda value: json.dumps(value, ensure_ascii=False),
+    "[{}]",
+    "array_contains_any(keywords, [{}])",
+)

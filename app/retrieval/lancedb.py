@@ -13,30 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from app.retrieval import index
 from app.retrieval.embedder import Embedder, Vectors
-from app.retrieval.filters import LANCE
-from app.retrieval.index import (
-    ANYTHING,
-    DOCUMENT_COLUMNS,
-    FORMAT,
-    HIT_COLUMNS,
-    LISTS,
-    NUMBERS,
-    STORAGE_ERRORS,
-    STRINGS,
-    TEXT_COLUMNS,
-    Encode,
-    Hit,
-    IndexMismatch,
-    IndexUnusable,
-    Row,
-    StoredDocument,
-    check,
-    completed,
-    hit_of,
-    make_folder,
-    stored_documents,
-)
+from app.retrieval.index import ANYTHING, LANCE, Hit, IndexMismatch, IndexUnusable, Row
 from graphs.options import Filters
 from graphs.types import Language
 
@@ -59,10 +38,6 @@ OUTSIDE, MAX_PIECES = 0.01, 20
 # What was replaced stays on disk with the versions that had it: so many that could be cleaned away.
 MAX_VERSIONS = 50
 RENEWED_ROWS = 512
-OUTDATED = (
-    "the index in {} was renewed for another embedder or another version of self-crag while this"
-    " process ran: restart the service"
-)
 
 
 class LanceIndex:
@@ -73,22 +48,17 @@ class LanceIndex:
         self.embedder = embedder
         self.folder = folder
         # Those who page and search in the list ask for the same one again and again.
-        self._last_list: tuple[object, list[StoredDocument]] = (None, [])
-        self._is_outdated = False
+        self._last_list: tuple[object, list[index.StoredDocument]] = (None, [])
 
     @classmethod
     async def open(cls, folder: Path, embedder: Embedder) -> "LanceIndex":
-        """The index in `folder`, empty where there is none yet.
-
-        Raises IndexMismatch where it was written with another embedder or in another format,
-        IndexUnusable where it cannot be read.
-        """
+        """As `open_index`."""
         for needed in (folder.parent, folder):
-            await asyncio.to_thread(make_folder, needed)
+            await asyncio.to_thread(index.make_folder, needed)
         with _storage(folder):
             table = await _open_table(folder, embedder)
-            check(str(folder), embedder, await _written(table))
-            if not set(TEXT_COLUMNS.values()) <= await indexed(table):
+            index.check(str(folder), embedder, await _written(table))
+            if not set(index.TEXT_COLUMNS.values()) <= await indexed(table):
                 await index_columns(table)
         return cls(table, embedder, folder)
 
@@ -98,8 +68,6 @@ class LanceIndex:
             return (
                 f"the index in {self.folder} is gone: run `selfcrag ingest PATH` to make a new one"
             )
-        if self._is_outdated:
-            return OUTDATED.format(self.folder)
         return (
             f"the index in {self.folder} cannot be searched; `selfcrag ingest --reindex` renews it,"
             " and where it cannot, delete that folder and run `selfcrag ingest PATH`"
@@ -135,14 +103,16 @@ class LanceIndex:
         with _storage(self.folder):
             await _tidy(self._table, self.folder)
 
-    async def documents(self) -> list[StoredDocument]:
+    async def documents(self) -> list[index.StoredDocument]:
         seen = f"position = 0 and {LANCE.condition(ANYTHING)}"
         with _storage(self.folder):
             # Asked for before the rows are: if they change meanwhile, the list is made again.
             version = (await self._table.version(), seen)
             last = self._last_list
             if last[0] != version:
-                rows = await self._table.query().where(seen).select(DOCUMENT_COLUMNS).to_arrow()
+                rows = (
+                    await self._table.query().where(seen).select(index.DOCUMENT_COLUMNS).to_arrow()
+                )
                 last = self._last_list = (version, await asyncio.to_thread(_documents, rows))
         return list(last[1])
 
@@ -159,10 +129,10 @@ class LanceIndex:
     ) -> list[Hit]:
         if not words.strip():
             return []
-        column = TEXT_COLUMNS[language]
+        column = index.TEXT_COLUMNS[language]
         query = await self._table.search(words, query_type="fts", fts_columns=[column])
-        query = query.where(LANCE.condition(filters)).select([*HIT_COLUMNS, "_score"])
-        return [hit_of(row, row["_score"]) for row in await query.limit(limit).to_list()]
+        query = query.where(LANCE.condition(filters)).select([*index.HIT_COLUMNS, "_score"])
+        return [index.hit_of(row, row["_score"]) for row in await query.limit(limit).to_list()]
 
     async def search_vector(
         self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
@@ -171,10 +141,12 @@ class LanceIndex:
             return []
         await self._check()
         query = self._table.query().nearest_to(vector).distance_type("l2")
-        query = query.where(LANCE.condition(filters, language)).select([*HIT_COLUMNS, "_distance"])
+        query = query.where(LANCE.condition(filters, language)).select(
+            [*index.HIT_COLUMNS, "_distance"]
+        )
         # Of unit vectors the squared distance is 2 - 2 · cosine.
         rows = await query.limit(limit).to_list()
-        return [hit_of(row, 1.0 - row["_distance"] / 2) for row in rows]
+        return [index.hit_of(row, 1.0 - row["_distance"] / 2) for row in rows]
 
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
@@ -186,18 +158,18 @@ class LanceIndex:
     async def _check(self) -> None:
         """Raises IndexMismatch where all was renewed for another embedder since it was opened."""
         try:
-            check(str(self.folder), self.embedder, await _written(self._table))
+            index.check(str(self.folder), self.embedder, await _written(self._table))
         except IndexMismatch as error:
-            self._is_outdated = True
-            raise IndexMismatch(f"T{self.remedy[1:]}.") from error
-        self._is_outdated = False
+            raise IndexMismatch(
+                f"The index in {self.folder} was renewed for another embedder or another version"
+                " of self-crag while this process ran: restart the service."
+            ) from error
 
 
-async def renew(folder: Path, embedder: Embedder, encode: Encode) -> int:
-    """Writes every row anew, batch by batch, over the old table in a single commit.
+async def renew(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
+    """Writes every row anew over the old table, in one commit, and counts them.
 
-    Says how many there are. Rows of the format before get what they lack. Raises IndexUnusable
-    where there is no index or it cannot be read.
+    Raises IndexUnusable.
     """
     if not (folder / f"{TABLE}.lance").is_dir():
         raise IndexUnusable(
@@ -212,15 +184,19 @@ async def renew(folder: Path, embedder: Embedder, encode: Encode) -> int:
     return rows
 
 
-def _renewed(folder: Path, embedder: Embedder, encode: Encode) -> int:
+def _renewed(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
     database = lancedb.connect(folder)
     old = database.open_table(TABLE)
-    kept = [field.name for field in old.schema if field.name in {*STRINGS, *NUMBERS, *LISTS}]
+    kept = [
+        field.name
+        for field in old.schema
+        if field.name in {*index.STRINGS, *index.NUMBERS, *index.LISTS}
+    ]
     layout = schema(embedder)
     # The versions of before stay readable until the new one is committed.
     batches = old.search().select(kept).to_batches(RENEWED_ROWS)
     data = (
-        _table_of(encode(list(map(completed, batch.to_pylist()))), embedder).to_batches()[0]
+        _table_of(encode(list(map(index.completed, batch.to_pylist()))), embedder).to_batches()[0]
         for batch in batches
         if batch.num_rows
     )
@@ -235,7 +211,7 @@ def _renewed(folder: Path, embedder: Embedder, encode: Encode) -> int:
 def _storage(folder: Path) -> Iterator[None]:
     try:
         yield
-    except STORAGE_ERRORS as error:
+    except index.STORAGE_ERRORS as error:
         # Without the place in LanceDB's sources, which follows after the reason.
         reason = str(error).split(", /")[0].removeprefix("lance error: ")[:100]
         raise IndexUnusable(
@@ -259,26 +235,26 @@ async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
 
 
 def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
-    table = pa.Table.from_pylist(list(map(completed, rows)), schema=schema(embedder))
+    table = pa.Table.from_pylist(list(map(index.completed, rows)), schema=schema(embedder))
     return table.combine_chunks()
 
 
-def _documents(rows: pa.Table) -> list[StoredDocument]:
+def _documents(rows: pa.Table) -> list[index.StoredDocument]:
     """Column by column, for there may be a hundred thousand."""
-    columns = [rows[name].to_pylist() for name in DOCUMENT_COLUMNS]
-    return stored_documents(zip(*columns, strict=True))
+    columns = [rows[name].to_pylist() for name in index.DOCUMENT_COLUMNS]
+    return index.stored_documents(zip(*columns, strict=True))
 
 
 def schema(embedder: Embedder) -> pa.Schema:
-    fields = dict.fromkeys(STRINGS, pa.string()) | dict.fromkeys(NUMBERS, pa.int64())
-    fields |= dict.fromkeys(LISTS, pa.list_(pa.string()))
+    fields = dict.fromkeys(index.STRINGS, pa.string()) | dict.fromkeys(index.NUMBERS, pa.int64())
+    fields |= dict.fromkeys(index.LISTS, pa.list_(pa.string()))
     fields["terms"] = pa.binary()
     fields["vector"] = pa.list_(pa.float32(), embedder.dimensions)
-    return pa.schema(fields, metadata={"embedder": embedder.name, "format": FORMAT})
+    return pa.schema(fields, metadata={"embedder": embedder.name, "format": index.FORMAT})
 
 
 async def indexed(table: lancedb.AsyncTable) -> set[str]:
-    return {column for index in await table.list_indices() for column in index.columns}
+    return {column for made in await table.list_indices() for column in made.columns}
 
 
 async def index_columns(table: lancedb.AsyncTable) -> None:
@@ -317,7 +293,7 @@ async def is_worn(table: lancedb.AsyncTable, folder: Path) -> bool:
     Renewing them costs seconds where there are many rows; a few new ones are read as they are.
     """
     stats: Any = await table.stats()  # a dict, whatever its annotation says
-    words = await table.index_stats(f"{TEXT_COLUMNS['en']}_idx")
+    words = await table.index_stats(f"{index.TEXT_COLUMNS['en']}_idx")
     rows, pieces = stats["num_rows"], stats["fragment_stats"]["num_small_fragments"]
     outside = rows if words is None else words.num_unindexed_rows
     if outside > OUTSIDE * rows or pieces > MAX_PIECES:

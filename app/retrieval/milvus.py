@@ -17,26 +17,9 @@ from uuid import uuid4
 import numpy as np
 from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
 
+from app.retrieval import index
 from app.retrieval.embedder import Embedder, Vectors
-from app.retrieval.filters import MILVUS
-from app.retrieval.index import (
-    ANYTHING,
-    DOCUMENT_COLUMNS,
-    FORMAT,
-    HIT_COLUMNS,
-    LISTS,
-    NUMBERS,
-    STRINGS,
-    Encode,
-    Hit,
-    IndexUnusable,
-    Row,
-    StoredDocument,
-    check,
-    completed,
-    hit_of,
-    stored_documents,
-)
+from app.retrieval.index import ANYTHING, MILVUS, Hit, IndexUnusable, Row
 from graphs.options import Filters
 from graphs.types import Language
 
@@ -74,7 +57,7 @@ class MilvusIndex:
             client = MilvusClient(url, token=token, timeout=TIMEOUT_S)
             if not client.has_collection(ALIAS):
                 client.create_alias(_created(client, url, embedder), ALIAS)
-            check(url, embedder, client.describe_collection(ALIAS)["properties"])
+            index.check(url, embedder, client.describe_collection(ALIAS)["properties"])
         return cls(client, url, embedder, folder)
 
     @property
@@ -90,7 +73,7 @@ class MilvusIndex:
     async def tidy(self) -> None:
         """Milvus indexes and compacts by itself."""
 
-    async def documents(self) -> list[StoredDocument]:
+    async def documents(self) -> list[index.StoredDocument]:
         return await asyncio.to_thread(self._documents)
 
     async def count(self) -> int:
@@ -108,7 +91,7 @@ class MilvusIndex:
         condition = MILVUS.condition(filters, language)
         hits = await asyncio.to_thread(self._search, words, field, "BM25", limit, condition)
         # Milvus Lite tells BM25 scores negated.
-        return [hit_of(row, abs(score)) for row, score in hits if score]
+        return [index.hit_of(row, abs(score)) for row, score in hits if score]
 
     async def search_vector(
         self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
@@ -119,7 +102,7 @@ class MilvusIndex:
         data = vector.tolist()
         hits = await asyncio.to_thread(self._search, data, "vector", "IP", limit, condition)
         # Exactly 0 is the score of a text without any known word.
-        return [hit_of(row, score) for row, score in hits if score]
+        return [index.hit_of(row, score) for row, score in hits if score]
 
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
@@ -151,11 +134,15 @@ class MilvusIndex:
                 self._client.delete(ALIAS, filter=named, timeout=TIMEOUT_S)
         return len(documents)
 
-    def _documents(self) -> list[StoredDocument]:
+    def _documents(self) -> list[index.StoredDocument]:
         seen = f"position == 0 and {MILVUS.condition(ANYTHING)}"
-        readings = sorted(self._query(seen, DOCUMENT_COLUMNS), key=lambda row: row["added_at"])
+        readings = sorted(
+            self._query(seen, index.DOCUMENT_COLUMNS), key=lambda row: row["added_at"]
+        )
         oldest = {row["document_id"]: row for row in reversed(readings)}
-        return stored_documents([row[name] for name in DOCUMENT_COLUMNS] for row in oldest.values())
+        return index.stored_documents(
+            [row[name] for name in index.DOCUMENT_COLUMNS] for row in oldest.values()
+        )
 
     def _count(self, condition: str) -> int:
         with _reached(self._url):
@@ -180,13 +167,13 @@ class MilvusIndex:
                 filter=condition,
                 limit=limit,
                 search_params={"metric_type": metric},
-                output_fields=HIT_COLUMNS,
+                output_fields=index.HIT_COLUMNS,
                 timeout=TIMEOUT_S,
             )
         return [(_as_read({"id": hit["id"], **hit["entity"]}), hit["distance"]) for hit in hits]
 
 
-def renew(url: str, token: str, embedder: Embedder, encode: Encode) -> int:
+def renew(url: str, token: str, embedder: Embedder, encode: index.Encode) -> int:
     """Writes every row to a new collection, which then takes the old one's place."""
     with _reached(url):
         client = MilvusClient(url, token=token, timeout=TIMEOUT_S)
@@ -196,7 +183,7 @@ def renew(url: str, token: str, embedder: Embedder, encode: Encode) -> int:
             )
         old = str(client.describe_collection(ALIAS)["collection_name"])
         new = _created(client, url, embedder)
-        kept = [*STRINGS, *NUMBERS, *LISTS]
+        kept = [*index.STRINGS, *index.NUMBERS, *index.LISTS]
         count = 0
         for batch in _batches(client, 'id != ""', kept):
             rows = [_stored(row, embedder) for row in encode(batch)]
@@ -235,15 +222,15 @@ def _created(client: MilvusClient, url: str, embedder: Embedder) -> str:
     name = f"{ALIAS}_{uuid4().hex[:12]}"
     layout = client.create_schema(auto_id=False, enable_dynamic_field=False)
     layout.add_field("id", DataType.VARCHAR, is_primary=True, max_length=255)
-    for column in STRINGS[1:]:
+    for column in index.STRINGS[1:]:
         analysed = column in ("text_en", "text_zh")
         more = {"enable_analyzer": True, "analyzer_params": _analyser(column, url)}
         layout.add_field(
             column, DataType.VARCHAR, max_length=MAX_FIELD_BYTES, **(more if analysed else {})
         )
-    for column in NUMBERS:
+    for column in index.NUMBERS:
         layout.add_field(column, DataType.INT64)
-    for column in LISTS:
+    for column in index.LISTS:
         layout.add_field(
             column,
             DataType.ARRAY,
@@ -264,7 +251,7 @@ def _created(client: MilvusClient, url: str, embedder: Embedder) -> str:
         schema=layout,
         index_params=indexes,
         consistency_level="Strong",
-        properties={"embedder": embedder.name, "format": FORMAT},
+        properties={"embedder": embedder.name, "format": index.FORMAT},
     )
     return name
 
@@ -278,10 +265,10 @@ def _analyser(column: str, url: str) -> dict[str, object]:
 
 def _stored(row: Row, embedder: Embedder) -> Row:
     """As Milvus takes it: no nulls, no bytes, nothing it has no field for."""
-    row = completed(row)
-    kept: Row = {name: _bounded(row.get(name) or "") for name in STRINGS}
-    kept |= {name: row.get(name) or 0 for name in NUMBERS}
-    kept |= {name: list(row.get(name) or [])[:MAX_LIST_ITEMS] for name in LISTS}
+    row = index.completed(row)
+    kept: Row = {name: _bounded(row.get(name) or "") for name in index.STRINGS}
+    kept |= {name: row.get(name) or 0 for name in index.NUMBERS}
+    kept |= {name: list(row.get(name) or [])[:MAX_LIST_ITEMS] for name in index.LISTS}
     vector = row.get("vector")
     unknown = np.zeros(embedder.dimensions, dtype=np.float32)
     kept["vector"] = np.asarray(unknown if vector is None else vector).tolist()

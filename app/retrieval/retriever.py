@@ -1,27 +1,29 @@
-"""Hybrid retriever: full-text and vector search of one index, joined."""
+"""Hybrid retriever: full-text and vector search of one index, fused, with the text around hits.
+
+Scores are joined after arXiv 2407.01219, section 3.4; small-to-big and sliding windows are those of
+section 3.2.
+"""
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from app.retrieval.context_windows import passages, windows
-from app.retrieval.embedder import EmbedderFailed
-from app.retrieval.hybrid import Weights, by_ranks, fuse, weights_of
-from app.retrieval.index import (
-    STORAGE_ERRORS,
-    Hit,
-    Index,
-    IndexMismatch,
-)
+from app.retrieval.embedder import EmbedderFailed, Weights
+from app.retrieval.index import STORAGE_ERRORS, Hit, Index, IndexMismatch
 from app.retrieval.tokenizer import Segmenter, english_query
 from graphs.errors import RetrieverFailed
-from graphs.options import Fusion, Search
+from graphs.options import Search, SearchMode
 from graphs.text.language import script_of
 from graphs.types import Language, Passage
 
-# How deep each of the two searches goes at least; what both miss cannot be found.
-CANDIDATES = Search().depth
 TIMEOUT_S = 10.0
+# Ranks beyond the first few differ little (reciprocal-rank fusion).
+RANKS_FROM = 60
+# A passage of several chunks is named by the first and the last of them.
+SEVERAL = re.compile(r"(.*)-(\d+)\.\.(\d+)")
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,8 @@ class HybridRetriever:
             ) from error
         except (*STORAGE_ERRORS, IndexMismatch) as error:
             log.exception("search in %s failed", self.index.folder)
-            raise RetrieverFailed(self.index.remedy) from error
+            was_renewed = type(error) is IndexMismatch
+            raise RetrieverFailed(str(error) if was_renewed else self.index.remedy) from error
 
     async def ready(self) -> bool:
         """Whether the index can be read."""
@@ -68,42 +71,38 @@ class HybridRetriever:
             return None
 
     async def _retrieve(self, query: str, k: int, search: Search) -> list[Passage]:
-        language = script_of(query)
-        depth = max(search.depth, k)
+        language, depth = script_of(query), max(search.depth, k)
         words = await asyncio.to_thread(self._words, query)
-        lexical, (dense, failure) = await asyncio.gather(
-            self._by_words(words[language], language, depth, search),
-            self._by_meaning(query, language, depth, search),
+        dense, failure = await self._by_meaning(query, language, depth, search)
+        lexical: list[Hit] = []
+        if search.mode != "dense" or failure is not None:
+            by_words = words[language]
+            lexical = await self.index.search_words(by_words, language, depth, search.filters)
+        weights = weights_of(self.index.embedder.weights[language], search.mode, search.alpha)
+        hits = {hit.id: hit for hit in [*lexical, *dense]}
+        fused = (by_ranks if search.fusion == "rrf" else partial(fuse, weights=weights))(
+            {hit.id: hit.score for hit in lexical}, {hit.id: hit.score for hit in dense}
         )
-        if failure is not None and search.mode == "dense":
-            lexical = await self.index.search_words(
-                words[language], language, depth, search.filters
-            )
-        own = self.index.embedder.weights[language]
-        weights = weights_of(own, search.mode, search.alpha)
-        order = _joined(lexical, dense, weights, search.fusion)
-        telling = _telling(order, lexical, weights, search.fusion)
+        order = [(hits[key], score) for key, score in fused]
+        telling = order
+        if search.fusion != "rrf" and not weights.dense:
+            # What meaning alone has found merely fills up where meaning weighs nothing.
+            with_words = {hit.id for hit in lexical}
+            telling = [(hit, score) for hit, score in order if hit.id in with_words]
         if search.mode != "dense" and len(windows(telling, k)) < k:
             # Nothing more in the question's language: names and terms may stand in the other.
             other: Language = "en" if language == "zh" else "zh"
             more = await self.index.search_words(words[other], other, k, search.filters)
             order = [*telling, *((hit, 0.0) for hit in more), *order] if more else order
-        made = await passages(self.index, windows(order, k))
+        passages = await self._passages(windows(order, k))
         if failure is not None:
-            raise RetrieverFailed(f"{failure}; found by words alone", made)
-        if not made and not await self.index.count():
+            raise RetrieverFailed(f"{failure}; found by words alone", passages)
+        if not passages and not await self.index.count():
             raise RetrieverFailed(
                 f"the knowledge base in {self.index.folder.parent} is empty:"
                 " run `selfcrag ingest PATH`"
             )
-        return made
-
-    async def _by_words(
-        self, words: str, language: Language, depth: int, search: Search
-    ) -> list[Hit]:
-        if search.mode == "dense":
-            return []
-        return await self.index.search_words(words, language, depth, search.filters)
+        return passages
 
     async def _by_meaning(
         self, query: str, language: Language, depth: int, search: Search
@@ -121,27 +120,128 @@ class HybridRetriever:
 
     def _words(self, query: str) -> dict[Language, str]:
         """The query's words for each text column."""
-        return {
-            "en": english_query(query),
-            "zh": " ".join(self.segmenter.query_words(query)),
-        }
+        return {"en": english_query(query), "zh": " ".join(self.segmenter.query_words(query))}
+
+    async def _passages(self, chosen: Sequence["Window"]) -> list[Passage]:
+        """The windows with their texts; chunks that went since are left out."""
+        wide = {key for window in chosen if window.first != window.last for key in window.chunk_ids}
+        rows = await self.index.columns(sorted(wide), ["lead", "text", "page"])
+        passages: list[Passage] = []
+        for window in chosen:
+            hit = window.hit
+            parts = [rows[key] for key in window.chunk_ids if key in rows]
+            text = "".join(part["lead"] + part["text"] for part in parts).strip()
+            passages.append(
+                Passage(
+                    id=window.id,
+                    text=text or hit.text,
+                    title=f"{hit.title} › {hit.heading}" if hit.heading else hit.title,
+                    source=hit.source,
+                    retrieval_score=window.score,
+                    page=parts[0]["page"] if parts else hit.page,
+                )
+            )
+        return passages
 
 
-def _joined(
-    lexical: Sequence[Hit], dense: Sequence[Hit], weights: Weights, fusion: Fusion
-) -> list[tuple[Hit, float]]:
-    hits = {hit.id: hit for hit in [*lexical, *dense]}
-    words = {hit.id: hit.score for hit in lexical}
-    meaning = {hit.id: hit.score for hit in dense}
-    order = by_ranks(words, meaning) if fusion == "rrf" else fuse(words, meaning, weights)
-    return [(hits[key], score) for key, score in order]
+def normalised(scores: Mapping[str, float]) -> dict[str, float]:
+    """Min-max to 0…1; where all are equal every one of them is 1, so a lone hit still counts."""
+    if not scores:
+        return {}
+    low, high = min(scores.values()), max(scores.values())
+    if high <= low:
+        return dict.fromkeys(scores, 1.0)
+    return {key: (score - low) / (high - low) for key, score in scores.items()}
 
 
-def _telling(
-    order: list[tuple[Hit, float]], lexical: Sequence[Hit], weights: Weights, fusion: Fusion
-) -> list[tuple[Hit, float]]:
-    """Without those that merely fill up: found by meaning alone where meaning weighs nothing."""
-    if fusion == "rrf" or weights.dense:
-        return order
-    with_words = {hit.id for hit in lexical}
-    return [(hit, score) for hit, score in order if hit.id in with_words]
+def weights_of(own: Weights, mode: SearchMode, alpha: float | None) -> Weights:
+    """The embedder's `own`, or `alpha` for BM25 against 1; a mode leaves one of the two scores."""
+    match mode:
+        case "bm25":
+            return Weights(1.0, 0.0)
+        case "dense":
+            return Weights(0.0, 1.0)
+    return own if alpha is None else Weights(alpha, 1.0)
+
+
+def fuse(
+    lexical: Mapping[str, float], dense: Mapping[str, float], weights: Weights
+) -> list[tuple[str, float]]:
+    """(id, S) over the union of both, best first; a score that is absent counts 0.
+
+    Equal S is ordered by the dense score, then by id: a weight of 0 still orders candidates.
+    """
+    words, meaning = normalised(lexical), normalised(dense)
+    joined = {
+        key: weights.lexical * words.get(key, 0.0) + weights.dense * meaning.get(key, 0.0)
+        for key in {**words, **meaning}
+    }
+    return sorted(joined.items(), key=lambda item: (-item[1], -meaning.get(item[0], 0.0), item[0]))
+
+
+def by_ranks(lexical: Mapping[str, float], dense: Mapping[str, float]) -> list[tuple[str, float]]:
+    """(id, score) by reciprocal ranks, best first: the sum of 1 / (60 + rank) over both orders."""
+    joined: dict[str, float] = {}
+    for scores in (lexical, dense):
+        order = sorted(scores, key=lambda key: (-scores[key], key))
+        for rank, key in enumerate(order, start=1):
+            joined[key] = joined.get(key, 0.0) + 1 / (RANKS_FROM + rank)
+    return sorted(joined.items(), key=lambda item: (-item[1], item[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A found chunk and the positions, `first` to `last`, that are returned with it."""
+
+    hit: Hit
+    first: int
+    last: int
+    score: float
+
+    @property
+    def id(self) -> str:
+        if self.first == self.last:
+            return self.hit.id
+        return f"{_version(self.hit)}-{self.first}..{self.last}"
+
+    @property
+    def chunk_ids(self) -> list[str]:
+        return chunk_ids(self.id)
+
+
+def windows(order: Sequence[tuple[Hit, float]], max_windows: int) -> list[Window]:
+    """At most so many, best first; what stands in one already is not returned again.
+
+    So hits of one block become one window of the best hit's score, and windows that would overlap
+    share their chunks out.
+    """
+    taken: dict[str, set[int]] = {}
+    chosen: list[Window] = []
+    for hit, score in order:
+        if len(chosen) == max_windows:
+            break
+        here = taken.setdefault(_version(hit), set())
+        if hit.position in here:
+            continue
+        first = last = hit.position
+        while first > hit.first and first - 1 not in here:
+            first -= 1
+        while last < hit.last and last + 1 not in here:
+            last += 1
+        here.update(range(first, last + 1))
+        chosen.append(Window(hit, first, last, score))
+    return chosen
+
+
+def chunk_ids(passage_id: str) -> list[str]:
+    """The chunks of which a passage was put together."""
+    several = SEVERAL.fullmatch(passage_id)
+    if several is None:
+        return [passage_id]
+    version, first, last = several.groups()
+    return [f"{version}-{position}" for position in range(int(first), int(last) + 1)]
+
+
+def _version(hit: Hit) -> str:
+    """What the chunks of one reading of a document have in common."""
+    return hit.id.rpartition("-")[0] or hit.id

@@ -42,31 +42,28 @@ STOP_WORDS_ZH = word_set(
 
 
 class Segmenter:
-    """jieba with its dictionary and Traditional-to-Simplified conversion.
+    """Words by jieba's dictionary, after conversion from Traditional to Simplified Chinese.
 
-    Loading takes about a second (half of it from the cache in `cache_dir`) and 80 MB, and
-    happens at the first text with an ideograph, or in `load`. All methods are CPU work and safe
-    to call from several threads.
+    The dictionary takes 70 MB and half a second from the cache in `cache_dir`, else a second; the
+    first text with an ideograph loads it, or `load`, once in a process. All methods are CPU work
+    and safe to call from several threads.
     """
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self._cache_dir = cache_dir
-        self._loading = Lock()
-        self._loaded: tuple[Any, Any] | None = None
         self._cached = lru_cache(CACHED_TEXTS)(self._cut)
 
     def load(self) -> None:
-        _ = self.cutter
+        _dictionary(self._cache_dir)
 
     @property
     def cutter(self) -> Any:
         """jieba's tokenizer, its dictionary loaded."""
-        return self._parts()[0]
+        return _dictionary(self._cache_dir)[0]
 
     def simplified(self, text: str) -> str:
         """Simplified, width-folded and lower-cased: the form all Chinese words are kept in."""
-        converter = self._parts()[1]
-        converted: str = converter.convert(_folded(text))
+        converted: str = _dictionary(self._cache_dir)[1].convert(_folded(text))
         return converted
 
     def words(self, text: str) -> tuple[str, ...]:
@@ -85,20 +82,26 @@ class Segmenter:
         cut = self.cutter.cut_for_search(self.simplified(text), HMM=False)
         return tuple(word for word in cut if WORD.search(word))
 
-    def _parts(self) -> tuple[Any, Any]:
-        with self._loading:
-            if self._loaded is None:
-                # Both take their time, which who reads no document need not wait for.
-                import jieba  # noqa: PLC0415
-                import opencc  # noqa: PLC0415
 
-                jieba.default_logger.setLevel(logging.WARNING)
-                cutter = jieba.Tokenizer()
-                if self._cache_dir is not None:
-                    _use_cache(cutter, self._cache_dir)
-                cutter.initialize()
-                self._loaded = cutter, opencc.OpenCC("t2s")
-            return self._loaded
+_loading = Lock()
+_loaded: list[tuple[Any, Any]] = []
+
+
+def _dictionary(cache_dir: Path | None) -> tuple[Any, Any]:
+    """jieba's tokenizer, and the converter to Simplified characters."""
+    with _loading:
+        if not _loaded:
+            # Both take their time, which who reads no document need not wait for.
+            import jieba  # noqa: PLC0415
+            import opencc  # noqa: PLC0415
+
+            jieba.default_logger.setLevel(logging.WARNING)
+            cutter = jieba.Tokenizer()
+            if cache_dir is not None:
+                _use_cache(cutter, cache_dir)
+            cutter.initialize()
+            _loaded.append((cutter, opencc.OpenCC("t2s")))
+        return _loaded[0]
 
 
 def _use_cache(cutter: Any, folder: Path) -> None:

@@ -1,13 +1,10 @@
-"""Search engines: their protocol, Wikipedia, SearXNG, recorded results, and how they fail.
-
-Tavily, whose client takes a moment to import, is a module of its own.
-"""
+"""Search engines: their protocol, Wikipedia, SearXNG, Tavily, recorded results."""
 
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,9 +20,9 @@ USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
 SEARCH_TIMEOUT_S = 8.0
 CONNECT_TIMEOUT_S = 3.0
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-# Wikipedia joins at most so many introductions to one list of hits.
-MAX_WIKIPEDIA_RESULTS = 20
-MAX_WIKIPEDIA_QUERY_CHARS = 300
+MAX_RESULTS = 20
+"""The most that Tavily gives, and that Wikipedia joins to their introductions."""
+MAX_WIKIPEDIA_QUERY_CHARS, MAX_TAVILY_QUERY_CHARS = 300, 400
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _BETWEEN_KEYWORDS = re.compile(r"\s*[,，、;；]\s*")
 ANY_QUERY = "*"
@@ -47,40 +44,114 @@ class SearchEngine(Protocol):
 
         Raises SearchFailed when the engine gives no answer.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release the connections."""
-        ...
 
 
-class WikipediaSearch:
-    """Asks the Wikipedia of the query's language; `{language}` in `api_url` becomes en or zh."""
+class HttpSearch(ABC):
+    """An engine behind HTTP, bounded in time, of which an adapter says what is asked and read."""
 
-    def __init__(self, api_url: str = "https://{language}.wikipedia.org/w/api.php") -> None:
-        self._api_url = api_url
+    provider = ""
+
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+        self._url = url
         self._http = httpx.AsyncClient(
             timeout=timeouts(SEARCH_TIMEOUT_S),
-            headers={"User-Agent": USER_AGENT},
+            headers={"User-Agent": USER_AGENT, **(headers or {})},
             follow_redirects=True,
             max_redirects=3,
         )
 
     async def search(self, query: str, max_results: int) -> list[SearchResult]:
-        language = "zh" if _CHINESE.search(query) else "en"
-        url = self._api_url.replace("{language}", language)
+        try:
+            async with asyncio.timeout(SEARCH_TIMEOUT_S):
+                return await self._search(query, max_results)
+        except (TimeoutError, httpx.TimeoutException):
+            raise self._failed("did not answer in time ({}); check the network") from None
+        except (httpx.HTTPError, httpx.InvalidURL):
+            problem = "could not be reached ({}); check the network and its address"
+            raise self._failed(problem) from None
+
+    @abstractmethod
+    async def _search(self, query: str, max_results: int) -> list[SearchResult]: ...
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def _reply(
+        self, url: str, params: Mapping[str, str | int] | None = None, body: object = None
+    ) -> Mapping[str, Any]:
+        """The JSON object at `url`, asked for by GET, or by POST of a JSON `body`."""
+        method = "GET" if body is None else "POST"
+        try:
+            response = await self._http.request(method, url, params=params, json=body)
+            response.raise_for_status()
+            reply = response.json()
+        except httpx.HTTPStatusError as error:
+            raise SearchFailed(self._refusal(error.response.status_code)) from None
+        except (ValueError, RecursionError):
+            raise self._malformed() from None
+        if not isinstance(reply, Mapping):
+            raise self._malformed()
+        return reply
+
+    def _hits(self, reply: Mapping[str, Any], max_results: int) -> list[SearchResult]:
+        """The first hits that have an address, each an object with url, title and content."""
+        hits = reply.get("results")
+        if not isinstance(hits, list):
+            raise self._malformed()
+        return [
+            SearchResult(
+                url=url,
+                title=text_of(hit.get("title")),
+                text=text_of(hit.get("content")),
+                score=score_of(hit.get("score"), rank),
+            )
+            for rank, hit in enumerate(hits[:max_results])
+            if isinstance(hit, Mapping) and (url := url_of(hit.get("url")))
+        ]
+
+    def _refusal(self, status: int) -> str:
+        if status in {401, 403}:
+            advice = "refused access; check its key and what that key may do"
+        elif status in {429, 432, 433}:
+            advice = "is limiting requests; wait a while or raise the limit of the account"
+        elif status >= 500:
+            advice = "is failing on its side; try again later"
+        else:
+            advice = "did not accept the request; check its address in the settings"
+        return f"{self.provider} {advice} (HTTP {status})."
+
+    def _malformed(self) -> SearchFailed:
+        return self._failed(
+            "sent a reply that could not be understood; check its address in the settings"
+        )
+
+    def _failed(self, problem: str) -> SearchFailed:
+        host = urlsplit(self._url).hostname or "its address"
+        return SearchFailed(f"{self.provider} {problem.format(host)}.")
+
+
+class WikipediaSearch(HttpSearch):
+    """Asks the Wikipedia of the query's language; `{language}` in the address becomes en or zh."""
+
+    provider = "Wikipedia"
+
+    def __init__(self, api_url: str = "https://{language}.wikipedia.org/w/api.php") -> None:
+        super().__init__(api_url)
+
+    async def _search(self, query: str, max_results: int) -> list[SearchResult]:
+        url = self._url.replace("{language}", "zh" if _CHINESE.search(query) else "en")
         keywords = [word for word in _BETWEEN_KEYWORDS.split(query.strip()) if word]
-        async with in_time("Wikipedia", url):
-            results = await self._ask(url, " ".join(keywords), max_results)
-            if not results and len(keywords) > 1:
-                # The engine wants every word: few articles hold all of several keywords.
-                results = await self._ask(url, " OR ".join(keywords), max_results)
+        results = await self._ask(url, " ".join(keywords), max_results)
+        if not results and len(keywords) > 1:
+            # The engine wants every word: few articles hold all of several keywords.
+            results = await self._ask(url, " OR ".join(keywords), max_results)
         return results
 
     async def _ask(self, url: str, query: str, max_results: int) -> list[SearchResult]:
-        reply = await get_json(
-            self._http,
-            "Wikipedia",
+        reply = await self._reply(
             url,
             {
                 "action": "query",
@@ -88,7 +159,7 @@ class WikipediaSearch:
                 "formatversion": 2,
                 "generator": "search",
                 "gsrsearch": query[:MAX_WIKIPEDIA_QUERY_CHARS],
-                "gsrlimit": min(max_results, MAX_WIKIPEDIA_RESULTS),
+                "gsrlimit": min(max_results, MAX_RESULTS),
                 "prop": "extracts|info",
                 "exintro": 1,
                 "explaintext": 1,
@@ -96,67 +167,63 @@ class WikipediaSearch:
                 "inprop": "url",
             },
         )
-        return _wikipedia_results(reply)[:max_results]
-
-    async def aclose(self) -> None:
-        await self._http.aclose()
-
-
-def _wikipedia_results(reply: Mapping[str, Any]) -> list[SearchResult]:
-    if "error" in reply:
-        raise malformed("Wikipedia")
-    query = reply.get("query", {})
-    pages = query.get("pages", []) if isinstance(query, Mapping) else None
-    if not isinstance(pages, list) or not all(isinstance(page, Mapping) for page in pages):
-        raise malformed("Wikipedia")
-    # The pages come unordered; `index` is their rank in the search.
-    ranked = sorted(pages, key=_rank)
-    return [
-        SearchResult(
-            url=url,
-            title=text_of(page.get("title")),
-            text=text_of(page.get("extract")),
-            score=1.0 / (1 + rank),
-        )
-        for rank, page in enumerate(ranked)
-        if (url := url_of(page.get("fullurl")))
-    ]
+        found = reply.get("query", {})
+        pages = found.get("pages", []) if isinstance(found, Mapping) else None
+        if "error" in reply or not isinstance(pages, list):
+            raise self._malformed()
+        if not all(isinstance(page, Mapping) for page in pages):
+            raise self._malformed()
+        # The pages come unordered; `index` is their rank in the search.
+        ranked = sorted(pages, key=_rank)
+        return [
+            SearchResult(
+                url, text_of(page.get("title")), text_of(page.get("extract")), 1.0 / (1 + rank)
+            )
+            for rank, page in enumerate(ranked[:max_results])
+            if (url := url_of(page.get("fullurl")))
+        ]
 
 
 def _rank(page: Mapping[str, Any]) -> int:
     index = page.get("index")
-    return index if isinstance(index, int) else MAX_WIKIPEDIA_RESULTS + 1
+    return index if isinstance(index, int) else MAX_RESULTS + 1
 
 
-class SearxngSearch:
-    """Raises SearchFailed, too, where the instance has its JSON format switched off."""
+class SearxngSearch(HttpSearch):
+    """A SearXNG instance, whose JSON format must be switched on."""
 
-    def __init__(self, base_url: str) -> None:
-        self._url = f"{base_url.rstrip('/')}/search"
-        self._http = httpx.AsyncClient(
-            timeout=timeouts(SEARCH_TIMEOUT_S), headers={"User-Agent": USER_AGENT}
+    provider = "SearXNG"
+
+    async def _search(self, query: str, max_results: int) -> list[SearchResult]:
+        url = f"{self._url.rstrip('/')}/search"
+        return self._hits(await self._reply(url, {"q": query, "format": "json"}), max_results)
+
+    def _refusal(self, status: int) -> str:
+        if status != 403:
+            return super()._refusal(status)
+        return (
+            "SearXNG refused the request (HTTP 403); its settings.yml must list json under"
+            " search.formats."
         )
 
-    async def search(self, query: str, max_results: int) -> list[SearchResult]:
-        try:
-            async with in_time("SearXNG", self._url):
-                reply = await get_json(
-                    self._http, "SearXNG", self._url, {"q": query, "format": "json"}
-                )
-        except SearchFailed as failure:
-            if "HTTP 403" in str(failure):
-                raise SearchFailed(
-                    "SearXNG refused the request (HTTP 403); "
-                    "its settings.yml must list json under search.formats."
-                ) from None
-            raise
-        hits = reply.get("results")
-        if not isinstance(hits, list):
-            raise malformed("SearXNG")
-        return results_of(hits, max_results)
 
-    async def aclose(self) -> None:
-        await self._http.aclose()
+class TavilySearch(HttpSearch):
+    """Tavily, by its HTTP interface. Raises ValueError without a key."""
+
+    provider = "Tavily"
+
+    def __init__(self, api_key: str, *, base_url: str = "https://api.tavily.com") -> None:
+        if not api_key.strip():
+            raise ValueError("Tavily needs an API key.")
+        super().__init__(base_url, {"Authorization": f"Bearer {api_key.strip()}"})
+
+    async def _search(self, query: str, max_results: int) -> list[SearchResult]:
+        body = {
+            "query": query[:MAX_TAVILY_QUERY_CHARS],
+            "max_results": min(max_results, MAX_RESULTS),
+        }
+        url = f"{self._url.rstrip('/')}/search"
+        return self._hits(await self._reply(url, body=body), max_results)
 
 
 class RecordedResult(BaseModel):
@@ -175,19 +242,9 @@ class Recording(RootModel[dict[str, list[RecordedResult]]]):
 class FixtureSearch:
     """Recorded results: the same every time, without a network.
 
-    The file is a JSON object, UTF-8, from queries to lists of results:
-
-        {
-          "light, chlorophyll": [
-            {"url": "https://…", "title": "…", "text": "…", "score": 0.9}
-          ],
-          "*": []
-        }
-
+    The file is a JSON object from queries to lists of RecordedResult: {"light": [{"url": "…"}]}.
     Case and white space of a query do not matter; "*" answers every query that is not recorded.
-    `title`, `text` and `score` may be left out.
-
-    The file is read at once, so that a wrong one shows at start. Raises SearchFailed then.
+    Raises SearchFailed where it cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -222,77 +279,6 @@ def _key(query: str) -> str:
 
 def timeouts(timeout_s: float) -> httpx.Timeout:
     return httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
-
-
-@asynccontextmanager
-async def in_time(provider: str, url: str) -> AsyncIterator[None]:
-    """Raises SearchFailed after SEARCH_TIMEOUT_S, whatever the client waits for."""
-    try:
-        async with asyncio.timeout(SEARCH_TIMEOUT_S):
-            yield
-    except TimeoutError as error:
-        raise unreachable(provider, url, error) from None
-
-
-async def get_json(
-    client: httpx.AsyncClient, provider: str, url: str, params: Mapping[str, str | int]
-) -> Mapping[str, Any]:
-    """The JSON object at `url`. Raises SearchFailed for everything else that may come."""
-    try:
-        response = await client.get(url, params=dict(params))
-        response.raise_for_status()
-        reply = response.json()
-    except httpx.HTTPStatusError as error:
-        raise refused(provider, error.response.status_code) from None
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise unreachable(provider, url, error) from None
-    except (ValueError, RecursionError):
-        raise malformed(provider) from None
-    if not isinstance(reply, Mapping):
-        raise malformed(provider)
-    return reply
-
-
-def refused(provider: str, status: int) -> SearchFailed:
-    """The failure that an HTTP status stands for, with what to check."""
-    if status in {401, 403}:
-        advice = "refused access; check its key and what that key may do"
-    elif status == 429 or status in {432, 433}:
-        advice = "is limiting requests; wait a while or raise the limit of the account"
-    elif status >= 500:
-        advice = "is failing on its side; try again later"
-    else:
-        advice = "did not accept the request; check its address in the settings"
-    return SearchFailed(f"{provider} {advice} (HTTP {status}).")
-
-
-def unreachable(provider: str, url: str, error: Exception) -> SearchFailed:
-    host = urlsplit(url).hostname or "its address"
-    if isinstance(error, httpx.TimeoutException | TimeoutError):
-        return SearchFailed(f"{provider} did not answer in time ({host}); check the network.")
-    return SearchFailed(
-        f"{provider} could not be reached ({host}); check the network and its address."
-    )
-
-
-def malformed(provider: str) -> SearchFailed:
-    return SearchFailed(
-        f"{provider} sent a reply that could not be understood; check its address in the settings."
-    )
-
-
-def results_of(hits: Sequence[object], max_results: int) -> list[SearchResult]:
-    """The first hits that have an address, each an object with url, title and content."""
-    return [
-        SearchResult(
-            url=url,
-            title=text_of(hit.get("title")),
-            text=text_of(hit.get("content")),
-            score=score_of(hit.get("score"), rank),
-        )
-        for rank, hit in enumerate(hits[:max_results])
-        if isinstance(hit, Mapping) and (url := url_of(hit.get("url")))
-    ]
 
 
 def url_of(value: object) -> str:

@@ -4,28 +4,15 @@ import asyncio
 import zlib
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.cookiejar import DefaultCookiePolicy
 from typing import cast
 
 import httpx
 
+from app.websearch import html_text, ssrf_guard
 from app.websearch.engines import USER_AGENT, timeouts
-from app.websearch.html_text import (
-    Extract,
-    TooNested,
-    decode,
-    html_paragraphs,
-    plain_paragraphs,
-)
-from app.websearch.ssrf_guard import (
-    WEB_PORTS,
-    GuardedTransport,
-    PageFailed,
-    Resolve,
-    resolve_addresses,
-)
 
 MAX_REDIRECTS = 3
 MAX_BYTES = 2_000_000
@@ -37,7 +24,7 @@ HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 PLAIN_TYPES = frozenset({"text/plain"})
 
 
-class PageAnswered(PageFailed):
+class PageAnswered(ssrf_guard.PageFailed):
     """A page's server answered, but not with the page."""
 
     def __init__(self, status: int) -> None:
@@ -63,11 +50,7 @@ class Download:
 
     @property
     def media_type(self) -> str:
-        return media_type_of(self.content_type)
-
-
-def media_type_of(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().casefold()
+        return self.content_type.partition(";")[0].strip().casefold()
 
 
 class PageReader:
@@ -81,18 +64,18 @@ class PageReader:
         self,
         *,
         allowed_private_hosts: Collection[str] = (),
-        ports: Collection[int] = WEB_PORTS,
+        ports: Collection[int] = ssrf_guard.WEB_PORTS,
         max_bytes: int = MAX_BYTES,
         timeout_s: float = PAGE_TIMEOUT_S,
         media_types: Collection[str] = HTML_TYPES | PLAIN_TYPES,
-        resolve: Resolve = resolve_addresses,
+        resolve: ssrf_guard.Resolve = ssrf_guard.resolve_addresses,
     ) -> None:
         self._max_bytes = max_bytes
         self._media_types = frozenset(media_types)
         self._timeout_s = timeout_s
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._http = httpx.AsyncClient(
-            transport=GuardedTransport(
+            transport=ssrf_guard.GuardedTransport(
                 allowed_private_hosts=allowed_private_hosts, ports=ports, resolve=resolve
             ),
             timeout=timeouts(timeout_s),
@@ -112,11 +95,11 @@ class PageReader:
             download = await self._download(url)
             fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
             try:
-                extract = await asyncio.to_thread(self._extract, download)
-            except TooNested:
-                raise PageFailed("is nested too deeply to be read safely") from None
+                extract = await asyncio.to_thread(_extract, download)
+            except html_text.TooNested:
+                raise ssrf_guard.PageFailed("is nested too deeply to be read safely") from None
         if not extract.paragraphs:
-            raise PageFailed("has no readable paragraphs")
+            raise ssrf_guard.PageFailed("has no readable paragraphs")
         return Page(extract.title, extract.paragraphs, fetched_at)
 
     async def download(self, url: str) -> Download:
@@ -129,9 +112,9 @@ class PageReader:
             async with asyncio.timeout(self._timeout_s):
                 return await self._follow(self._http.build_request("GET", url))
         except (TimeoutError, httpx.TimeoutException):
-            raise PageFailed(f"took longer than {self._timeout_s:g} s") from None
+            raise ssrf_guard.PageFailed(f"took longer than {self._timeout_s:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, zlib.error):
-            raise PageFailed("could not be reached or broke off") from None
+            raise ssrf_guard.PageFailed("could not be reached or broke off") from None
 
     async def _follow(self, request: httpx.Request) -> Download:
         # Redirects are followed here, for the client would read their bodies, however long.
@@ -141,18 +124,17 @@ class PageReader:
                 if response.next_request is None:
                     return await self._receive(response)
                 request = response.next_request
-        raise PageFailed(f"redirects more than {MAX_REDIRECTS} times")
+        raise ssrf_guard.PageFailed(f"redirects more than {MAX_REDIRECTS} times")
 
     async def _receive(self, response: httpx.Response) -> Download:
-        content_type = response.headers.get("Content-Type", "")
+        page = Download(b"", response.headers.get("Content-Type", ""))
         if response.status_code != 200:
             raise PageAnswered(response.status_code)
-        media_type = media_type_of(content_type)
-        if self._media_types and media_type not in self._media_types:
-            raise PageFailed("is neither HTML nor plain text")
+        if self._media_types and page.media_type not in self._media_types:
+            raise ssrf_guard.PageFailed("is neither HTML nor plain text")
         encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()
         if encoding not in {"gzip", "x-gzip", "identity", ""}:
-            raise PageFailed("is compressed in a way that was not asked for")
+            raise ssrf_guard.PageFailed("is compressed in a way that was not asked for")
         # httpx would inflate a whole chunk at once; zlib itself knows where to stop.
         inflate = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
         body = bytearray()
@@ -163,13 +145,14 @@ class PageReader:
                 body += inflate.decompress(chunk, room) if inflate else chunk[:room]
                 if len(body) >= self._max_bytes:
                     break
-        return Download(bytes(body), content_type)
-
-    def _extract(self, download: Download) -> Extract:
-        text = decode(download.body, download.content_type)
-        is_html = download.media_type in HTML_TYPES
-        read = html_paragraphs if is_html else plain_paragraphs
-        return read(text, MAX_PARAGRAPHS, MAX_CHARS)
+        return replace(page, body=bytes(body))
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _extract(page: Download) -> html_text.Extract:
+    text = html_text.decode(page.body, page.content_type)
+    if page.media_type in HTML_TYPES:
+        return html_text.html_paragraphs(text, MAX_PARAGRAPHS, MAX_CHARS)
+    return html_text.plain_paragraphs(text, MAX_PARAGRAPHS, MAX_CHARS)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, SearchResult
-from app.websearch.page import PAGE_TIMEOUT_S, Page, PageReader
+from app.websearch.page import PAGE_TIMEOUT_S, PageReader
 from app.websearch.ssrf_guard import PageFailed
 from graphs.ports import WebSearch
 from graphs.types import Degraded, WebPage
@@ -25,6 +25,7 @@ TAKE_WITHIN_S = 0.5
 """The step that takes a kept search follows at once, unless its run was ended in between."""
 
 Outcome = tuple[Sequence[WebPage], Sequence[Degraded]]
+"""The pages, and what went wrong on the way."""
 
 
 class FetchingWebSearch:
@@ -39,9 +40,7 @@ class FetchingWebSearch:
             domain.casefold().strip(".") for domain in (*ALWAYS_PREFERRED, *preferred_domains)
         )
 
-    async def search(
-        self, query: str, max_pages: int
-    ) -> tuple[Sequence[WebPage], Sequence[Degraded]]:
+    async def search(self, query: str, max_pages: int) -> Outcome:
         if max_pages < 1 or not query.strip():
             return (), ()
         deadline = asyncio.get_running_loop().time() + TOTAL_TIMEOUT_S
@@ -63,24 +62,15 @@ class FetchingWebSearch:
     async def _read(self, result: SearchResult, deadline: float) -> tuple[WebPage, str]:
         """The page, and why it is made of the result's own text where it is."""
         try:
-            page = await self._read_until(deadline, result.url)
-        except PageFailed as failure:
+            async with asyncio.timeout_at(deadline):
+                page = await self._reader.read(result.url)
+        except (PageFailed, TimeoutError) as error:
+            failure = error if isinstance(error, PageFailed) else "was not read in time"
             own_text = tuple(line for line in map(str.strip, result.text.splitlines()) if line)
             reason = f"{_host(result.url) or 'a result without a host'} {failure}"
             return WebPage(result.url, result.title, result.score, own_text), reason
         title = result.title or page.title
-        return (
-            WebPage(result.url, title, result.score, page.paragraphs, page.fetched_at),
-            "",
-        )
-
-    async def _read_until(self, deadline: float, url: str) -> Page:
-        """Raises PageFailed."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                return await self._reader.read(url)
-        except TimeoutError:
-            raise PageFailed("was not read in time") from None
+        return WebPage(result.url, title, result.score, page.paragraphs, page.fetched_at), ""
 
     async def aclose(self) -> None:
         await self._engine.aclose()
@@ -96,8 +86,8 @@ class SearchesAhead:
 
     def __init__(self, web_search: WebSearch) -> None:
         self._web_search = web_search
-        self._begun: dict[str, asyncio.Task[Outcome]] = {}
-        self._kept: dict[str, asyncio.Task[Outcome]] = {}
+        self._begun: dict[str, asyncio.Future[Outcome]] = {}
+        self._kept: dict[str, asyncio.Future[Outcome]] = {}
 
     @property
     def under_way(self) -> int:
@@ -109,7 +99,7 @@ class SearchesAhead:
             yield None
             return
         ticket = uuid.uuid4().hex
-        self._begun[ticket] = asyncio.create_task(self._search(query, max_pages))
+        self._begun[ticket] = asyncio.ensure_future(self._web_search.search(query, max_pages))
         try:
             yield ticket
         finally:
@@ -130,11 +120,8 @@ class SearchesAhead:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _search(self, query: str, max_pages: int) -> Outcome:
-        return await self._web_search.search(query, max_pages)
 
-
-def _cancel(tasks: dict[str, asyncio.Task[Outcome]], ticket: str) -> None:
+def _cancel(tasks: dict[str, asyncio.Future[Outcome]], ticket: str) -> None:
     # Cancelling one that has failed already keeps asyncio from reporting its error, too.
     if ticket in tasks:
         tasks.pop(ticket).cancel()

@@ -1,9 +1,4 @@
-"""SSRF guard: only http(s) pages at public addresses, and named exceptions, may be fetched.
-
-langchain-core has a transport with a similar purpose. It is not used: it is private there, lets
-every port pass, takes more hosts in when an environment variable says so, and does not pin the
-address of the hosts it is told to allow.
-"""
+"""SSRF guard: only http(s) pages at public addresses, and named exceptions, may be fetched."""
 
 import asyncio
 import ipaddress

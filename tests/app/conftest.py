@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.main import create_app
-from app.retrieval.embedder import Embedder
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
@@ -32,22 +31,6 @@ def service(data_dir: Path) -> Iterator[Serving]:
     """The service with index, evaluator and extractive generator; the web is off."""
     with Serving(create_app(Settings(_env_file=None, data_dir=data_dir, search="off"))) as serving:
         yield serving
-
-
-@pytest.fixture
-def warm_retriever(
-    monkeypatch: pytest.MonkeyPatch, segmenter: Segmenter, embedder: StaticEmbedder
-) -> None:
-    """Services open with the dictionary and the table that are loaded already."""
-
-    async def opened(
-        data_dir: Path, other: Embedder | None, url: str = "", token: str = ""
-    ) -> HybridRetriever:
-        return HybridRetriever(
-            await open_index(data_dir / "index", other or embedder, url, token), segmenter
-        )
-
-    monkeypatch.setattr(HybridRetriever, "open", opened)
 
 
 @pytest.fixture

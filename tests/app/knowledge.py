@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from app.ingest.pipeline import ingest
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.tokenizer import Segmenter
 

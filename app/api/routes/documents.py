@@ -16,8 +16,14 @@ from app.api.problems import problems
 from app.api.routes.ask import CLIENT_CLOSED_REQUEST, accepts_events
 from app.api.sse import EVENT_STREAM, HEADERS, never_silent
 from app.errors import DocumentsProblem, InvalidRequest, NotFound, internal_problem
-from app.ingest.multipart import Received, UploadBroken, UploadTooLarge
-from app.ingest.uploads import Brought, SharedDocument, Uploads
+from app.ingest.uploads import (
+    Brought,
+    Received,
+    SharedDocument,
+    UploadBroken,
+    Uploads,
+    UploadTooLarge,
+)
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, StoredDocument
 from app.schemas.ask import DoneEvent, ErrorEvent, Event, Problem

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from app.ingest.loaders.document import (
@@ -13,8 +15,7 @@ from app.ingest.loaders.document import (
 )
 from app.ingest.loaders.markup import html_blocks, markdown_blocks, text_blocks
 from app.ingest.loaders.tables import record_file, record_lines, table_blocks
-from app.websearch.encoding import declared_charset, decode, marked
-from app.websearch.html_text import TooNested
+from app.websearch.html_text import TooNested, declared_charset, decoded, marked
 from graphs.text.model_output import whole_characters
 
 Reader = Callable[[bytes], tuple[str, list[Block]]]
@@ -54,24 +55,17 @@ def _whole(block: Block) -> Block:
     )
 
 
-def _pdf(content: bytes) -> tuple[str, list[Block]]:
-    # Takes most of a second to import, which only those who read a PDF should wait for.
-    from app.ingest.loaders.pdf import read_pdf  # noqa: PLC0415
-
-    return read_pdf(content)
-
-
-def _docx(content: bytes) -> tuple[str, list[Block]]:
-    from app.ingest.loaders.docx import read_docx  # noqa: PLC0415 -- as above
-
-    return read_docx(content)
+def _office(reader: str, content: bytes) -> tuple[str, list[Block]]:
+    """By a reader of `office`, which takes most of a second to import."""
+    title, blocks = getattr(import_module("app.ingest.loaders.office"), reader)(content)
+    return title, blocks
 
 
 def _text(content: bytes, declared: str = "") -> str:
     """The text in it. Raises DocumentRefused."""
     if b"\0" in content and not marked(content):
         raise DocumentRefused("binary data, not text")
-    text = decode(content, declared)
+    text = decoded(content, declared)
     if text is None:
         raise DocumentRefused("its encoding is not known; save it as UTF-8")
     return text
@@ -84,8 +78,8 @@ READERS: Mapping[str, Reader] = {
         (".html", ".htm"),
         lambda content: html_blocks(_text(content, declared_charset(content))),
     ),
-    ".pdf": _pdf,
-    ".docx": _docx,
+    ".pdf": partial(_office, "read_pdf"),
+    ".docx": partial(_office, "read_docx"),
     ".csv": lambda content: ("", table_blocks(_text(content))),
     ".tsv": lambda content: ("", table_blocks(_text(content), delimiter="\t")),
     **dict.fromkeys((".jsonl", ".ndjson"), lambda content: ("", record_lines(_text(content)))),

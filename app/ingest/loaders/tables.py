@@ -23,21 +23,17 @@ TEXT_FIELDS = ("text", "content", "passage", "body", "正文", "内容", "內容
 TITLE_FIELDS = ("title", "name", "标题", "標題", "题目", "題目", "名称", "名稱")
 DELIMITERS = ",;\t|"
 FIRST_LINE = re.compile(r".{1,65536}")
-# How a file tells spreadsheet programs what stands between its cells; they show no such line.
-SEPARATOR = re.compile(r'\s*"?sep=([^\w\s"]|\t)"?[ \t]*(?:\r\n?|\n)', re.IGNORECASE)
 
 
 def table_blocks(text: str, delimiter: str | None = None) -> list[Block]:
-    """`column: value; …` a row. The first row names the columns if it can: full, distinct, no
-    numbers. Raises DocumentRefused."""
-    if hint := SEPARATOR.match(text):
-        delimiter, text = hint[1], text[hint.end() :]
+    """`column: value; …` a row; a first row of distinct words names the columns.
+
+    Raises DocumentRefused.
+    """
     # csv.Sniffer finds no delimiter in a quarter of small tables, and takes minutes over some.
     first = FIRST_LINE.search(text)
     by = delimiter or max(DELIMITERS, key=(first[0] if first else "").count)
-    # Between tabs a quote that is never closed is a character like any other.
-    quotes = None if by == "\t" and text.count('"') % 2 else '"'
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=by, quotechar=quotes)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=by)
     try:
         return _row_blocks(rows)
     except csv.Error as error:

@@ -6,8 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.composition.models import WorkerCompressor, compressors_of
-from app.composition.services import open_services
+from app.composition.services import WorkerCompressor, compressors_of, open_services
 from app.errors import InvalidRequest
 from app.runs.option_checks import chosen
 from app.settings import Settings
@@ -65,7 +64,7 @@ def test_the_step_tells_what_was_saved(world: World, serve: Callable[..., Servin
         event.data["detail"]
         for event in sent
         if event.name == "step"
-        and event.data["step"] == "compress"
+        and event.data["step"] == "generate"
         and event.data["phase"] == "end"
     ]
 

@@ -10,13 +10,13 @@ from typing import Literal
 import httpx
 import pytest
 
-from app.composition.models import WorkerEvaluator
+from app.composition.services import WorkerEvaluator
 from app.errors import StartFailed
 from evaluator.client import EvaluatorClient
 from evaluator.errors import WorkerRefused
 from evaluator.serving.app import create_app
 from evaluator.settings import WEIGHTS, EvaluatorSettings
-from graphs.grading.actions import PRESETS
+from graphs.grading.actions import PAPER_THRESHOLDS
 from tests.evaluator.tiny import tiny_folder
 from tests.fakes import FakeChat
 from tests.graphs.languages import EN
@@ -57,9 +57,9 @@ async def test_one_request_carries_all_passages_and_one_all_strips(
     texts = [f"{sentences} Page {number}." for number in range(10)]
     parts = EN.parts(*texts, chat=FakeChat(chunks=["a [1]"], keywords="mill"))
     async with worker_of(tiny_folder(tmp_path / "tiny"), heard, "torch") as client:
-        worker = WorkerEvaluator(client, "tiny", PRESETS["popqa"])
+        worker = WorkerEvaluator(client, "tiny", PAPER_THRESHOLDS["popqa"])
         trace = await traced(
-            replace(parts.services, evaluator=worker), EN.question, only_action=action
+            replace(parts.services, evaluator=worker), EN.question, ablation={"only_action": action}
         )
 
     output = trace.output
@@ -76,7 +76,7 @@ async def test_one_request_carries_all_passages_and_one_all_strips(
 async def test_a_preset_for_another_evaluator_is_refused() -> None:
     async with worker_of(WEIGHTS) as client:
         with pytest.raises(StartFailed, match="choose calibrated"):
-            await WorkerEvaluator.connect(client, PRESETS["popqa"])
+            await WorkerEvaluator.connect(client, PAPER_THRESHOLDS["popqa"])
 
 
 async def test_thresholds_of_other_weights_are_refused(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.composition.models import MODES, chosen_critic, chosen_grader
-from app.composition.services import open_services
+from app.composition.services import MODES, chosen_critic, chosen_grader, open_services
 from app.errors import StartFailed
 from app.llm.chat import chat_model
 from app.settings import Settings

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from app.ingest.changes import Report
-from app.ingest.files import StateFolder
-from app.ingest.multipart import Received
+from app.ingest.files import Report, StateFolder
 from app.ingest.pipeline import ingest
-from app.ingest.uploads import Uploads
+from app.ingest.uploads import Received, Uploads
 from app.retrieval.retriever import HybridRetriever
 
 KEPT = "lies in the state folder, of which only uploads/shared is read"

@@ -6,8 +6,7 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 
-from app.ingest.hypothetical_questions import MAX_FAILURES, Questioner
-from app.ingest.pipeline import ingest
+from app.ingest.pipeline import MAX_QUESTION_FAILURES, Questioner, ingest
 from app.retrieval.retriever import HybridRetriever
 from graphs.errors import GeneratorFailed
 
@@ -46,6 +45,6 @@ async def test_a_failing_model_is_told_and_the_documents_are_in(
 ) -> None:
     questioner = Questioner(Failing(responses=[]), 2, retriever.segmenter)
     report = await ingest([docs], retriever.index, retriever.segmenter, questioner=questioner)
-    assert len(report.added) == 5 > MAX_FAILURES
+    assert len(report.added) == 5 > MAX_QUESTION_FAILURES
     assert questioner.note == "5 chunks without hypothetical questions: the endpoint is away"
     assert (await retriever.retrieve("Where is the vase?", 5))[0].source == "docs/vase.md"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.ingest import multipart as module
-from app.ingest.multipart import UploadBroken, UploadTooLarge, clean_name, receive
+from app.ingest import uploads as module
+from app.ingest.uploads import UploadBroken, UploadTooLarge, clean_name, receive
 
 FORM = "multipart/form-data; boundary=x"
 

@@ -15,7 +15,7 @@ from app.ingest import pipeline as module
 from app.ingest.pipeline import ingest
 from app.ingest.ray import ClusterReader, Outcome
 from app.ingest.sandbox import ParseTask
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import open_index
 from app.retrieval.tokenizer import Segmenter
 from tests.app.ingest.test_killed import FILES, SECTIONS, rows, write_documents

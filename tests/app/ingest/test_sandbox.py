@@ -17,7 +17,7 @@ from app.ingest.chunker import Chunking
 from app.ingest.loaders.document import DocumentRefused
 from app.ingest.rows import encoded, file_rows
 from app.ingest.sandbox import ParserProcess, ParseTask, Sandbox
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.tokenizer import Segmenter
 from tests.app.ingest.hostile_parsers import bloats, spins, waits
 

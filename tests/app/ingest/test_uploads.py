@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.ingest import uploads as module
-from app.ingest.multipart import Received
-from app.ingest.uploads import Uploads, listed_in
+from app.ingest.uploads import Received, Uploads, listed_in
 from app.retrieval import lancedb
 from app.retrieval.index import IndexUnusable, StoredDocument, writing
 from app.retrieval.retriever import HybridRetriever

@@ -6,12 +6,12 @@ from functools import partial
 import pytest
 
 from app.ingest import web_pages as module
-from app.ingest.changes import Report
+from app.ingest.files import Report
 from app.ingest.loaders.by_suffix import load
 from app.ingest.pipeline import ingest
 from app.ingest.web_pages import downloaded, page_reader
 from app.retrieval.retriever import HybridRetriever
-from app.websearch.encoding import codec_of
+from app.websearch.html_text import codec_of
 from app.websearch.page import PageReader
 from tests.app.ingest.word import paragraph, word
 from tests.loopback.site import SiteServer

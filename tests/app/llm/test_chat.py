@@ -9,7 +9,9 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from app.llm.chat import EndpointChat, chat_model
 from graphs.errors import GeneratorFailed
-from graphs.generation.answer import NOBODY, Asked, draft_from
+from graphs.generation.answer import NOBODY, generate_answer
+from graphs.generation.prompts import DraftRequest
+from graphs.text.language import script_of
 from graphs.types import Strip
 from tests import fakes
 from tests.loopback.openai import MODEL, OPENAI_KEY, Failure, OpenAIServer
@@ -80,8 +82,8 @@ async def test_an_answer_that_was_cut_off_is_kept_and_told(
 ) -> None:
     openai_server.finish_reason = finish_reason
     strip = Strip("s1", "d1", "灯塔立在海边。", "灯塔", "a.md", "internal", (0, 0))
-    asked = Asked(question, [], [strip], floor=0.0)
-    draft = await draft_from(asked, fakes.services(chat=chat), NOBODY)
+    request = DraftRequest(question, [], [strip], floor=0.0, language=script_of(question))
+    draft = await generate_answer(request, fakes.services(chat=chat), NOBODY)
 
     assert (draft.answer, draft.generator) == ("灯塔立在海边 (a.md) [1]。", "fake-chat")
     assert [entry.component for entry in draft.degraded] == (["generator"] if told else [])

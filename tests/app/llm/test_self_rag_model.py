@@ -12,8 +12,10 @@ from app.llm import self_rag_model as module
 from app.llm.self_rag_model import NativeGenerator, _prompt, native_generator
 from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
-from graphs.generation.answer import NOBODY, Asked, draft_from
+from graphs.generation.answer import NOBODY, generate_answer
+from graphs.generation.prompts import DraftRequest
 from graphs.ports import Critic, ReflectiveGenerator
+from graphs.text.language import script_of
 from graphs.types import Draft, Judgement, Strip
 from tests import fakes
 from tests.loopback.openai import OPENAI_KEY
@@ -119,12 +121,12 @@ async def test_an_answer_cut_off_at_the_limit_is_told(
     question: str,
     passage: Strip,
 ) -> None:
-    asked = Asked(question, [], [passage], floor=0.0)
+    request = DraftRequest(question, [], [passage], floor=0.0, language=script_of(question))
     for most, told in ((3, ["generator"]), (300, [])):
         monkeypatch.setattr(module, "MAX_OUTPUT_TOKENS", most)
         generator = native_generator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
         able = replace(fakes.services(), reflective=generator)
-        draft = await draft_from(asked, able, NOBODY)
+        draft = await generate_answer(request, able, NOBODY)
         await generator.aclose()
 
         assert draft.answer

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from app.ingest import chunker
 from app.ingest.chunker import Chunking
 from app.ingest.pipeline import ingest
-from app.retrieval.context_windows import chunk_ids, windows
 from app.retrieval.index import Hit
-from app.retrieval.retriever import HybridRetriever
+from app.retrieval.retriever import HybridRetriever, chunk_ids, windows
 from graphs.text.sentences import sentences, token_count
 
 

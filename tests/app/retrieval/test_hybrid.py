@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.retrieval.hybrid import Weights, fuse
+from app.retrieval.embedder import Weights
+from app.retrieval.retriever import fuse
 
 SCORES = st.dictionaries(
     st.sampled_from("abcdef"), st.floats(-1e6, 1e6, allow_nan=False), max_size=6

@@ -8,9 +8,16 @@ import pytest
 
 from app.ingest.loaders.document import Block, LoadedDocument
 from app.ingest.rows import Row, document_id, document_rows, encoded
-from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.filters import visible_to
-from app.retrieval.index import Hit, Index, IndexMismatch, StoredDocument, open_index, renew_index
+from app.retrieval.embedder import StaticEmbedder
+from app.retrieval.index import (
+    Hit,
+    Index,
+    IndexMismatch,
+    StoredDocument,
+    open_index,
+    renew_index,
+    visible_to,
+)
 from app.retrieval.tokenizer import Segmenter
 from graphs.options import Filters
 

@@ -4,15 +4,14 @@ import time
 
 import pytest
 
-from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.keywords import RareWords
-from app.retrieval.term_rerank import TermTables
+from app.retrieval.embedder import StaticEmbedder
+from app.retrieval.terms import RareWords, TermTables
 from app.retrieval.tokenizer import Segmenter
 
 
 @pytest.fixture(scope="module")
 def extractor(segmenter: Segmenter, embedder: StaticEmbedder) -> RareWords:
-    return RareWords(segmenter, TermTables(segmenter, embedder))
+    return RareWords(TermTables(segmenter))
 
 
 @pytest.mark.parametrize(

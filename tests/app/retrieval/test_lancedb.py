@@ -11,8 +11,7 @@ from app.ingest.loaders.document import Block, LoadedDocument
 from app.ingest.pipeline import ingest
 from app.ingest.rows import Row, document_rows, encoded
 from app.retrieval import lancedb as lance
-from app.retrieval.embedder import Vectors
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval.embedder import StaticEmbedder, Vectors
 from app.retrieval.index import Index, IndexMismatch, open_index
 from app.retrieval.lancedb import indexed, is_worn
 from app.retrieval.retriever import HybridRetriever

@@ -6,13 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.composition.embedder import term_tables
 from app.ingest.pipeline import ingest
-from app.retrieval.embedder import EmbedderFailed, Vectors
-from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.hybrid import ENCODER_WEIGHTS, TABLE_WEIGHTS, Weights, by_ranks, fuse, weights_of
-from app.retrieval.retriever import HybridRetriever
-from app.retrieval.term_rerank import LexicalReranker
+from app.retrieval.embedder import (
+    ENCODER_WEIGHTS,
+    TABLE_WEIGHTS,
+    EmbedderFailed,
+    StaticEmbedder,
+    Vectors,
+    Weights,
+)
+from app.retrieval.retriever import HybridRetriever, by_ranks, fuse, weights_of
+from app.retrieval.terms import LexicalReranker, term_tables
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
 from graphs.options import Filters, Search
@@ -142,7 +146,7 @@ async def test_words_alone_answer_where_the_embedder_is_away(
 
 
 async def test_term_weights_order_passages_without_a_model(filled: HybridRetriever) -> None:
-    reranker = LexicalReranker(filled.index, term_tables(filled))
+    reranker = LexicalReranker(filled.index, term_tables(filled.segmenter))
     found = await filled.retrieve("Who serviced the pump?", 5)
     level = [Passage(p.id, p.text, p.title, p.source, retrieval_score=0.0) for p in reversed(found)]
     scores = await reranker.rerank("Who serviced the pump?", level)
@@ -157,4 +161,4 @@ async def test_a_lost_index_is_told_by_the_reranker(filled: HybridRetriever) -> 
     for file in sorted(filled.index.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
     with pytest.raises(RetrieverFailed, match="is gone"):
-        await LexicalReranker(filled.index, term_tables(filled)).rerank("pump", found)
+        await LexicalReranker(filled.index, term_tables(filled.segmenter)).rerank("pump", found)

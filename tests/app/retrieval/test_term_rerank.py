@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.retrieval.embedders.static import StaticEmbedder
-from app.retrieval.term_rerank import (
+from app.retrieval.embedder import StaticEmbedder
+from app.retrieval.terms import (
     MAX_TERMS,
     STEPS,
     TermTables,
@@ -21,7 +21,7 @@ TEXT = "The miller grinds corn. The wheel turns slowly in the river."
 
 @pytest.fixture(scope="module")
 def tables(segmenter: Segmenter, embedder: StaticEmbedder) -> TermTables:
-    return TermTables(segmenter, embedder)
+    return TermTables(segmenter)
 
 
 def test_terms_are_stems_in_english_and_words_in_chinese(tables: TermTables) -> None:

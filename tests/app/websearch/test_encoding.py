@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from opencc import OpenCC
 
-from app.websearch.encoding import CODECS, codec_of, declared_charset, decode, is_utf_8, likely
+from app.websearch.html_text import CODECS, codec_of, declared_charset, decoded, is_utf_8, likely
 
 
 def test_every_name_has_a_codec() -> None:
@@ -93,9 +93,9 @@ def test_what_is_in_none_of_them_is_told(content: bytes) -> None:
 @pytest.mark.parametrize("declared", ["gbk", "utf-16", "punycode", "rot13", "x" * 300, "utf-8"])
 def test_a_false_declaration_keeps_no_page_out(declared: str) -> None:
     text = "<p>年假（annual leave）为十天€，需提前申请！</p>"
-    assert decode(text.encode("utf-8-sig"), declared) == text
+    assert decoded(text.encode("utf-8-sig"), declared) == text
     if declared != "utf-16":
-        assert decode(text.encode(), declared) == text
+        assert decoded(text.encode(), declared) == text
 
 
 @pytest.mark.parametrize("page", ["index.md", "evaluator.md"])
@@ -104,13 +104,13 @@ def test_markdown_in_chinese_reads_alike_in_old_encodings(page: str) -> None:
     traditional = OpenCC("s2twp").convert(simplified)
     for codec, text in (("gb18030", simplified), ("big5hkscs", traditional)):
         content = text.encode(codec, errors="ignore")
-        assert decode(content) == content.decode(codec)
+        assert decoded(content) == content.decode(codec)
 
 
 def test_damaged_text_is_read_but_for_the_damage() -> None:
     text = "年假为十天，需要提前申请。\n" * 9
-    assert decode(text.encode() + "年".encode()[:2]) == text, "cut within a character"
-    for damaged in (decode("年".encode()[1:] + text.encode(), "gbk"),
-                    decode(text.encode("gbk") + b"\xff" + text.encode("gbk"), "gbk")):  # fmt: skip
+    assert decoded(text.encode() + "年".encode()[:2]) == text, "cut within a character"
+    for damaged in (decoded("年".encode()[1:] + text.encode(), "gbk"),
+                    decoded(text.encode("gbk") + b"\xff" + text.encode("gbk"), "gbk")):  # fmt: skip
         assert damaged is not None
         assert damaged.endswith(text)

@@ -12,11 +12,11 @@ from app.websearch.engines import (
     FixtureSearch,
     SearchEngine,
     SearxngSearch,
+    TavilySearch,
     WikipediaSearch,
     score_of,
     text_of,
 )
-from app.websearch.tavily import TavilySearch
 from graphs.errors import SearchFailed
 from tests.loopback.corpus import BY_SLUG
 from tests.loopback.pages import PageServer
@@ -194,7 +194,7 @@ async def test_an_engine_that_is_down_fails_fast(name: str) -> None:
 
 async def test_tavily_refuses_a_wrong_key_without_repeating_it(tavily: TavilyServer) -> None:
     engine = TavilySearch("tvly-wrong-key", base_url=tavily.url)
-    with pytest.raises(SearchFailed, match="refused the API key") as failure:
+    with pytest.raises(SearchFailed, match="refused access") as failure:
         await engine.search("lighthouse", 3)
     assert "tvly-wrong-key" not in str(failure.value)
     await engine.aclose()

@@ -10,10 +10,9 @@ import pytest
 
 from app.websearch import engines as engines
 from app.websearch import search as module
-from app.websearch.engines import SearchResult, WikipediaSearch
+from app.websearch.engines import SearchResult, TavilySearch, WikipediaSearch
 from app.websearch.page import PageReader
 from app.websearch.search import FetchingWebSearch, SearchesAhead
-from app.websearch.tavily import TavilySearch
 from graphs.errors import SearchFailed
 from graphs.ports import WebSearch
 from graphs.types import WebPage

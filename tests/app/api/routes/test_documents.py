@@ -16,7 +16,7 @@ from app.api.routes.documents import _mapped
 from app.composition.embedder import open_retriever
 from app.errors import DocumentsProblem
 from app.ingest import uploads
-from app.ingest.multipart import clean_name
+from app.ingest.uploads import clean_name
 from app.main import create_app
 from app.retrieval.index import lock_file
 from app.settings import Settings
@@ -188,7 +188,7 @@ def test_what_is_too_large_is_refused_whole(
     files: dict[str, bytes],
     detail: str,
 ) -> None:
-    monkeypatch.setattr("app.ingest.multipart.MAX_TOTAL_BYTES", 3 * MAX_BYTES)
+    monkeypatch.setattr("app.ingest.uploads.MAX_TOTAL_BYTES", 3 * MAX_BYTES)
     response = upload(service, **files)
     assert (response.status_code, detail in response.json()["detail"]) == (413, True)
     assert response.headers["content-type"] == "application/problem+json"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.ingest.loaders import docx as office
+from app.ingest.loaders import office
 from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused
 from tests.app.ingest.word import paragraph, table, word

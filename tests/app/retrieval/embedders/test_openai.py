@@ -13,10 +13,9 @@ from app.cli.main import cli
 from app.composition.embedder import chosen_embedder
 from app.ingest import pipeline
 from app.ingest.pipeline import ingest
-from app.retrieval.embedder import EmbedderFailed
-from app.retrieval.embedders import openai as module
-from app.retrieval.embedders.openai import EndpointEmbedder
-from app.retrieval.embedders.static import StaticEmbedder
+from app.retrieval import endpoint_embedder as module
+from app.retrieval.embedder import EmbedderFailed, StaticEmbedder
+from app.retrieval.endpoint_embedder import EndpointEmbedder
 from app.retrieval.index import IndexMismatch, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
@@ -199,7 +198,7 @@ async def test_an_endpoint_that_fails_midway_leaves_whole_documents_and_a_clear_
     segmenter: Segmenter,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pipeline, "COMMIT_ROWS", 60)
+    monkeypatch.setattr(pipeline, "BATCH_ROWS", 60)
     folder = documents(tmp_path / "docs", 3)
     embedder = made(server, dimensions=WIDTH)
     index = await open_index(tmp_path / "data" / "index", embedder)

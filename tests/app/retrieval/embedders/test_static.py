@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from app.retrieval.embedders.static import TABLE, StaticEmbedder
+from app.retrieval.embedder import TABLE, StaticEmbedder
 
 
 def cosine(embedder: StaticEmbedder, left: str, right: str) -> float:

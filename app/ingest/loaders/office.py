@@ -1,13 +1,22 @@
-"""Word loader: by mammoth, after its parts are measured and before anything unpacks them."""
+"""PDF and Word loaders; importing them takes most of a second, which those who need none save."""
 
+import logging
 import zipfile
+from collections.abc import Iterable
+from dataclasses import replace
 from io import BytesIO
 
 import mammoth
+from pypdf import PdfReader
+from pypdf.errors import FileNotDecryptedError
 
 from app.ingest.loaders.document import Block, DocumentRefused
-from app.ingest.loaders.markup import html_blocks
+from app.ingest.loaders.markup import SENTENCE_END, html_blocks, text_blocks, unwrapped
 
+# Its warnings are about damage that is either repaired or refused with a reason.
+logging.getLogger("pypdf").setLevel(logging.ERROR)
+
+MAX_PAGES = 5000
 # What a file may unpack to. The declared sizes bind: zipfile reads no byte more than declared.
 MAX_UNPACKED_BYTES = 150_000_000
 MAX_RATIO = 200
@@ -16,6 +25,40 @@ RATIO_FROM = 10_000_000
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 # Styles that mammoth's own list does not know.
 STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh"
+
+
+def read_pdf(content: bytes) -> tuple[str, list[Block]]:
+    """Title and blocks. Raises DocumentRefused."""
+    try:
+        reader = PdfReader(BytesIO(content))
+        if len(reader.pages) > MAX_PAGES:
+            raise DocumentRefused(f"more than {MAX_PAGES:,} pages; split it")
+        title = str((reader.metadata and reader.metadata.title) or "").strip()
+        pages = [page.extract_text() for page in reader.pages]
+    except FileNotDecryptedError as error:
+        raise DocumentRefused("encrypted PDF: save it without a password") from error
+    except (DocumentRefused, MemoryError):
+        raise
+    # pypdf says of damage whatever Python says of it.
+    except Exception as error:
+        raise DocumentRefused("damaged PDF: it cannot be parsed") from error
+    blocks = page_blocks(pages)
+    if not blocks:
+        raise DocumentRefused("PDF without text, such as a scan: run text recognition on it first")
+    return title, blocks
+
+
+def page_blocks(pages: Iterable[str]) -> list[Block]:
+    """Paragraphs with their page; one that goes on over the page's end stays one, of its first."""
+    blocks: list[Block] = []
+    for number, text in enumerate(pages, start=1):
+        here = [replace(block, page=number) for block in text_blocks(text)]
+        if blocks and here and not SENTENCE_END.search(blocks[-1].text):
+            whole = unwrapped([*blocks[-1].text.split("\n"), *here[0].text.split("\n")])
+            blocks[-1] = replace(blocks[-1], text=whole)
+            here = here[1:]
+        blocks += here
+    return blocks
 
 
 def read_docx(content: bytes) -> tuple[str, list[Block]]:

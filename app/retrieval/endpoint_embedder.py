@@ -10,8 +10,7 @@ import numpy as np
 import openai
 
 from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
-from app.retrieval.embedder import EmbedderFailed, Vectors, unit
-from app.retrieval.hybrid import ENCODER_WEIGHTS
+from app.retrieval.embedder import ENCODER_WEIGHTS, EmbedderFailed, Vectors, unit
 
 BATCH_PASSAGES = 64
 MAX_CONCURRENT = 4
@@ -24,9 +23,8 @@ REST_S = 5.0
 class EndpointEmbedder:
     """One model at one address or several, which stand in for each other.
 
-    Passages go in batches of BATCH_PASSAGES, MAX_CONCURRENT at a time. A question is asked once;
-    when that fails, further questions fail at once for REST_S, so that an endpoint that hangs does
-    not hold up every answer.
+    After a question that failed, others fail at once for REST_S: an endpoint that hangs does not
+    hold up every answer.
     """
 
     crosses_languages = True

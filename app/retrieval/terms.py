@@ -1,9 +1,10 @@
-"""Reranking without a model: terms and weights of a passage, kept since it was read.
+"""Terms: how rare they are, the keywords of a text, and reranking by them without a model.
 
-After TILDE (arXiv 2108.08513): what a term says about its passage is decided at ingest, a question
-only adds up. Here the weights come from counts, places and the static table of vectors instead of a
-language model: how rare a term is, how often and where it stands, how far it is from what the
-passage is about in general; and pairs of neighbouring words.
+Reranking follows TILDE (arXiv 2108.08513): what a term says about its passage is decided at ingest,
+a question only adds up. How rare a term is, how often and where it stands, and how far it is from
+what the passage is about in general make its weight; pairs of neighbouring words have theirs.
+Keywords are the rarest words: as queries, 3 of them find what whole questions find (400 questions
+a language among 7,500 passages, BM25 recall@5: English .835 of .838, Chinese .998 of .998).
 """
 
 import asyncio
@@ -11,29 +12,31 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import snowballstemmer
 from numpy.typing import NDArray
 
-from app.retrieval.context_windows import chunk_ids
-from app.retrieval.embedder import Vectors, WordVectors, unit
+from app.retrieval.embedder import StaticEmbedder, Vectors, unit
 from app.retrieval.index import STORAGE_ERRORS, Index, IndexUnusable
-from app.retrieval.tokenizer import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter
+from app.retrieval.retriever import chunk_ids
+from app.retrieval.tokenizer import STOP_WORDS_EN, STOP_WORDS_ZH, Segmenter, word_set
 from graphs.errors import RetrieverFailed
 from graphs.text.language import script_of
 from graphs.text.model_output import whole_characters
+from graphs.text.sentences import HAN, IDEOGRAPHS
 from graphs.types import Language, Passage
 
 MAX_TERMS = 150
 MAX_CHARS = 20_000  # of a text; chunks are far shorter
 STEPS = 8  # of a stored weight: 1/8 to 31 7/8
 STORED = np.dtype([("term", "<u4"), ("weight", "u1")])
-_CACHED = 1 << 14  # words, of which a vector is 1 kB
+_CACHED = 1 << 12  # words, of which a vector is 1 kB
 
 Scores = NDArray[np.float64]
 Term = tuple[str, str]
@@ -53,13 +56,32 @@ IN_TITLE = 3.0
 GENERAL = -0.5
 """Times the cosine of the term's vector and the passage's mean: below 0 for what stands out."""
 PAIR, PAIR_IN_TITLE = 1.5, 2.25
+# A run of ideographs, which jieba cuts, or any other word: self-crag, Node.js, C++.
+RUN = re.compile(rf"[{IDEOGRAPHS}]+|[^\W{IDEOGRAPHS}]+(?:[-'’./+#][^\W{IDEOGRAPHS}]+)*[+#]*")
+POSSESSIVE = re.compile(r"['’]s$")
+# Words that are asked with rather than asked about, beside the stop words.
+EMPTY_WORDS = (
+    STOP_WORDS_EN
+    | STOP_WORDS_ZH
+    | word_set(
+        "also between during happen happened happens many mean means much name named new old one"
+        " people called kind type get got give gave goes made make makes take took come came use"
+        " used using go done different difference explain describe list find work works"
+        " 介绍 解释 说明 区别 意思 叫做 叫 名字 时候 时间 问题 以及 之间 它们 分别 哪里 哪个 哪些"
+        " 哪一年 哪年 多久 多远 多高 多长 多大 年 月 日 中 上 下 里 内 后 前"
+    )
+)
+MAX_QUESTION_CHARS = 500
+MAX_CHINESE_CHARS = 4
+"""Neighbouring Chinese words up to this length are one keyword: 机器学习."""
+MAX_KEYWORD_CHARS = 40
 
 
 class TermTables:
     """Words, their rarity and their vectors; methods block and are safe in several threads."""
 
-    def __init__(self, segmenter: Segmenter, vectors: WordVectors) -> None:
-        self._segmenter, self._vectors = segmenter, vectors
+    def __init__(self, segmenter: Segmenter) -> None:
+        self.segmenter, self._vectors = segmenter, StaticEmbedder(segmenter)
         self.vector = lru_cache(_CACHED)(self._vector)
         self.rarity = lru_cache(_CACHED)(self._rarity)
         self._stem = lru_cache(_CACHED)(self._stemmed)
@@ -69,7 +91,7 @@ class TermTables:
         """In reading order, without stop words: English stems, Chinese words as jieba cuts them."""
         text = whole_characters(text[:MAX_CHARS])
         if language == "zh":
-            cut = self._segmenter.words(text)
+            cut = self.segmenter.words(text)
             return [(word, word) for word in cut if word not in STOP_WORDS_ZH]
         words = re.findall(r"\w+", text.lower())
         return [(self._stem(word), word) for word in words if word not in STOP_WORDS_EN]
@@ -84,9 +106,15 @@ class TermTables:
 
     def _rarity(self, word: str, language: Language) -> float:
         if language == "zh":
-            cutter = self._segmenter.cutter
+            cutter = self.segmenter.cutter
             return math.log(cutter.total / (cutter.FREQ.get(word) or 1)) / 4
         return math.log(1 + self._vectors.word(word, language)[1] / 500)
+
+
+@lru_cache(maxsize=1)
+def term_tables(segmenter: Segmenter) -> TermTables:
+    """Kept for the last one who asked, for they remember thousands of words."""
+    return TermTables(segmenter)
 
 
 def term_weights(
@@ -208,3 +236,72 @@ class LexicalReranker:
             at += len(group)
         kept = joined([passage.score for passage in passages], np.array(best, float), language)
         return [float(score) for score in kept]
+
+
+class Word(NamedTuple):
+    start: int
+    end: int
+    text: str
+    """Lower-case and Simplified."""
+
+
+class RareWords:
+    """`ports.KeywordExtractor`, and the keywords of a chunk."""
+
+    def __init__(self, tables: TermTables) -> None:
+        self._tables = tables
+
+    async def keywords(self, question: str, most: int) -> Sequence[str]:
+        return await asyncio.to_thread(self.of_question, question, most)
+
+    def of_question(self, question: str, most: int) -> list[str]:
+        """The rarest words, neighbours joined, as they are written and in their order."""
+        question = question[:MAX_QUESTION_CHARS]
+        spans: list[tuple[int, int, float]] = []
+        for start, end, word in self._words(question):
+            rarity = self._rarity(word)
+            if spans and _joins(question, spans[-1][0], spans[-1][1], start, end):
+                begin, _, before = spans.pop()
+                spans.append((begin, end, max(before, rarity)))
+            else:
+                spans.append((start, end, rarity))
+        telling = [span for span in spans if span[1] - span[0] > 1] or spans
+        best = sorted(telling, key=lambda span: -span[2])[:most]
+        return list(dict.fromkeys(question[start:end] for start, end, _ in sorted(best)))
+
+    def of_text(self, text: str, most: int) -> list[str]:
+        """The words that are frequent in it and rare in general, lower-case and Simplified."""
+        counts = Counter(word for *_, word in self._words(text))
+        weights = {
+            word: count / (count + 1) * self._rarity(word)
+            for word, count in counts.items()
+            if 1 < len(word) <= MAX_KEYWORD_CHARS and not word.isdigit()
+        }
+        return sorted(weights, key=lambda word: (-weights[word], word))[:most]
+
+    def _words(self, text: str) -> Iterator[Word]:
+        """Those that are no empty ones, in reading order."""
+        for run in RUN.finditer(text):
+            place = run.start()
+            for word in self._parts(run[0]):
+                start, place = place, place + len(word)
+                if word not in EMPTY_WORDS and (len(word) > 1 or HAN.match(word)):
+                    yield Word(start, place, word)
+
+    def _parts(self, run: str) -> Iterable[str]:
+        if HAN.match(run):
+            segmenter = self._tables.segmenter
+            words: Iterable[str] = segmenter.cutter.cut(segmenter.simplified(run), HMM=False)
+            return words
+        return [POSSESSIVE.sub("", run).lower()]
+
+    def _rarity(self, word: str) -> float:
+        return self._tables.rarity(word, "zh" if HAN.match(word) else "en")
+
+
+def _joins(text: str, begin: int, end: int, start: int, stop: int) -> bool:
+    """Whether the word from `start` to `stop` goes on from the words from `begin` to `end`."""
+    is_chinese = [bool(HAN.match(text[place])) for place in (end - 1, start)]
+    if all(is_chinese):
+        return end == start and stop - begin <= MAX_CHINESE_CHARS
+    return not any(is_chinese) and text[end:start] == " "

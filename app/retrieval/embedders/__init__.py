@@ -1,1 +1,0 @@
-"""Embedders: the shipped table, and OpenAI-compatible endpoints."""
