@@ -109,8 +109,7 @@ class StateSettings(BaseSettings):
         description="Address of the endpoint with /embeddings (OpenAI, vLLM, Ollama, TEI).",
     )
     embedder_model: str = _knowledge(
-        default="",
-        description="Model to ask there; a worker may be left to name its own.",
+        default="", description="Model to ask there; a worker may be left to name its own."
     )
     embedder_key: SecretStr = _knowledge(
         default=SecretStr(""),

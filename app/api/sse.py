@@ -11,8 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.runs.manager import Runs
 from app.runs.run import Run
-from app.schemas.ask import Event
-from app.schemas.event_json import encoded
+from app.schemas.ask import Event, encoded
 
 T = TypeVar("T")
 Encode = Callable[[int, Event], str]

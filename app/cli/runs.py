@@ -21,8 +21,7 @@ from app.runs import replay
 from app.schemas.ask import event_of
 from app.schemas.runs import FeedbackRequest
 from app.settings import StateSettings, load_settings_of
-from app.storage.batch_writer import BatchWriter
-from app.storage.database import open_engine
+from app.storage.database import BatchWriter, open_engine
 from app.storage.run_diff import RunDiff, Words, difference
 from app.storage.runs import KeptRuns
 

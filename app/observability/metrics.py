@@ -12,16 +12,7 @@ from typing import Protocol, get_args, runtime_checkable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.schemas.ask import (
-    AnswerEvent,
-    AskResponse,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    RunEvent,
-    StepEvent,
-    TokenEvent,
-)
+from app.schemas import ask
 from graphs.types import Component
 
 _RUN_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
@@ -73,26 +64,26 @@ class ServiceMetrics:
             }.items()
         }
 
-    def observe(self, run_id: str, event: Event) -> None:
+    def observe(self, run_id: str, event: ask.Event) -> None:
         """Takes in what happened in a run; to be called with every event, in order, as it comes."""
-        if isinstance(event, RunEvent):
+        if isinstance(event, ask.RunEvent):
             self._under_way[run_id] = _UnderWay(event.workflow, time.perf_counter())
             self._in_progress.set(len(self._under_way))
         elif (run := self._under_way.get(run_id)) is None:
             return
-        elif isinstance(event, TokenEvent) and not run.has_spoken:
+        elif isinstance(event, ask.TokenEvent) and not run.has_spoken:
             run.has_spoken = True
             took_s = time.perf_counter() - run.began_s
             self._first_token_seconds.labels(run.workflow).observe(took_s)
-        elif isinstance(event, StepEvent) and event.took_ms is not None:
+        elif isinstance(event, ask.StepEvent) and event.took_ms is not None:
             self._step_seconds.labels(event.step).observe(event.took_ms / 1000)
-        elif isinstance(event, AnswerEvent):
+        elif isinstance(event, ask.AnswerEvent):
             self._answered(event.response)
-        elif isinstance(event, ErrorEvent):
+        elif isinstance(event, ask.ErrorEvent):
             # A run that was stopped says 503; all else is a fault of ours.
             stopped = event.problem.status == _SERVICE_UNAVAILABLE
             self._runs.labels(run.workflow, "none", "cancelled" if stopped else "failed").inc()
-        elif isinstance(event, DoneEvent):
+        elif isinstance(event, ask.DoneEvent):
             del self._under_way[run_id]
             self._in_progress.set(len(self._under_way))
             took_s = time.perf_counter() - run.began_s
@@ -104,7 +95,7 @@ class ServiceMetrics:
             self._documents.set(size[0])
             self._chunks.set(size[1])
 
-    def _answered(self, response: AskResponse) -> None:
+    def _answered(self, response: ask.AskResponse) -> None:
         action = response.action or "none"
         self._runs.labels(response.workflow, action, response.stopped_by).inc()
         for component in {entry.component for entry in response.degraded}:

@@ -16,8 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.errors import NotFound, StartFailed
 from app.runs.manager import Runs
 from app.settings import Settings
-from app.storage.batch_writer import BatchWriter
-from app.storage.database import database_url, now, open_engine, reading
+from app.storage.database import BatchWriter, database_url, now, open_engine, reading
 from app.storage.lifecycle import Store, open_store
 from app.storage.tables import EVENTS, PROCESSES, RUNS, THREADS
 from graphs.ports import Services
@@ -216,7 +215,7 @@ async def test_a_row_that_the_database_refuses_does_not_hold_up_the_rest(tmp_pat
 async def test_a_long_outage_does_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.storage.batch_writer.MAX_WAITING", 10)
+    monkeypatch.setattr("app.storage.database.MAX_WAITING", 10)
     async with opened(tmp_path) as (_, engine):
         writer = BatchWriter(engine.url)
         insertion = PROCESSES.insert()

@@ -5,6 +5,7 @@ import errno
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -20,18 +21,16 @@ from app.ingest.multipart import Received, UploadBroken, UploadTooLarge
 from app.ingest.uploads import Brought, SharedDocument, Uploads
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, StoredDocument
-from app.schemas.ask import DoneEvent, ErrorEvent, Event, Problem
+from app.schemas.ask import DoneEvent, ErrorEvent, Event, Problem, encoded
 from app.schemas.documents import (
     DocumentInfo,
     Documents,
     IngestReport,
     Phase,
     ProgressEvent,
-    RefusedDocument,
     ReportEvent,
     Uploaded,
 )
-from app.schemas.event_json import encoded
 
 router = APIRouter(tags=["documents"])
 log = logging.getLogger(__name__)
@@ -56,10 +55,7 @@ FORM = {
 
 
 @router.post(
-    PATH,
-    response_model=Uploaded,
-    openapi_extra=FORM,
-    responses=problems(409, 413, 422, 500, 503),
+    PATH, response_model=Uploaded, openapi_extra=FORM, responses=problems(409, 413, 422, 500, 503)
 )
 async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) -> Response:
     """Bring files in: new ones are added, changed ones replaced, unchanged ones skipped.
@@ -84,7 +80,7 @@ async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) 
         work = uploads.go_on(
             _work(uploads, stack.pop_all(), files, caller.owner, events.put_nowait)
         )
-    if accepts_events(request.headers.get("accept", "")):
+    if accepts_events(request):
 
         def conclude(ended: asyncio.Task[IngestReport]) -> None:
             events.put_nowait(_outcome(ended))
@@ -183,27 +179,11 @@ def _unwritable(error: OSError) -> DocumentsProblem:
 
 
 def _reported(brought: Brought) -> IngestReport:
-    report = brought.report
-    return IngestReport(
-        added=report.added,
-        updated=report.updated,
-        skipped=report.skipped,
-        refused=[RefusedDocument(source=it.source, reason=it.reason) for it in report.refused],
-        removed=report.removed,
-        chunks=report.chunks,
-        took_s=round(report.took_s, 3),
-        documents=[_info(document) for document in brought.documents],
-    )
+    report = replace(brought.report, took_s=round(brought.report.took_s, 3))
+    documents = [_info(document) for document in brought.documents]
+    return IngestReport(**asdict(report), documents=documents)
 
 
 def _info(document: StoredDocument) -> DocumentInfo:
-    return DocumentInfo(
-        id=document.id,
-        source=document.source,
-        title=document.title,
-        chunks=document.chunks,
-        bytes=document.bytes,
-        language=document.language or None,
-        added_at=document.added_at,
-        shared=not document.owner,
-    )
+    known = {**asdict(document), "language": document.language or None}
+    return DocumentInfo(**known, shared=not document.owner)

@@ -141,7 +141,9 @@ def test_the_details_tell_grades_action_and_strips(service: Serving) -> None:
 )
 def test_the_branch_is_seen(serve: Callable[..., Serving], action: str, branch: set[str]) -> None:
     parts = fakes.services(fakes.FakeRetriever([TOWER]), web_search=fakes.FakeWebSearch([PAGE]))
-    events = serve(parts).stream(ENGLISH, workflow="crag", options={"only_action": action})
+    events = serve(parts).stream(
+        ENGLISH, workflow="crag", options={"ablation": {"only_action": action}}
+    )
     started = [step for step, phase in steps(events) if phase == "start"]
 
     assert set(started) == {"retrieve", "grade", "generate"} | branch

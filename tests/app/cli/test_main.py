@@ -120,7 +120,7 @@ def test_ask_prints_json_and_nothing_else(command: Command) -> None:
 
 
 def test_ask_abstains_where_nothing_is_known(command: Command) -> None:
-    result = command("ask", "Who?", "-o", "only_action=incorrect")
+    result = command("ask", "Who?", "-o", 'ablation={"only_action": "incorrect"}')
     assert result.exit_code == 0
     assert "no_evidence" in result.stdout.splitlines()[-1]
 

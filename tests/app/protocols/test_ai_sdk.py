@@ -128,7 +128,7 @@ def test_a_page_is_a_source_url(serve: Serve) -> None:
         chat=fakes.ScriptedChat(answers=["It was repaired [1]."]),
         web_search=fakes.FakeWebSearch([PAGE]),
     )
-    options = {"only_action": "incorrect"}
+    options = {"ablation": {"only_action": "incorrect"}}
     response = post(serve(parts), message(ENGLISH), workflow="crag", options=options)
     (source,) = [p for p in parts_of(response) if p["type"] == "source-url"]
 

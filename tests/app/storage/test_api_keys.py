@@ -13,7 +13,7 @@ from click.testing import Result
 from sqlalchemy.ext.asyncio import AsyncEngine
 from typer.testing import CliRunner
 
-from app.api.auth import check_address, is_loopback
+from app.api.middleware import check_address, is_loopback
 from app.cli.main import cli
 from app.errors import KeyRefused, KeyRequired, StartFailed
 from app.settings import Settings

@@ -127,7 +127,7 @@ def test_rag_takes_no_action(service: Serving) -> None:
 def test_an_abstention_is_a_sentence_without_citations(
     service: Serving, question: str, word: str, workflow: str
 ) -> None:
-    options = {"only_action": "incorrect", "web": "never"}
+    options = {"ablation": {"only_action": "incorrect"}, "web": "never"}
     answer = service.ask(question, workflow=workflow, options=options)
 
     assert word in answer["answer"]
