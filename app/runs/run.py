@@ -337,6 +337,6 @@ def _candidate(draft: Draft) -> ask.Candidate:
 
 def _speculative_search(changed: Mapping[str, Any]) -> str:
     """What became of the web search that began beside this node; empty where none did."""
-    if changed.get("search_ahead"):
+    if changed.get("speculative_search"):
         return "kept"
     return "discarded" if changed.get("usage", Usage()).discarded_searches else ""

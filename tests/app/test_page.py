@@ -154,5 +154,10 @@ def test_the_page_is_small() -> None:
 def test_options_are_explained_in_chinese() -> None:
     told = chinese("HELP").keys()
     schema = Context.model_json_schema()
-    filters = {f"filters.{name}" for name in schema["$defs"]["Filters"]["properties"]}
-    assert told == (set(schema["properties"]) - {"filters"}) | filters
+    groups = {"ablation": "Ablation", "filters": "Filters", "weights": "CritiqueWeights"}
+    inner = {
+        f"{name}.{field}"
+        for name, kind in groups.items()
+        for field in schema["$defs"][kind]["properties"]
+    }
+    assert told == (set(schema["properties"]) - set(groups)) | inner

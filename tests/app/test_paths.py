@@ -9,7 +9,7 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
-from tests.app.serving import Serving
+from tests.app.serving import BEGINNING, Serving
 from tests.loopback.fixtures import Started
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 from tests.loopback.pages import PageServer
@@ -187,7 +187,8 @@ def test_ambiguous_joins_internal_before_external(
     prompt = openai_server.prompts[-1]
     assert prompt.index("tower.md") < prompt.index(pages.page_url(slug))
     assert set(answer["timings_ms"]) == {
-        *("retrieve", "grade", "refine", "rewrite", "search_web", "select", "generate")
+        *(*BEGINNING, "grade", "refine", "generate"),
+        *("rewrite_query", "search_web", "select_web_strips"),
     }
 
 

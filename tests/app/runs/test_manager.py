@@ -64,9 +64,9 @@ def test_the_services_preset_serves_runs_that_name_none(serve: Serve) -> None:
     serving = serve(ZH.parts(ZH.full).services, settings)
 
     plain = serving.ask(ZH.question, workflow="crag")
-    assert {"decide", "rerank", "compress"} <= set(plain["timings_ms"])
+    assert "rerank" in plain["timings_ms"]
     named = serving.ask(ZH.question, workflow="crag", options={"preset": "none"})
-    assert not {"decide", "rerank", "compress"} & set(named["timings_ms"])
+    assert "rerank" not in named["timings_ms"]
 
 
 def test_the_answer_tells_its_queries_and_the_steps_do(serve: Serve) -> None:
