@@ -154,10 +154,19 @@ class Server(uvicorn.Server):
     """At its end runs get some time to end, too; then they are stopped and their clients told."""
 
     def __init__(
-        self, config: uvicorn.Config, app: FastAPI, runs_end_within_s: float = RUNS_END_WITHIN_S
+        self,
+        config: uvicorn.Config,
+        app: FastAPI,
+        runs_end_within_s: float = RUNS_END_WITHIN_S,
+        announce: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
-        self._app, self._runs_end_within_s = app, runs_end_within_s
+        self._app, self._runs_end_within_s, self._announce = app, runs_end_within_s, announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         stopping = asyncio.create_task(self._stop_runs())
@@ -190,5 +199,7 @@ async def serve(
             app = create_app(settings, lambda _: nullcontext(services))
             config = uvicorn.Config(app, log_config=logs, timeout_graceful_shutdown=STOP_WITHIN_S)
             host, port = bound.getsockname()[:2]
-            announce(f"self-crag answers on http://{f'[{host}]' if ':' in host else host}:{port}")
-            await Server(config, app).serve(sockets=[bound])
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            server = Server(config, app, announce=lambda: announce(f"self-crag answers on {url}"))
+            await asyncio.sleep(0)  # what was interrupted until here ends here
+            await server.serve(sockets=[bound])

@@ -141,11 +141,8 @@ async def assert_forgotten_process_comes_back(question: str, folder: Path, addre
         assert [(event.number, event.name) for event in events] == told
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-async def test_a_forgotten_process_comes_back_and_its_run_ends(
-    tmp_path: Path, question: str
-) -> None:
-    await assert_forgotten_process_comes_back(question, tmp_path, "")
+async def test_a_forgotten_process_comes_back_and_its_run_ends(tmp_path: Path) -> None:
+    await assert_forgotten_process_comes_back(CHINESE, tmp_path, "")
 
 
 async def test_a_turn_is_kept_once_the_database_can_be_written_again(tmp_path: Path) -> None:

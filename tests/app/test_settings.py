@@ -247,7 +247,7 @@ def test_the_env_file_is_read_and_the_environment_comes_first(
     ],
 )
 async def test_parts_that_cannot_start_are_told_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, warm_retriever: None, name: str, value: str, told: str
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
 ) -> None:
     search = {"SELFCRAG_SEARCH_FIXTURE": "fixture", "ALL_PROXY": "wikipedia"}
     monkeypatch.setenv("SELFCRAG_SEARCH", search.get(name, "off"))
