@@ -11,18 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticSerializationError
 
+from graphs import types
 from graphs.options import Context
-from graphs.types import (
-    Action,
-    Citation,
-    Critique,
-    Degraded,
-    Origin,
-    Retrieval,
-    StoppedBy,
-    Thresholds,
-    Usage,
-)
 
 MAX_QUESTION_CHARS = 8000
 ANOTHER_WAS_BETTER = "another draft was better"
@@ -69,7 +59,7 @@ class Document(BaseModel):
     id: str
     title: str
     source: str
-    origin: Origin
+    origin: types.Origin
     score: float
 
 
@@ -97,7 +87,7 @@ class Candidate(BaseModel):
     """A draft that was judged before the choice."""
 
     n: int
-    origin: Origin
+    origin: types.Origin
     document_ids: list[str]
     answer: str
     relevance: float | None
@@ -120,23 +110,23 @@ class AskResponse(BaseModel):
     thread_id: str
     workflow: str
     answer: str
-    citations: list[Citation]
+    citations: list[types.Citation]
     standalone_question: str | None = None
     queries: list[str] = Field(default_factory=list)
-    retrieval: Retrieval | None
-    action: Action | None
-    thresholds: Thresholds
+    retrieval: types.Retrieval | None
+    action: types.Action | None
+    thresholds: types.Thresholds
     documents: list[Document]
     rewritten_query: str | None
     web_results: list[WebResult]
     strips: list[GradedStrip]
     candidates: list[Candidate]
-    critique: list[Critique]
-    stopped_by: StoppedBy
-    degraded: list[Degraded]
+    critique: list[types.Critique]
+    stopped_by: types.StoppedBy
+    degraded: list[types.Degraded]
     models: Models
     timings_ms: dict[str, float]
-    usage: Usage
+    usage: types.Usage
 
 
 class FieldError(BaseModel):

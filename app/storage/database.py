@@ -16,18 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Executable,
-    MetaData,
-    Select,
-    create_engine,
-    event,
-    make_url,
-    text,
-)
-from sqlalchemy.engine import URL
+import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DataError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -35,7 +24,7 @@ from app.errors import StartFailed
 from app.settings import StateSettings
 
 log = logging.getLogger(__name__)
-metadata = MetaData()
+metadata = sa.MetaData()
 
 FILE = "selfcrag.db"
 BUSY_TIMEOUT_MS = 10_000
@@ -57,7 +46,7 @@ RETRY_S, MAX_RETRY_S = 1.0, 30.0
 A = TypeVar("A")
 B = TypeVar("B")
 Row = Mapping[str, Any]
-Entry = tuple[Executable, Row]
+Entry = tuple[sa.Executable, Row]
 
 _UNFIT = (IntegrityError, DataError, ValueError, TypeError, ArithmeticError)
 """The database refuses such a row, or its driver cannot say it: no second try will help."""
@@ -67,13 +56,13 @@ def now() -> float:
     return time.time()
 
 
-def database_url(settings: StateSettings) -> URL:
+def database_url(settings: StateSettings) -> sa.URL:
     """The database the settings choose, by its asynchronous driver. Raises StartFailed."""
     chosen = settings.database_url.get_secret_value()
     if not chosen:
-        return URL.create("sqlite+aiosqlite", database=str(settings.data_dir / FILE))
+        return sa.URL.create("sqlite+aiosqlite", database=str(settings.data_dir / FILE))
     try:
-        url = make_url(chosen)
+        url = sa.make_url(chosen)
     except ArgumentError:
         raise StartFailed("SELFCRAG_DATABASE_URL is no address of a database.") from None
     match url.get_backend_name():
@@ -103,7 +92,7 @@ async def open_engine(settings: StateSettings) -> AsyncIterator[AsyncEngine]:
                 if url.get_backend_name() != "sqlite":
                     await _assert_same_time(connection)
                     await connection.execute(
-                        text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": CREATION_LOCK}
+                        sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": CREATION_LOCK}
                     )
                 await connection.run_sync(metadata.create_all)
         except (SQLAlchemyError, OSError) as error:
@@ -120,23 +109,23 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield await connection.execution_options(isolation_level="AUTOCOMMIT")
 
 
-def writing_engine(url: URL) -> Engine:
+def writing_engine(url: sa.URL) -> sa.Engine:
     """The same database for a thread of its own: there a batch is one switch of threads."""
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url.set(drivername="sqlite+pysqlite"))
+        return sa.create_engine(url, pool_pre_ping=True)
+    engine = sa.create_engine(url.set(drivername="sqlite+pysqlite"))
     _as_sqlite_should_be(engine)
     return engine
 
 
-def _as_sqlite_should_be(engine: Engine) -> None:
+def _as_sqlite_should_be(engine: sa.Engine) -> None:
     """Readers beside one writer; a transaction asks for its lock at once and waits its turn.
 
     The driver's own transactions begin at the first write: what was read before it could be
     outdated by then, and SQLite refuses at once instead of waiting.
     """
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def _connect(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
@@ -146,15 +135,15 @@ def _as_sqlite_should_be(engine: Engine) -> None:
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
 
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
         if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 async def _assert_same_time(connection: AsyncConnection) -> None:
     """Raises StartFailed where this machine's clock is not the database's."""
-    there = await connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())"))
+    there = await connection.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())"))
     if abs(skew_s := now() - float(there or 0)) > MAX_SKEW_S:
         raise StartFailed(
             f"the clock of this machine is {skew_s:+.0f} s from that of the database: set both by "
@@ -162,7 +151,7 @@ async def _assert_same_time(connection: AsyncConnection) -> None:
         )
 
 
-def _unusable(url: URL, error: Exception) -> str:
+def _unusable(url: sa.URL, error: Exception) -> str:
     """Where and why, without the password."""
     why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
     return f"the database {url.render_as_string()} cannot be used ({why})."
@@ -171,7 +160,7 @@ def _unusable(url: URL, error: Exception) -> str:
 class BatchWriter:
     """Writes from a task of its own; `add` never waits, `flush` returns when all is written."""
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: sa.URL) -> None:
         self._engine = writing_engine(url)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self._waiting: deque[Entry] = deque()
@@ -179,7 +168,7 @@ class BatchWriter:
         self._writing = asyncio.Lock()
         self._task = asyncio.create_task(self._write_on(), name="writer")
 
-    def add(self, statement: Executable, row: Row) -> None:
+    def add(self, statement: sa.Executable, row: Row) -> None:
         """Executes the statement with the row soon, after all that was added before.
 
         Where the database is away for long, what waits longest is given up.
@@ -221,11 +210,11 @@ class BatchWriter:
                 statements, rows = zip(*entries, strict=True)
                 connection.execute(statements[0], list(rows))
 
-    async def look(self, query: Select[Any]) -> Sequence[Any]:
+    async def look(self, query: sa.Select[Any]) -> Sequence[Any]:
         """The first column of what is found, for those who look often."""
         return await self._in_thread(self._look, query)
 
-    def _look(self, query: Select[Any]) -> Sequence[Any]:
+    def _look(self, query: sa.Select[Any]) -> Sequence[Any]:
         with self._engine.connect() as connection:
             reading = connection.execution_options(isolation_level="AUTOCOMMIT")
             return reading.execute(query).scalars().all()
