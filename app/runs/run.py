@@ -152,6 +152,11 @@ class Run:
         await self._done.wait()
         return self._events
 
+    async def outcome(self) -> ask.AnswerEvent | ask.ErrorEvent:
+        """Its last word, once it is done."""
+        events = await self.all_events()
+        return next(it for it in events if isinstance(it, ask.AnswerEvent | ask.ErrorEvent))
+
     async def _through_graph(self) -> None:
         stream = self._graph.astream(
             self.question,

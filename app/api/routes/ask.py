@@ -8,26 +8,17 @@ from fastapi import APIRouter, Query, Request, Response
 
 from app.api.dependencies import CurrentCaller, LiveGraphs, LiveRuns
 from app.api.problems import problem_response, problems
-from app.api.sse import EVENT_STREAM, ClientLeft, EventStream, while_client_stays
+from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
 from app.errors import InvalidRequest
 from app.protocols.ai_sdk import HEADERS, UIParts, UIRequest
 from app.protocols.messages import prefer_thread, question_of
 from app.runs.run import Run
-from app.schemas.ask import (
-    AnswerEvent,
-    AskRequest,
-    AskResponse,
-    ErrorEvent,
-    WorkflowInfo,
-    Workflows,
-)
+from app.schemas.ask import AskRequest, AskResponse, ErrorEvent, WorkflowInfo, Workflows
 from graphs.state import Context, Question
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS, Graph
 
 router = APIRouter(tags=["ask"])
 ui_router = APIRouter(tags=["AI SDK"])
-# Nobody reads it; the log does.
-CLIENT_CLOSED_REQUEST = 499
 UI_STREAM = {
     "description": "The parts of one message, one `data:` line each, `[DONE]` at the end.",
     "content": {
@@ -71,23 +62,15 @@ async def ask(
     )
     if body.stream or accepts_events(request):
         return EventStream(run, runs, body.detach)
-    try:
-        return await while_client_stays(request, whole(request, run))
-    except ClientLeft:
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
-    finally:
-        if not body.detach:
-            await runs.cancel(run)
+    return await while_client_stays(request, whole(request, run), run, runs, body.detach)
 
 
 async def whole(request: Request, run: Run) -> Response:
     """The run's last word as one JSON body: its answer, or the problem that ended it."""
-    for event in await run.all_events():
-        if isinstance(event, AnswerEvent):
-            return Response(event.data, media_type="application/json")
-        if isinstance(event, ErrorEvent):
-            return problem_response(request.scope, event.problem)
-    raise RuntimeError("a run ended without an answer or an error")
+    last = await run.outcome()
+    if isinstance(last, ErrorEvent):
+        return problem_response(request.scope, last.problem)
+    return Response(last.data, media_type="application/json")
 
 
 @ui_router.post(

@@ -8,14 +8,13 @@ from pydantic import TypeAdapter
 
 from app.api.dependencies import CurrentCaller, LiveGraphs, LiveRuns
 from app.api.problems import DETAILS, problem_response
-from app.api.routes.ask import CLIENT_CLOSED_REQUEST
-from app.api.sse import ClientLeft, EventStream, while_client_stays
+from app.api.sse import EventStream, while_client_stays
 from app.errors import ThreadBusy
 from app.protocols import open_webui, openai
 from app.protocols.messages import checked, parsed, prefer_thread, question_of
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
-from app.schemas.ask import AnswerEvent, ErrorEvent, Problem, ThreadId, as_json
+from app.schemas.ask import ErrorEvent, Problem, ThreadId, as_json
 from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 
@@ -96,12 +95,7 @@ async def complete(
     if body.stream:
         form = open_webui.WebUIChunks if open_webui.speaks(request.headers) else openai.Chunks
         return EventStream(run, runs, detach=False, encode=form(run, text, body.wants_usage))
-    try:
-        return await while_client_stays(request, whole(request, run, text))
-    except ClientLeft:
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
-    finally:
-        await runs.cancel(run)
+    return await while_client_stays(request, whole(request, run, text), run, runs)
 
 
 def options_of(body: openai.ChatRequest) -> Context:
@@ -123,12 +117,9 @@ def thread_of(body: openai.ChatRequest) -> str | None:
 
 async def whole(request: Request, run: Run, question: str) -> Response:
     """The run's last word as one JSON body: the completion, or the error that ended it."""
-    progress, reasoning = ProgressText(question), list[str]()
-    for event in await run.all_events():
-        if isinstance(event, AnswerEvent):
-            completed = openai.completion(run, event.response, reasoning)
-            return Response(as_json(completed.model_dump()), media_type="application/json")
-        if isinstance(event, ErrorEvent):
-            return problem_response(request.scope, event.problem)
-        reasoning += progress.lines(event)
-    raise RuntimeError("a run ended without an answer or an error")
+    last, progress = await run.outcome(), ProgressText(question)
+    if isinstance(last, ErrorEvent):
+        return problem_response(request.scope, last.problem)
+    reasoning = [line for event in await run.all_events() for line in progress.lines(event)]
+    completed = openai.completion(run, last.response, reasoning)
+    return Response(as_json(completed.model_dump()), media_type="application/json")
