@@ -66,61 +66,54 @@ class AccessDenied(ServiceError):
     """Whoever asks is not let in; `challenge` tells a client what would be asked of it."""
 
     status = HTTPStatus.FORBIDDEN
+    detail = ""
+    challenge: str | None = None
 
-    def __init__(self, detail: str, challenge: str | None = None) -> None:
-        super().__init__(detail)
-        realm = 'Bearer realm="self-crag"' + (f", {challenge}" if challenge else "")
-        self.headers = {} if challenge is None else {"WWW-Authenticate": realm}
+    def __init__(self) -> None:
+        super().__init__(self.detail)
+        if self.challenge is not None:
+            realm = ", ".join(filter(None, ('Bearer realm="self-crag"', self.challenge)))
+            self.headers = {"WWW-Authenticate": realm}
 
 
 class KeyRequired(AccessDenied):
     status = HTTPStatus.UNAUTHORIZED
-
-    def __init__(self) -> None:
-        super().__init__("Send a key as `Authorization: Bearer KEY`.", challenge="")
+    detail, challenge = "Send a key as `Authorization: Bearer KEY`.", ""
 
 
 class KeyRefused(AccessDenied):
     status = HTTPStatus.UNAUTHORIZED
-
-    def __init__(self) -> None:
-        super().__init__(
-            "This key is not known here, or it was revoked.", challenge='error="invalid_token"'
-        )
+    detail = "This key is not known here, or it was revoked."
+    challenge = 'error="invalid_token"'
 
 
 class ScopeMissing(AccessDenied):
     def __init__(self, scope: str) -> None:
-        super().__init__(
-            f"This key does not allow it: the scope {scope!r} is missing.",
-            challenge=f'error="insufficient_scope", scope="{scope}"',
-        )
+        self.detail = f"This key does not allow it: the scope {scope!r} is missing."
+        self.challenge = f'error="insufficient_scope", scope="{scope}"'
+        super().__init__()
 
 
 class HostRefused(AccessDenied):
     """Without keys, a name that is not this machine's may be an attacker's that leads here."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "The service has no keys and answers to this machine's own names alone;"
-            " SELFCRAG_ALLOWED_HOSTS lists others."
-        )
+    detail = (
+        "The service has no keys and answers to this machine's own names alone;"
+        " SELFCRAG_ALLOWED_HOSTS lists others."
+    )
 
 
 class OriginRefused(AccessDenied):
-    def __init__(self) -> None:
-        super().__init__(
-            "A page of another origin may not ask this; SELFCRAG_CORS_ORIGINS lists those that may."
-        )
+    detail = (
+        "A page of another origin may not ask this; SELFCRAG_CORS_ORIGINS lists those that may."
+    )
 
 
 class KeysUnreadable(AccessDenied):
     """API keys cannot be read; all requests are rejected with 503."""
 
     status = HTTPStatus.SERVICE_UNAVAILABLE
-
-    def __init__(self) -> None:
-        super().__init__("The keys cannot be read at the moment.")
+    detail = "The keys cannot be read at the moment."
 
 
 class NotFound(ServiceError):

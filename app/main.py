@@ -5,7 +5,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from copy import deepcopy
 from threading import Thread
 from typing import Any, ParamSpec, TypeVar
@@ -14,18 +14,17 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import LOGGING_CONFIG
 
-from app.api.auth import add_authentication, check_address
-from app.api.body_limit import BodyLimit
+from app.api.middleware import BodyLimit, add_authentication, check_address
 from app.api.openapi import ABOUT, describe
 from app.api.problems import add_error_handlers
-from app.api.routes import ai_sdk, ask, documents, openai, operation, page, runs
+from app.api.routes import ask, documents, openai, operation, runs
 from app.composition.services import open_services
 from app.errors import StartFailed
 from app.ingest.uploads import uploads_into
 from app.observability.metrics import CountRequests, ServiceMetrics
 from app.runs.manager import Runs
 from app.settings import Settings, load_settings
-from app.storage.api_keys import keyring
+from app.storage.api_keys import KeyRing
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from graphs.ports import Services
@@ -55,14 +54,18 @@ def create_app(
             source(chosen) as services,
             open_engine(chosen) as engine,
             open_store(chosen, engine) as store,
-            keyring(engine) as keys,
+            aclosing(KeyRing(engine)) as keys,
         ):
             app.state.engine, app.state.store, app.state.keys = engine, store, keys
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
-            app.state.preset = chosen.preset
             app.state.runs = Runs(
-                graphs, services, chosen.max_runs, store, observe=app.state.metrics.observe
+                graphs,
+                services,
+                chosen.max_runs,
+                store,
+                preset=chosen.preset,
+                observe=app.state.metrics.observe,
             )
             uploads = uploads_into(services.retriever, chosen)
             app.state.uploads = uploads
@@ -81,9 +84,10 @@ def create_app(
 
 def _furnish(app: FastAPI, chosen: Settings, authenticates: bool) -> None:
     """Routes and what stands before them; what is added last is met first."""
-    for module in (ask, runs, operation, openai, ai_sdk, documents, page):
+    for module in (ask, runs, openai, documents, operation):
         app.include_router(module.router)
-    app.mount(page.PATH, page.files)
+    app.include_router(ask.ui_router)
+    app.mount(operation.PAGE_PATH, operation.page_files)
     add_error_handlers(app)
     app.add_middleware(BodyLimit, except_to={documents.PATH})
     if authenticates:
@@ -150,10 +154,19 @@ class Server(uvicorn.Server):
     """At its end runs get some time to end, too; then they are stopped and their clients told."""
 
     def __init__(
-        self, config: uvicorn.Config, app: FastAPI, runs_end_within_s: float = RUNS_END_WITHIN_S
+        self,
+        config: uvicorn.Config,
+        app: FastAPI,
+        runs_end_within_s: float = RUNS_END_WITHIN_S,
+        announce: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
-        self._app, self._runs_end_within_s = app, runs_end_within_s
+        self._app, self._runs_end_within_s, self._announce = app, runs_end_within_s, announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         stopping = asyncio.create_task(self._stop_runs())
@@ -169,9 +182,7 @@ class Server(uvicorn.Server):
 
 
 async def serve(
-    settings: Settings,
-    announce: Callable[[str], None],
-    prepare: Callable[[], Awaitable[None]],
+    settings: Settings, announce: Callable[[str], None], prepare: Callable[[], Awaitable[None]]
 ) -> None:
     """Serves until a signal ends it, once the port is ours and `prepare` has ended.
 
@@ -188,5 +199,7 @@ async def serve(
             app = create_app(settings, lambda _: nullcontext(services))
             config = uvicorn.Config(app, log_config=logs, timeout_graceful_shutdown=STOP_WITHIN_S)
             host, port = bound.getsockname()[:2]
-            announce(f"self-crag answers on http://{f'[{host}]' if ':' in host else host}:{port}")
-            await Server(config, app).serve(sockets=[bound])
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            server = Server(config, app, announce=lambda: announce(f"self-crag answers on {url}"))
+            await asyncio.sleep(0)  # what was interrupted until here ends here
+            await server.serve(sockets=[bound])

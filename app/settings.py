@@ -35,7 +35,7 @@ def _group(name: str) -> Any:
 
 _service, _knowledge = _group("service"), _group("knowledge base")
 _evaluator, _generator = _group("evaluator's use"), _group("generator")
-_critic, _search = _group("critic and grader"), _group("web search")
+_critic, _search = _group("critic and the grader"), _group("web search")
 
 S = TypeVar("S", bound="StateSettings")
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
@@ -109,8 +109,7 @@ class StateSettings(BaseSettings):
         description="Address of the endpoint with /embeddings (OpenAI, vLLM, Ollama, TEI).",
     )
     embedder_model: str = _knowledge(
-        default="",
-        description="Model to ask there; a worker may be left to name its own.",
+        default="", description="Model to ask there; a worker may be left to name its own."
     )
     embedder_key: SecretStr = _knowledge(
         default=SecretStr(""),

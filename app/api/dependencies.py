@@ -1,7 +1,5 @@
 """What routes ask for, as annotated aliases; async, for FastAPI sends others to a thread."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -10,11 +8,9 @@ from app.errors import DocumentsProblem
 from app.ingest.uploads import Uploads
 from app.observability.metrics import ServiceMetrics
 from app.runs.manager import Runs
-from app.runs.option_checks import chosen
 from app.storage.api_keys import Caller
 from app.storage.lifecycle import Store
 from graphs.ports import Services
-from graphs.state import Context
 from graphs.workflows.registry import Graph
 
 
@@ -46,11 +42,3 @@ LiveGraphs = Annotated[dict[str, Graph], _live("graphs")]
 LiveMetrics = Annotated[ServiceMetrics, _live("metrics")]
 LiveUploads = Annotated[Uploads, Depends(_uploads)]
 CurrentCaller = Annotated[Caller, Depends(_caller)]
-
-
-async def _choose(request: Request, services: LiveServices) -> Callable[[Context], Context]:
-    """A request's options checked, and filled by the service's preset."""
-    return partial(chosen, preset=request.app.state.preset, services=services)
-
-
-Choose = Annotated[Callable[[Context], Context], Depends(_choose)]

@@ -3,28 +3,23 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from typing import TypeVar
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.runs.manager import Runs
 from app.runs.run import Run
-from app.schemas.ask import Event
-from app.schemas.event_json import encoded
+from app.schemas.ask import Event, encoded
 
-T = TypeVar("T")
 Encode = Callable[[int, Event], str]
 """A numbered event as it goes over the wire; empty where a protocol has no words for it."""
 
 HEARTBEAT_S = 15.0
 EVENT_STREAM = "text/event-stream"
+CLIENT_CLOSED_REQUEST = 499
+"""A status that nobody reads; the log does."""
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-
-
-class ClientLeft(Exception):
-    """The client closed its connection; nobody waits for an answer."""
 
 
 async def never_silent(
@@ -57,20 +52,22 @@ async def followed(run: Run, start: int = 0, encode: Encode = encoded) -> AsyncG
             yield "".join(encode(number, event) for number, event in batch)
 
 
-async def while_client_stays(request: Request, answer: Awaitable[T]) -> T:
-    """The answer, unless the client leaves first: then ClientLeft, and the wait is cancelled."""
+async def while_client_stays(
+    request: Request, answer: Awaitable[Response], run: Run, runs: Runs, detach: bool = False
+) -> Response:
+    """The answer; where its client leaves first the run ends, unless it is to go on."""
     waiting = asyncio.ensure_future(answer)
     leaving = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done():
-            raise ClientLeft
-        return waiting.result()
+        return waiting.result() if waiting.done() else Response(status_code=CLIENT_CLOSED_REQUEST)
     finally:
         for task in (waiting, leaving):
             task.cancel()
-            with suppress(asyncio.CancelledError, ClientLeft):
+            with suppress(asyncio.CancelledError):
                 await task
+        if not detach:
+            await runs.cancel(run)
 
 
 async def _left(request: Request) -> None:

@@ -38,8 +38,10 @@ def serve(
     """Answer over HTTP until stopped."""
     from app.cli.serve import serve_until_stopped
 
-    with interruptible("runs under way have ended; documents, runs and conversations are kept"):
+    kept = "runs under way have ended; documents, runs and conversations are kept"
+    with interruptible(kept):
         serve_until_stopped(host, port, ingest or [])
+    typer.echo(f"selfcrag: stopped; {kept}", err=True)
 
 
 @cli.command()

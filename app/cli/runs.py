@@ -3,8 +3,8 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +21,7 @@ from app.runs import replay
 from app.schemas.ask import event_of
 from app.schemas.runs import FeedbackRequest
 from app.settings import StateSettings, load_settings_of
-from app.storage.batch_writer import BatchWriter
-from app.storage.database import open_engine
+from app.storage.database import BatchWriter, open_engine
 from app.storage.run_diff import RunDiff, Words, difference
 from app.storage.runs import KeptRuns
 
@@ -198,20 +197,13 @@ def _words(pieces: list[Words]) -> list[tuple[str, str]]:
     return [(piece.text, _STYLES[piece.kind]) for piece in pieces]
 
 
-@asynccontextmanager
-async def _kept() -> AsyncIterator[KeptRuns]:
-    async with open_engine(load_settings_of(StateSettings)) as engine:
-        writer = BatchWriter(engine.url)
-        try:
-            yield KeptRuns(engine, writer, process="")
-        finally:
-            await writer.aclose()
-
-
 def _with_runs(use: Callable[[KeptRuns], Awaitable[T]]) -> T:
     async def used() -> T:
-        async with _kept() as kept:
-            return await use(kept)
+        async with (
+            open_engine(load_settings_of(StateSettings)) as engine,
+            aclosing(BatchWriter(engine.url)) as writer,
+        ):
+            return await use(KeptRuns(engine, writer, process=""))
 
     try:
         return asyncio.run(used())

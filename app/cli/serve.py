@@ -15,9 +15,7 @@ from app.composition.services import open_services
 from app.errors import ServiceError, StartFailed, wrong_fields
 from app.main import DaemonThreads, serve
 from app.runs.manager import Runs
-from app.runs.option_checks import chosen
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
-from app.schemas.event_json import payload
 from app.settings import Settings, load_settings, unknown_settings
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
@@ -66,15 +64,15 @@ async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool
         open_engine(settings) as engine,
         open_store(settings, engine) as store,
     ):
-        options = chosen(request.options, settings.preset, services)
-        runs = Runs({name: WORKFLOWS[name].build(services)}, services, 1, store)
+        graphs = {name: WORKFLOWS[name].build(services)}
+        runs = Runs(graphs, services, 1, store, preset=settings.preset)
         try:
-            run = await runs.start(name, Question(question=request.question), options)
+            run = await runs.start(name, Question(question=request.question), request.options)
             async for _, event in run.follow():
                 if not as_json:
                     printer.tell(event)
                 elif isinstance(event, AnswerEvent | ErrorEvent):
-                    typer.echo(json.dumps(payload(event), ensure_ascii=False, indent=2))
+                    typer.echo(json.dumps(json.loads(event.data), ensure_ascii=False, indent=2))
         finally:
             await runs.aclose()
     return run.response is not None

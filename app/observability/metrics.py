@@ -7,21 +7,12 @@ in PromQL.
 
 import time
 from dataclasses import dataclass
-from typing import Protocol, get_args, runtime_checkable
+from typing import Any, Protocol, get_args, runtime_checkable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.schemas.ask import (
-    AnswerEvent,
-    AskResponse,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    RunEvent,
-    StepEvent,
-    TokenEvent,
-)
+from app.schemas import ask
 from graphs.types import Component
 
 _RUN_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
@@ -43,26 +34,35 @@ class ServiceMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._documents = self._gauge("documents", "Documents in the knowledge base")
-        self._chunks = self._gauge("chunks", "Chunks in the knowledge base")
-        self.requests = self._counter("http_requests", "Requests", "method", "route", "status")
-        self.request_seconds = self._histogram(
-            "http_request_seconds", "Time until a response began", _STEP_S, "route"
+        ours: Any = {"namespace": "selfcrag", "registry": self.registry}
+        self._documents = Gauge("documents", "Documents in the knowledge base", **ours)
+        self._chunks = Gauge("chunks", "Chunks in the knowledge base", **ours)
+        self.requests = Counter("http_requests", "Requests", ("method", "route", "status"), **ours)
+        about = "Time until a response began"
+        self.request_seconds = Histogram(
+            "http_request_seconds", about, ("route",), buckets=_STEP_S, **ours
         )
         self._under_way: dict[str, _UnderWay] = {}
-        self._in_progress = self._gauge("runs_in_progress", "Runs under way")
-        self._runs = self._counter("runs", "Runs that ended", "workflow", "action", "stopped_by")
-        self._run_seconds = self._histogram("run_seconds", "Time of a run", _RUN_S, "workflow")
-        self._first_token_seconds = self._histogram(
-            "first_token_seconds", "Time until a run's first words", _RUN_S, "workflow"
+        self._in_progress = Gauge("runs_in_progress", "Runs under way", **ours)
+        self._runs = Counter(
+            "runs", "Runs that ended", ("workflow", "action", "stopped_by"), **ours
         )
-        self._step_seconds = self._histogram("step_seconds", "Time of a step", _STEP_S, "step")
-        self._degraded = self._counter("degraded", "Parts runs went on without", "component")
+        self._run_seconds = Histogram(
+            "run_seconds", "Time of a run", ("workflow",), buckets=_RUN_S, **ours
+        )
+        about = "Time until a run's first words"
+        self._first_token_seconds = Histogram(
+            "first_token_seconds", about, ("workflow",), buckets=_RUN_S, **ours
+        )
+        self._step_seconds = Histogram(
+            "step_seconds", "Time of a step", ("step",), buckets=_STEP_S, **ours
+        )
+        self._degraded = Counter("degraded", "Parts runs went on without", ("component",), **ours)
         # There from the start: a rate misses the failure that a series begins with.
         for component in get_args(Component):
             self._degraded.labels(component)
         self._spent = {
-            name: self._counter(name, description)
+            name: Counter(name, description, **ours)
             for name, description in {
                 "llm_calls": "Calls of a language model",
                 "input_tokens": "Tokens sent to language models",
@@ -73,26 +73,26 @@ class ServiceMetrics:
             }.items()
         }
 
-    def observe(self, run_id: str, event: Event) -> None:
+    def observe(self, run_id: str, event: ask.Event) -> None:
         """Takes in what happened in a run; to be called with every event, in order, as it comes."""
-        if isinstance(event, RunEvent):
+        if isinstance(event, ask.RunEvent):
             self._under_way[run_id] = _UnderWay(event.workflow, time.perf_counter())
             self._in_progress.set(len(self._under_way))
         elif (run := self._under_way.get(run_id)) is None:
             return
-        elif isinstance(event, TokenEvent) and not run.has_spoken:
+        elif isinstance(event, ask.TokenEvent) and not run.has_spoken:
             run.has_spoken = True
             took_s = time.perf_counter() - run.began_s
             self._first_token_seconds.labels(run.workflow).observe(took_s)
-        elif isinstance(event, StepEvent) and event.took_ms is not None:
+        elif isinstance(event, ask.StepEvent) and event.took_ms is not None:
             self._step_seconds.labels(event.step).observe(event.took_ms / 1000)
-        elif isinstance(event, AnswerEvent):
+        elif isinstance(event, ask.AnswerEvent):
             self._answered(event.response)
-        elif isinstance(event, ErrorEvent):
+        elif isinstance(event, ask.ErrorEvent):
             # A run that was stopped says 503; all else is a fault of ours.
             stopped = event.problem.status == _SERVICE_UNAVAILABLE
             self._runs.labels(run.workflow, "none", "cancelled" if stopped else "failed").inc()
-        elif isinstance(event, DoneEvent):
+        elif isinstance(event, ask.DoneEvent):
             del self._under_way[run_id]
             self._in_progress.set(len(self._under_way))
             took_s = time.perf_counter() - run.began_s
@@ -104,26 +104,13 @@ class ServiceMetrics:
             self._documents.set(size[0])
             self._chunks.set(size[1])
 
-    def _answered(self, response: AskResponse) -> None:
+    def _answered(self, response: ask.AskResponse) -> None:
         action = response.action or "none"
         self._runs.labels(response.workflow, action, response.stopped_by).inc()
         for component in {entry.component for entry in response.degraded}:
             self._degraded.labels(component).inc()
         for name, counter in self._spent.items():
             counter.inc(getattr(response.usage, name))
-
-    def _gauge(self, name: str, description: str) -> Gauge:
-        return Gauge(f"selfcrag_{name}", description, registry=self.registry)
-
-    def _counter(self, name: str, description: str, *labels: str) -> Counter:
-        return Counter(f"selfcrag_{name}", description, labels, registry=self.registry)
-
-    def _histogram(
-        self, name: str, description: str, buckets: tuple[float, ...], *labels: str
-    ) -> Histogram:
-        return Histogram(
-            f"selfcrag_{name}", description, labels, buckets=buckets, registry=self.registry
-        )
 
 
 @runtime_checkable

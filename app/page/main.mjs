@@ -200,7 +200,7 @@ async function route() {
 const go = () => route().catch(failed);
 
 async function begin() {
-  const told = await read("workflows");
+  const told = await read("workflows?xray=1");
   workflows = told.workflows;
   const select = byId("workflow");
   put(select, ...workflows.map((it) => h("option", { value: it.name }, it.name)));

@@ -1,4 +1,4 @@
-"""A run as the AI SDK's UI message stream: the parts of one message of the assistant.
+"""The AI SDK: what `useChat` sends, and a run as its UI message stream: the parts of one message.
 
 The message is one step. A rejected draft is taken back by `reset-step`, which clears the whole
 step: what was told of the run's way is then told again, in one piece.
@@ -8,24 +8,65 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.protocols.messages import DialogueTurn
 from app.protocols.openai import DONE, data, finish_reason
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
-from app.schemas.ask import (
-    AnswerEvent,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    RetractEvent,
-    RunEvent,
-    StepEvent,
-    TokenEvent,
-)
-from app.schemas.event_json import data_of, payload
+from app.schemas import ask
+from graphs.options import Context
 from graphs.types import Citation
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
-FILE = "text/plain"
+ANSWERED = {"text", "reasoning", "source-url", "source-document", "step-start"}
+
+
+class UIPart(BaseModel):
+    """A part of a message; those of type `text` are read."""
+
+    type: str
+    text: str | None = None
+
+
+class UIMessage(BaseModel):
+    role: str
+    parts: list[UIPart]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text or "" for part in self.parts if part.type == "text")
+
+    @property
+    def unread(self) -> set[str]:
+        """The types of parts that would matter; data of ours and marks of steps do not."""
+        kinds = {part.type for part in self.parts}
+        return {kind for kind in kinds - ANSWERED if not kind.startswith("data-")}
+
+
+class UIRequest(BaseModel):
+    """What `useChat` sends beside this (messageId, …) changes nothing."""
+
+    model_config = ConfigDict(strict=True)
+
+    messages: list[UIMessage] = Field(
+        min_length=1, description="The dialogue; the last message of the user is the question."
+    )
+    id: ask.ThreadId | None = Field(None, description="The chat's id, which is the thread's.")
+    workflow: str | None = Field(None, description="See GET /workflows; left out: the default.")
+    options: Context = Field(default_factory=Context, description="Tunables of this run.")
+    trigger: str = ""
+    drafts: bool = Field(
+        True,
+        description="Show drafts as they are written and take rejected ones back (`reset-step`, "
+        "AI SDK 7); false sends the answer alone, for AI SDK 5 and 6.",
+    )
+
+    def turns(self) -> list[DialogueTurn]:
+        return [
+            DialogueTurn(message.role, message.text, f"#/messages/{n}/parts", message.unread)
+            for n, message in enumerate(self.messages)
+        ]
 
 
 class UIParts:
@@ -38,45 +79,39 @@ class UIParts:
         self._resets = 0
         self._texts: dict[int, str] = {}
 
-    def __call__(self, _: int, event: Event) -> str:
+    def __call__(self, _: int, event: ask.Event) -> str:
         parts = (part if isinstance(part, str) else data(part) for part in self.parts(event))
-        return "".join(parts) + (DONE if isinstance(event, DoneEvent) else "")
+        return "".join(parts) + (DONE if isinstance(event, ask.DoneEvent) else "")
 
-    def parts(self, event: Event) -> Iterator[dict[str, Any] | str]:
+    def parts(self, event: ask.Event) -> Iterator[dict[str, Any] | str]:
         """Parts of the message; one that holds the event's own data is a line already."""
         match event:
-            case RunEvent():
-                yield {
-                    "type": "start",
-                    "messageId": event.run_id,
-                    "messageMetadata": payload(event),
-                }
+            case ask.RunEvent():
+                told = event.model_dump()
+                yield {"type": "start", "messageId": event.run_id, "messageMetadata": told}
                 yield {"type": "start-step"}
-            case StepEvent():
+            case ask.StepEvent():
                 yield _passing("data-step", event)
                 yield from self._reasoning(event)
-            case TokenEvent() if self._drafts:
+            case ask.TokenEvent() if self._drafts:
                 yield from self._text(event.round, event.text)
-            case RetractEvent():
+            case ask.RetractEvent():
                 yield _passing("data-retract", event)
                 if self._drafts:
                     yield from self._reset(event.round)
                 yield from self._reasoning(event)
-            case AnswerEvent():
+            case ask.AnswerEvent():
                 yield from self._answer(event)
-            case ErrorEvent():
+            case ask.ErrorEvent():
                 yield {"type": "error", "errorText": event.problem.detail}
 
-    def _reasoning(self, event: Event) -> Iterator[dict[str, Any]]:
+    def _reasoning(self, event: ask.Event) -> Iterator[dict[str, Any]]:
         for line in self._progress.lines(event):
             if not self._reasoning_lines:
                 yield {"type": "reasoning-start", "id": self._reasoning_id}
             self._reasoning_lines.append(f"{line}\n")
-            yield {
-                "type": "reasoning-delta",
-                "id": self._reasoning_id,
-                "delta": self._reasoning_lines[-1],
-            }
+            delta = self._reasoning_lines[-1]
+            yield {"type": "reasoning-delta", "id": self._reasoning_id, "delta": delta}
 
     @property
     def _reasoning_id(self) -> str:
@@ -101,7 +136,7 @@ class UIParts:
         for n, text in kept.items():
             yield from self._text(n, text)
 
-    def _answer(self, event: AnswerEvent) -> Iterator[dict[str, Any] | str]:
+    def _answer(self, event: ask.AnswerEvent) -> Iterator[dict[str, Any] | str]:
         response = event.response
         if not self._texts:
             yield from self._text(0, response.answer)
@@ -122,9 +157,9 @@ class UIParts:
         }
 
 
-def _passing(kind: str, event: Event) -> str:
+def _passing(kind: str, event: ask.Event) -> str:
     """A part that no message keeps, around the data of the event as it is sent and stored."""
-    return f'data: {{"type":"{kind}","data":{data_of(event)},"transient":true}}\n\n'
+    return f'data: {{"type":"{kind}","data":{event.data},"transient":true}}\n\n'
 
 
 def _sources(citations: list[Citation]) -> Iterator[dict[str, Any]]:
@@ -136,7 +171,7 @@ def _sources(citations: list[Citation]) -> Iterator[dict[str, Any]]:
             yield {
                 "type": "source-document",
                 "sourceId": source,
-                "mediaType": FILE,
+                "mediaType": "text/plain",
                 "title": cited.title,
                 "filename": source,
             }

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from app.errors import InvalidRequest, message_of
-from app.schemas.ask import DialogueTurn, QuestionText
+from app.schemas.ask import QuestionText
 from graphs.state import Question
 from graphs.types import Message
 
@@ -16,6 +17,16 @@ MAX_MESSAGES = 40
 MAX_KINDS, MAX_KIND_CHARS = 5, 40
 T = TypeVar("T")
 _QUESTION: TypeAdapter[str] = TypeAdapter(QuestionText)
+
+
+@dataclass(frozen=True, slots=True)
+class DialogueTurn:
+    """One message of a frontend; `unread` are the types of its parts that are no text."""
+
+    role: str
+    text: str
+    pointer: str
+    unread: set[str]
 
 
 def question_of(turns: Sequence[DialogueTurn]) -> Question:

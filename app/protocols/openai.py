@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: a run as one, whole or as chunks while it goes on, and errors.
+"""OpenAI's chat completions: its models, and a run as one, whole or as chunks, and errors.
 
 A client of OpenAI's form cannot take text back, so drafts stay here until one is the answer; the
 steps are told meanwhile as `reasoning_content`.
@@ -8,35 +8,18 @@ import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from app.errors import ServiceError
+from app.protocols.messages import DialogueTurn
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
-from app.schemas.ask import (
-    AnswerEvent,
-    AskResponse,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    Problem,
-    RunEvent,
-)
-from app.schemas.event_json import as_json
-from app.schemas.openai import (
-    Annotation,
-    ChatCompletion,
-    Choice,
-    CompletionMessage,
-    CompletionUsage,
-    OpenAIError,
-    OpenAIErrorBody,
-    UrlCitation,
-)
+from app.schemas import ask
+from graphs.options import Context
 from graphs.text.sentences import sentence_spans
 
 DONE = "data: [DONE]\n\n"
 CUT_SHORT = ("deadline", "budget")
-
-
 KINDS = {
     401: ("authentication_error", "invalid_api_key"),
     403: ("permission_error", "permission_denied"),
@@ -51,6 +34,143 @@ CLIENTS_FAULT = ("invalid_request_error", "invalid_request")
 OUR_FAULT = ("server_error", "internal_error")
 
 
+class ContentPart(BaseModel):
+    """A piece of a message; only those of type `text` are read."""
+
+    type: str
+    text: str | None = None
+
+
+class ChatMessage(BaseModel):
+    """A turn; those of roles other than user and assistant are not read."""
+
+    role: str
+    content: str | list[ContentPart] | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "\n".join(part.text or "" for part in self.content if part.type == "text")
+        return self.content or ""
+
+    @property
+    def kinds(self) -> set[str]:
+        """The types of its parts."""
+        return {part.type for part in self.content} if isinstance(self.content, list) else {"text"}
+
+
+class StreamOptions(BaseModel):
+    include_usage: bool | None = None
+
+
+class ChatRequest(BaseModel):
+    """Parameters of OpenAI's that are not named here (temperature, tools, …) change nothing."""
+
+    model_config = ConfigDict(strict=True)
+
+    model: str = Field(description="The name of a workflow, see GET /v1/models.")
+    messages: list[ChatMessage] = Field(
+        min_length=1, description="The dialogue; the last message of the user is the question."
+    )
+    stream: bool | None = Field(None, description="Answer with chat.completion.chunk events.")
+    stream_options: StreamOptions | None = None
+    n: int | None = Field(None, description="1; one question has one answer.")
+    options: Context | None = Field(None, description="Tunables of this run, as in POST /ask.")
+    thread_id: ask.ThreadId | None = Field(None, description="The conversation this belongs to.")
+    metadata: dict[str, Any] | None = Field(
+        None, description="May hold `thread_id`, and `options` as an object or as its JSON text."
+    )
+
+    @property
+    def wants_usage(self) -> bool:
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    def turns(self) -> list[DialogueTurn]:
+        return [
+            DialogueTurn(
+                message.role, message.text, f"#/messages/{n}/content", message.kinds - {"text"}
+            )
+            for n, message in enumerate(self.messages)
+        ]
+
+
+class UrlCitation(BaseModel):
+    """`[start_index, end_index)` of the content rests on `url`: a page's address, a file's path.
+
+    Indices count Unicode code points.
+    """
+
+    url: str
+    title: str
+    start_index: int
+    end_index: int
+
+
+class Annotation(BaseModel):
+    type: Literal["url_citation"] = "url_citation"
+    url_citation: UrlCitation
+
+
+class CompletionMessage(BaseModel):
+    role: Literal["assistant"] = "assistant"
+    content: str
+    reasoning_content: str = ""
+    annotations: list[Annotation] = []
+    refusal: None = None
+
+
+class Choice(BaseModel):
+    index: int = 0
+    message: CompletionMessage
+    finish_reason: Literal["stop", "length"]
+    logprobs: None = None
+
+
+class CompletionUsage(BaseModel):
+    """Tokens of the language model; the extractive generator uses none."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+
+
+class ChatCompletion(BaseModel):
+    """`id` is `chatcmpl-` and the run's id."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: CompletionUsage
+
+
+class Model(BaseModel):
+    """A workflow."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "self-crag"
+    description: str
+
+
+class ModelList(BaseModel):
+    object: Literal["list"] = "list"
+    data: list[Model]
+
+
+class OpenAIError(BaseModel):
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class OpenAIErrorBody(BaseModel):
+    error: OpenAIError
+
+
 class NotOffered(ServiceError):
     """What OpenAI's interface allows to ask and this service does not have."""
 
@@ -60,7 +180,7 @@ class NotOffered(ServiceError):
         self.body = _error(message, CLIENTS_FAULT[0], param, code)
 
 
-def error_of(problem: Problem) -> dict[str, Any]:
+def error_of(problem: ask.Problem) -> dict[str, Any]:
     """`{"error": {message, type, param, code}}`; `param` is its first field, `options.upper`."""
     kind, code = KINDS.get(problem.status, CLIENTS_FAULT if problem.status < 500 else OUR_FAULT)
     pointer = problem.errors[0].pointer if problem.errors else ""
@@ -73,25 +193,25 @@ def _error(message: str, kind: str, param: str | None, code: str) -> dict[str, A
     return OpenAIErrorBody(error=error).model_dump()
 
 
-def annotations(response: AskResponse) -> list[Annotation]:
+def annotations(response: ask.AskResponse) -> list[Annotation]:
     """One for every sentence of every citation, in the order of the text."""
-    citations = [
-        UrlCitation(url=cited.source, title=cited.title, start_index=start, end_index=end)
-        for cited in response.citations
-        for start, end in cited.spans
-    ]
+    spans = ((start, end, cited) for cited in response.citations for start, end in cited.spans)
     return [
-        Annotation(url_citation=citation)
-        for citation in sorted(citations, key=lambda citation: citation.start_index)
+        Annotation(
+            url_citation=UrlCitation(
+                url=cited.source, title=cited.title, start_index=start, end_index=end
+            )
+        )
+        for start, end, cited in sorted(spans, key=lambda span: span[0])
     ]
 
 
-def sources(response: AskResponse) -> list[str]:
+def sources(response: ask.AskResponse) -> list[str]:
     """`[n]` and what it stands for, the last lines of the reasoning: not all show annotations."""
     return [f"[{cited.n}] {cited.title} — {cited.source}" for cited in response.citations]
 
 
-def usage(response: AskResponse) -> CompletionUsage:
+def usage(response: ask.AskResponse) -> CompletionUsage:
     spent = response.usage
     return CompletionUsage(
         prompt_tokens=spent.input_tokens,
@@ -100,12 +220,12 @@ def usage(response: AskResponse) -> CompletionUsage:
     )
 
 
-def finish_reason(response: AskResponse) -> Literal["stop", "length"]:
+def finish_reason(response: ask.AskResponse) -> Literal["stop", "length"]:
     """`length` where time, calls or tokens ran out before the answer was good enough."""
     return "length" if response.stopped_by in CUT_SHORT else "stop"
 
 
-def completion(run: Run, response: AskResponse, reasoning: list[str]) -> ChatCompletion:
+def completion(run: Run, response: ask.AskResponse, reasoning: list[str]) -> ChatCompletion:
     """The whole answer; `reasoning` are the lines before its sources."""
     message = CompletionMessage(
         content=response.answer,
@@ -134,18 +254,18 @@ class Chunks:
             "object": "chat.completion.chunk",
         }
 
-    def __call__(self, _: int, event: Event) -> str:
+    def __call__(self, _: int, event: ask.Event) -> str:
         return "".join(self.lines(event))
 
-    def lines(self, event: Event) -> Iterator[str]:
+    def lines(self, event: ask.Event) -> Iterator[str]:
         match event:
-            case RunEvent():
+            case ask.RunEvent():
                 yield self.chunk({"role": "assistant", "content": ""})
-            case AnswerEvent():
+            case ask.AnswerEvent():
                 yield from self.answer(event.response)
-            case ErrorEvent():
+            case ask.ErrorEvent():
                 yield data(error_of(event.problem))
-            case DoneEvent():
+            case ask.DoneEvent():
                 yield DONE
             case _:
                 for line in self._progress.lines(event):
@@ -154,7 +274,7 @@ class Chunks:
     def step(self, line: str) -> str:
         return self.chunk({"reasoning_content": f"{line}\n"})
 
-    def answer(self, response: AskResponse) -> Iterator[str]:
+    def answer(self, response: ask.AskResponse) -> Iterator[str]:
         for line in sources(response):
             yield self.step(line)
         for piece in _sentences(response.answer):
@@ -163,7 +283,7 @@ class Chunks:
             yield self.chunk({"annotations": [entry.model_dump() for entry in cited]})
         yield from self.end(response)
 
-    def end(self, response: AskResponse) -> Iterator[str]:
+    def end(self, response: ask.AskResponse) -> Iterator[str]:
         yield self.chunk({}, finish_reason(response))
         if self._include_usage:
             yield data({**self._head, "choices": [], "usage": usage(response).model_dump()})
@@ -174,7 +294,7 @@ class Chunks:
 
 
 def data(value: object) -> str:
-    return f"data: {as_json(value)}\n\n"
+    return f"data: {ask.as_json(value)}\n\n"
 
 
 def _sentences(text: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ terminal.
 from collections.abc import Iterator
 from typing import Any
 
+from app.runs.run import SUBGRAPHS
 from app.schemas.ask import ANOTHER_WAS_BETTER, Event, RetractEvent, StepEvent
 from graphs.text.language import language_of
 from graphs.types import Language
@@ -63,17 +64,14 @@ TEXTS: dict[str, tuple[str, str]] = {
     "ambiguous": ("ambiguous", "模糊"),
     # Why a draft is withdrawn, where no criticism says so.
     ANOTHER_WAS_BETTER: (ANOTHER_WAS_BETTER, "另一份草稿更好"),
-    "these were the model's thoughts": (
-        "these were the model's thoughts",
-        "那是模型的思考过程",
-    ),
+    "these were the model's thoughts": ("these were the model's thoughts", "那是模型的思考过程"),
     "deadline": ("deadline", "到了截止时间"),
     "cancelled": ("cancelled", "运行被取消"),
 }
 """English and Chinese."""
 BEGUN = ("retrieve", "search_web", "generate", "draft", "revise")
 # Steps whose details repeat what other steps have told.
-REPEATING = {"judge", "prune", "revise", "reflect"}
+REPEATING = {"judge", "prune", "revise", *SUBGRAPHS}
 
 
 def text(name: str, language: Language) -> str:
@@ -93,7 +91,7 @@ class ProgressText:
         match event:
             case StepEvent(phase="start"):
                 return list(self._start(event.step))
-            case StepEvent(phase="end"):
+            case StepEvent(phase="end") if event.step not in SUBGRAPHS:
                 return [*self._end(event.step, event.detail), *self._degraded(event.detail)]
             case RetractEvent():
                 return [self._withdrawn(event.reason)]
@@ -108,12 +106,12 @@ class ProgressText:
         if step in REPEATING:
             return
         yield from self._decided(detail)
-        if step in ("search_web", "collect") and "web_results" in detail:
+        if step == "search_web" and "web_results" in detail:
             yield self._say("pages", count=len(detail["web_results"]))
-        if step in ("refine", "select") and (strips := detail.get("strips")):
+        if step in ("refine", "select_web_strips") and (strips := detail.get("strips")):
             kept = sum(strip["kept"] for strip in strips)
             yield self._say("strips", kept=kept, count=len(strips))
-        if step == "choose":
+        if step == "select_candidate":
             yield from self._chosen(detail.get("candidates", []))
         if entry := detail.get("critique"):
             yield from self._judged(step, entry)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.errors import TooManyRuns
-from app.runs.run import Run, RunRequest
+from app.errors import InvalidRequest, TooManyRuns
+from app.runs.run import Run
 from app.schemas.ask import AskResponse, Event
 from app.storage.lifecycle import Store
+from graphs.options import Preset
 from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows.registry import Graph
@@ -21,6 +22,7 @@ CANCELS_EVERY_S = 0.05
 """How often a run learns that it was cancelled at another process."""
 KEPT_WITHIN_S = 5.0
 """Longest wait of an answer for its thread to be written; then it is told all the same."""
+NEEDS_COMPRESSOR = "needs SELFCRAG_EVALUATOR_COMPRESSOR"
 STORE_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 
 Observe = Callable[[str, Event], None]
@@ -43,10 +45,11 @@ class Runs:
         most: int,
         store: Store | None = None,
         *,
+        preset: Preset = "none",
         observe: Observe = _ignore,
     ) -> None:
         self._graphs, self._services, self._most = graphs, services, most
-        self._store, self._observe = store, observe
+        self._store, self._preset, self._observe = store, preset, observe
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
         self._starting = 0
@@ -64,13 +67,23 @@ class Runs:
     ) -> Run:
         """On a thread that is known, its latest turns are the history if the question has none.
 
-        Raises TooManyRuns when as many as allowed are under way, ThreadBusy when one is on this
-        thread, NotFound where the thread is another's.
+        Raises InvalidRequest as `checked_options` does, TooManyRuns when as many as allowed are
+        under way, ThreadBusy when one is on this thread, NotFound where the thread is another's.
         """
+        context = checked_options(context, self._preset, self._services)
         if len(self._tasks) + self._starting >= self._most:
             raise TooManyRuns(f"{self._most} runs are under way; try again in a moment.")
-        request = RunRequest(question, context, thread_id or uuid.uuid4().hex, owner, detach)
-        run = Run(self._graphs[workflow], request, self._services, self._tell, self._finish)
+        run = Run(
+            self._graphs[workflow],
+            self._services,
+            question,
+            context,
+            thread_id=thread_id or uuid.uuid4().hex,
+            owner=owner,
+            detach=detach,
+            tell=self._tell,
+            finish=self._finish,
+        )
         if self._store is not None:
             self._starting += 1
             try:
@@ -168,3 +181,28 @@ class Runs:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def checked_options(options: Context, preset: Preset, services: Services) -> Context:
+    """The run's options, with the service's preset where they name none.
+
+    Raises InvalidRequest for what was chosen and cannot be done here. What a preset would choose
+    is left out or stood in for instead.
+    """
+    bounds = options.thresholds(services.evaluator.thresholds)
+    if bounds.lower > bounds.upper:
+        field = "lower" if options.lower is not None else "upper"
+        detail = f"lower ({bounds.lower}) lies above upper ({bounds.upper})"
+        raise InvalidRequest(f"#/options/{field}", detail)
+    for field, value, is_missing, why in (
+        ("rerank", "model", not services.reranks, "the evaluator's worker has no such model"),
+        ("rerank", "lexical", services.lexical is None, "the index keeps no term weights"),
+        ("compress", "abstractive", services.chat is None, "needs a language model"),
+        *(
+            ("compress", name, name not in services.compressors, NEEDS_COMPRESSOR)
+            for name in ("longllmlingua", "selective_context")
+        ),
+    ):
+        if is_missing and options.wants(field, value):
+            raise InvalidRequest(f"#/options/{field}", f"{value}: {why}")
+    return options.with_default_preset(preset)

@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.errors import NotFound
-from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent
-from app.schemas.event_json import sent
+from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent, sent
 from app.schemas.runs import Feedback, RunSummary, Thread, ThreadMessage
 from app.storage.runs import KeptRuns, StoredEvent
 
@@ -34,11 +33,6 @@ def summary(row: Row, answer: str | None) -> RunSummary:
         created_at=iso(row["created_at"]),
         ended_at=None if row["ended_at"] is None else iso(row["ended_at"]),
     )
-
-
-def summaries(rows: Sequence[Row], answers: Mapping[str, str]) -> list[RunSummary]:
-    """Of many runs: best made in a thread, since each answer is read whole."""
-    return [summary(row, answers.get(row["id"])) for row in rows]
 
 
 def feedback(row: Row) -> Feedback:

@@ -1,4 +1,7 @@
-"""A run: one question on its way through a graph, in a task of its own, told as events."""
+"""A run: one question on its way through a graph, in a task of its own, told as events.
+
+What nodes change becomes step details and, at the end, the answer, in the words of the contract.
+"""
 
 import asyncio
 import json
@@ -7,87 +10,81 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import Any, Literal, cast
 
+from pydantic_core import to_jsonable_python
+
 from app.errors import internal_problem
-from app.runs import trace
-from app.schemas.ask import (
-    ANOTHER_WAS_BETTER,
-    AnswerEvent,
-    AskResponse,
-    DoneEvent,
-    ErrorEvent,
-    Event,
-    Problem,
-    RetractEvent,
-    RunEvent,
-    StepEvent,
-    TokenEvent,
-)
+from app.schemas import ask
 from app.storage.runs import RunRecord
 from graphs.ports import Services
 from graphs.reflection.selection import early_answer
 from graphs.state import Answer, Context, Question
-from graphs.types import Degraded, Draft, Usage
+from graphs.types import Degraded, Draft, Judgement, Usage
 from graphs.workflows.registry import Graph
 
 log = logging.getLogger(__name__)
 
 SUMS = ("usage", "degraded")
 SUBGRAPHS = ("retrieve", "draft_segments", "reflect")
-"""Nodes that sum up what their own nodes have told already."""
-STOPPED = Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
+"""Nodes that sum up what nodes in them have told already."""
+STOPPED = ask.Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
 
-Tell = Callable[["Run", int, float, Event], None]
+_AS_THEY_ARE = (
+    *("standalone_question", "queries", "action", "rewritten_query", "answer", "stopped_by"),
+    "generator",
+)
+"""What answers and steps tell as the graphs do."""
+
+Tell = Callable[["Run", int, float, ask.Event], None]
 """Takes in a run's events as they happen: the run, the event's number, when in ms, the event."""
-Finish = Callable[["Run", AskResponse], Awaitable[None]]
+Finish = Callable[["Run", ask.AskResponse], Awaitable[None]]
 """Keeps a run's answer before anybody hears it, so that the next question knows of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What a run is asked, by whom, in which thread."""
-
-    question: Question
-    context: Context
-    thread_id: str
-    owner: str = ""
-    detach: bool = False
 
 
 class Run:
     """Started by `Runs.start`. `follow` may be read by any number of clients, at any time."""
 
     def __init__(
-        self, graph: Graph, request: RunRequest, services: Services, tell: Tell, finish: Finish
+        self,
+        graph: Graph,
+        services: Services,
+        question: Question,
+        context: Context,
+        *,
+        thread_id: str,
+        owner: str,
+        detach: bool,
+        tell: Tell,
+        finish: Finish,
     ) -> None:
-        self.id = uuid.uuid4().hex
-        self.thread_id, self.workflow = request.thread_id, graph.get_name()
-        self.question, self._context = request.question, request.context
-        self.response: AskResponse | None = None
+        self.id, self.thread_id, self.workflow = uuid.uuid4().hex, thread_id, graph.get_name()
+        self.question, self._context = question, context
+        self.response: ask.AskResponse | None = None
         self.is_cancelled = False
         self.is_ending = False
         self._graph, self._services = graph, services
-        kept = {
-            "question": self.question["question"],
+        self._thresholds = context.thresholds(services.evaluator.thresholds)
+        request = {
+            "question": question["question"],
             "workflow": self.workflow,
-            "thread_id": self.thread_id,
-            "detach": request.detach,
-            "options": self._context.model_dump(mode="json", exclude_unset=True),
+            "thread_id": thread_id,
+            "detach": detach,
+            "options": context.model_dump(mode="json", exclude_unset=True),
         }
         self.record = RunRecord(
             id=self.id,
-            owner=request.owner,
-            thread_id=self.thread_id,
+            owner=owner,
+            thread_id=thread_id,
             workflow=self.workflow,
-            question=self.question["question"],
-            request=json.dumps(kept, ensure_ascii=False),
-            thresholds=json.dumps(self.thresholds()),
+            question=question["question"],
+            request=json.dumps(request, ensure_ascii=False),
+            thresholds=json.dumps(asdict(self._thresholds)),
             created_at=time.time(),
         )
         self._tell_others, self._finish = tell, finish
-        self._events: list[Event] = []
+        self._events: list[ask.Event] = []
         self._more, self._done = asyncio.Event(), asyncio.Event()
         self._started = time.perf_counter()
         self._step_started: dict[str, float] = {}
@@ -99,7 +96,7 @@ class Run:
 
     async def execute(self) -> None:
         """Runs the graph to its end or its deadline; every outcome becomes events."""
-        self._tell(RunEvent(run_id=self.id, thread_id=self.thread_id, workflow=self.workflow))
+        self._tell(ask.RunEvent(run_id=self.id, thread_id=self.thread_id, workflow=self.workflow))
         try:
             await self._until_it_ends()
             self._settle_text()
@@ -107,11 +104,11 @@ class Run:
             self.is_ending = True
             await self._finish(self, response)
             self.response = response
-            self._tell(AnswerEvent(response=response))
+            self._tell(ask.AnswerEvent(response=response))
         except Exception as error:
             log.error("run %s failed", self.id, exc_info=error)
-            self._tell(ErrorEvent(problem=internal_problem(self.id)))
-        self._tell(DoneEvent())
+            self._tell(ask.ErrorEvent(problem=internal_problem(self.id)))
+        self._tell(ask.DoneEvent())
 
     async def _until_it_ends(self) -> None:
         """By itself, at its deadline, or because somebody cancelled it."""
@@ -131,17 +128,17 @@ class Run:
     def conclude_stopped(self) -> None:
         """Tells whoever follows still that a stopped run has no more to say."""
         if not self._done.is_set():
-            self._tell(ErrorEvent(problem=STOPPED))
-            self._tell(DoneEvent())
+            self._tell(ask.ErrorEvent(problem=STOPPED))
+            self._tell(ask.DoneEvent())
 
-    async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, Event]]:
+    async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, ask.Event]]:
         """The numbered events from `start` on, as they come, until the run is done."""
         async with aclosing(self.follow_together(start)) as batches:
             async for batch in batches:
                 for numbered in batch:
                     yield numbered
 
-    async def follow_together(self, start: int = 0) -> AsyncGenerator[list[tuple[int, Event]]]:
+    async def follow_together(self, start: int = 0) -> AsyncGenerator[list[tuple[int, ask.Event]]]:
         """The same, each time all that has happened: what comes at once can be sent at once."""
         while not self._done.is_set() or start < len(self._events):
             if batch := list(enumerate(self._events[start:], start)):
@@ -150,10 +147,15 @@ class Run:
             else:
                 await self._more.wait()
 
-    async def all_events(self) -> Sequence[Event]:
+    async def all_events(self) -> Sequence[ask.Event]:
         """Once the run is done, for those who want its end alone."""
         await self._done.wait()
         return self._events
+
+    async def outcome(self) -> ask.AnswerEvent | ask.ErrorEvent:
+        """Its last word, once it is done."""
+        events = await self.all_events()
+        return next(it for it in events if isinstance(it, ask.AnswerEvent | ask.ErrorEvent))
 
     async def _through_graph(self) -> None:
         stream = self._graph.astream(
@@ -193,14 +195,14 @@ class Run:
         path = [*(place.split(":")[0] for place in namespace), name]
         if "input" in task:
             self._step_started[task["id"]] = now
-            event = StepEvent(step=name, path=path, phase="start", at_ms=now, detail={})
+            event = ask.StepEvent(step=name, path=path, phase="start", at_ms=now, detail={})
         else:
             took = round(now - self._step_started.pop(task["id"], now), 3)
             self._timings_ms[name] = round(self._timings_ms.get(name, 0) + took, 3)
-            detail = trace.detail_of(task["result"] or {})
+            detail = detail_of(task["result"] or {})
             if "action" in detail:
-                detail["thresholds"] = self.thresholds()
-            event = StepEvent(
+                detail["thresholds"] = asdict(self._thresholds)
+            event = ask.StepEvent(
                 step=name, path=path, phase="end", at_ms=now, took_ms=took, detail=detail
             )
         self._tell(event)
@@ -208,11 +210,11 @@ class Run:
     def _tell_text(self, payload: Mapping[str, Any]) -> None:
         """Tokens add up to a round's draft; a retraction of what nobody heard is not told."""
         if "token" in payload:
-            event = TokenEvent(**payload["token"])
+            event = ask.TokenEvent(**payload["token"])
             self._texts[event.round] = self._texts.get(event.round, "") + event.text
             self._tell(event)
         elif "retract" in payload:
-            retraction = RetractEvent(**payload["retract"])
+            retraction = ask.RetractEvent(**payload["retract"])
             if self._texts.pop(retraction.round, ""):
                 self._tell(retraction)
 
@@ -222,7 +224,7 @@ class Run:
         if "".join(self._texts.values()) == answer:
             return
         early = {"deadline": "deadline", "cancelled": "cancelled"}
-        why = early.get(self._state["stopped_by"], ANOTHER_WAS_BETTER)
+        why = early.get(self._state["stopped_by"], ask.ANOTHER_WAS_BETTER)
         latest = max(self._texts, default=0)
         for round_ in list(self._texts):
             self._tell_text({"retract": {"round": round_, "reason": why}})
@@ -234,7 +236,7 @@ class Run:
         drafts = judged or sorted(self._drafts, key=lambda draft: draft.n)
         spent = self._state.get("usage", Usage()) + self._spent
         failed = [*self._state.get("degraded", ()), *self._failed]
-        steps = (event for event in self._events if isinstance(event, StepEvent))
+        steps = (event for event in self._events if isinstance(event, ask.StepEvent))
         is_writing = any(event.step == "generate" for event in steps)
         ending: Answer = {"candidates": drafts, "usage": spent, "degraded": failed}
         ending |= early_answer(
@@ -242,29 +244,104 @@ class Run:
         )
         self._state = {**self._state, **ending}
 
-    def _response(self) -> AskResponse:
-        return trace.response(
-            self._state,
-            run_id=self.id,
-            thread_id=self.thread_id,
-            workflow=self.workflow,
-            context=self._context,
-            services=self._services,
-            timings_ms=self._timings_ms,
+    def _response(self) -> ask.AskResponse:
+        """The body of `POST /ask`; what the workflow does not have is null or empty."""
+        state = self._state
+        return ask.AskResponse.model_validate(
+            {
+                **_lists(state),
+                "run_id": self.id,
+                "thread_id": self.thread_id,
+                "workflow": self.workflow,
+                "answer": state["answer"],
+                "citations": state["citations"],
+                "standalone_question": state.get("standalone_question"),
+                "queries": state.get("queries", []),
+                "retrieval": state.get("retrieval"),
+                "action": state.get("action"),
+                "thresholds": self._thresholds,
+                "rewritten_query": state.get("rewritten_query"),
+                "critique": state.get("critique", []),
+                "stopped_by": state["stopped_by"],
+                # What failed twice is told once.
+                "degraded": list(dict.fromkeys(state.get("degraded", ()))),
+                "models": {
+                    "generator": state.get("generator", self._services.chat_name),
+                    "evaluator": self._services.evaluator.name,
+                    "embedder": self._services.embedder_name,
+                },
+                "timings_ms": self._timings_ms,
+                "usage": state.get("usage", Usage()),
+            }
         )
-
-    def thresholds(self) -> dict[str, float]:
-        """The bounds it is decided by, whoever set them."""
-        bounds = self._context.thresholds(self._services.evaluator.thresholds)
-        return {"upper": bounds.upper, "lower": bounds.lower, "strip_floor": bounds.strip_floor}
 
     def _elapsed_ms(self) -> float:
         return round((time.perf_counter() - self._started) * 1000, 3)
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: ask.Event) -> None:
         self._tell_others(self, len(self._events), self._elapsed_ms(), event)
         self._events.append(event)
         self._more.set()
         self._more = asyncio.Event()
-        if isinstance(event, DoneEvent):
+        if isinstance(event, ask.DoneEvent):
             self._done.set()
+
+
+def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node changed, as JSON in the words of the answer; empty for nodes of no interest.
+
+    Of the rounds of reflection the latest alone: each has had its own step.
+    """
+    lists = _lists(changed)
+    detail = {name: changed[name] for name in _AS_THEY_ARE if name in changed}
+    if "documents" in changed:
+        detail["documents"] = lists["documents"]
+    if "web_pages" in changed:
+        detail["web_results"] = lists["web_results"]
+    others = {
+        "compression": changed.get("compression"),
+        "retrieval": changed.get("retrieval"),
+        "candidates": lists["candidates"],
+        "critique": next(reversed(changed.get("critique") or ()), None),
+        "strips": lists["strips"],
+        "citations": changed.get("citations"),
+        "degraded": changed.get("degraded"),
+        "speculative_search": _speculative_search(changed),
+        "kept_below_floor": changed.get("kept_below_floor"),
+    }
+    detail |= {name: value for name, value in others.items() if value}
+    jsonable: dict[str, Any] = to_jsonable_python(detail)
+    return jsonable
+
+
+def _lists(state: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Those that the contract tells in other words than the graphs."""
+    strips = [*state.get("internal_strips", ()), *state.get("web_strips", ())]
+    return {
+        "documents": [ask.Document.model_validate(found) for found in state.get("documents", ())],
+        "web_results": [ask.WebResult.model_validate(page) for page in state.get("web_pages", ())],
+        "strips": [ask.GradedStrip.model_validate(strip) for strip in strips],
+        "candidates": [_candidate(draft) for draft in state.get("candidates", ())],
+    }
+
+
+def _candidate(draft: Draft) -> ask.Candidate:
+    judged = draft.judgement or Judgement()
+    return ask.Candidate(
+        n=draft.n,
+        origin=draft.origin,
+        document_ids=list(draft.document_ids),
+        answer=draft.answer,
+        relevance=judged.relevance,
+        support=judged.support,
+        utility=judged.utility,
+        score=draft.critique_score,
+        chosen=draft.chosen,
+    )
+
+
+def _speculative_search(changed: Mapping[str, Any]) -> str:
+    """What became of the web search that began beside this node; empty where none did."""
+    if changed.get("speculative_search"):
+        return "kept"
+    return "discarded" if changed.get("usage", Usage()).discarded_searches else ""

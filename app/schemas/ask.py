@@ -3,28 +3,22 @@
 One model of events feeds every protocol; clients may import this module without the service.
 """
 
+import json
 import re
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic_core import PydanticSerializationError
 
+from graphs import types
 from graphs.options import Context
-from graphs.types import (
-    Action,
-    Citation,
-    Critique,
-    Degraded,
-    Origin,
-    Retrieval,
-    StoppedBy,
-    Thresholds,
-    Usage,
-)
 
 MAX_QUESTION_CHARS = 8000
 ANOTHER_WAS_BETTER = "another draft was better"
 """The reason of a retraction."""
+# Unicode's line separators split lines in some clients; halves of a character are no UTF-8.
+_UNSAFE = re.compile("[\u2028\u2029\x85\ud800-\udfff]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -65,7 +59,7 @@ class Document(BaseModel):
     id: str
     title: str
     source: str
-    origin: Origin
+    origin: types.Origin
     score: float
 
 
@@ -93,7 +87,7 @@ class Candidate(BaseModel):
     """A draft that was judged before the choice."""
 
     n: int
-    origin: Origin
+    origin: types.Origin
     document_ids: list[str]
     answer: str
     relevance: float | None
@@ -116,23 +110,23 @@ class AskResponse(BaseModel):
     thread_id: str
     workflow: str
     answer: str
-    citations: list[Citation]
+    citations: list[types.Citation]
     standalone_question: str | None = None
     queries: list[str] = Field(default_factory=list)
-    retrieval: Retrieval | None
-    action: Action | None
-    thresholds: Thresholds
+    retrieval: types.Retrieval | None
+    action: types.Action | None
+    thresholds: types.Thresholds
     documents: list[Document]
     rewritten_query: str | None
     web_results: list[WebResult]
     strips: list[GradedStrip]
     candidates: list[Candidate]
-    critique: list[Critique]
-    stopped_by: StoppedBy
-    degraded: list[Degraded]
+    critique: list[types.Critique]
+    stopped_by: types.StoppedBy
+    degraded: list[types.Degraded]
     models: Models
     timings_ms: dict[str, float]
-    usage: Usage
+    usage: types.Usage
 
 
 class FieldError(BaseModel):
@@ -156,7 +150,20 @@ class Event(BaseModel):
     """Something that happened in a run; `name` is the SSE event's name."""
 
     name: ClassVar[str]
-    _data: str | None = PrivateAttr(None)
+
+    @property
+    def content(self) -> BaseModel:
+        """What is told of it."""
+        return self
+
+    @cached_property
+    def data(self) -> str:
+        """The SSE `data` line, made once: clients, followers and the store share it."""
+        content, lacks_none = self.content, not isinstance(self, AnswerEvent)
+        try:
+            return _safe(content.model_dump_json(exclude_none=lacks_none))
+        except PydanticSerializationError:  # half a character, which the quick way cannot write
+            return as_json(content.model_dump(mode="json", exclude_none=lacks_none))
 
 
 class RunEvent(Event):
@@ -193,15 +200,23 @@ class RetractEvent(Event):
 
 
 class AnswerEvent(Event):
-    """Exactly the JSON body; `response` is what goes into `data`."""
+    """Exactly the JSON body, with all its fields."""
 
     name: ClassVar[str] = "answer"
     response: AskResponse
+
+    @property
+    def content(self) -> BaseModel:
+        return self.response
 
 
 class ErrorEvent(Event):
     name: ClassVar[str] = "error"
     problem: Problem
+
+    @property
+    def content(self) -> BaseModel:
+        return self.problem
 
 
 class DoneEvent(Event):
@@ -227,14 +242,22 @@ def event_of(name: str, data: str) -> Event | None:
     return None if kind is None else kind.model_validate_json(data)
 
 
-@dataclass(frozen=True, slots=True)
-class DialogueTurn:
-    """One message of a frontend; `unread` are the types of its parts that are no text."""
+def sent(number: int, name: str, data: str) -> str:
+    """A server-sent event."""
+    return f"event: {name}\ndata: {data}\nid: {number}\n\n"
 
-    role: str
-    text: str
-    pointer: str
-    unread: set[str]
+
+def encoded(number: int, event: Event) -> str:
+    return sent(number, event.name, event.data)
+
+
+def as_json(value: object) -> str:
+    """One line of JSON that can be sent as UTF-8 whatever a chat endpoint has said."""
+    return _safe(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def _safe(text: str) -> str:
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class WorkflowInfo(BaseModel):

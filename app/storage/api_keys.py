@@ -9,8 +9,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -202,15 +201,6 @@ class KeyRing:
                 await connection.execute(noted, rows)
         except (SQLAlchemyError, OSError):
             log.warning("the last uses of %d keys could not be written", len(used), exc_info=True)
-
-
-@asynccontextmanager
-async def keyring(engine: AsyncEngine) -> AsyncIterator[KeyRing]:
-    ring = KeyRing(engine)
-    try:
-        yield ring
-    finally:
-        await ring.aclose()
 
 
 def _digest(secret: str) -> str:

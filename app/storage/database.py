@@ -1,25 +1,30 @@
 """What lasts: one SQL database, SQLite beside the index unless the settings name a PostgreSQL.
 
 Modules that keep something add their tables to `metadata`; `open_engine` creates what is missing.
-Times are Unix seconds in UTC (`Float`), JSON is text.
+Times are Unix seconds in UTC (`Float`), JSON is text. What runs tell is written in batches, beside
+them: a run never waits for a disk.
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, text
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DataError, IntegrityError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from app.errors import StartFailed
 from app.settings import StateSettings
 
-metadata = MetaData()
+log = logging.getLogger(__name__)
+metadata = sa.MetaData()
 
 FILE = "selfcrag.db"
 BUSY_TIMEOUT_MS = 10_000
@@ -29,19 +34,35 @@ MAX_SKEW_S = 5.0
 """Processes believe each other's times of day, and are taken for gone after a few times this."""
 CREATION_LOCK = 7_350_242_119
 """Any number, the same in all processes: one of them creates the tables."""
+BATCH_S = 0.05
+"""Longest time that what happened waits to be written."""
+KNOWN_EVERYWHERE_S = 2 * BATCH_S
+"""After it every process knows what happened, unless the database is slow."""
+MAX_WAITING = 100_000
+MAX_AT_ONCE = 5_000
+RETRY_S, MAX_RETRY_S = 1.0, 30.0
+"""The pause after a failure, which grows with each."""
+
+A = TypeVar("A")
+B = TypeVar("B")
+Row = Mapping[str, Any]
+Entry = tuple[sa.Executable, Row]
+
+_UNFIT = (IntegrityError, DataError, ValueError, TypeError, ArithmeticError)
+"""The database refuses such a row, or its driver cannot say it: no second try will help."""
 
 
 def now() -> float:
     return time.time()
 
 
-def database_url(settings: StateSettings) -> URL:
+def database_url(settings: StateSettings) -> sa.URL:
     """The database the settings choose, by its asynchronous driver. Raises StartFailed."""
     chosen = settings.database_url.get_secret_value()
     if not chosen:
-        return URL.create("sqlite+aiosqlite", database=str(settings.data_dir / FILE))
+        return sa.URL.create("sqlite+aiosqlite", database=str(settings.data_dir / FILE))
     try:
-        url = make_url(chosen)
+        url = sa.make_url(chosen)
     except ArgumentError:
         raise StartFailed("SELFCRAG_DATABASE_URL is no address of a database.") from None
     match url.get_backend_name():
@@ -71,7 +92,7 @@ async def open_engine(settings: StateSettings) -> AsyncIterator[AsyncEngine]:
                 if url.get_backend_name() != "sqlite":
                     await _assert_same_time(connection)
                     await connection.execute(
-                        text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": CREATION_LOCK}
+                        sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": CREATION_LOCK}
                     )
                 await connection.run_sync(metadata.create_all)
         except (SQLAlchemyError, OSError) as error:
@@ -88,23 +109,23 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         yield await connection.execution_options(isolation_level="AUTOCOMMIT")
 
 
-def writing_engine(url: URL) -> Engine:
+def writing_engine(url: sa.URL) -> sa.Engine:
     """The same database for a thread of its own: there a batch is one switch of threads."""
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url.set(drivername="sqlite+pysqlite"))
+        return sa.create_engine(url, pool_pre_ping=True)
+    engine = sa.create_engine(url.set(drivername="sqlite+pysqlite"))
     _as_sqlite_should_be(engine)
     return engine
 
 
-def _as_sqlite_should_be(engine: Engine) -> None:
+def _as_sqlite_should_be(engine: sa.Engine) -> None:
     """Readers beside one writer; a transaction asks for its lock at once and waits its turn.
 
     The driver's own transactions begin at the first write: what was read before it could be
     outdated by then, and SQLite refuses at once instead of waiting.
     """
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def _connect(connection: Any, _record: object) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
@@ -114,15 +135,15 @@ def _as_sqlite_should_be(engine: Engine) -> None:
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
 
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
         if connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 async def _assert_same_time(connection: AsyncConnection) -> None:
     """Raises StartFailed where this machine's clock is not the database's."""
-    there = await connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())"))
+    there = await connection.scalar(sa.text("SELECT extract(epoch FROM clock_timestamp())"))
     if abs(skew_s := now() - float(there or 0)) > MAX_SKEW_S:
         raise StartFailed(
             f"the clock of this machine is {skew_s:+.0f} s from that of the database: set both by "
@@ -130,7 +151,110 @@ async def _assert_same_time(connection: AsyncConnection) -> None:
         )
 
 
-def _unusable(url: URL, error: Exception) -> str:
+def _unusable(url: sa.URL, error: Exception) -> str:
     """Where and why, without the password."""
     why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
     return f"the database {url.render_as_string()} cannot be used ({why})."
+
+
+class BatchWriter:
+    """Writes from a task of its own; `add` never waits, `flush` returns when all is written."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self._engine = writing_engine(url)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
+        self._waiting: deque[Entry] = deque()
+        self._some = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._task = asyncio.create_task(self._write_on(), name="writer")
+
+    def add(self, statement: sa.Executable, row: Row) -> None:
+        """Executes the statement with the row soon, after all that was added before.
+
+        Where the database is away for long, what waits longest is given up.
+        """
+        if len(self._waiting) >= MAX_WAITING:
+            self._waiting.popleft()
+        self._waiting.append((statement, row))
+        self._some.set()
+
+    async def flush(self) -> None:
+        """Raises SQLAlchemyError or OSError where it cannot be written; it is tried again then."""
+        # Half a transaction is none: whoever stops waiting for it does not stop it.
+        await asyncio.shield(self._flush())
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            while self._waiting:
+                batch = [self._waiting.popleft() for _ in range(min(MAX_AT_ONCE, self.waiting))]
+                try:
+                    await self._write(batch)
+                except Exception:
+                    self._waiting.extendleft(reversed(batch))
+                    raise
+
+    async def _write(self, batch: Sequence[Entry]) -> None:
+        try:
+            await self._in_thread(self._commit, batch)
+        except _UNFIT as error:
+            if len(batch) == 1:
+                log.error("a row was given up, for the database refuses it", exc_info=error)
+                return
+            for entry in batch:
+                await self._write([entry])
+
+    def _commit(self, batch: Sequence[Entry]) -> None:
+        with self._engine.begin() as connection:
+            # Neighbours of one statement as one execution; their order stays.
+            for _, entries in groupby(batch, key=lambda entry: id(entry[0])):
+                statements, rows = zip(*entries, strict=True)
+                connection.execute(statements[0], list(rows))
+
+    async def look(self, query: sa.Select[Any]) -> Sequence[Any]:
+        """The first column of what is found, for those who look often."""
+        return await self._in_thread(self._look, query)
+
+    def _look(self, query: sa.Select[Any]) -> Sequence[Any]:
+        with self._engine.connect() as connection:
+            reading = connection.execution_options(isolation_level="AUTOCOMMIT")
+            return reading.execute(query).scalars().all()
+
+    async def _in_thread(self, do: Callable[[A], B], what: A) -> B:
+        """Does what waits for the database where batches are written, after those before it."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, do, what)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    async def _write_on(self) -> None:
+        pause_s = RETRY_S
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(BATCH_S)
+            self._some.clear()
+            try:
+                await self.flush()
+                pause_s = RETRY_S
+            except Exception as error:
+                # Where it fails is told once: a full disk stays full for hours.
+                log.error(
+                    "%d rows wait for the database: %s",
+                    *(len(self._waiting), str(error).partition("\n")[0]),
+                    exc_info=pause_s == RETRY_S,
+                )
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, MAX_RETRY_S)
+                self._some.set()
+
+    async def aclose(self) -> None:
+        """Writes the rest, if it can be."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        try:
+            await self.flush()
+        except Exception:
+            log.exception("%d rows could not be written", len(self._waiting))
+        await asyncio.to_thread(self._thread.shutdown)
+        self._engine.dispose()

@@ -15,8 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
 from app.settings import Settings
-from app.storage.batch_writer import KNOWN_EVERYWHERE_S, BatchWriter
-from app.storage.database import FORGOTTEN_AT_ONCE, now, reading
+from app.storage.database import FORGOTTEN_AT_ONCE, KNOWN_EVERYWHERE_S, BatchWriter, now, reading
 from app.storage.runs import KeptRuns, Row
 from app.storage.tables import PROCESSES, RUNS
 from app.storage.threads import Threads

@@ -178,8 +178,7 @@ def _fate(strip: Json) -> Literal["kept", "dropped"] | None:
 def _drafts(before: Iterable[Json], after: Iterable[Json]) -> list[TextChange]:
     changes = (
         TextChange(
-            name=f"draft {n}",
-            words=_unless_same(words(a.get("answer", ""), b.get("answer", ""))),
+            name=f"draft {n}", words=_unless_same(words(a.get("answer", ""), b.get("answer", "")))
         )
         for n, a, b in _sides(before, after, "n")
     )

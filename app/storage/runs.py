@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -11,12 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
 from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, Problem
-from app.schemas.event_json import data_of
-from app.storage.batch_writer import BatchWriter
-from app.storage.database import FORGOTTEN_AT_ONCE, now, reading
+from app.schemas.runs import Status
+from app.storage.database import FORGOTTEN_AT_ONCE, BatchWriter, now, reading
 from app.storage.tables import EVENTS, FEEDBACK, RUNS
 
-Status = Literal["running", "done", "cancelled", "failed", "lost"]
 Row = Mapping[str, Any]
 
 LOST = Problem(
@@ -243,4 +241,4 @@ def _of(owner: str | None) -> ColumnElement[bool]:
 
 def _event_row(run_id: str, number: int, at_ms: float, event: Event) -> dict[str, Any]:
     row = {"run_id": run_id, "number": number, "at_ms": at_ms}
-    return {**row, "name": event.name, "data": data_of(event)}
+    return {**row, "name": event.name, "data": event.data}

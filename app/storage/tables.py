@@ -8,109 +8,99 @@ import logging
 from collections import Counter
 from typing import Any
 
-from sqlalchemy import (
-    Boolean,
-    Column,
-    Connection,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    String,
-    Table,
-    Text,
-    event,
-    inspect,
-    select,
-    text,
-)
+import sqlalchemy as sa
 
 from app.storage.database import metadata
 
 log = logging.getLogger(__name__)
 
-PROCESSES = Table(
+PROCESSES = sa.Table(
     "processes",
     metadata,
-    Column("id", String(32), primary_key=True),
-    Column("host", String(255), nullable=False),
-    Column("pid", Integer, nullable=False),
-    Column("seen_at", Float, nullable=False),
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("pid", sa.Integer, nullable=False),
+    sa.Column("seen_at", sa.Float, nullable=False),
 )
 """Those that serve: a run whose process is gone is lost."""
 
-RUNS = Table(
+RUNS = sa.Table(
     "runs",
     metadata,
-    Column("id", String(32), primary_key=True),
-    Column("owner", String(64), nullable=False),
-    Column("thread_id", String(128), nullable=False, index=True),
-    Column("process", String(32), nullable=False),
-    Column("workflow", String(64), nullable=False),
-    Column("question", Text, nullable=False),
-    Column("request", Text, nullable=False),
-    Column("thresholds", Text, nullable=False),
-    Column("status", String(16), nullable=False, index=True),
-    Column("stopped_by", String(16)),
-    Column("created_at", Float, nullable=False),
-    Column("ended_at", Float),
-    Column("is_cancelled", Boolean, nullable=False, default=False),
-    Index("runs_by_owner", "owner", "created_at"),
-    Index("runs_by_age", "created_at"),
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("owner", sa.String(64), nullable=False),
+    sa.Column("thread_id", sa.String(128), nullable=False, index=True),
+    sa.Column("process", sa.String(32), nullable=False),
+    sa.Column("workflow", sa.String(64), nullable=False),
+    sa.Column("question", sa.Text, nullable=False),
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("thresholds", sa.Text, nullable=False),
+    sa.Column("status", sa.String(16), nullable=False, index=True),
+    sa.Column("stopped_by", sa.String(16)),
+    sa.Column("created_at", sa.Float, nullable=False),
+    sa.Column("ended_at", sa.Float),
+    sa.Column("is_cancelled", sa.Boolean, nullable=False, default=False),
+    sa.Index("runs_by_owner", "owner", "created_at"),
+    sa.Index("runs_by_age", "created_at"),
 )
 
-EVENTS = Table(
+EVENTS = sa.Table(
     "events",
     metadata,
-    Column("run_id", String(32), ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("at_ms", Float, nullable=False),
-    Column("name", String(16), nullable=False),
-    Column("data", Text, nullable=False),
+    sa.Column(
+        "run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("at_ms", sa.Float, nullable=False),
+    sa.Column("name", sa.String(16), nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
 )
 
-FEEDBACK = Table(
+FEEDBACK = sa.Table(
     "feedback",
     metadata,
-    Column("id", String(32), primary_key=True),
-    Column(
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column(
         "run_id",
-        String(32),
-        ForeignKey("runs.id", ondelete="CASCADE"),
+        sa.String(32),
+        sa.ForeignKey("runs.id", ondelete="CASCADE"),
         nullable=False,
         index=True,
     ),
-    Column("score", Float, nullable=False),
-    Column("comment", Text),
-    Column("corrected_answer", Text),
-    Column("created_at", Float, nullable=False),
+    sa.Column("score", sa.Float, nullable=False),
+    sa.Column("comment", sa.Text),
+    sa.Column("corrected_answer", sa.Text),
+    sa.Column("created_at", sa.Float, nullable=False),
 )
 
-THREADS = Table(
+THREADS = sa.Table(
     "threads",
     metadata,
-    Column("id", String(128), primary_key=True),
-    Column("owner", String(64), nullable=False),
-    Column("created_at", Float, nullable=False),
-    Column("updated_at", Float, nullable=False),
-    Column("run_id", String(32)),
-    Column("busy_until", Float),
+    sa.Column("id", sa.String(128), primary_key=True),
+    sa.Column("owner", sa.String(64), nullable=False),
+    sa.Column("created_at", sa.Float, nullable=False),
+    sa.Column("updated_at", sa.Float, nullable=False),
+    sa.Column("run_id", sa.String(32)),
+    sa.Column("busy_until", sa.Float),
 )
 """`run_id` is the run under way on it, believed until `busy_until`, which its process renews."""
 
-TURNS = Table(
+TURNS = sa.Table(
     "turns",
     metadata,
-    Column(
-        "thread_id", String(128), ForeignKey("threads.id", ondelete="CASCADE"), primary_key=True
+    sa.Column(
+        "thread_id",
+        sa.String(128),
+        sa.ForeignKey("threads.id", ondelete="CASCADE"),
+        primary_key=True,
     ),
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("run_id", String(32), nullable=False),
-    Column("question", Text, nullable=False),
-    Column("answer", Text, nullable=False),
-    Column("citations", Text, nullable=False),
-    Column("asked_at", Float, nullable=False),
-    Column("answered_at", Float, nullable=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("run_id", sa.String(32), nullable=False),
+    sa.Column("question", sa.Text, nullable=False),
+    sa.Column("answer", sa.Text, nullable=False),
+    sa.Column("citations", sa.Text, nullable=False),
+    sa.Column("asked_at", sa.Float, nullable=False),
+    sa.Column("answered_at", sa.Float, nullable=False),
 )
 """What was asked and answered on a thread, numbered from 1 in their order."""
 
@@ -126,18 +116,18 @@ _CHECKPOINT_TABLES = {
 }
 
 
-@event.listens_for(TURNS, "after_create")
-def _take_over_checkpoints(_: Table, connection: Connection, **__: Any) -> None:
+@sa.event.listens_for(TURNS, "after_create")
+def _take_over_checkpoints(_: sa.Table, connection: sa.Connection, **__: Any) -> None:
     """Turns that were checkpoints of LangGraph's become rows. Nothing that they name is called."""
-    if not inspect(connection).has_table("checkpoints"):
+    if not sa.inspect(connection).has_table("checkpoints"):
         return
     # Only here: a database of this version never needs it.
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer  # noqa: PLC0415
 
     read = JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed
-    threads = set(connection.scalars(select(THREADS.c.id)))
+    threads = set(connection.scalars(sa.select(THREADS.c.id)))
     dialect, numbers = connection.dialect.name, Counter[str]()
-    for thread_id, kind, blob in connection.execute(text(_CHECKPOINTED[dialect])).all():
+    for thread_id, kind, blob in connection.execute(sa.text(_CHECKPOINTED[dialect])).all():
         if thread_id not in threads:
             continue
         value = read((kind, bytes(blob)))
@@ -151,5 +141,5 @@ def _take_over_checkpoints(_: Table, connection: Connection, **__: Any) -> None:
         connection.execute(TURNS.insert(), {**row, **place})
     for name in _CHECKPOINT_TABLES[dialect]:
         ours = f"DELETE FROM {name} WHERE thread_id IN (SELECT id FROM threads)"
-        connection.execute(text(ours))
+        connection.execute(sa.text(ours))
     log.info("%d turns of an earlier version were taken over", numbers.total())

@@ -13,8 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.errors import NotFound, ThreadBusy
 from app.schemas.ask import AskResponse
-from app.storage.batch_writer import KNOWN_EVERYWHERE_S, BatchWriter
-from app.storage.database import FORGOTTEN_AT_ONCE, now, reading
+from app.storage.database import FORGOTTEN_AT_ONCE, KNOWN_EVERYWHERE_S, BatchWriter, now, reading
 from app.storage.runs import RunRecord
 from app.storage.tables import RUNS, THREADS, TURNS
 from graphs.types import Message

@@ -3,16 +3,24 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 
+from app.cli import ingest as ingest_command
+from app.composition import services
+from app.composition.embedder import endpoint_embedder
 from app.main import create_app
-from app.retrieval.embedder import StaticEmbedder
-from app.retrieval.index import open_index
+from app.retrieval.embedder import Embedder, StaticEmbedder
+from app.retrieval.index import make_folder, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
-from app.settings import Settings
+from app.settings import Settings, StateSettings
+from evaluator.inference.scorer import Scorer, load_scorer
+from evaluator.serving.app import create_app as create_worker
+from evaluator.settings import EvaluatorSettings, read_settings
 from graphs.ports import Services
 from tests.app.knowledge import fill
 from tests.app.serving import Serving, app_of
@@ -52,19 +60,64 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-@pytest.fixture(scope="session")
-def segmenter(tmp_path_factory: pytest.TempPathFactory) -> Segmenter:
-    """One dictionary for all tests, and one table below: they take a second to load."""
-    segmenter = Segmenter(tmp_path_factory.mktemp("jieba"))
-    segmenter.load()
-    return segmenter
+class Loaded:
+    """What takes seconds to load, once for all tests: dictionary, table, weights."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @cached_property
+    def segmenter(self) -> Segmenter:
+        segmenter = Segmenter(self._folder)
+        segmenter.load()
+        return segmenter
+
+    @cached_property
+    def embedder(self) -> StaticEmbedder:
+        embedder = StaticEmbedder(self.segmenter)
+        embedder.load()
+        return embedder
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        return load_scorer(EvaluatorSettings(_env_file=None))  # type: ignore[call-arg]
+
+    async def open_retriever(
+        self, data_dir: Path, embedder: Embedder | None = None, url: str = "", token: str = ""
+    ) -> HybridRetriever:
+        make_folder(data_dir)
+        index = await open_index(data_dir / "index", embedder or self.embedder, url, token)
+        return HybridRetriever(index, self.segmenter)
+
+    def create_worker(self) -> FastAPI:
+        settings = read_settings()
+        is_shipped = "weights" not in settings.model_fields_set
+        return create_worker(settings, *([self.scorer] if is_shipped else []))
+
+    def chosen_embedder(self, settings: StateSettings, _: Segmenter) -> Embedder:
+        return endpoint_embedder(settings) or self.embedder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
+    """Services and commands in this process take what is loaded already."""
+    loaded = Loaded(tmp_path_factory.mktemp("jieba"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services, "open_retriever", loaded.open_retriever)
+        patch.setattr(services, "create_worker", loaded.create_worker)
+        patch.setattr(ingest_command, "Segmenter", lambda _: loaded.segmenter)
+        patch.setattr(ingest_command, "chosen_embedder", loaded.chosen_embedder)
+        yield loaded
 
 
 @pytest.fixture(scope="session")
-def embedder(segmenter: Segmenter) -> StaticEmbedder:
-    embedder = StaticEmbedder(segmenter)
-    embedder.load()
-    return embedder
+def segmenter(loaded: Loaded) -> Segmenter:
+    return loaded.segmenter
+
+
+@pytest.fixture(scope="session")
+def embedder(loaded: Loaded) -> StaticEmbedder:
+    return loaded.embedder
 
 
 @pytest.fixture

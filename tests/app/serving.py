@@ -24,6 +24,8 @@ WAIT_S = 10.0
 # Opening index and evaluator takes seconds on a busy machine.
 START_S = 60.0
 RUNS_END_WITHIN_S = 0.2
+BEGINNING = ("prepare", "decide_retrieval", "retrieve", "search")
+"""Steps that every crag run begins with."""
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,8 @@ TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 NOBODYS = "0" * 32
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-def test_a_run_just_begun_is_known_at_another_service(
-    serve: Serve, tmp_path: Path, question: str
-) -> None:
-    kept = Settings(_env_file=None, data_dir=tmp_path)
+def test_a_run_just_begun_is_known_at_another_service(serve: Serve, tmp_path: Path) -> None:
+    question, kept = CHINESE, Settings(_env_file=None, data_dir=tmp_path)
     chat = SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting())
     parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
     first, second = serve(parts, kept), serve(parts, kept)
@@ -49,11 +46,8 @@ def test_a_run_just_begun_is_known_at_another_service(
         assert list(live)[-2].data["stopped_by"] == "cancelled"
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-def test_a_thread_just_opened_is_busy_at_another_service(
-    serve: Serve, tmp_path: Path, question: str
-) -> None:
-    kept = Settings(_env_file=None, data_dir=tmp_path)
+def test_a_thread_just_opened_is_busy_at_another_service(serve: Serve, tmp_path: Path) -> None:
+    question, kept = CHINESE, Settings(_env_file=None, data_dir=tmp_path)
     chat = SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting())
     parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
     first, second = serve(parts, kept), serve(parts, kept)
@@ -85,13 +79,11 @@ async def taken_for_gone(
     return run
 
 
-@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-async def test_a_conversation_given_up_wrongly_stays_its_owners(
-    tmp_path: Path, question: str
-) -> None:
+async def test_a_conversation_given_up_wrongly_stays_its_owners(tmp_path: Path) -> None:
     """Also where its next question is left without an answer."""
+    question = ENGLISH
     services = fakes.services(
-        fakes.FakeRetriever([TOWER, TURM]), evaluator=SlowEvaluator(waiting=Waiting(1.5))
+        fakes.FakeRetriever([TOWER, TURM]), evaluator=SlowEvaluator(waiting=Waiting(0.5))
     )
     async with opened(tmp_path) as (other, engine), opened(tmp_path) as (store, _):
         runs = Runs({"crag": build_crag(services)}, services, 2, store)

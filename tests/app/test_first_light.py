@@ -9,45 +9,57 @@ from pathlib import Path
 import httpx
 import pytest
 import pytest_asyncio
+from _pytest.mark import ParameterSet
 
-from app.composition.embedder import open_retriever
 from app.ingest.pipeline import ingest
 from app.main import create_app
 from app.settings import Settings
+from tests.app.conftest import Loaded
 
 ROOT = Path(__file__).resolve().parents[2]
 # A port nobody listens on: Wikipedia cannot be reached.
 NOWHERE = "http://127.0.0.1:9/w/api.php"
 
+
+def more(*questions: str) -> list[ParameterSet]:
+    return [pytest.param(question, marks=pytest.mark.slow) for question in questions]
+
+
+# Some are asked in every run of the tests, the others in the long one.
 COVERED = (
     "What does the upper threshold decide?",
-    "How do I calibrate the evaluator?",
-    "What is the extractive generator?",
-    "上阈值决定什么？",
-    "怎样校准评估器？",
-    "什么是抽取式生成器？",
+    *more(
+        "怎样校准评估器？",
+        "How do I calibrate the evaluator?",
+        "What is the extractive generator?",
+        "上阈值决定什么？",
+        "什么是抽取式生成器？",
+    ),
 )
 HALF_COVERED = (
-    "How do the thresholds of the evaluator compare with those used in medical triage?",
-    "Who invented the T5 model and in which year?",
-    "评估器的阈值与医疗分诊中的阈值有什么区别？",
     "T5 模型是哪一年由谁发明的？",
+    *more(
+        "Who invented the T5 model and in which year?",
+        "How do the thresholds of the evaluator compare with those used in medical triage?",
+        "评估器的阈值与医疗分诊中的阈值有什么区别？",
+    ),
 )
 ELSEWHERE = (
     "Which river flows through Vienna?",
-    "How do bees make honey?",
-    "维也纳有哪条河流经过？",
     "大熊猫吃什么？",
+    *more("How do bees make honey?", "维也纳有哪条河流经过？"),
 )
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def handbook(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
+async def handbook(
+    tmp_path_factory: pytest.TempPathFactory, loaded: Loaded
+) -> AsyncIterator[httpx.AsyncClient]:
     """The service over the handbook, as `make run` has it."""
     data = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        retriever = await open_retriever(data)
+        retriever = await loaded.open_retriever(data)
         report = await ingest([Path("docs")], retriever.index, retriever.segmenter)
     assert len(report.added) >= 16
     app = create_app(Settings(_env_file=None, data_dir=data, wikipedia_api_url=NOWHERE))

@@ -55,7 +55,7 @@ PARTS = ("retriever", "evaluator", "web search", "answer", "rewriting")
 
 
 def options_for(which: str) -> dict[str, Any]:
-    return {"only_action": ACTION.get(which, "correct"), "retrieval": "always"}
+    return {"ablation": {"only_action": ACTION.get(which, "correct")}, "retrieval": "always"}
 
 
 def request_bytes(**fields: Any) -> bytes:

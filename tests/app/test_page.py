@@ -7,7 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.api.routes.page import FOLDER, PATH
+import app
+from app.api.routes.operation import PAGE_PATH as PATH
 from app.protocols.progress_text import TEXTS
 from app.schemas.ask import ANOTHER_WAS_BETTER
 from graphs.generation.answer import WERE_THOUGHTS
@@ -15,6 +16,7 @@ from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 from tests.app.serving import Serving
 
+FOLDER = Path(app.__file__).parent / "page"
 FILES = sorted(path.name for path in FOLDER.iterdir())
 SCRIPTS = [name for name in FILES if name.endswith(".mjs")]
 LONGEST_FILE = 300
@@ -152,5 +154,10 @@ def test_the_page_is_small() -> None:
 def test_options_are_explained_in_chinese() -> None:
     told = chinese("HELP").keys()
     schema = Context.model_json_schema()
-    filters = {f"filters.{name}" for name in schema["$defs"]["Filters"]["properties"]}
-    assert told == (set(schema["properties"]) - {"filters"}) | filters
+    groups = {"ablation": "Ablation", "filters": "Filters", "weights": "CritiqueWeights"}
+    inner = {
+        f"{name}.{field}"
+        for name, kind in groups.items()
+        for field in schema["$defs"][kind]["properties"]
+    }
+    assert told == (set(schema["properties"]) - set(groups)) | inner

@@ -9,7 +9,7 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
-from tests.app.serving import Serving
+from tests.app.serving import BEGINNING, Serving
 from tests.loopback.fixtures import Started
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 from tests.loopback.pages import PageServer
@@ -24,7 +24,7 @@ INTERNAL = {
     "zh": ("乌木城的红塔有多高？", "八十七米"),
 }
 # Local and web knowledge both, whatever the evaluator thinks of it.
-BOTH = {"only_action": "ambiguous", "strip_floor": -20.0, "lower": -20.0}
+BOTH = {"ablation": {"only_action": "ambiguous"}, "strip_floor": -20.0, "lower": -20.0}
 MIXED = {
     "en": "How tall is the red tower of Umbra, and how far does a lighthouse throw its beam?",
     "zh": "乌木城的红塔有多高？灯塔的光为什么在三十公里以外也能看见？",
@@ -187,26 +187,29 @@ def test_ambiguous_joins_internal_before_external(
     prompt = openai_server.prompts[-1]
     assert prompt.index("tower.md") < prompt.index(pages.page_url(slug))
     assert set(answer["timings_ms"]) == {
-        *("retrieve", "grade", "refine", "rewrite", "search_web", "select", "generate")
+        *(*BEGINNING, "grade", "refine", "generate"),
+        *("rewrite_query", "search_web", "select_web_strips"),
     }
 
 
 def test_the_web_is_never_or_always_asked(world: World, tavily: TavilyServer) -> None:
     serving = world.serving()
     never = serving.ask(
-        BASALT, workflow="crag", options={"only_action": "incorrect", "web": "never"}
+        BASALT, workflow="crag", options={"ablation": {"only_action": "incorrect"}, "web": "never"}
     )
     assert tavily.requests == []
     assert (never["stopped_by"], never["degraded"], never["citations"]) == ("no_evidence", [], [])
 
-    options = {"only_action": "correct", "web": "always", "strip_floor": -20.0}
+    options = {"ablation": {"only_action": "correct"}, "web": "always", "strip_floor": -20.0}
     always = serving.ask(MIXED["en"], workflow="crag", options=options)
     assert len(tavily.requests) == 1
     assert always["action"] == "correct"
     assert {citation["origin"] for citation in always["citations"]} == {"internal", "web"}
 
     none = serving.ask(
-        BASALT, workflow="crag", options={"only_action": "incorrect", "max_web_searches": 0}
+        BASALT,
+        workflow="crag",
+        options={"ablation": {"only_action": "incorrect"}, "max_web_searches": 0},
     )
     assert len(tavily.requests) == 1
     assert none["stopped_by"] == "no_evidence"

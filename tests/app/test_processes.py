@@ -1,4 +1,4 @@
-"""Service and worker as processes: started, asked, signalled."""
+"""The service as a process: started, asked, signalled."""
 
 import re
 import signal
@@ -6,16 +6,12 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from app.main import create_app
-from app.settings import Settings
-from tests.app.api.test_sse import CHINESE, ENGLISH, PER_RUN
+from tests.app.api.test_sse import ENGLISH
 from tests.app.processes import BIN, Process, environment
-from tests.app.serving import Serving
 from tests.loopback.server import free_port
 
 Start = Callable[..., Process]
@@ -34,50 +30,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
             return process
 
         yield begin
-
-
-def lasting(answer: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in answer.items() if name not in PER_RUN}
-
-
-def about(value: Any) -> Any:
-    """Equal to it, or to it with scores that other batches have moved by up to 1e-5."""
-    if isinstance(value, dict):
-        return {name: about(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [about(inner) for inner in value]
-    return pytest.approx(value, abs=1e-5) if isinstance(value, float) else value
-
-
-def test_a_worker_over_http_gives_the_same_answer(
-    start: Start, service: Serving, data_dir: Path
-) -> None:
-    port = free_port()
-    worker = start("selfcrag-evaluator", "serve", evaluator_port=port)
-    worker.wait_for(f"http://127.0.0.1:{port}/health/ready")
-    settings = Settings(
-        _env_file=None,
-        data_dir=data_dir,
-        search="off",
-        worker_url=f"http://127.0.0.1:{port}",
-    )
-    with Serving(create_app(settings)) as apart:
-        for question in (ENGLISH, CHINESE):
-            assert lasting(apart.ask(question)) == about(lasting(service.ask(question)))
-        assert apart.client.get("/health/ready").status_code == 200
-        worker.end(signal.SIGKILL)
-        assert_goes_on_without_the_worker(apart)
-
-
-def assert_goes_on_without_the_worker(apart: Serving) -> None:
-    assert apart.client.get("/health/ready").status_code == 503
-    for question in (ENGLISH, CHINESE):
-        answer = apart.ask(question)
-        assert {entry["component"] for entry in answer["degraded"]} == {"critic", "evaluator"}
-        assert "Is the worker running?" in answer["degraded"][0]["reason"]
-        assert answer["action"] is None
-        assert answer["stopped_by"] == "no_evidence", "what nobody judged is not quoted"
-        assert answer["citations"] == []
 
 
 def test_a_signal_ends_a_service_with_a_client_waiting(start: Start, data_dir: Path) -> None:

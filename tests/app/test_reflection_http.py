@@ -153,7 +153,9 @@ def test_a_rejected_draft_is_retracted(serve: Serve, workflow: str) -> None:
     assert shown(events) == answer["answer"] == SECOND
     assert answer["stopped_by"] == "accepted"
     inner = [step["path"] for step in steps(events, "end") if len(step["path"]) > 1]
-    assert inner == [["reflect", name] for name in ("critique", "criticise", "revise", "critique")]
+    assert inner[1:] == [
+        ["reflect", name] for name in ("critique", "criticise", "revise", "critique")
+    ]
     assert_cited(answer)
 
 
@@ -171,8 +173,8 @@ def test_every_critique_tells_its_judgement(serve: Serve) -> None:
     assert criticism == answer["critique"][0]
     assert criticism["criticism"] == "Say how tall."
     details = {step["step"]: step["detail"] for step in ended}
-    assert details["decide"]["retrieval"] == answer["retrieval"]
-    assert details["choose"]["candidates"] == answer["candidates"]
+    assert details["decide_retrieval"]["retrieval"] == answer["retrieval"]
+    assert details["select_candidate"]["candidates"] == answer["candidates"]
     assert details["reflect"]["stopped_by"] == "accepted"
 
 

@@ -24,7 +24,7 @@ def parts_with(web: fakes.FakeWebSearch, evaluator: fakes.FakeEvaluator | None =
 
 @pytest.mark.parametrize(
     ("upper", "outcome", "step", "discarded"),
-    [(None, "discarded", "refine", 1), (1.0, "kept", "collect", 0)],
+    [(None, "discarded", "refine", 1), (1.0, "kept", "search_web", 0)],
 )
 def test_the_trace_says_what_became_of_it(
     serve: Serve, upper: float | None, outcome: str, step: str, discarded: int
@@ -35,7 +35,7 @@ def test_the_trace_says_what_became_of_it(
 
     assert ended["grade"]["speculative_search"] == outcome
     assert step in ended
-    assert ("web_results" in ended.get("collect", {})) == (outcome == "kept")
+    assert ("web_results" in ended.get("search_web", {})) == (outcome == "kept")
     usage = events[-2].data["usage"]
     assert (usage["web_searches"], usage["discarded_searches"]) == (1, discarded)
 

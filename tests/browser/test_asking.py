@@ -45,7 +45,7 @@ def test_a_question_is_answered_while_its_steps_are_seen(
     visited = page.do(
         "return [...document.querySelectorAll('.node.visited')].map((it) => it.dataset.node)"
     )
-    assert {"__start__", "retrieve", "grade", "__end__"} <= set(visited)
+    assert {"__start__", "retrieve:search", "grade", "__end__"} <= set(visited)
     assert page.count(".edge.taken") > 4
     assert page.text("#evidence h3").splitlines()[0].startswith("Retrieval")
     assert page.count(".field .dot") >= 1
@@ -131,7 +131,7 @@ def test_changed_options_alone_are_sent(page: Page, shipped: Serving) -> None:
     page.click("#options summary")
     page.one("#option-retrieve_k").send_keys("3")
     page.one("#option-filters-language").send_keys("en")
-    page.do("document.querySelector('#option-grade_titles').click()")
+    page.do("document.querySelector('#option-ablation-grade_titles').click()")
     assert page.text("#changed") == "3 changed"
     page.ask(ENGLISH)
 
@@ -139,7 +139,7 @@ def test_changed_options_alone_are_sent(page: Page, shipped: Serving) -> None:
     assert request["options"] == {
         "retrieve_k": 3,
         "filters": {"language": "en"},
-        "grade_titles": False,
+        "ablation": {"grade_titles": False},
     }
 
 
@@ -157,7 +157,7 @@ def test_a_refused_option_is_told_at_its_field(page: Page) -> None:
 
 
 def test_every_workflow_is_drawn_whole(page: Page, shipped: Serving) -> None:
-    for workflow in shipped.client.get("/workflows").json()["workflows"]:
+    for workflow in shipped.client.get("/workflows?xray=1").json()["workflows"]:
         page.click(f"#workflow option[value={workflow['name']}]")
         page.wait(lambda name=workflow["name"]: name in page.label("#graph svg"))
         drawn = {it.get_attribute("data-node") for it in page.all("#graph .node")}

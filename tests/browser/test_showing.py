@@ -55,7 +55,7 @@ def test_the_page_loads_little(page: Page) -> None:
         " performance.getEntriesByType(kind)).map((it) => [it.name, it.transferSize]))"
     )
     assert any(name.endswith("/page/main.mjs") for name in loaded)
-    assert any(name.endswith("/workflows") for name in loaded)
+    assert any(name.endswith("/workflows?xray=1") for name in loaded)
     assert sum(loaded.values()) <= MOST_BYTES, loaded
 
 

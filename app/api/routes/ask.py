@@ -1,97 +1,124 @@
-"""`POST /ask`: an answer, as JSON or as events. `GET /workflows`: what can be asked."""
+"""`POST /ask`: an answer, as JSON or as events, `/ask/ui`: in the AI SDK's stream; `/workflows`."""
 
 import asyncio
 from functools import lru_cache
+from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
-from app.api.dependencies import Choose, CurrentCaller, LiveGraphs, LiveRuns
+from app.api.dependencies import CurrentCaller, LiveGraphs, LiveRuns
 from app.api.problems import problem_response, problems
-from app.api.sse import EVENT_STREAM, ClientLeft, EventStream, while_client_stays
+from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
 from app.errors import InvalidRequest
+from app.protocols.ai_sdk import HEADERS, UIParts, UIRequest
+from app.protocols.messages import prefer_thread, question_of
 from app.runs.run import Run
-from app.schemas.ask import (
-    AnswerEvent,
-    AskRequest,
-    AskResponse,
-    ErrorEvent,
-    WorkflowInfo,
-    Workflows,
-)
-from app.schemas.event_json import data_of
+from app.schemas.ask import AskRequest, AskResponse, ErrorEvent, WorkflowInfo, Workflows
 from graphs.state import Context, Question
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS, Graph
 
 router = APIRouter(tags=["ask"])
-# Nobody reads it; the log does.
-CLIENT_CLOSED_REQUEST = 499
+ui_router = APIRouter(tags=["AI SDK"])
+UI_STREAM = {
+    "description": "The parts of one message, one `data:` line each, `[DONE]` at the end.",
+    "content": {
+        EVENT_STREAM: {
+            "schema": {"type": "string"},
+            "example": 'data: {"type":"text-delta","id":"text-0","delta":"It is tall [1]."}\n\n',
+        }
+    },
+}
+# The first answer again: there is no dialogue before it, whatever the thread remembers.
+REGENERATE = "regenerate-message"
 
 
-def accepts_events(accept: str) -> bool:
-    """Whether the header asks for an event stream; `q=0` refuses it."""
-    kinds = (kind.replace(" ", "").partition(";") for kind in accept.lower().split(","))
+def accepts_events(request: Request) -> bool:
+    """Whether its `Accept` header asks for an event stream; `q=0` refuses it."""
+    accept = request.headers.get("accept", "").lower().replace(" ", "")
+    kinds = (kind.partition(";") for kind in accept.split(","))
     return any(name == EVENT_STREAM and weight not in ("q=0", "q=0.0") for name, _, weight in kinds)
+
+
+def _built(workflow: str | None, graphs: LiveGraphs) -> str:
+    """The workflow that is asked, the default where none is named. Raises InvalidRequest."""
+    name = DEFAULT_WORKFLOW if workflow is None else workflow
+    if name not in graphs:
+        raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(graphs)}")
+    return name
 
 
 @router.post("/ask", response_model=AskResponse, responses=problems(404, 409, 413, 422, 500, 503))
 async def ask(
-    body: AskRequest,
-    request: Request,
-    caller: CurrentCaller,
-    runs: LiveRuns,
-    graphs: LiveGraphs,
-    choose: Choose,
+    body: AskRequest, request: Request, caller: CurrentCaller, runs: LiveRuns, graphs: LiveGraphs
 ) -> Response:
     """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
-    workflow = DEFAULT_WORKFLOW if body.workflow is None else body.workflow
-    if workflow not in graphs:
-        raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(graphs)}")
-    options = choose(body.options)
     run = await runs.start(
-        workflow,
+        _built(body.workflow, graphs),
         Question(question=body.question),
-        options,
+        body.options,
         body.thread_id,
         owner=caller.owner,
         detach=body.detach,
     )
-    if body.stream or accepts_events(request.headers.get("accept", "")):
+    if body.stream or accepts_events(request):
         return EventStream(run, runs, body.detach)
-    try:
-        return await while_client_stays(request, whole(request, run))
-    except ClientLeft:
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
-    finally:
-        if not body.detach:
-            await runs.cancel(run)
+    return await while_client_stays(request, whole(request, run), run, runs, body.detach)
 
 
 async def whole(request: Request, run: Run) -> Response:
     """The run's last word as one JSON body: its answer, or the problem that ended it."""
-    for event in await run.all_events():
-        if isinstance(event, AnswerEvent):
-            return Response(data_of(event), media_type="application/json")
-        if isinstance(event, ErrorEvent):
-            return problem_response(request.scope, event.problem)
-    raise RuntimeError("a run ended without an answer or an error")
+    last = await run.outcome()
+    if isinstance(last, ErrorEvent):
+        return problem_response(request.scope, last.problem)
+    return Response(last.data, media_type="application/json")
 
 
-@router.get("/workflows", response_model=Workflows, responses=problems())
-async def workflows(graphs: LiveGraphs) -> Response:
+@ui_router.post(
+    "/ask/ui",
+    response_class=Response,
+    responses={200: UI_STREAM, **problems(404, 409, 413, 422, 500, 503)},
+)
+async def ask_ui(
+    body: UIRequest, caller: CurrentCaller, runs: LiveRuns, graphs: LiveGraphs
+) -> Response:
+    """Answer the last message of the user as the parts of one message; the chat is the thread."""
+    workflow = _built(body.workflow, graphs)
+    question = question_of(body.turns())
+    if body.trigger != REGENERATE:
+        prefer_thread(question)
+    run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
+    parts = UIParts(run, question["question"], body.drafts)
+    return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
+
+
+@ui_router.get("/ask/ui/{chat_id}/stream", include_in_schema=False)
+async def resume_ui() -> Response:
+    """What `useChat` asks with `resume`: nothing to go on with, for a run ends with its client.
+
+    The AI SDK reads 204 as that, and everything else that is no stream as a failure.
+    """
+    return Response(status_code=204)
+
+
+@router.get("/workflows", response_model=Workflows, responses=problems(422))
+async def workflows(
+    graphs: LiveGraphs,
+    xray: Annotated[bool, Query(description="Draw the nodes of subgraphs, too.")] = False,
+) -> Response:
     """What can be asked: each workflow with its drawing and the schema of its options."""
-    described = await asyncio.to_thread(_described, tuple(graphs.items()))
+    described = await asyncio.to_thread(_described, tuple(graphs.items()), xray)
     return Response(described, media_type="application/json")
 
 
-@lru_cache(maxsize=1)
-def _described(graphs: tuple[tuple[str, Graph], ...]) -> str:
+@lru_cache(maxsize=2)
+def _described(graphs: tuple[tuple[str, Graph], ...], xray: bool) -> str:
     """The same for every caller; drawing takes long enough to hold up others."""
     schema = Context.model_json_schema()
     infos = [
         WorkflowInfo(
             name=name,
             description=WORKFLOWS[name].description,
-            mermaid=graph.get_graph(xray=1).draw_mermaid(),
+            mermaid=graph.get_graph(xray=xray).draw_mermaid(),
             context_schema=schema,
         )
         for name, graph in graphs

@@ -5,6 +5,7 @@ import errno
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import asdict, replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -13,8 +14,8 @@ from starlette.requests import ClientDisconnect
 
 from app.api.dependencies import CurrentCaller, LiveUploads
 from app.api.problems import problems
-from app.api.routes.ask import CLIENT_CLOSED_REQUEST, accepts_events
-from app.api.sse import EVENT_STREAM, HEADERS, never_silent
+from app.api.routes.ask import accepts_events
+from app.api.sse import CLIENT_CLOSED_REQUEST, EVENT_STREAM, HEADERS, never_silent
 from app.errors import DocumentsProblem, InvalidRequest, NotFound, internal_problem
 from app.ingest.uploads import (
     Brought,
@@ -26,18 +27,8 @@ from app.ingest.uploads import (
 )
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, StoredDocument
-from app.schemas.ask import DoneEvent, ErrorEvent, Event, Problem
-from app.schemas.documents import (
-    DocumentInfo,
-    Documents,
-    IngestReport,
-    Phase,
-    ProgressEvent,
-    RefusedDocument,
-    ReportEvent,
-    Uploaded,
-)
-from app.schemas.event_json import encoded
+from app.schemas import documents as schemas
+from app.schemas.ask import DoneEvent, ErrorEvent, Event, Problem, encoded
 
 router = APIRouter(tags=["documents"])
 log = logging.getLogger(__name__)
@@ -63,7 +54,7 @@ FORM = {
 
 @router.post(
     PATH,
-    response_model=Uploaded,
+    response_model=schemas.Uploaded,
     openapi_extra=FORM,
     responses=problems(409, 413, 422, 500, 503),
 )
@@ -90,16 +81,16 @@ async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) 
         work = uploads.go_on(
             _work(uploads, stack.pop_all(), files, caller.owner, events.put_nowait)
         )
-    if accepts_events(request.headers.get("accept", "")):
+    if accepts_events(request):
 
-        def conclude(ended: asyncio.Task[IngestReport]) -> None:
+        def conclude(ended: asyncio.Task[schemas.IngestReport]) -> None:
             events.put_nowait(_outcome(ended))
             events.put_nowait(DoneEvent())
 
         work.add_done_callback(conclude)
         texts = never_silent(_events(events))
         return StreamingResponse(texts, media_type=EVENT_STREAM, headers=HEADERS)
-    uploaded = Uploaded(report=await asyncio.shield(work))
+    uploaded = schemas.Uploaded(report=await asyncio.shield(work))
     return Response(uploaded.model_dump_json(), media_type="application/json")
 
 
@@ -110,11 +101,11 @@ async def documents(
     q: Annotated[str, Query(max_length=200, description="Part of a source or title.")] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0)] = 0,
-) -> Documents:
+) -> schemas.Documents:
     """The caller's documents and the shared ones, ordered by source."""
     with _mapped():
         documents, total = await uploads.documents(caller.owner, q, limit, offset)
-    return Documents(documents=[_info(document) for document in documents], total=total)
+    return schemas.Documents(documents=[_info(document) for document in documents], total=total)
 
 
 @router.delete(
@@ -133,10 +124,10 @@ async def _work(
     files: list[Received],
     owner: str,
     tell: Callable[[Event], None],
-) -> IngestReport:
+) -> schemas.IngestReport:
     def progress(done: int, total: int, source: str) -> None:
-        phase: Phase = "reading" if source else "indexing"
-        tell(ProgressEvent(done=done, total=total, source=source, phase=phase))
+        phase: schemas.Phase = "reading" if source else "indexing"
+        tell(schemas.ProgressEvent(done=done, total=total, source=source, phase=phase))
 
     async with stack:
         with _mapped():
@@ -152,12 +143,12 @@ async def _events(events: asyncio.Queue[Event]) -> AsyncGenerator[str]:
         number += 1
 
 
-def _outcome(work: asyncio.Task[IngestReport]) -> Event:
+def _outcome(work: asyncio.Task[schemas.IngestReport]) -> Event:
     if work.cancelled():
         return ErrorEvent(problem=STOPPED)
     error = work.exception()
     if error is None:
-        return ReportEvent(report=work.result())
+        return schemas.ReportEvent(report=work.result())
     if isinstance(error, DocumentsProblem):
         return ErrorEvent(problem=error.problem)
     log.error("an upload failed", exc_info=error)
@@ -188,28 +179,12 @@ def _unwritable(error: OSError) -> DocumentsProblem:
     return DocumentsProblem(503, "The service cannot use its folder of documents.")
 
 
-def _reported(brought: Brought) -> IngestReport:
-    report = brought.report
-    return IngestReport(
-        added=report.added,
-        updated=report.updated,
-        skipped=report.skipped,
-        refused=[RefusedDocument(source=it.source, reason=it.reason) for it in report.refused],
-        removed=report.removed,
-        chunks=report.chunks,
-        took_s=round(report.took_s, 3),
-        documents=[_info(document) for document in brought.documents],
-    )
+def _reported(brought: Brought) -> schemas.IngestReport:
+    report = replace(brought.report, took_s=round(brought.report.took_s, 3))
+    documents = [_info(document) for document in brought.documents]
+    return schemas.IngestReport(**asdict(report), documents=documents)
 
 
-def _info(document: StoredDocument) -> DocumentInfo:
-    return DocumentInfo(
-        id=document.id,
-        source=document.source,
-        title=document.title,
-        chunks=document.chunks,
-        bytes=document.bytes,
-        language=document.language or None,
-        added_at=document.added_at,
-        shared=not document.owner,
-    )
+def _info(document: StoredDocument) -> schemas.DocumentInfo:
+    known = {**asdict(document), "language": document.language or None}
+    return schemas.DocumentInfo(**known, shared=not document.owner)

@@ -1,10 +1,14 @@
-"""For supervisors: `/health/live`, `/health/ready` (index and worker are warm), `/metrics`."""
+"""`/health` and `/metrics` for supervisors, and `/`: the playground, plain files in a browser."""
 
+import mimetypes
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
+from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.middleware.gzip import GZipMiddleware
 
 from app.api.dependencies import LiveMetrics, LiveServices
 from app.api.problems import problem_response, problems
@@ -14,6 +18,20 @@ router = APIRouter(tags=["operation"])
 OPEN: dict[str, Any] = {"security": []}
 """Asks for no key."""
 NOT_READY: dict[int | str, dict[str, Any]] = {503: problems(503)[503]}
+PAGE_PATH = "/page"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    # Kept, but asked for again: a new version of the service shows at once.
+    "Cache-Control": "no-cache",
+}
+# Some systems' lists of media types do not know modules; browsers run nothing else as one.
+mimetypes.add_type("text/javascript", ".mjs")
 
 
 @router.get("/health/live", openapi_extra=OPEN)
@@ -45,3 +63,23 @@ async def metrics(metrics: LiveMetrics, services: LiveServices) -> Response:
     """Counters, histograms and gauges of this process in Prometheus' text format."""
     await metrics.measure(services.retriever)
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class PageFiles(StaticFiles):
+    """The page's files, which run nothing and load nothing but each other."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers.update(PAGE_HEADERS)
+        return response
+
+
+_page = PageFiles(directory=Path(__file__).parents[2] / "page")
+page_files = GZipMiddleware(_page)
+"""To be mounted at PAGE_PATH."""
+
+
+@router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+async def playground(request: Request) -> Response:
+    """A page that shows a run thinking; a client of the public interface like any other."""
+    return await _page.get_response("index.html", request.scope)

@@ -10,8 +10,7 @@ from app.api.dependencies import CurrentCaller, LiveRuns, LiveStore
 from app.api.problems import problems
 from app.api.sse import EVENT_STREAM, HEADERS, followed, never_silent
 from app.runs import replay
-from app.schemas.ask import ThreadId
-from app.schemas.event_json import as_json
+from app.schemas.ask import ThreadId, as_json
 from app.schemas.runs import Feedback, FeedbackRequest, RunList, RunState, StoredRun, Thread
 from app.storage.run_diff import RunDiff, difference
 
@@ -35,7 +34,10 @@ async def list_runs(
     await store.writer.flush()
     rows, total = await store.runs.page(caller.owner, limit, offset, thread_id)
     answers = await store.runs.answers([row["id"] for row in rows])
-    runs = await asyncio.to_thread(replay.summaries, rows, answers)
+    # In a thread, since each answer is read whole.
+    runs = await asyncio.to_thread(
+        lambda: [replay.summary(row, answers.get(row["id"])) for row in rows]
+    )
     return RunList(runs=runs, total=total, limit=limit, offset=offset)
 
 

@@ -101,12 +101,12 @@ def test_an_unknown_run_is_one_clear_line(command: Command) -> None:
 
 def test_what_changed_is_told(serving: Serving, command: Command) -> None:
     first = serving.ask(ENGLISH, workflow="crag")["run_id"]
-    options = {"only_action": "incorrect", "web": "never"}
+    options = {"ablation": {"only_action": "incorrect"}, "web": "never"}
     second = serving.ask(ENGLISH, workflow="crag", options=options)["run_id"]
     written(serving)
     told = command("diff", first, second).stdout
 
-    assert "options.only_action: None → incorrect" in told
+    assert "options.ablation: None → {'only_action': 'incorrect'}" in told
     assert "action: correct → incorrect" in told
     assert "stopped_by: answered → no_evidence" in told
     assert "87 metres" in told

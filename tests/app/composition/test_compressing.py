@@ -8,7 +8,7 @@ import pytest
 
 from app.composition.services import WorkerCompressor, compressors_of, open_services
 from app.errors import InvalidRequest
-from app.runs.option_checks import chosen
+from app.runs.manager import checked_options
 from app.settings import Settings
 from evaluator.client import EvaluatorClient
 from evaluator.schema import Ready
@@ -51,7 +51,7 @@ async def test_both_methods_are_offered_under_their_options(client: EvaluatorCli
 @pytest.mark.parametrize("by", ["longllmlingua", "selective_context"])
 async def test_what_cannot_be_served_is_refused_before_the_run(by: str) -> None:
     with pytest.raises(InvalidRequest, match="SELFCRAG_EVALUATOR_COMPRESSOR"):
-        chosen(Context.model_validate({"compress": by}), "none", services())
+        checked_options(Context.model_validate({"compress": by}), "none", services())
 
 
 @both_languages

@@ -63,7 +63,8 @@ def texts(made: list[Part], kind: str) -> str:
 
 @pytest.mark.parametrize("question", [ENGLISH, CHINESE])
 def test_an_answer_is_one_message(service: Serving, question: str) -> None:
-    response = post(service, message(question))
+    chat = f"chat-{question.isascii()}"
+    response = post(service, message(question), id=chat)
     parts = parts_of(response)
     made = put_together(parts)
     answer = service.ask(question)
@@ -73,7 +74,7 @@ def test_an_answer_is_one_message(service: Serving, question: str) -> None:
     assert response.headers["x-accel-buffering"] == "no"
     assert [part["type"] for part in parts[:2]] == ["start", "start-step"]
     assert [part["type"] for part in parts[-2:]] == ["finish-step", "finish"]
-    assert parts[0]["messageMetadata"]["thread_id"] == "chat-1"
+    assert parts[0]["messageMetadata"]["thread_id"] == chat
     assert texts(made, "text") == answer["answer"]
     assert ("知识库" in texts(made, "reasoning")) == (question == CHINESE)
     assert [p["data"] for p in made if p["type"] == "data-citation"] == answer["citations"]
@@ -128,7 +129,7 @@ def test_a_page_is_a_source_url(serve: Serve) -> None:
         chat=fakes.ScriptedChat(answers=["It was repaired [1]."]),
         web_search=fakes.FakeWebSearch([PAGE]),
     )
-    options = {"only_action": "incorrect"}
+    options = {"ablation": {"only_action": "incorrect"}}
     response = post(serve(parts), message(ENGLISH), workflow="crag", options=options)
     (source,) = [p for p in parts_of(response) if p["type"] == "source-url"]
 

@@ -33,7 +33,7 @@ def test_both_languages_say_the_same() -> None:
     [
         (began("search_web"), "Searching the web …", "正在搜索网络……"),
         (
-            ended("decide", retrieval={"decision": False, "probability": 0.04}),
+            ended("decide_retrieval", retrieval={"decision": False, "probability": 0.04}),
             "Retrieval is not needed (p 0.04).",
             "不需要检索（p 0.04）。",
         ),
@@ -43,14 +43,16 @@ def test_both_languages_say_the_same() -> None:
             "理解为：Who built it?",
         ),
         (ended("expand", queries=["a", "b"]), "Queries: a; b", "检索语句：a；b"),
-        (ended("rewrite", rewritten_query="a, b"), "Search query: a, b", "搜索词：a, b"),
+        (ended("rewrite_query", rewritten_query="a, b"), "Search query: a, b", "搜索词：a, b"),
         (
             ended("assess", action=None, documents=[{"score": 0.25}, {"score": 0.5}]),
             "Passages graded: 2 (best 0.50).",
             "已给 2 个段落评分（最高 0.50）。",
         ),
         (
-            ended("choose", candidates=[{"n": 1, "chosen": False}, {"n": 2, "chosen": True}]),
+            ended(
+                "select_candidate", candidates=[{"n": 1, "chosen": False}, {"n": 2, "chosen": True}]
+            ),
             "Chose draft 2 of 2.",
             "从 2 份草稿中选择了第 2 份。",
         ),
@@ -97,7 +99,7 @@ def test_steps_that_say_nothing_new_are_silent() -> None:
 def test_a_line_is_one_short_line() -> None:
     """Whatever a page or a model has said."""
     (line,) = ProgressText(ENGLISH).lines(
-        ended("rewrite", rewritten_query="data: {x}\n\nevent: done\n" * 99)
+        ended("rewrite_query", rewritten_query="data: {x}\n\nevent: done\n" * 99)
     )
     assert len(line) == MAX_CHARS
     assert "\n" not in line

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.schemas.ask import AskResponse
-from tests.app.serving import Serving
+from tests.app.serving import BEGINNING, Serving
 
 ENGLISH = "How tall is the red tower of Umbra?"
 CHINESE = "乌木城的红塔有多高？"
@@ -74,7 +74,7 @@ def test_the_answer_of_crag_has_the_fields_of_the_contract(service: Serving, que
     assert set(answer["usage"]) == USAGE
     assert answer["usage"]["scored_pairs"] > 0
     assert answer["usage"]["llm_calls"] == answer["usage"]["web_searches"] == 0
-    assert set(answer["timings_ms"]) == {"retrieve", "grade", "refine", "generate"}
+    assert set(answer["timings_ms"]) == {*BEGINNING, "grade", "refine", "generate"}
     assert ("87" if question == ENGLISH else "八十七米") in answer["answer"]
 
 
@@ -117,7 +117,7 @@ def test_rag_takes_no_action(service: Serving) -> None:
     assert_typed(answer, ANSWER)
     assert answer["workflow"] == "rag"
     assert answer["action"] is answer["rewritten_query"] is answer["retrieval"] is None
-    assert set(answer["timings_ms"]) == {"retrieve", "generate"}
+    assert set(answer["timings_ms"]) == {"prepare", "retrieve", "search", "generate"}
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_rag_takes_no_action(service: Serving) -> None:
 def test_an_abstention_is_a_sentence_without_citations(
     service: Serving, question: str, word: str, workflow: str
 ) -> None:
-    options = {"only_action": "incorrect", "web": "never"}
+    options = {"ablation": {"only_action": "incorrect"}, "web": "never"}
     answer = service.ask(question, workflow=workflow, options=options)
 
     assert word in answer["answer"]

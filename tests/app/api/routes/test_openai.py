@@ -158,7 +158,9 @@ def test_the_web_is_told_and_cited(serve: Serve) -> None:
         reply = client.chat.completions.create(
             model="crag",
             messages=asked(ENGLISH),
-            extra_body={"options": {"only_action": "incorrect", "retrieval": "always"}},
+            extra_body={
+                "options": {"ablation": {"only_action": "incorrect"}, "retrieval": "always"}
+            },
         )
 
     message = reply.choices[0].message

@@ -48,13 +48,24 @@ def test_the_drawing_shows_the_nodes(told: dict[str, Any]) -> None:
     rag, crag, self_rag, self_crag = (workflow["mermaid"] for workflow in told["workflows"])
 
     assert "graph TD" in crag
-    for node in ("retrieve", "grade", "refine", "rewrite", "search_web", "select", "generate"):
+    for node in ("retrieve", "grade", "refine", "rewrite_query", "search_web", "generate"):
         assert node in crag
         assert node in self_crag
         assert (node in rag) == (node in {"retrieve", "generate"})
-    for node in ("decide", "gather", "draft", "judge", "choose", "reflect", "abstain"):
+    for node in ("decide_retrieval", "draft", "judge", "select_candidate", "reflect", "abstain"):
         assert node in self_rag
         assert node in self_crag
+
+
+def test_subgraphs_are_drawn_open_where_that_is_asked(service: Serving) -> None:
+    outer = service.client.get("/workflows").json()["workflows"][-1]["mermaid"]
+    opened = service.client.get("/workflows?xray=1").json()["workflows"][-1]["mermaid"]
+
+    assert "reflect(reflect)" in outer
+    assert "critique" not in outer
+    assert "retrieve\\3asearch" in opened
+    assert "reflect\\3acritique" in opened
+    assert service.client.get("/workflows?xray=much").status_code == 422
 
 
 def test_every_tunable_is_described_and_bounded(told: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.errors import InvalidRequest
-from app.runs.option_checks import chosen
+from app.runs.manager import checked_options
 from app.settings import Settings
 from graphs.state import Context
 from tests.app.serving import Serving
@@ -45,9 +45,9 @@ def test_what_it_can_do_is_let_through() -> None:
     services = replace(EN.parts(EN.full, chat=FakeChat()).services, reranks=True)
     options = Context(rerank="model", compress="abstractive")
 
-    assert chosen(options, "none", services) is options
+    assert checked_options(options, "none", services) is options
     with pytest.raises(InvalidRequest):
-        chosen(Context(rerank="lexical"), "none", services)
+        checked_options(Context(rerank="lexical"), "none", services)
 
 
 @both_languages
@@ -64,15 +64,15 @@ def test_the_services_preset_serves_runs_that_name_none(serve: Serve) -> None:
     serving = serve(ZH.parts(ZH.full).services, settings)
 
     plain = serving.ask(ZH.question, workflow="crag")
-    assert {"decide", "rerank", "compress"} <= set(plain["timings_ms"])
+    assert "rerank" in plain["timings_ms"]
     named = serving.ask(ZH.question, workflow="crag", options={"preset": "none"})
-    assert not {"decide", "rerank", "compress"} & set(named["timings_ms"])
+    assert "rerank" not in named["timings_ms"]
 
 
 def test_the_answer_tells_its_queries_and_the_steps_do(serve: Serve) -> None:
     chat = FakeChat(chunks=["a [1]"], keywords="mills")
     serving = serve(EN.parts(EN.full, chat=chat).services)
-    events = serving.stream(EN.question, workflow="rag", options={"rewrite_question": True})
+    events = serving.stream(EN.question, workflow="rag", options={"expand": ["rewrite"]})
 
     [step] = [
         sent for sent in events if sent.data.get("step") == "expand" and "took_ms" in sent.data

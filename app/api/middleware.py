@@ -1,26 +1,31 @@
-"""Authentication: by API key where there are keys, else requests of this machine alone.
+"""Middleware: authentication and CORS, and the limit on request bodies.
 
-A service without keys believes that whoever reaches it may ask. Pages in a browser reach it, too:
-by a name that resolves to loopback (DNS rebinding) or by a request across origins. Both are
-refused here, before a body is read.
+With API keys every request needs one. Without any, whoever reaches the service may ask; but pages
+in a browser reach it, too: by a name that resolves to loopback (DNS rebinding) or by a request
+across origins. Both are refused before a body is read.
 """
 
 from collections.abc import Collection
+from http import HTTPStatus
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.problems import error_response
-from app.errors import AccessDenied, HostRefused, OriginRefused, ScopeMissing, StartFailed
+from app import errors
+from app.api.problems import error_response, problem_response
 from app.retrieval.index import visible_to
+from app.schemas.ask import Problem
 from app.settings import Settings
 from app.storage.api_keys import Caller, KeyRing
 from app.storage.database import open_engine
 
+MAX_BODY_BYTES = 1_000_000
+TOO_LARGE = f"The body is larger than {MAX_BODY_BYTES:,} bytes."
 _OPEN = {"/", "/favicon.ico"}
 _OPEN_BELOW = ("/health/", "/page/")
 _SCOPE_OF = {"documents": "documents", "metrics": "metrics"}
@@ -43,7 +48,7 @@ async def check_address(settings: Settings) -> None:
         return
     async with open_engine(settings) as engine:
         if not await KeyRing(engine).are_kept():
-            raise StartFailed(
+            raise errors.StartFailed(
                 f"there is no key, and {settings.host} can be reached by other machines: make one"
                 " with `selfcrag keys add OWNER`, or set SELFCRAG_ALLOW_ANONYMOUS=true where a"
                 " proxy asks who they are."
@@ -68,7 +73,7 @@ class Authentication:
             return
         try:
             caller = await self._caller(scope)
-        except AccessDenied as error:
+        except errors.AccessDenied as error:
             await error_response(scope, error)(scope, receive, send)
             return
         scope.setdefault("state", {})["caller"] = caller
@@ -90,7 +95,7 @@ class Authentication:
         caller = await keys.holder(_secret(headers))
         needed = _SCOPE_OF.get(path.split("/")[1], "ask")
         if needed not in caller.scopes:
-            raise ScopeMissing(needed)
+            raise errors.ScopeMissing(needed)
         return caller
 
     def _check_browser(self, method: str, headers: Headers) -> None:
@@ -98,7 +103,7 @@ class Authentication:
         name = _name_of(host)
         known = is_loopback(name) or name in self._hosts or host.lower() in self._hosts
         if not known and not (self._anonymous and not self._hosts):
-            raise HostRefused
+            raise errors.HostRefused
         origin = headers.get("origin", "")
         if method in _SAFE or {origin, "*"} & self._origins:
             return
@@ -108,7 +113,7 @@ class Authentication:
         else:
             is_ours = site in {"same-origin", "none"}
         if not is_ours:
-            raise OriginRefused
+            raise errors.OriginRefused
 
 
 def _name_of(host: str) -> str:
@@ -142,3 +147,34 @@ def add_authentication(app: FastAPI, settings: Settings) -> None:
             allow_headers=["*"],  # clients send their own, as x-stainless-os; the origin decides
             expose_headers=["retry-after"],
         )
+
+
+class BodyLimit:
+    """Counts bodies as they come, without holding them in memory.
+
+    Those posted to `except_to` have bounds of their own.
+    """
+
+    def __init__(self, app: ASGIApp, except_to: Collection[str] = ()) -> None:
+        self._app, self._except_to = app, frozenset(except_to)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in self._except_to:
+            await self._app(scope, receive, send)
+            return
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        if length.isdigit() and int(length) > MAX_BODY_BYTES:
+            problem = Problem(title=HTTPStatus(413).phrase, status=413, detail=TOO_LARGE)
+            await problem_response(scope, problem)(scope, receive, send)
+            return
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > MAX_BODY_BYTES:
+                raise HTTPException(413, TOO_LARGE)
+            return message
+
+        await self._app(scope, counted, send)

@@ -7,8 +7,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.engine import URL
 
-from app.storage.batch_writer import BatchWriter
-from app.storage.database import now, reading
+from app.storage.database import BatchWriter, now, reading
 from app.storage.tables import PROCESSES
 from tests.app.test_lasting import opened
 
@@ -43,8 +42,8 @@ async def test_a_row_that_cannot_be_said_holds_up_nobody(
 async def test_a_database_that_stays_away_is_told_once_at_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("app.storage.batch_writer.RETRY_S", 0.01)
-    monkeypatch.setattr("app.storage.batch_writer.MAX_RETRY_S", 0.04)
+    monkeypatch.setattr("app.storage.database.RETRY_S", 0.01)
+    monkeypatch.setattr("app.storage.database.MAX_RETRY_S", 0.04)
     writer = BatchWriter(URL.create("sqlite+aiosqlite", database=str(tmp_path / "无" / "db")))
     writer.add(PROCESSES.insert(), {"id": "a", "host": "h", "pid": 1, "seen_at": now()})
     async with asyncio.timeout(30):
