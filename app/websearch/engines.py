@@ -79,13 +79,10 @@ class HttpSearch(ABC):
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def _reply(
-        self, url: str, params: Mapping[str, str | int] | None = None, body: object = None
-    ) -> Mapping[str, Any]:
-        """The JSON object at `url`, asked for by GET, or by POST of a JSON `body`."""
-        method = "GET" if body is None else "POST"
+    async def _reply(self, url: str, params: Mapping[str, str | int]) -> Mapping[str, Any]:
+        """The JSON object at `url`."""
         try:
-            response = await self._http.request(method, url, params=params, json=body)
+            response = await self._http.get(url, params=params)
             response.raise_for_status()
             reply = response.json()
         except httpx.HTTPStatusError as error:
@@ -208,22 +205,47 @@ class SearxngSearch(HttpSearch):
 
 
 class TavilySearch(HttpSearch):
-    """Tavily, by its HTTP interface. Raises ValueError without a key."""
+    """Tavily, by its own client. Raises ValueError without a key; it would go on keyless."""
 
     provider = "Tavily"
 
     def __init__(self, api_key: str, *, base_url: str = "https://api.tavily.com") -> None:
-        if not api_key.strip():
+        if not (key := api_key.strip()):
             raise ValueError("Tavily needs an API key.")
-        super().__init__(base_url, {"Authorization": f"Bearer {api_key.strip()}"})
+        from tavily import AsyncTavilyClient  # noqa: PLC0415 -- for those who search by it
+
+        super().__init__(base_url, {"Authorization": f"Bearer {key}"})
+        self._client = AsyncTavilyClient(api_key=key, api_base_url=base_url, client=self._http)
+        # The client adds these from environment variables of its own.
+        for header in ("X-Project-ID", "X-Tavily-Orgid"):
+            self._http.headers.pop(header, None)
 
     async def _search(self, query: str, max_results: int) -> list[SearchResult]:
-        body = {
-            "query": query[:MAX_TAVILY_QUERY_CHARS],
-            "max_results": min(max_results, MAX_RESULTS),
-        }
-        url = f"{self._url.rstrip('/')}/search"
-        return self._hits(await self._reply(url, body=body), max_results)
+        from tavily import errors  # noqa: PLC0415
+
+        try:
+            reply = await self._client.search(
+                query[:MAX_TAVILY_QUERY_CHARS],
+                max_results=min(max_results, MAX_RESULTS),
+                timeout=SEARCH_TIMEOUT_S,
+            )
+        except errors.TimeoutError:
+            raise TimeoutError from None
+        except (errors.InvalidAPIKeyError, errors.ForbiddenError):
+            raise SearchFailed(self._refusal(401)) from None
+        except errors.UsageLimitExceededError:
+            raise SearchFailed(self._refusal(429)) from None
+        except errors.BadRequestError:
+            raise SearchFailed(self._refusal(400)) from None
+        except httpx.HTTPStatusError as error:
+            raise SearchFailed(self._refusal(error.response.status_code)) from None
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            # The client stumbles so over replies that are no JSON object.
+            raise self._malformed() from None
+        # It adds an empty list of results to whatever object came; the echo it does not.
+        if not isinstance(reply, Mapping) or "query" not in reply:
+            raise self._malformed()
+        return self._hits(reply, max_results)
 
 
 class RecordedResult(BaseModel):

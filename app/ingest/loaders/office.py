@@ -1,13 +1,17 @@
 """PDF and Word loaders; importing them takes most of a second, which those who need none save."""
 
 import logging
+import warnings
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from io import BytesIO
+from itertools import islice
 
 import mammoth
-from pypdf import PdfReader
+from langchain_core.document_loaders import BaseBlobParser
+from langchain_core.documents.base import Blob
 from pypdf.errors import FileNotDecryptedError
 
 from app.ingest.loaders.document import Block, DocumentRefused
@@ -30,11 +34,9 @@ STYLES = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => p:fresh
 def read_pdf(content: bytes) -> tuple[str, list[Block]]:
     """Title and blocks. Raises DocumentRefused."""
     try:
-        reader = PdfReader(BytesIO(content))
-        if len(reader.pages) > MAX_PAGES:
+        pages = list(islice(_pdf_parser().lazy_parse(Blob.from_data(content)), MAX_PAGES + 1))
+        if len(pages) > MAX_PAGES:
             raise DocumentRefused(f"more than {MAX_PAGES:,} pages; split it")
-        title = str((reader.metadata and reader.metadata.title) or "").strip()
-        pages = [page.extract_text() for page in reader.pages]
     except FileNotDecryptedError as error:
         raise DocumentRefused("encrypted PDF: save it without a password") from error
     except (DocumentRefused, MemoryError):
@@ -42,10 +44,21 @@ def read_pdf(content: bytes) -> tuple[str, list[Block]]:
     # pypdf says of damage whatever Python says of it.
     except Exception as error:
         raise DocumentRefused("damaged PDF: it cannot be parsed") from error
-    blocks = page_blocks(pages)
+    title = next((str(page.metadata.get("title", "")).strip() for page in pages), "")
+    blocks = page_blocks(page.page_content for page in pages)
     if not blocks:
         raise DocumentRefused("PDF without text, such as a scan: run text recognition on it first")
     return title, blocks
+
+
+@cache
+def _pdf_parser() -> BaseBlobParser:
+    with warnings.catch_warnings():  # it announces its own end of life when it is imported
+        warnings.filterwarnings("ignore", ".*langchain-community", DeprecationWarning)
+        from langchain_community.document_loaders.parsers.pdf import (  # noqa: PLC0415
+            PyPDFParser,
+        )
+    return PyPDFParser()
 
 
 def page_blocks(pages: Iterable[str]) -> list[Block]:
