@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import interruptible
+from app.cli.interrupt import interruptible
 
 cli = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Answers questions and corrects itself."

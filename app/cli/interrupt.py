@@ -1,0 +1,31 @@
+"""Ctrl-C: ends a command without a traceback, with a line that says what was kept."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+INTERRUPTED = 130
+_kept = "nothing was begun"
+
+
+@contextmanager
+def interruptible(kept: str) -> Iterator[None]:
+    """Work that Ctrl-C ends in order; the command's last line says what was kept of it."""
+    global _kept
+    _kept = kept
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        exit_at_once()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def exit_at_once(*_: object) -> None:
+    """At once: imports and the interpreter's own end would show where they were interrupted."""
+    os.write(2, f"selfcrag: interrupted; {_kept}\n".encode())
+    os._exit(INTERRUPTED)
