@@ -34,7 +34,7 @@ from evaluator.data.calibration_questions import build_questions
 from evaluator.data.records import Record, split
 from evaluator.data.text import contains_answer
 from evaluator.schema import CalibratedThresholds
-from graphs.grading.strips import as_judged
+from graphs.grading.strips import evaluator_text
 from graphs.types import Passage
 
 RETRIEVED = 10
@@ -144,7 +144,7 @@ def _asked(row: Row, found: Sequence[Passage], removed: set[str]) -> Asked:
 
 
 def _best_scores(score: Score, asked: Sequence[Asked]) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    pairs = [(one.question, as_judged(p, True)) for one in asked for p in one.passages]
+    pairs = [(one.question, evaluator_text(p, True)) for one in asked for p in one.passages]
     scores = iter(score(pairs))
     return np.array([max((next(scores) for _ in one.passages), default=-1.0) for one in asked])
 

@@ -117,7 +117,7 @@ class PacedCritic:
     name: str = "paced"
     bars: Bars = field(default_factory=Bars)
 
-    async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+    async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         return 1.0, Usage()
 
     async def judge(

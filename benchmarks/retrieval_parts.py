@@ -21,7 +21,7 @@ from benchmarks.retrieval_table import encoder_folder
 from evaluator.client import EvaluatorClient
 from evaluator.serving.app import create_app as create_worker
 from graphs.grading.relevance import relevance_of
-from graphs.grading.strips import as_judged
+from graphs.grading.strips import evaluator_text
 from graphs.options import Search
 from graphs.text.questions import subquestions_of
 from graphs.types import Passage
@@ -46,7 +46,7 @@ async def reranked(
         rows["+ lexical"] = await told(_reordered(retriever, lexical.rerank), asked)
 
         async def grades(question: str, passages: Sequence[Passage]) -> Sequence[float]:
-            texts = [as_judged(passage, TITLES) for passage in passages]
+            texts = [evaluator_text(passage, TITLES) for passage in passages]
             graded = await relevance_of(_parts(question), texts, grader)
             return [score if score is not None else -np.inf for score in graded.best]
 

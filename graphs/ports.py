@@ -124,7 +124,7 @@ class Critic(Protocol):
         """From where on a draft is accepted, on this critic's scale."""
         ...
 
-    async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+    async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         """p(Retrieval) / (p(Retrieval) + p(No Retrieval)). Raises CriticFailed."""
         ...
 

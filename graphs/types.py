@@ -63,16 +63,12 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class WebPage(_Value):
-    """A search result and, where its page could be fetched, the page's paragraphs.
-
-    `fetched_at` is the UTC time in ISO 8601, or None where `paragraphs` is the result's own text.
-    """
+    """A search result with its page's paragraphs; its own text where the page was not fetched."""
 
     url: str
     title: str
     score: float
     paragraphs: tuple[str, ...]
-    fetched_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +90,6 @@ class Strip(_Value):
     retrieval_score: float = 0.0
     relevance: float | None = None
     kept: bool = False
-    fetched_at: str | None = None
     whole: str = ""
 
     @property
@@ -116,8 +111,6 @@ class Scores:
     """One judgement a pair, in the order asked; None where a pair could not be judged."""
 
     values: tuple[float | None, ...]
-    labels: tuple[str | None, ...] = ()
-    probabilities: tuple[dict[str, float] | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,7 +143,7 @@ class FakeCritic:
     judged: list[list[str]] = field(default_factory=list)
     criticised: list[str] = field(default_factory=list)
 
-    async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+    async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         self.asked.append(question)
         if self.share is None:
             raise CriticFailed("the critic is gone")

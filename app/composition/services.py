@@ -253,7 +253,7 @@ class WorkerEvaluator:
             response = await self._client.score(task, pairs)
         except WorkerError as error:
             raise EvaluatorFailed(str(error)) from error
-        return Scores(tuple(response.scores), tuple(response.labels), tuple(response.probabilities))
+        return Scores(tuple(response.scores))
 
     async def ready(self) -> bool:
         return await self._client.ready()

@@ -64,7 +64,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "ambiguous": ("ambiguous", "模糊"),
     # Why a draft is withdrawn, where no criticism says so.
     ANOTHER_WAS_BETTER: (ANOTHER_WAS_BETTER, "另一份草稿更好"),
-    "these were the model's thoughts": ("these were the model's thoughts", "那是模型的思考过程"),
+    "the model's reasoning is removed": ("the model's reasoning is removed", "那是模型的思考过程"),
     "deadline": ("deadline", "到了截止时间"),
     "cancelled": ("cancelled", "运行被取消"),
 }

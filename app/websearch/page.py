@@ -5,7 +5,6 @@ import zlib
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from http.cookiejar import DefaultCookiePolicy
 from typing import cast
 
@@ -30,15 +29,6 @@ class PageAnswered(ssrf_guard.PageFailed):
     def __init__(self, status: int) -> None:
         super().__init__(f"answered {status}")
         self.status = status
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page that was read; `fetched_at` is UTC in ISO 8601."""
-
-    title: str
-    paragraphs: tuple[str, ...]
-    fetched_at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +79,17 @@ class PageReader:
         # One page's cookies are no business of the next.
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
-    async def read(self, url: str) -> Page:
+    async def read(self, url: str) -> html_text.Extract:
         """Raises PageFailed, which says why the page cannot be used."""
         async with self._slots:
             download = await self._download(url)
-            fetched_at = datetime.now(UTC).isoformat(timespec="seconds")
             try:
                 extract = await asyncio.to_thread(_extract, download)
             except html_text.TooNested:
                 raise ssrf_guard.PageFailed("is nested too deeply to be read safely") from None
         if not extract.paragraphs:
             raise ssrf_guard.PageFailed("has no readable paragraphs")
-        return Page(extract.title, extract.paragraphs, fetched_at)
+        return extract
 
     async def download(self, url: str) -> Download:
         """The page as it was sent. Raises PageFailed, PageAnswered where a server said why."""

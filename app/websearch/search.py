@@ -70,7 +70,7 @@ class FetchingWebSearch:
             reason = f"{_host(result.url) or 'a result without a host'} {failure}"
             return WebPage(result.url, result.title, result.score, own_text), reason
         title = result.title or page.title
-        return WebPage(result.url, title, result.score, page.paragraphs, page.fetched_at), ""
+        return WebPage(result.url, title, result.score, page.paragraphs), ""
 
     async def aclose(self) -> None:
         await self._engine.aclose()

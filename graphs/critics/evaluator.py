@@ -7,7 +7,7 @@ from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.errors import CriticFailed, EvaluatorFailed
 from graphs.grading.relevance import best_of, mean_of
-from graphs.grading.strips import as_judged
+from graphs.grading.strips import evaluator_text
 from graphs.ports import Evaluator, with_answer
 from graphs.text.citations import cited_numbers, without_markers
 from graphs.text.language import language_of
@@ -50,9 +50,9 @@ class EvaluatorCritic:
         self._evaluator = evaluator
         self.name = evaluator.name
 
-    async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+    async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         pairs = _Pairs()
-        place = pairs.add("retrieval", question, evidence)
+        place = pairs.add("retrieval", question, "")
         scores, usage = await self._scores(pairs)
         share = scores[place]
         if share is None:
@@ -111,7 +111,7 @@ class _Examined:
         self._sentences = sentences_of(draft)
         parts = subquestions_of(question)
         self._strips = [
-            pairs.add("relevance", each, as_judged(strip, with_title=True))
+            pairs.add("relevance", each, evaluator_text(strip, with_title=True))
             for each in dict.fromkeys([question, *parts])
             for strip in draft.knowledge
         ]

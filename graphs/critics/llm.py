@@ -1,4 +1,4 @@
-"""A chat model as critic: grades in JSON, weighed by its log-probabilities where they are told."""
+"""A chat model as critic: grades in JSON, weighted by its log-probabilities where given."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +11,13 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.runnables.utils import gather_with_concurrency
 from pydantic import BaseModel, Field, WithJsonSchema
 
-from graphs.critics.structured_output import PLAIN, FallbackChat, StructuredChat, quoted, weighed
+from graphs.critics.structured_output import (
+    PLAIN,
+    FallbackChat,
+    StructuredChat,
+    quoted,
+    token_probabilities,
+)
 from graphs.errors import CriticFailed, GeneratorFailed
 from graphs.generation.prompts import text_of, usage_of
 from graphs.reflection import scores
@@ -62,11 +68,9 @@ class LlmCritic:
         self._needed = StructuredChat(chat, RetrievalVerdict)
         self._prose = FallbackChat(chat, {"temperature": 0}, PLAIN)
 
-    async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
+    async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         language = language_of(question)
-        asked = prompt("decide", language).render(
-            question=quoted(question), knowledge=quoted(evidence) or _NONE
-        )
+        asked = prompt("decide", language).render(question=quoted(question))
         messages = [SystemMessage(prompt("decide_system", language).render()), HumanMessage(asked)]
         try:
             verdict, reply, usage = await self._needed.ask(messages, language)
@@ -119,7 +123,7 @@ def _share(
     reply: AIMessage, key: str, grade: int, tokens: Sequence[str], least: int
 ) -> dict[str, float]:
     """p of each reflection token; `tokens` are those of the grades from `least` upwards."""
-    weights = weighed(reply, re.compile(rf'"{key}"\s*:\s*"?(\d)'.encode()))
+    weights = token_probabilities(reply, re.compile(rf'"{key}"\s*:\s*"?(\d)'.encode()))
     p = {token: weights.get(str(n), 0.0) for n, token in enumerate(tokens, start=least)}
     return p if any(p.values()) else {tokens[grade - least]: 1.0}
 

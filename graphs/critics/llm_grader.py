@@ -11,7 +11,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 
-from graphs.critics.structured_output import LOG_PROBABILITIES, PLAIN, FallbackChat, quoted, weighed
+from graphs.critics.structured_output import (
+    LOG_PROBABILITIES,
+    PLAIN,
+    FallbackChat,
+    quoted,
+    token_probabilities,
+)
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.generation.prompts import text_of
 from graphs.text.language import language_of
@@ -87,7 +93,7 @@ def _score_of(reply: AIMessage) -> float | None:
     found = labelled[-1] if labelled else _FIRST.search(text)
     if found is None:
         return None
-    weights = weighed(reply, _spoken(found))
+    weights = token_probabilities(reply, _spoken(found))
     yes, no = (sum(weights.get(word, 0.0) for word in words) for words in (_YES, _NO))
     if yes + no > 0:
         return 2 * yes / (yes + no) - 1

@@ -35,11 +35,7 @@ class NativeCritic:
         self._generator = generator
         self.name = generator.name
 
-    async def needs_retrieval(
-        self,
-        question: str,
-        evidence: str = "",  # noqa: ARG002 the model was not taught to weigh any at this place
-    ) -> tuple[float, Usage]:
+    async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         try:
             return await self._generator.wants_retrieval(question)
         except GeneratorFailed as error:

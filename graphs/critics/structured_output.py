@@ -91,7 +91,7 @@ def quoted(text: str) -> str:
     return _TAG.sub("‹", text)
 
 
-def weighed(reply: AIMessage, pattern: re.Pattern[bytes]) -> dict[str, float]:
+def token_probabilities(reply: AIMessage, pattern: re.Pattern[bytes]) -> dict[str, float]:
     """What else the model might have said where the last match's group 1 begins, with its p.
 
     Tokens come in lower case without blanks and marks. Empty where the endpoint tells none.

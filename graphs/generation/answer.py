@@ -33,11 +33,11 @@ from graphs.text.citations import (
     without_unknown_markers,
 )
 from graphs.text.model_output import (
-    CLOSES,
-    OPENS,
+    THINK_CLOSE,
+    THINK_OPEN,
     joined_characters,
-    without_opening_thoughts,
-    without_thoughts,
+    without_opening_reasoning,
+    without_reasoning,
 )
 from graphs.text.questions import is_courtesy
 from graphs.text.sentences import sentence_spans
@@ -45,7 +45,7 @@ from graphs.types import Degraded, Draft, Judgement, Language, Plan, StoppedBy, 
 from prompts import prompt
 
 EXTRACTIVE = "extractive"
-WERE_THOUGHTS = "these were the model's thoughts"
+REASONING_REMOVED = "the model's reasoning is removed"
 CUT_SHORT: Mapping[str, str] = {
     "length": "The answer is cut off at the language model's limit of tokens;"
     " raise the limit or ask for less.",
@@ -74,7 +74,7 @@ class Listener:
     retract: Callable[[str], None]
 
 
-NOBODY = Listener(token=lambda _: None, retract=lambda _: None)
+NO_LISTENER = Listener(token=lambda _: None, retract=lambda _: None)
 
 
 def streamed(runtime: Runtime[Context], round_: int = 0) -> Listener:
@@ -196,14 +196,16 @@ async def _by_chat(
                 yield text
 
     pieces: list[str] = []
-    spoken = without_opening_thoughts(joined_characters(texts()))
+    spoken = without_opening_reasoning(joined_characters(texts()))
     async for text in without_unknown_markers(spoken, known):
         pieces.append(text)
         listener.token(text)
     answer = "".join(pieces)
-    if CLOSES in answer and OPENS not in answer:  # the prompt opened them, so they were heard
-        answer = without_thoughts(answer)
-        listener.retract(WERE_THOUGHTS)
+    if (
+        THINK_CLOSE in answer and THINK_OPEN not in answer
+    ):  # the prompt opened them, so they were heard
+        answer = without_reasoning(answer)
+        listener.retract(REASONING_REMOVED)
         listener.token(answer)
     if not answer.strip():
         raise GeneratorFailed("The language model gave an empty answer.")

@@ -16,7 +16,7 @@ from langchain_core.runnables.utils import gather_with_concurrency
 from graphs.errors import CompressorFailed, GeneratorFailed, PortError
 from graphs.generation.prompts import one_line, text_of, usage_of
 from graphs.grading.relevance import relevance_of
-from graphs.grading.strips import as_judged, repacked
+from graphs.grading.strips import evaluator_text, repacked
 from graphs.options import Context
 from graphs.ports import Services
 from graphs.text.language import language_of
@@ -54,7 +54,7 @@ class Summary:
     degraded: tuple[Degraded, ...] = ()
 
 
-async def compressed(
+async def compress_knowledge(
     questions: Sequence[str],
     knowledge: Knowledge,
     context: Context,
@@ -130,7 +130,7 @@ async def _summarised(
         text = texts.get(merged(strips))
         if text is None:
             return strips
-        return [in_place_of(merged(strips), text)] if text else []
+        return [with_compressed_text(merged(strips), text)] if text else []
 
     return Compressed(
         [[strip for strips in each for strip in shorter(strips)] for each in apart],
@@ -153,7 +153,7 @@ async def _by_local_model(
             await compressor.compress(question, texts, context.compress_ratio) if texts else ()
         )
         pairs = zip(strips, shortened, strict=True)
-        shorter.append([in_place_of(strip, text) for strip, text in pairs if text.strip()])
+        shorter.append([with_compressed_text(strip, text) for strip, text in pairs if text.strip()])
     return Compressed(shorter)
 
 
@@ -184,7 +184,7 @@ def as_summary(reply: str) -> str:
 def judged_sentences(strip: Strip, with_title: bool) -> list[str]:
     """The sentences of a strip as they are graded, in order."""
     return [
-        as_judged(replace(strip, text=strip.text[start:end]), with_title)
+        evaluator_text(replace(strip, text=strip.text[start:end]), with_title)
         for start, end in sentence_spans(strip.text)
     ]
 
@@ -209,13 +209,13 @@ def best_sentences(
     count = math.ceil(round(ratio * len(ranked), 9))  # 0.1 * 30 is a little more than 3
     kept = {(n, place) for _, n, place in sorted(ranked, key=lambda item: -item[0])[:count]}
     shortened = [
-        in_place_of(strip, _sentences_at(strip.text, [p for m, p in kept if m == n]))
+        with_compressed_text(strip, _sentences_at(strip.text, [p for m, p in kept if m == n]))
         for n, strip in enumerate(knowledge)
     ]
     return [strip for strip in shortened if strip.text]
 
 
-def in_place_of(strip: Strip, text: str) -> Strip:
+def with_compressed_text(strip: Strip, text: str) -> Strip:
     """The strip with a shorter text, its own kept for citations; as it was if not shorter."""
     if text == strip.text or token_count(text) > token_count(strip.text):
         return strip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from graphs.text.language import language_of
-from graphs.text.model_output import whole_characters, without_thoughts
+from graphs.text.model_output import whole_characters, without_reasoning
 from graphs.types import Language, Message, Strip, Usage
 from prompts import prompt
 
@@ -61,7 +61,7 @@ def decomposing_messages(question: str) -> list[BaseMessage]:
     return [HumanMessage(body)]
 
 
-def inventing_messages(question: str) -> list[BaseMessage]:
+def hyde_messages(question: str) -> list[BaseMessage]:
     """Asks for a passage that might answer the question (HyDE)."""
     return [HumanMessage(prompt("hyde", language_of(question)).render(question=one_line(question)))]
 
@@ -108,7 +108,7 @@ def segment_messages(request: DraftRequest, passage: Strip, preceding: str) -> l
 
 def text_of(reply: BaseMessage) -> str:
     """What the model says, without what it thinks."""
-    return without_thoughts(whole_characters(str(reply.text)))
+    return without_reasoning(whole_characters(str(reply.text)))
 
 
 def usage_of(message: AIMessage) -> Usage:

@@ -11,7 +11,7 @@ from graphs.text.sentences import sentence_spans, split_strips, token_count
 from graphs.types import Passage, Strip, WebPage
 
 
-def as_judged(text: Passage | Strip, with_title: bool) -> str:
+def evaluator_text(text: Passage | Strip, with_title: bool) -> str:
     """`title // text`, the paper's input for all sets but PopQA, which has no titles."""
     return f"{text.title} // {text.text}" if with_title and text.title else text.text
 
@@ -46,7 +46,6 @@ def paragraphs_of(pages: Sequence[WebPage]) -> list[Strip]:
             source=page.url,
             origin="web",
             position=(rank, place),
-            fetched_at=page.fetched_at,
         )
         for rank, page in enumerate(pages)
         for place, text in enumerate(page.paragraphs)

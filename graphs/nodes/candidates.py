@@ -6,8 +6,8 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.errors import CriticFailed
-from graphs.generation.answer import NOBODY, generate_answer, request_of, streamed
-from graphs.generation.compression import compressed
+from graphs.generation.answer import NO_LISTENER, generate_answer, request_of, streamed
+from graphs.generation.compression import compress_knowledge
 from graphs.grading.actions import action_of, relevant
 from graphs.grading.strips import internal_knowledge, join, repacked, strips_of
 from graphs.nodes.prepare import plan_of
@@ -85,7 +85,7 @@ async def _candidates(
     spent, distinct = state.get("usage", Usage()), _distinct(knowledge, context.repack)
     spare = 0 if context.is_spent(spent) else context.calls_left(spent) - len(distinct)
     questions = [effective_question(state), *plan.subquestions]
-    result = await compressed(questions, distinct, context, services, spare)
+    result = await compress_knowledge(questions, distinct, context, services, spare)
     spent += result.usage
     filled = [strips for strips in result.knowledge if strips]
     if services.writes_by_model and not share_a_draft:
@@ -122,15 +122,17 @@ async def draft(state: State, runtime: Runtime[Context], *, services: Services) 
     if state.get("action") is None and relevance:
         action = action_of(relevance, plan.thresholds.upper, plan.thresholds.lower)
         request = replace(request, keep_best=action == "correct")
-    able = services.within_budget(state.get("usage", Usage()), context)
+    affordable = services.within_budget(state.get("usage", Usage()), context)
     is_only = len(state.get("candidates", [])) == 1
-    written = await generate_answer(request, able, streamed(runtime) if is_only else NOBODY)
+    written = await generate_answer(
+        request, affordable, streamed(runtime) if is_only else NO_LISTENER
+    )
     finished = replace(
         candidate,
         answer=written.answer,
         generator=written.generator,
         judgement=written.judgement,
-        budget_exhausted=able is not services,
+        budget_exhausted=affordable is not services,
     )
     return {"drafts": [finished], "usage": written.usage, "degraded": list(written.degraded)}
 

@@ -10,10 +10,10 @@ from graphs.errors import CriticFailed, RetrieverFailed
 from graphs.generation.answer import EXTRACTIVE, request_of
 from graphs.grading.actions import relevant
 from graphs.grading.strips import strips_of
-from graphs.nodes.grade import graded
+from graphs.nodes.grade import grade_documents
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
-from graphs.reflection.beam import cited_segment, drafts_of, extended, segment_from
+from graphs.reflection.beam import cited_segment, drafts_of, next_beam, segment_from
 from graphs.reflection.scores import score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.types import Degraded, Draft, Extension, Judgement, Passage, Path, Plan, Strip, Usage
@@ -25,7 +25,7 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
     Each unfinished path goes on from each of its passages; the first from every candidate.
     """
     context, usage = options_of(runtime), total_usage(state)
-    able = services.within_budget(usage, context)
+    affordable = services.within_budget(usage, context)
     paths = state.get("paths") or [
         Path(tuple(_best(draft.knowledge) for draft in state.get("candidates", [])))
     ]
@@ -36,13 +36,14 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
         if not path.is_finished
         for passage in path.passages
     ]
-    if able.writes_by_model:
+    if affordable.writes_by_model:
         places = places[: context.calls_left(usage)]
     continuations = await gather_with_concurrency(
-        None, *(segment_from(request, passage, path.text, able) for _, path, passage in places)
+        None,
+        *(segment_from(request, passage, path.text, affordable) for _, path, passage in places),
     )
-    generator = services.chat_name if able.writes_by_model else EXTRACTIVE
-    exhausted = able is not services
+    generator = services.chat_name if affordable.writes_by_model else EXTRACTIVE
+    exhausted = affordable is not services
     return {
         "paths": paths,
         "extensions": [
@@ -82,7 +83,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
     except CriticFailed as error:
         degraded = [error.degraded]
     scored = [_scored(each, context) for each in extensions]
-    paths = extended(state.get("paths", []), scored, context.ablation.beam_width)
+    paths = next_beam(state.get("paths", []), scored, context.ablation.beam_width)
     longest = max((len(path.segments) for path in paths), default=0)
     ends = longest >= context.beam_depth or context.is_spent(total_usage(state) + usage)
     return {
@@ -133,7 +134,7 @@ async def _relevant_to(
     """Graded against the question itself, not against the query."""
     passages = await services.retriever.retrieve(query, context.retrieve_k, context.searching())
     found = State(**{**state, "documents": list(passages)})
-    update = await graded(found, plan, context, services)
+    update = await grade_documents(found, plan, context, services)
     documents = update.get("documents", list(passages))
     return relevant(documents, plan.thresholds)[: context.max_drafts], update
 

@@ -10,7 +10,7 @@ from graphs.generation.answer import (
     request_of,
     streamed,
 )
-from graphs.generation.compression import compressed
+from graphs.generation.compression import compress_knowledge
 from graphs.grading.strips import internal_knowledge, knowledge_of
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
@@ -34,16 +34,16 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         if not knowledge:
             return {**update, **_abstained(state, plan, listener)}
     spent = state.get("usage", Usage()) + update.get("usage", Usage())
-    able = services.within_budget(spent, context)
+    affordable = services.within_budget(spent, context)
     request = request_of(state, knowledge, plan, context)
     write = answer_directly if is_direct else generate_answer
-    written = await write(request, able, listener)
+    written = await write(request, affordable, listener)
     draft = Draft(
         written.answer,
         tuple(knowledge),
         generator=written.generator,
         judgement=written.judgement,
-        budget_exhausted=able is not services,
+        budget_exhausted=affordable is not services,
     )
     update |= {
         "generator": written.generator,
@@ -70,7 +70,7 @@ async def _knowledge(
     spent, knowledge = state.get("usage", Usage()), knowledge_of(state, context)
     spare = 0 if context.is_spent(spent) else context.calls_left(spent) - 1
     questions = [effective_question(state), *plan.subquestions]
-    result = await compressed(questions, [knowledge], context, services, spare)
+    result = await compress_knowledge(questions, [knowledge], context, services, spare)
     update: State = {
         "generator": services.chat_name,
         "usage": result.usage,

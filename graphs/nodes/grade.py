@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from graphs.errors import EvaluatorFailed
 from graphs.grading.actions import choose_action, searches_web, speculates
 from graphs.grading.relevance import relevance_of
-from graphs.grading.strips import as_judged, select, strips_of, with_relevance
+from graphs.grading.strips import evaluator_text, select, strips_of, with_relevance
 from graphs.nodes.prepare import plan_of
 from graphs.nodes.web import web_query
 from graphs.ports import Services
@@ -27,13 +27,13 @@ async def grade(
     context, ahead = options_of(runtime), services.search_ahead
     plan = plan_of(state, context, services)
     if not acts:
-        update = await graded(state, plan, context, services)
+        update = await grade_documents(state, plan, context, services)
         spent = state.get("usage", Usage()) + update.get("usage", Usage())
         return {**update, "action": None, "spent": spent}
     if ahead is None or not speculates(context, plan, state.get("documents", [])):
-        return {**await graded(state, plan, context, services), "speculative_search": None}
+        return {**await grade_documents(state, plan, context, services), "speculative_search": None}
     with ahead.begin(web_query(state), context.web_pages) as ticket:
-        update = await graded(state, plan, context, services)
+        update = await grade_documents(state, plan, context, services)
         if ticket and searches_web(update["action"], plan):
             ahead.keep(ticket)
             return {**update, "speculative_search": ticket}
@@ -43,10 +43,10 @@ async def grade(
     return {**update, "speculative_search": None}
 
 
-async def graded(state: State, plan: Plan, context: Context, services: Services) -> State:
+async def grade_documents(state: State, plan: Plan, context: Context, services: Services) -> State:
     """The documents by their relevance, best first, and the action they make."""
     passages, ablation = state.get("documents", []), context.ablation
-    texts = [as_judged(passage, ablation.grade_titles) for passage in passages]
+    texts = [evaluator_text(passage, ablation.grade_titles) for passage in passages]
     questions = [effective_question(state), *plan.subquestions]
     try:
         relevance = await relevance_of(questions, texts, services.evaluator)
@@ -84,7 +84,7 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
     if not context.ablation.refinement:
         return {"internal_strips": [replace(strip, kept=True) for strip in whole]}
     strips = strips_of(documents, context.strip_mode)
-    texts = [as_judged(strip, context.ablation.grade_titles) for strip in strips]
+    texts = [evaluator_text(strip, context.ablation.grade_titles) for strip in strips]
     questions = [effective_question(state), *plan.subquestions]
     floor, keep_best = plan.thresholds.strip_floor, state.get("action") == "correct"
     try:

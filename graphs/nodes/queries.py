@@ -13,7 +13,7 @@ from graphs.generation.prompts import (
     clarifying_messages,
     contextualising_messages,
     decomposing_messages,
-    inventing_messages,
+    hyde_messages,
     text_of,
     usage_of,
 )
@@ -89,14 +89,14 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
     """
     context, question = options_of(runtime), effective_question(state)
     usage = total_usage(state)
-    able = services.within_budget(usage, context)
+    affordable = services.within_budget(usage, context)
     wanted = [way in context.expand for way in ("rewrite", "decompose", "hyde")]
     clarifies, decomposes, invents = _first(wanted, context.calls_left(usage))
     clarified, decomposed, invented = await gather_with_concurrency(
         None,
-        _reply(clarifying_messages(question, state.get("history", [])), able, clarifies),
-        _reply(decomposing_messages(question), able, decomposes),
-        _reply(inventing_messages(question), able, invents),
+        _reply(clarifying_messages(question, state.get("history", [])), affordable, clarifies),
+        _reply(decomposing_messages(question), affordable, decomposes),
+        _reply(hyde_messages(question), affordable, invents),
     )
     parts = as_subquestions(decomposed.text)
     if "decompose" in context.expand and not parts:
@@ -104,7 +104,7 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
     made = [as_passage(invented.text, question), as_query(clarified.text), *parts]
     degraded = [*clarified.degraded, *decomposed.degraded, *invented.degraded]
     is_own_choice = "expand" in context.model_fields_set
-    if able.chat is None and is_own_choice and context.expand != ["decompose"]:
+    if affordable.chat is None and is_own_choice and context.expand != ["decompose"]:
         degraded.append(NEEDS_MODEL)
     return {
         "queries": queries_of(question, made),

@@ -9,7 +9,7 @@ from graphs.critics.evaluator import COVERED
 from graphs.errors import EvaluatorFailed, RetrieverFailed
 from graphs.generation.answer import (
     EXTRACTIVE,
-    NOBODY,
+    NO_LISTENER,
     GeneratedText,
     Listener,
     request_of,
@@ -19,7 +19,7 @@ from graphs.generation.answer import (
 from graphs.generation.extractive import Sentence, candidate_sentences, compose
 from graphs.generation.prompts import DraftRequest
 from graphs.grading.relevance import scores_of
-from graphs.grading.strips import as_judged, strips_of
+from graphs.grading.strips import evaluator_text, strips_of
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Evaluator, Services
 from graphs.reflection.scores import plain
@@ -43,7 +43,7 @@ async def strips_for(
     Raises EvaluatorFailed.
     """
     looked = sorted(pool, key=lambda strip: -strip.score)[:MAX_SEARCHED]
-    texts = [as_judged(strip, with_title=True) for strip in looked]
+    texts = [evaluator_text(strip, with_title=True) for strip in looked]
     rows, usage = await scores_of(parts, texts, evaluator)
     chosen: dict[str, Strip] = {}
     for grades in rows:
@@ -203,7 +203,7 @@ async def _by_model(
     """What the model writes; of a closed set it is told once it is known to be one of them."""
     if not request.choices:
         return await revise_answer(request, draft, criticism, services, listener)
-    written = await revise_answer(request, draft, criticism, services, NOBODY)
+    written = await revise_answer(request, draft, criticism, services, NO_LISTENER)
     if plain(without_markers(written.answer)) not in map(plain, request.choices):
         return replace(written, answer="")
     listener.token(written.answer)

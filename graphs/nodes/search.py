@@ -9,7 +9,7 @@ from langgraph.runtime import Runtime
 from graphs.errors import EvaluatorFailed, PortError, RetrieverFailed
 from graphs.grading.actions import is_exhausted
 from graphs.grading.relevance import relevance_of
-from graphs.grading.strips import as_judged
+from graphs.grading.strips import evaluator_text
 from graphs.nodes.prepare import plan_of
 from graphs.options import RERANK_CANDIDATES, RerankBy
 from graphs.ports import Services
@@ -113,7 +113,7 @@ async def _scores(
     questions: Sequence[str], passages: Sequence[Passage], context: Context, services: Services
 ) -> tuple[Sequence[float | None], Usage]:
     """By whom the run chose. Raises RetrieverFailed or EvaluatorFailed."""
-    texts = [as_judged(passage, context.ablation.grade_titles) for passage in passages]
+    texts = [evaluator_text(passage, context.ablation.grade_titles) for passage in passages]
     by = reranker_of(context, services)
     if by == "evaluator":
         graded = await relevance_of(questions, texts, services.evaluator)

@@ -37,10 +37,10 @@ async def rewrite_query(state: State, runtime: Runtime[Context], *, services: Se
     context = options_of(runtime)
     if not context.ablation.rewriting or state.get("speculative_search"):
         return {"rewritten_query": None}
-    return await rewritten(state, context, services)
+    return await keywords_for(state, context, services)
 
 
-async def rewritten(state: State, context: Context, services: Services) -> State:
+async def keywords_for(state: State, context: Context, services: Services) -> State:
     """At most three keywords for the search engine, and what they cost."""
     question = effective_question(state)
     update, query = State(), ""
@@ -90,7 +90,7 @@ async def search_web(state: State, runtime: Runtime[Context], *, services: Servi
         return {**update, "degraded": [*update["degraded"], *failed]}
     query = State(rewritten_query=None)
     if context.ablation.rewriting:
-        query = await rewritten(state, context, services)
+        query = await keywords_for(state, context, services)
     again = await _searched(State(**{**state, **query}), context, services)
     return {
         **again,

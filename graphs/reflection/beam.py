@@ -91,7 +91,7 @@ def cited_segment(segment: Segment, n: int) -> str:
     return with_marker(with_closed_code(segment.text), n)
 
 
-def extended(paths: Sequence[Path], extensions: Sequence[Extension], width: int) -> list[Path]:
+def next_beam(paths: Sequence[Path], extensions: Sequence[Extension], width: int) -> list[Path]:
     """The best paths after one more segment; a path that nothing new follows is finished."""
     longer = [
         replace(

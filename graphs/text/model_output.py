@@ -8,19 +8,19 @@ import re
 from collections.abc import AsyncIterator
 
 _FENCE = re.compile(r"```\w*+[ \t\r]*+\n|```")
-OPENS, CLOSES = "<think>", "</think>"
+THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
 
-def without_thoughts(text: str) -> str:
+def without_reasoning(text: str) -> str:
     """What the model says; nothing where it never came to an end with thinking.
 
     Some chat templates open the thoughts in the prompt, so that the reply only closes them.
     """
-    said = text.rpartition(CLOSES)[2].strip()
-    return "" if said.startswith(OPENS) else said
+    said = text.rpartition(THINK_CLOSE)[2].strip()
+    return "" if said.startswith(THINK_OPEN) else said
 
 
-async def without_opening_thoughts(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
+async def without_opening_reasoning(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
     """The streamed text without thoughts that open it, and without blanks before it."""
     held, thinks, speaks = "", False, False
     async for chunk in chunks:
@@ -28,13 +28,13 @@ async def without_opening_thoughts(chunks: AsyncIterator[str]) -> AsyncIterator[
             yield chunk
             continue
         held = (held + chunk).lstrip()
-        if not thinks and OPENS.startswith(held[: len(OPENS)]):
-            thinks = len(held) >= len(OPENS)
+        if not thinks and THINK_OPEN.startswith(held[: len(THINK_OPEN)]):
+            thinks = len(held) >= len(THINK_OPEN)
         elif not thinks:
             speaks = True
         if thinks:
-            _, closed, rest = held.partition(CLOSES)
-            held = rest.lstrip() if closed else held[-len(CLOSES) :]
+            _, closed, rest = held.partition(THINK_CLOSE)
+            held = rest.lstrip() if closed else held[-len(THINK_CLOSE) :]
             thinks, speaks = not closed, bool(closed and held)
         if speaks:
             yield held

@@ -11,7 +11,7 @@ import app
 from app.api.routes.operation import PAGE_PATH as PATH
 from app.protocols.progress_text import TEXTS
 from app.schemas.ask import ANOTHER_WAS_BETTER
-from graphs.generation.answer import WERE_THOUGHTS
+from graphs.generation.answer import REASONING_REMOVED
 from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 from tests.app.serving import Serving
@@ -142,7 +142,7 @@ def chinese(table: str) -> dict[str, str]:
 def test_workflows_and_reasons_are_said_in_chinese() -> None:
     assert chinese("WORKFLOWS").keys() == WORKFLOWS.keys()
     stopped = set(re.findall(r'"stopped\.(\w+)"', text_of("words.mjs")))
-    reasons = (ANOTHER_WAS_BETTER, WERE_THOUGHTS, "deadline", "cancelled")
+    reasons = (ANOTHER_WAS_BETTER, REASONING_REMOVED, "deadline", "cancelled")
     assert chinese("REASONS").keys() | stopped >= set(reasons)
     assert chinese("REASONS").items() <= {name: TEXTS[name][1] for name in reasons}.items()
 

@@ -52,7 +52,7 @@ class Parts:
         critic: FakeCritic | None = None,
         offline: bool = False,
     ) -> None:
-        page = WebPage(world.url, "Mills", 0.8, (world.noise, world.web), "2026-01-01T00:00:00Z")
+        page = WebPage(world.url, "Mills", 0.8, (world.noise, world.web))
         self.retriever = FakeRetriever([passage(text, i) for i, text in enumerate(texts)])
         self.evaluator = evaluator or FakeEvaluator()
         self.web = web or FakeWebSearch([page])

@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from app.llm.chat import EndpointChat, chat_model
 from graphs.errors import GeneratorFailed
-from graphs.generation.answer import NOBODY, generate_answer
+from graphs.generation.answer import NO_LISTENER, generate_answer
 from graphs.generation.prompts import DraftRequest
 from graphs.text.language import script_of
 from graphs.types import Strip
@@ -83,7 +83,7 @@ async def test_an_answer_that_was_cut_off_is_kept_and_told(
     openai_server.finish_reason = finish_reason
     strip = Strip("s1", "d1", "灯塔立在海边。", "灯塔", "a.md", "internal", (0, 0))
     request = DraftRequest(question, [], [strip], floor=0.0, language=script_of(question))
-    draft = await generate_answer(request, fakes.services(chat=chat), NOBODY)
+    draft = await generate_answer(request, fakes.services(chat=chat), NO_LISTENER)
 
     assert (draft.answer, draft.generator) == ("灯塔立在海边 (a.md) [1]。", "fake-chat")
     assert [entry.component for entry in draft.degraded] == (["generator"] if told else [])

@@ -12,7 +12,7 @@ from app.llm import self_rag_model as module
 from app.llm.self_rag_model import NativeGenerator, _prompt, native_generator
 from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
-from graphs.generation.answer import NOBODY, generate_answer
+from graphs.generation.answer import NO_LISTENER, generate_answer
 from graphs.generation.prompts import DraftRequest
 from graphs.ports import Critic, ReflectiveGenerator
 from graphs.text.language import script_of
@@ -126,7 +126,7 @@ async def test_an_answer_cut_off_at_the_limit_is_told(
         monkeypatch.setattr(module, "MAX_OUTPUT_TOKENS", most)
         generator = native_generator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
         able = replace(fakes.services(), reflective=generator)
-        draft = await generate_answer(request, able, NOBODY)
+        draft = await generate_answer(request, able, NO_LISTENER)
         await generator.aclose()
 
         assert draft.answer

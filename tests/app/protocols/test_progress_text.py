@@ -7,7 +7,7 @@ import pytest
 
 from app.protocols.progress_text import BEGUN, MAX_CHARS, TEXTS, ProgressText
 from app.schemas.ask import ANOTHER_WAS_BETTER, RetractEvent, StepEvent
-from graphs.generation.answer import WERE_THOUGHTS
+from graphs.generation.answer import REASONING_REMOVED
 from tests.app.api.routes.test_openai import CHINESE, ENGLISH
 
 
@@ -25,7 +25,7 @@ def slots(text: str) -> set[str]:
 
 def test_both_languages_say_the_same() -> None:
     assert [name for name, (en, zh) in TEXTS.items() if slots(en) != slots(zh)] == []
-    assert {*BEGUN, WERE_THOUGHTS} <= TEXTS.keys()
+    assert {*BEGUN, REASONING_REMOVED} <= TEXTS.keys()
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,6 @@ async def test_pages_are_searched_fetched_and_cut_into_paragraphs(
     entry = BY_SLUG[slug]
     assert found[0].url == pages.page_url(slug)
     assert found[0].paragraphs == tuple(f"{entry.title}{joint}{text}" for text in entry.paragraphs)
-    assert found[0].fetched_at
     assert degraded == ()
     assert tavily.queries == [query]
 
@@ -78,7 +77,6 @@ async def test_where_pages_fail_the_results_speak_for_themselves(
     assert [page.paragraphs for page in found] == [
         (BY_SLUG[page.url.rsplit("/", 1)[1]].paragraphs[0],) for page in found
     ]
-    assert all(page.fetched_at is None for page in found)
     (entry,) = degraded
     assert entry.component == "fetch"
     assert entry.reason.startswith(f"{len(found)} of {len(found)} pages could not be read")
@@ -90,7 +88,8 @@ async def test_one_failed_page_does_not_spoil_the_others(
 ) -> None:
     engine = Found(pages.page_url("bees"), f"{pages.url}/slow", "http://169.254.169.254/", "http:")
     found, degraded = await FetchingWebSearch(engine, reader).search("bees", 5)
-    assert [bool(page.fetched_at) for page in found] == [True, False, False, False]
+    assert len(found) == 4
+    assert found[0].paragraphs[0].startswith(BY_SLUG["bees"].title)
     (entry,) = degraded
     assert entry.reason.startswith("3 of 4 pages")
     assert "longer than 0.5 s" in entry.reason

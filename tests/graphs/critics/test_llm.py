@@ -148,8 +148,6 @@ async def test_the_need_for_retrieval_is_a_share(
     assert usage.llm_calls == 1
     critic_server.grades["retrieval"] = {"0": 1.0}
     assert (await critic.needs_retrieval("你好"))[0] == 0
-    await critic.needs_retrieval("And then?", "It was lit in 1872.")
-    assert "It was lit in 1872." in critic_server.prompts[-1]
 
 
 async def test_criticism_that_came_with_the_judgement_costs_no_call(
@@ -193,7 +191,7 @@ async def test_quoted_texts_cannot_leave_their_tags(
     strips = (Strip("s", "d", hostile, hostile, "a.md", "web", (0, 0)),)
     await critic.judge(f"Why? {hostile}", [Draft(hostile, strips)])
     await critic.criticise(hostile, Draft(hostile, strips), Judgement(uncovered=(hostile,)))
-    await critic.needs_retrieval(hostile, hostile)
+    await critic.needs_retrieval(hostile)
     for asked in critic_server.prompts:
         for tag in ("question", "knowledge", "answer", "findings"):
             assert asked.count(f"<{tag}>") == asked.count(f"</{tag}>") <= 1

@@ -17,11 +17,11 @@ from graphs.generation.compression import (
     as_summary,
     best_sentences,
     by_document,
-    compressed,
-    in_place_of,
+    compress_knowledge,
     judged_sentences,
     merged,
     summary_of,
+    with_compressed_text,
 )
 from graphs.options import Ablation
 from graphs.state import Context
@@ -121,13 +121,13 @@ def test_what_is_kept_is_a_share_in_order(
 def test_a_longer_text_is_no_compression() -> None:
     (strip,) = strips("Short.", 1)
 
-    assert in_place_of(strip, "This one is a good deal longer than that.") is strip
-    assert in_place_of(strip, strip.text) is strip
+    assert with_compressed_text(strip, "This one is a good deal longer than that.") is strip
+    assert with_compressed_text(strip, strip.text) is strip
 
 
 def test_compressed_twice_the_citation_is_still_whole() -> None:
     (strip,) = strips(ENGLISH, 1)
-    twice = in_place_of(in_place_of(strip, "One is 0. Two is 0."), "One is 0.")
+    twice = with_compressed_text(with_compressed_text(strip, "One is 0. Two is 0."), "One is 0.")
 
     assert (twice.text, twice.whole) == ("One is 0.", strip.text)
 
@@ -143,7 +143,7 @@ def test_a_documents_strips_are_joined_under_the_first() -> None:
 
 async def test_tokens_are_counted_over_all_candidates() -> None:
     before, context = [strips(ENGLISH, 2), strips(ENGLISH, 1)], Context(compress="extractive")
-    result = await compressed(["One is what?"], before, context, services(), spare_calls=9)
+    result = await compress_knowledge(["One is what?"], before, context, services(), spare_calls=9)
 
     assert result.compression is not None
     sizes = [
@@ -156,7 +156,7 @@ async def test_tokens_are_counted_over_all_candidates() -> None:
 
 async def test_without_compression_nothing_is_counted() -> None:
     before = [strips(ENGLISH, 2)]
-    result = await compressed(["q"], before, Context(), services(), spare_calls=9)
+    result = await compress_knowledge(["q"], before, Context(), services(), spare_calls=9)
 
     assert (result.knowledge, result.compression) == (before, None)
 
@@ -327,7 +327,7 @@ async def test_where_no_summary_says_anything_there_is_no_evidence(
 
 
 async def test_documents_are_summarised_side_by_side_and_once() -> None:
-    page = WebPage(EN.url, "Mills", 0.8, (EN.web, f"{EN.web} It was cold."), None)
+    page = WebPage(EN.url, "Mills", 0.8, (EN.web, f"{EN.web} It was cold."))
     chat = FakeChat(chunks=["x [2]"], keywords="short")
     parts = EN.parts(f"{EN.full} Cold.", chat=chat, web=FakeWebSearch([page]))
     trace = await traced(

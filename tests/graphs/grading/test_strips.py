@@ -77,16 +77,15 @@ def test_strips_know_their_place_and_origin() -> None:
     assert not any(strip.kept for strip in made)
 
 
-def test_paragraphs_are_strips_with_address_and_time() -> None:
-    pages = [WebPage("u", "T", 0.9, ("a", "b"), "then"), WebPage("v", "S", 0.1, ("c",))]
+def test_paragraphs_are_strips_with_their_address() -> None:
+    pages = [WebPage("u", "T", 0.9, ("a", "b")), WebPage("v", "S", 0.1, ("c",))]
 
     assert [
-        (strip.source, strip.text, strip.position, strip.origin, strip.fetched_at)
-        for strip in paragraphs_of(pages)
+        (strip.source, strip.text, strip.position, strip.origin) for strip in paragraphs_of(pages)
     ] == [
-        ("u", "a", (0, 0), "web", "then"),
-        ("u", "b", (0, 1), "web", "then"),
-        ("v", "c", (1, 0), "web", None),
+        ("u", "a", (0, 0), "web"),
+        ("u", "b", (0, 1), "web"),
+        ("v", "c", (1, 0), "web"),
     ]
 
 

@@ -16,7 +16,7 @@ from graphs.errors import GeneratorFailed
 from graphs.generation.answer import cited
 from graphs.options import Ablation
 from graphs.ports import Reflected
-from graphs.reflection.beam import drafts_of, extended
+from graphs.reflection.beam import drafts_of, next_beam
 from graphs.text.citations import citations_in, with_marker
 from graphs.types import Draft, Extension, Judgement, Path, Segment, Strip, Usage, WebPage
 from tests.fakes import FakeChat, FakeCritic, FakeWebSearch
@@ -66,7 +66,7 @@ def test_the_best_paths_are_kept_and_no_wording_twice() -> None:
         Extension(0, segment("Poor.", 0.1)),
     ]
 
-    kept = extended([start], found, width=2)
+    kept = next_beam([start], found, width=2)
 
     assert [path.text for path in kept] == ["Good.", "Fair."]
 
@@ -75,7 +75,7 @@ def test_a_path_that_nothing_follows_is_finished_and_may_still_win() -> None:
     done = Path((strip(0),), (segment("All said.", 2.0),))
     open_ = Path((strip(0),), (segment("More", 1.5),))
 
-    kept = extended([done, open_], [Extension(1, segment("to come.", 0.2))], width=2)
+    kept = next_beam([done, open_], [Extension(1, segment("to come.", 0.2))], width=2)
 
     assert [(path.text, path.is_finished) for path in kept] == [
         ("All said.", True),
@@ -87,7 +87,7 @@ def test_a_segment_that_continues_keeps_to_its_passage() -> None:
     start = Path((strip(0), strip(1)))
     going_on = Extension(0, segment("On and on.", n=1, continues=True))
 
-    (path,) = extended([start], [going_on], width=2)
+    (path,) = next_beam([start], [going_on], width=2)
 
     assert path.passages == (strip(1),)
     assert not path.wants_retrieval(0.0)

@@ -257,8 +257,8 @@ async def test_a_criticism_that_took_the_last_call_is_not_followed(question: str
 @pytest.mark.parametrize(("workflow", "question"), REFLECTING[:2])
 async def test_what_no_model_may_answer_any_more_is_looked_up(workflow: str, question: str) -> None:
     class Costly(fakes.FakeCritic):
-        async def needs_retrieval(self, question: str, evidence: str = "") -> tuple[float, Usage]:
-            share, _ = await super().needs_retrieval(question, evidence)
+        async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
+            share, _ = await super().needs_retrieval(question)
             return share, Usage(llm_calls=1)
 
     chat = fakes.FakeChat(chunks=["Tall."])

@@ -8,8 +8,8 @@ from graphs.text.model_output import (
     joined_characters,
     whole_characters,
     without_fence,
-    without_opening_thoughts,
-    without_thoughts,
+    without_opening_reasoning,
+    without_reasoning,
 )
 from graphs.types import Message
 from tests import fakes
@@ -37,7 +37,7 @@ CHARACTERS = [
 Filter = Callable[[AsyncIterator[str]], AsyncIterator[str]]
 
 
-async def heard(pieces: Sequence[str], filtered: Filter = without_opening_thoughts) -> list[str]:
+async def heard(pieces: Sequence[str], filtered: Filter = without_opening_reasoning) -> list[str]:
     async def chunks() -> AsyncIterator[str]:
         for piece in pieces:
             yield piece
@@ -50,7 +50,7 @@ async def test_thoughts_are_left_out_wherever_the_stream_is_cut() -> None:
         for cut in range(len(reply) + 1):
             assert "".join(await heard([reply[:cut], reply[cut:]])) == said
         assert "".join(await heard(list(reply))) == said
-        assert without_thoughts(reply) == said
+        assert without_reasoning(reply) == said
 
 
 async def test_an_answer_is_not_held_back() -> None:
@@ -96,7 +96,7 @@ def test_the_marks_of_a_code_block_are_left_out() -> None:
 
 
 def test_thoughts_that_the_prompt_opened_end_where_they_are_closed() -> None:
-    assert without_thoughts("let me see</think>\nIn 1852.") == "In 1852."
+    assert without_reasoning("let me see</think>\nIn 1852.") == "In 1852."
 
 
 async def test_an_answer_is_told_without_thoughts() -> None:

@@ -39,7 +39,7 @@ STRIP = Strip(
     "p7#0", "p7", FOUND.text, "Page 7", "a.md", "internal", (0, 0), relevance=0.9, kept=True
 )
 FROM_WEB = replace(STRIP, id="web0#0", document_id=EN.url, source=EN.url, origin="web")
-PAGE = WebPage(EN.url, "Mills", 0.8, (FOUND.text,), "2026-01-01T00:00:00Z")
+PAGE = WebPage(EN.url, "Mills", 0.8, (FOUND.text,))
 SAID = "It opened in 1846 [1]."
 DRAFT = Draft(SAID, (STRIP,), generator="somebody", critique_score=2.0)
 JUDGED = replace(DRAFT, judgement=GOOD)
