@@ -199,7 +199,7 @@ def test_all_that_another_run_has_left_is_named_before_the_work(
 @pytest.mark.slow
 def test_a_folder_becomes_weights_and_another_run_is_refused(tmp_path: Path) -> None:
     data = folder_of(tmp_path / "data")
-    options = replace(OPTIONS, rows=64, coverage_steps=10)
+    options = replace(OPTIONS, rows=64, coverage_steps=10, distil_steps=10)
     train(data, tmp_path / "out", tmp_path / "work", options, lambda _: None)
     config = json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))
     assert config["made_by"]["data"].keys() == {"rivers.jsonl"}
