@@ -14,6 +14,8 @@ from tests.app.knowledge import fill
 from tests.app.processes import BIN, Process, environment
 from tests.loopback.server import free_port
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "langgraph.json"
 ENGLISH = "How tall is the red tower of Umbra?"

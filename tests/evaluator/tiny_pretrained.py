@@ -6,19 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    BertModel,
-    PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
-)
 
 WORDS = [
     *".?[]/",
@@ -35,7 +28,7 @@ def _tokenizer(single: str, pair: str | None, **options: Any) -> Any:
     tokenizer.pre_tokenizer = BertPreTokenizer()
     marks = [(token, number) for number, token in enumerate(SPECIAL) if token in f"{single}{pair}"]
     tokenizer.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=marks)
-    return PreTrainedTokenizerFast(
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="<pad>", unk_token="[UNK]", **options
     )
 
@@ -44,11 +37,11 @@ def tiny_t5(folder: Path) -> Path:
     """A T5 as one would fetch it: a language model's head, none for classification."""
     _tokenizer("$A </s>", None, eos_token="</s>").save_pretrained(folder)
     torch.manual_seed(0)
-    config = T5Config(
+    config = transformers.T5Config(
         vocab_size=64, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, dropout_rate=0.0
     )
     config.decoder_start_token_id = 0
-    T5ForConditionalGeneration(config).save_pretrained(folder)
+    transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
     return folder
 
 
@@ -59,11 +52,15 @@ def tiny_bert(folder: Path, labels: int = 0) -> Path:
         "[CLS] $A [SEP]", pair, cls_token="[CLS]", sep_token="[SEP]", model_input_names=inputs
     ).save_pretrained(folder)
     torch.manual_seed(0)
-    config = BertConfig(
+    config = transformers.BertConfig(
         vocab_size=64, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=16, hidden_dropout_prob=0.0, num_labels=labels or 2,
     )  # fmt: skip
-    network = BertForSequenceClassification(config) if labels else BertModel(config)
+    network = (
+        transformers.BertForSequenceClassification(config)
+        if labels
+        else transformers.BertModel(config)
+    )
     network.save_pretrained(folder)
     return folder
 

@@ -4,20 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+import transformers
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
-from transformers import (
-    BertForSequenceClassification,
-    LlamaConfig,
-    LlamaForSequenceClassification,
-    PreTrainedTokenizerFast,
-    T5Config,
-    T5ForConditionalGeneration,
-    XLMRobertaConfig,
-    XLMRobertaForSequenceClassification,
-)
 
 from tests.evaluator.tiny_pretrained import tiny_bert
 
@@ -42,11 +31,11 @@ def tiny_mono_t5(folder: Path, verdicts: tuple[str, str] = ("▁false", "▁true
     """A T5 that knows these two words; `</s>` ends a text."""
     tokenizer = _unigram(["<pad>", "</s>", "<unk>"], list(verdicts), "$A </s>", None)
     _save(folder, tokenizer, eos_token="</s>", pad_token="<pad>")
-    config = T5Config(
+    config = transformers.T5Config(
         vocab_size=80, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, dropout_rate=0.0
     )
     config.decoder_start_token_id = 0
-    _spread(T5ForConditionalGeneration(config)).save_pretrained(folder)
+    _spread(transformers.T5ForConditionalGeneration(config)).save_pretrained(folder)
     return folder
 
 
@@ -56,18 +45,18 @@ def tiny_xlm_roberta(folder: Path, labels: int = 1) -> Path:
         ["<s>", "<pad>", "</s>", "<unk>"], [], "<s> $A </s>", "<s> $A </s> </s> $B </s>"
     )
     _save(folder, tokenizer, eos_token="</s>", pad_token="<pad>", bos_token="<s>")
-    config = XLMRobertaConfig(
+    config = transformers.XLMRobertaConfig(
         vocab_size=80, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=16, hidden_dropout_prob=0.0, num_labels=labels, type_vocab_size=1,
         max_position_embeddings=130, pad_token_id=1,
     )  # fmt: skip
-    _spread(XLMRobertaForSequenceClassification(config)).save_pretrained(folder)
+    _spread(transformers.XLMRobertaForSequenceClassification(config)).save_pretrained(folder)
     return folder
 
 
 def tiny_cross_encoder(folder: Path, labels: int = 1) -> Path:
     """A BERT, which tells its two texts apart by types."""
-    network = BertForSequenceClassification.from_pretrained(tiny_bert(folder, labels))
+    network = transformers.BertForSequenceClassification.from_pretrained(tiny_bert(folder, labels))
     _spread(network).save_pretrained(folder)
     return folder
 
@@ -76,17 +65,24 @@ def tiny_rank_llama(folder: Path, labels: int = 1) -> Path:
     """A decoder without a padding token, one `<s>` before each text."""
     tokenizer = _unigram(["<unk>", "<s>", "</s>"], [], "<s> $A", "<s> $A <s> $B")
     _save(folder, tokenizer, eos_token="</s>", bos_token="<s>")
-    config = LlamaConfig(
+    config = transformers.LlamaConfig(
         vocab_size=80, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
         num_key_value_heads=2, intermediate_size=16, num_labels=labels,
         max_position_embeddings=256,
     )  # fmt: skip
-    _spread(LlamaForSequenceClassification(config)).save_pretrained(folder)
+    _spread(transformers.LlamaForSequenceClassification(config)).save_pretrained(folder)
     return folder
 
 
 def tiny_embedder(folder: Path) -> Path:
     """BERT, mean pooling, unit length; with a prompt of its own for questions."""
+    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 -- seconds to load
+    from sentence_transformers.sentence_transformer.modules import (  # noqa: PLC0415
+        Normalize,
+        Pooling,
+        Transformer,
+    )
+
     network = Transformer(str(tiny_bert(folder.with_name("backbone"))), max_seq_length=48)
     parts = [network, Pooling(network.get_embedding_dimension()), Normalize()]
     model = SentenceTransformer(
@@ -97,7 +93,7 @@ def tiny_embedder(folder: Path) -> Path:
 
 
 def _save(folder: Path, tokenizer: Tokenizer, **special: str) -> None:
-    fast: Any = PreTrainedTokenizerFast
+    fast: Any = transformers.PreTrainedTokenizerFast
     fast(
         tokenizer_object=tokenizer, unk_token="<unk>", model_max_length=128, **special
     ).save_pretrained(folder)

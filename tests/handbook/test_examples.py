@@ -13,6 +13,8 @@ import pytest
 from tests.app.serving import Serving
 from tests.handbook.blocks import BLOCKS, Block, runnable
 
+pytestmark = pytest.mark.slow
+
 ASKING = [block for block in runnable("sh") if block.asks]
 REQUESTS = [block for block in runnable("json") if block.marks.get("of") == "AskRequest"]
 SERVICE, WORKER = r"(?:127\.0\.0\.1|localhost):8000", r"127\.0\.0\.1:8001"

@@ -7,11 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 import torch
-from transformers import (
-    AutoModelForSequenceClassification,
-    PreTrainedTokenizerFast,
-    T5ForConditionalGeneration,
-)
+import transformers
 
 from evaluator.client import EvaluatorClient
 from evaluator.errors import WeightsError, WorkerRefused
@@ -72,8 +68,8 @@ def test_neither_order_nor_batch_mates_change_a_score(scorer: Scorer) -> None:
 
 def test_the_score_of_a_mono_t5_is_the_papers(tmp_path: Path) -> None:
     folder = tiny_mono_t5(tmp_path)
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    model = T5ForConditionalGeneration.from_pretrained(folder).eval()
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    model = transformers.T5ForConditionalGeneration.from_pretrained(folder).eval()
     false, true = tokenizer.convert_tokens_to_ids(["▁false", "▁true"])
     wanted = []
     for question, passage in PAIRS:
@@ -88,8 +84,8 @@ def test_the_score_of_a_mono_t5_is_the_papers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["bert", "bert2", "xlm-roberta", "llama"])
 def test_the_score_of_the_others_is_their_own_head_s(tmp_path: Path, form: str) -> None:
     folder = FORMS[form](tmp_path)
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     wanted = []
     for question, passage in PAIRS:
         texts = question, passage.strip()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
-from transformers import PreTrainedTokenizerFast, T5Config, T5ForSequenceClassification
 
 from evaluator.calibration.thresholds import store
 from evaluator.errors import WeightsError
@@ -38,7 +38,7 @@ def save_tokenizer(folder: Path) -> None:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A </s>", special_tokens=[("</s>", 1)]
     )
-    PreTrainedTokenizerFast(
+    transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, eos_token="</s>", pad_token="<pad>", unk_token="<unk>",
         additional_special_tokens=["<extra_id_0>"],
     ).save_pretrained(folder)  # fmt: skip
@@ -46,11 +46,11 @@ def save_tokenizer(folder: Path) -> None:
 
 def authors_folder(folder: Path, labels: int = 1, shard_size: str = "1GB") -> Path:
     torch.manual_seed(0)
-    config = T5Config(
+    config = transformers.T5Config(
         vocab_size=90, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2, num_labels=labels
     )
     config.decoder_start_token_id = 0
-    model = T5ForSequenceClassification(config)
+    model = transformers.T5ForSequenceClassification(config)
     for parameter in model.classification_head.parameters():
         torch.nn.init.normal_(parameter, std=0.5)  # scores far enough apart to be told
     model.save_pretrained(folder, max_shard_size=shard_size)
@@ -83,8 +83,8 @@ def scored(scorer: Scorer, pairs: list[tuple[str, str]]) -> list[float]:
 
 def logits_of(folder: Path, pairs: list[tuple[str, str]]) -> list[float]:
     """The authors' way: one text a forward, padded to 512."""
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    model = T5ForSequenceClassification.from_pretrained(folder).eval()
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
+    model = transformers.T5ForSequenceClassification.from_pretrained(folder).eval()
     logits = []
     for question, passage in pairs:
         inputs = tokenizer(
@@ -156,7 +156,7 @@ def test_two_checkpoints_of_one_name_are_told_apart(tmp_path: Path, shard_size: 
     for host in ("a", "b", "c"):
         folder = authors_folder(tmp_path / host / "crag-t5", shard_size=shard_size)
         if host == "c":
-            network = T5ForSequenceClassification.from_pretrained(folder)
+            network = transformers.T5ForSequenceClassification.from_pretrained(folder)
             torch.nn.init.ones_(network.classification_head.out_proj.bias)
             network.save_pretrained(folder, max_shard_size=shard_size)
         names.append(loaded(folder).name)

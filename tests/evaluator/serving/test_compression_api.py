@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 import torch
+import transformers
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoModelForCausalLM
 
 from evaluator.client import EvaluatorClient
 from evaluator.errors import EvaluatorError, Overloaded, WeightsError, WorkerRefused
@@ -131,7 +131,7 @@ def test_information_is_the_cross_entropy_of_each_token(folder: Path) -> None:
     tokens = model.tokens(text, before)
 
     assert [text[token.start : token.end] for token in tokens] == list(text)
-    network = AutoModelForCausalLM.from_pretrained(folder)
+    network = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = load_tokenizer(folder)
     ids = torch.tensor([[0, *tokenizer(before + text).input_ids]])
     logs = network(ids).logits.detach().log_softmax(-1)[0]
@@ -237,7 +237,7 @@ def test_what_is_no_language_model_is_refused_by_name(tmp_path: Path, folder: Pa
 
 def test_a_model_without_numbers_is_told(tmp_path: Path) -> None:
     broken = tiny_language_model(tmp_path / "nan")
-    network = AutoModelForCausalLM.from_pretrained(broken)
+    network = transformers.AutoModelForCausalLM.from_pretrained(broken)
     torch.nn.init.constant_(network.lm_head.weight, math.nan)
     network.save_pretrained(broken)
     with pytest.raises(EvaluatorError, match="no number"):

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from sentence_transformers import SentenceTransformer
 
 from evaluator.data.hard_negatives import minilm_folder
 from evaluator.errors import WeightsError
@@ -70,6 +69,8 @@ def vectors(body: dict[str, Any]) -> Vectors:
 async def test_vectors_are_the_library_s_own_whatever_their_mates(
     http: httpx.AsyncClient, folder: Path
 ) -> None:
+    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 -- seconds to load
+
     own = SentenceTransformer(str(folder), device="cpu")
     many = [f"{text} {number}" for text in TEXTS for number in range(15)]  # over a part's length
     body = await embedded(http, input=many, model="tiny")
@@ -195,6 +196,8 @@ def test_folders_that_run_code_or_are_none_are_refused(folder: Path, tmp_path: P
 def test_minilm_as_published_gives_the_library_s_vectors() -> None:
     texts = ["How long is the river?", "The river is 212 km long.", "Bread is baked."]
     found, tokens = SentenceEmbedder(minilm_folder(), settings()).embed(texts, None)
+    from sentence_transformers import SentenceTransformer  # noqa: PLC0415 -- seconds to load
+
     own = SentenceTransformer(str(minilm_folder()), device="cpu").encode(texts)
     assert found == pytest.approx(own, abs=1e-5)
     assert found[0] @ found[1] > found[0] @ found[2] + 0.3

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from sklearn.metrics import roc_auc_score
-from transformers import T5ForSequenceClassification
 
 from evaluator.data.records import read_folder, split
 from evaluator.data.relevance_pairs import pairs_of
@@ -61,8 +61,8 @@ def test_the_worker_gives_the_trained_scores(place: Path, made_by: dict[str, Any
     assert figure["pairs"] == len(scores) > 10
     auc = roc_auc_score([pair.relevant for pair in pairs], scores)
     assert auc == pytest.approx(figure["auc"], abs=1e-3)
-    before = T5ForSequenceClassification.from_pretrained(place / "t5", num_labels=1)
-    after = T5ForSequenceClassification.from_pretrained(place / "out")
+    before = transformers.T5ForSequenceClassification.from_pretrained(place / "t5", num_labels=1)
+    after = transformers.T5ForSequenceClassification.from_pretrained(place / "out")
     assert not torch.equal(before.transformer.shared.weight, after.transformer.shared.weight)
 
 

@@ -1,7 +1,7 @@
 """MiniLM's layers in T5's form read a text nearly as MiniLM does."""
 
 import torch
-from transformers import AutoModel
+import transformers
 
 from evaluator.data.hard_negatives import minilm_folder
 from evaluator.model.features import sides_of
@@ -38,7 +38,7 @@ def test_the_first_layer_follows_its_teacher() -> None:
     assert max(missed) < 0.1
 
     ids, mask = rows_of([" ".join(RIVERS[2:4])], tokens)
-    bert = AutoModel.from_pretrained(minilm_folder()).eval()
+    bert = transformers.AutoModel.from_pretrained(minilm_folder()).eval()
     words = (minilm_folder() / "vocab.txt").read_text(encoding="utf-8").splitlines()
     place = {word: number for number, word in enumerate(words)}
     pieces = [tokenizer.id_to_token(int(i)) for i in ids[0]]
