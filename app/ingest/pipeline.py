@@ -24,7 +24,7 @@ from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, renew_index, writing
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import GeneratorFailed
-from graphs.generation.query_expansion import as_hypothetical_questions, hypothetical_messages
+from graphs.generation.prompts import as_hypothetical_questions, hypothetical_messages
 
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.

@@ -19,7 +19,7 @@ from app.errors import internal_problem
 from app.schemas import ask
 from app.storage.runs import RunRecord
 from graphs.ports import Services
-from graphs.reflection.selection import early_answer
+from graphs.reflection.scores import early_answer
 from graphs.state import Answer, Context, Question
 from graphs.types import Degraded, Draft, Judgement, Usage
 from graphs.workflows.registry import Graph

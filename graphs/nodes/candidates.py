@@ -13,8 +13,7 @@ from graphs.grading.strips import internal_knowledge, join, repacked, strips_of
 from graphs.nodes.prepare import plan_of
 from graphs.options import Repack
 from graphs.ports import Services
-from graphs.reflection.scores import score_of
-from graphs.reflection.selection import selected
+from graphs.reflection.scores import score_of, selected
 from graphs.state import Context, State, effective_question, options_of
 from graphs.types import Action, Degraded, Draft, Judgement, Plan, Strip, Usage
 

@@ -10,14 +10,17 @@ from langgraph.runtime import Runtime
 
 from graphs.errors import GeneratorFailed
 from graphs.generation.prompts import (
+    as_passage,
+    as_query,
+    as_subquestions,
     clarifying_messages,
     contextualising_messages,
     decomposing_messages,
     hyde_messages,
+    queries_of,
     text_of,
     usage_of,
 )
-from graphs.generation.query_expansion import as_passage, as_query, as_subquestions, queries_of
 from graphs.nodes.prepare import parts_to_grade, plan_of
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of, total_usage

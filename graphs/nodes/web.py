@@ -7,8 +7,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed, GeneratorFailed, SearchFailed
-from graphs.generation.prompts import rewriting_messages, text_of, usage_of
-from graphs.generation.query_expansion import LIST_MARK
+from graphs.generation.prompts import LIST_MARK, rewriting_messages, text_of, usage_of
 from graphs.grading.actions import searches_again
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import paragraphs_of, select, with_relevance

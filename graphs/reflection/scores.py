@@ -1,14 +1,23 @@
-"""Reflection tokens as numbers: from their probabilities to scores and acceptance.
+"""Scores of drafts from the probabilities of reflection tokens, and selection by them.
 
 All formulas are Self-RAG's (Asai et al., arXiv 2310.11511, 3.3 and appendix A.3). Probabilities are
 a mapping from token to p; a token that is missing counts 0, and a group without any counts 0.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
 
 from evaluator.schema import LABELS, UTILITY_WEIGHTS
+from graphs.generation.answer import EXTRACTIVE, abstention
+from graphs.generation.extractive import candidate_sentences, compose, first_sentences
+from graphs.grading.strips import internal_knowledge, join
 from graphs.options import Context
-from graphs.types import Bars, Judgement
+from graphs.state import Answer, Question, State
+from graphs.text.citations import citations_in, without_markers
+from graphs.text.language import answer_language
+from graphs.types import Bars, Draft, Judgement
 
 *RETRIEVE, CONTINUE = LABELS["retrieval"]
 RELEVANT, SUPPORT, UTILITY = LABELS["relevance"], LABELS["support"], LABELS["utility"]
@@ -78,3 +87,82 @@ def _weighed(p: Probabilities, group: Sequence[str], weights: Sequence[float]) -
     if total <= 0:
         return 0.0
     return sum(weight * value for weight, value in zip(weights, mass, strict=True)) / total
+
+
+def selected(drafts: Sequence[Draft], context: Context) -> State:
+    """What the chosen draft makes of the run; there must be one."""
+    chosen = replace(choose(drafts, closed=bool(context.choices)), chosen=True)
+    return {
+        "candidates": [chosen if draft.n == chosen.n else draft for draft in drafts],
+        "draft": chosen,
+        "answer": chosen.answer,
+        "citations": citations_in(chosen.answer, chosen.knowledge),
+        "generator": chosen.generator,
+        "stopped_by": chosen.stopped_by,
+    }
+
+
+def choose(drafts: Sequence[Draft], closed: bool) -> Draft:
+    """The draft of highest score; of a closed answer set the best of the answer with most votes.
+
+    There the scores of equal answers are summed. The order of the drafts decides nothing. Drafts
+    that no critic judged stand back where others were judged: their score of 0 says nothing.
+    """
+    drafts = [draft for draft in drafts if draft.judgement is not None] or drafts
+    if not closed:
+        return max(drafts, key=_standing)
+    votes: dict[str, float] = defaultdict(float)
+    for draft in sorted(drafts, key=_standing):
+        votes[_vote(draft)] += draft.critique_score
+    winner = max(votes, key=lambda answer: (votes[answer], answer))
+    return max((draft for draft in drafts if _vote(draft) == winner), key=_standing)
+
+
+def _vote(draft: Draft) -> str:
+    """The answer without its markers: drafts from different passages vote for the same one."""
+    return plain(without_markers(draft.answer))
+
+
+def _standing(draft: Draft) -> tuple[float, int, str, tuple[str, ...]]:
+    """Of equal scores, as where the critic failed, the draft of the better knowledge."""
+    return draft.critique_score, -draft.n, draft.answer, draft.document_ids
+
+
+def early_answer(
+    state: Answer,
+    question: Question,
+    drafts: Sequence[Draft],
+    context: Context,
+    why: Literal["deadline", "cancelled"],
+    *,
+    is_writing: bool,
+) -> Answer:
+    """What a run answers that is stopped: the best draft, else the openings of the kept strips.
+
+    No part is asked any more. Passages that nothing grades count once an answer `is_writing`.
+    """
+    if state.get("answer"):
+        return {"stopped_by": why}
+    if drafts:
+        update = selected(drafts, context)
+        update["stopped_by"] = why
+        return update
+    internal = list(state.get("internal_strips", []))
+    if is_writing and not internal:
+        internal = internal_knowledge(state, context.top_strips)
+    knowledge = join(internal, state.get("web_strips", []), context.evidence_tokens)
+    answer = "".join(compose(first_sentences(candidate_sentences(knowledge))))
+    if not answer:
+        language = answer_language(question["question"], question.get("history", []))
+        return {
+            "answer": abstention(question["question"], language, why),
+            "citations": [],
+            "stopped_by": why,
+        }
+    return {
+        "answer": answer,
+        "internal_strips": internal,
+        "citations": citations_in(answer, knowledge),
+        "generator": EXTRACTIVE,
+        "stopped_by": why,
+    }

@@ -10,7 +10,7 @@ from graphs.critics.structured_output import quoted
 from graphs.generation.answer import cited
 from graphs.generation.compression import as_summary
 from graphs.generation.extractive import candidate_sentences
-from graphs.generation.query_expansion import (
+from graphs.generation.prompts import (
     as_hypothetical_questions,
     as_query,
     as_subquestions,

@@ -1,6 +1,6 @@
 """What a language model replies, read as queries, and as questions that a text answers."""
 
-from graphs.generation.query_expansion import (
+from graphs.generation.prompts import (
     MAX_PASSAGE_CHARS,
     MAX_QUERIES,
     MAX_QUESTION_CHARS,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs.generation.answer import EXTRACTIVE
-from graphs.reflection.selection import choose, early_answer, selected
+from graphs.reflection.scores import choose, early_answer, selected
 from graphs.state import Answer, Context, Question
 from graphs.types import Draft, Judgement, Strip
 from prompts import prompt
