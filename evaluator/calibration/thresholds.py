@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.data.calibration_questions import LabelledQuestion, check_both_kinds
+from evaluator.data.calibration_questions import LabelledQuestion
 from evaluator.errors import DataError
 from evaluator.model.checkpoint import THRESHOLDS_FILE, weights_digest
 from evaluator.schema import CalibratedThresholds
@@ -38,7 +38,10 @@ _SHARES = (
 
 @dataclass(frozen=True)
 class GradedQuestions:
-    """The questions of one language: best passage score, and whether a passage answers, each."""
+    """Of one language: best passage score, and whether a passage answers, of each question.
+
+    Of strips the same: the score of each, and whether it answers.
+    """
 
     best: Floats
     answered: Bools
@@ -46,14 +49,6 @@ class GradedQuestions:
 
 Outcomes = Mapping[str, GradedQuestions]
 """By language."""
-
-
-@dataclass(frozen=True)
-class Strips:
-    """The scores of one language's strips, those that answer and those that do not."""
-
-    answering: Floats
-    others: Floats
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,6 @@ class Calibration:
 
     thresholds: CalibratedThresholds
     outcomes: Outcomes
-    strips: Mapping[str, Strips]
     trade_offs: Sequence[TradeOff]
 
 
@@ -107,18 +101,13 @@ def calibrate(
     A language whose questions are all answered, or none, is measured but decides nothing.
     """
     aims = aims or Aims()
-    check_both_kinds(questions, "calibration")
     outcomes, strips = _scored(questions, score)
     deciding = {name: own for name, own in outcomes.items() if 0 < own.answered.mean() < 1}
     if not deciding:
         raise DataError("calibration: no language has both answered and unanswered questions.")
     upper, lower = choose(deciding, aims)
     floor = strip_floor(strips, aims.strips_kept)
-    traded = trade_offs(deciding, aims)
     figures = _summary(deciding, upper, lower, aims)
-    for row in traded:
-        for name in ("accuracy", "ambiguous_share", "correct_precision", "incorrect_precision"):
-            figures[f"at_cost_{row.ambiguous_cost:g}_{name}"] = row.figures[name]
     for language, graded in outcomes.items():
         measured = action_figures(graded, upper, lower) | _strip_figures(strips[language], floor)
         figures |= {f"{language}_{name}": value for name, value in measured.items()}
@@ -130,7 +119,7 @@ def calibrate(
         questions=len(questions),
         figures={name: round(value, 4) for name, value in figures.items()},
     )
-    return Calibration(thresholds, outcomes, strips, traded)
+    return Calibration(thresholds, outcomes, trade_offs(deciding, aims))
 
 
 def store(thresholds: CalibratedThresholds, folder: Path) -> Path:
@@ -141,9 +130,7 @@ def store(thresholds: CalibratedThresholds, folder: Path) -> Path:
     return path
 
 
-def _scored(
-    questions: Sequence[LabelledQuestion], score: Score
-) -> tuple[dict[str, GradedQuestions], dict[str, Strips]]:
+def _scored(questions: Sequence[LabelledQuestion], score: Score) -> tuple[Outcomes, Outcomes]:
     pairs = [
         (q.question, text) for q in questions for text in (*q.passages, *q.strips, *q.other_strips)
     ]
@@ -161,38 +148,32 @@ def _scored(
         # Without strips the passages stand for them: a short passage is one strip.
         if not any(answers for _, answers in strips[language]):
             strips[language] = rows
-    outcomes = {language: GradedQuestions(*_columns(rows)) for language, rows in best.items()}
-    return outcomes, {language: _strips(strips[language]) for language in best}
+    return _in_columns(best), _in_columns(strips)
 
 
-def _columns(rows: _Rows) -> tuple[Floats, Bools]:
-    scores, flags = zip(*rows, strict=True) if rows else ((), ())
-    return np.array(scores, dtype=float), np.array(flags, dtype=bool)
+def _in_columns(rows_of: Mapping[str, _Rows]) -> Outcomes:
+    outcomes = {}
+    for language, rows in rows_of.items():
+        scores, flags = zip(*rows, strict=True)
+        outcomes[language] = GradedQuestions(np.array(scores, dtype=float), np.array(flags))
+    return outcomes
 
 
-def _strips(rows: _Rows) -> Strips:
-    scores, answering = _columns(rows)
-    return Strips(scores[answering], scores[~answering])
-
-
-def strip_floor(strips: Mapping[str, Strips], kept: float) -> float:
+def strip_floor(strips: Outcomes, kept: float) -> float:
     """The highest floor at or above which `kept` of the answering strips lie, in each language."""
     floors = [
-        float(np.quantile(own.answering, 1 - kept, method="lower"))
+        float(np.quantile(own.best[own.answered], 1 - kept, method="lower"))
         for own in strips.values()
-        if own.answering.size
+        if own.answered.any()
     ]
     return float(np.floor(min(floors) * 1e6) / 1e6)
 
 
-def _strip_figures(strips: Strips, floor: float) -> dict[str, float]:
+def _strip_figures(strips: GradedQuestions, floor: float) -> dict[str, float]:
     """Shares: answering strips kept, others dropped; what has no strips is left out."""
-    figures = {}
-    if strips.answering.size:
-        figures["strips_kept"] = float((strips.answering >= floor).mean())
-    if strips.others.size:
-        figures["other_strips_dropped"] = float((strips.others < floor).mean())
-    return figures
+    kept, answering = strips.best >= floor, strips.answered
+    shares = {"strips_kept": kept[answering], "other_strips_dropped": ~kept[~answering]}
+    return {name: _mean(share) for name, share in shares.items() if share.size}
 
 
 def action_figures(graded: GradedQuestions, upper: float, lower: float) -> dict[str, float]:

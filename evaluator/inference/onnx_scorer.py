@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime as ort
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import Scorer, judgement, padded
+from evaluator.inference.scorer import judgement, padded
 from evaluator.model.checkpoint import check_folder, known_tasks, name_of, weights_digest
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import Row, RowScore, Task
@@ -30,7 +30,10 @@ class OnnxScorer:
         self._session = _session(settings)
         self._options = ort.RunOptions()  # gives a batch's memory back, not kept for the next one
         self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-        _trim_memory()
+        if sys.platform == "linux":  # the C library, if glibc, gives back what loading has freed
+            trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+            if trim is not None:
+                trim(0)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         return self._tokenizer.encode(task, pairs)
@@ -61,14 +64,4 @@ def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
     return session
 
 
-def _trim_memory() -> None:
-    """Give back to the system what loading has freed, where the C library (glibc) can."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
-
-
-def load(settings: EvaluatorSettings) -> Scorer:
-    """The configured folder as a scorer."""
-    return OnnxScorer(settings)
+load = OnnxScorer

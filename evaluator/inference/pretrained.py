@@ -114,7 +114,14 @@ class MonoT5(RerankScorer):
         super().__init__(folder, network, device)
         config = network.config
         verdicts = _VERDICTS_OF_MT5 if config.model_type == "mt5" else _VERDICTS
-        self._verdicts = _token_ids(folder, self._tokenizer, verdicts)
+        vocabulary = self._tokenizer.get_vocab()
+        known = [pair for pair in verdicts if all(verdict in vocabulary for verdict in pair)]
+        if not known:
+            wanted = " or ".join("/".join(pair) for pair in verdicts)
+            raise WeightsError(
+                f"The tokenizer of {folder} has no tokens {wanted}: it is no monoT5's."
+            )
+        self._verdicts = [vocabulary[verdict] for verdict in known[0]]  # the bad one first
         start = config.decoder_start_token_id
         self._start = config.pad_token_id if start is None else start
 
@@ -144,9 +151,8 @@ class CrossEncoder(RerankScorer):
         if getattr(self._network.config, "type_vocab_size", 0) > 1:
             types = [Row(row.types) for row in rows if isinstance(row, TypedRow) and row.types]
             if len(types) == len(rows):
-                inputs["token_type_ids"] = torch.from_numpy(scorer.padded(types)[0]).to(
-                    self._device
-                )
+                padded, _ = scorer.padded(types)
+                inputs["token_type_ids"] = torch.from_numpy(padded).to(self._device)
         logits: Tensor = self._network(**inputs).logits.float()
         return logits[:, 0] if logits.shape[1] == 1 else logits.softmax(1)[:, 1]
 
@@ -165,16 +171,6 @@ class LastToken(RerankScorer):
         last = states[torch.arange(len(rows), device=self._device), mask.sum(1) - 1]
         logits: Tensor = self._network.score(last)
         return logits[:, 0].float()
-
-
-def _token_ids(folder: Path, tokenizer: Any, spellings: Sequence[tuple[str, str]]) -> list[int]:
-    """The ids of the first pair of verdicts that the vocabulary holds, the bad one first."""
-    vocabulary = tokenizer.get_vocab()
-    for verdicts in spellings:
-        if all(verdict in vocabulary for verdict in verdicts):
-            return [vocabulary[verdict] for verdict in verdicts]
-    wanted = " or ".join("/".join(verdicts) for verdicts in spellings)
-    raise WeightsError(f"The tokenizer of {folder} has no tokens {wanted}: it is no monoT5's.")
 
 
 class SentenceEmbedder:

@@ -1,6 +1,6 @@
 """Scores with PyTorch, on a GPU or a CPU: our checkpoints and the CRAG authors' form."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,13 @@ class AuthorsScorer:
         del task
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
         logits = self._network(input_ids=ids, attention_mask=mask).logits.float().cpu()
-        return [_unbounded(float(logit)) for logit in logits[:, 0]]
+        relevant, irrelevant = LABELS["relevance"]
+        return [
+            RowScore(logit, relevant if logit > 0 else irrelevant, {})
+            if logit == logit
+            else NO_NUMBER
+            for logit in logits[:, 0].tolist()
+        ]
 
 
 class T5PairTokenizer:
@@ -107,13 +113,6 @@ class T5PairTokenizer:
         return Row(tuple(ids))
 
 
-def _unbounded(logit: float) -> RowScore | str:
-    if logit != logit:
-        return NO_NUMBER
-    relevant, irrelevant = LABELS["relevance"]
-    return RowScore(logit, relevant if logit > 0 else irrelevant, {})
-
-
 def load_network(
     form: Any,
     folder: Path,
@@ -139,7 +138,11 @@ def load_network(
     missing = sorted(name for name in loading["missing_keys"] if not name.startswith(new or " "))
     if missing:
         raise WeightsError(f"{folder} lacks the tensors {', '.join(missing[:4])}.")
-    _check_shapes(folder, loading["mismatched_keys"])
+    for name, stored, needed in sorted(loading["mismatched_keys"]):
+        raise WeightsError(
+            f"{folder} does not fit its config.json: {name} has the shape {list(stored)} where "
+            f"{list(needed)} is needed."
+        )
     return network
 
 
@@ -149,16 +152,6 @@ def load_tokenizer(folder: Path) -> Any:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError, ImportError) as error:
         raise WeightsError(f"The tokenizer of {folder} cannot be loaded: {error}") from error
-
-
-def _check_shapes(
-    folder: Path, mismatched: Iterable[tuple[str, Sequence[int], Sequence[int]]]
-) -> None:
-    for name, stored, needed in sorted(mismatched):
-        raise WeightsError(
-            f"{folder} does not fit its config.json: {name} has the shape {list(stored)} where "
-            f"{list(needed)} is needed."
-        )
 
 
 def place(settings: EvaluatorSettings) -> tuple[torch.device, torch.dtype]:

@@ -30,6 +30,7 @@ _CLAUSE_END = re.compile(r"[，、；：。！？…\n]+[”’」』）】》]*
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 Span = tuple[int, int]
+_Part = tuple[int, list["Unit"]]  # a text's tokens, and what is kept of it
 
 
 class Compressing:
@@ -50,23 +51,24 @@ class Compressing:
             raise TooManyPairs(f"{chars:,} characters in one request; at most {MAX_CHARS:,}.")
         shortened = self._selected if body.method == "selective_context" else self._contrasted
         with self._permits.taken(len(body.texts)):
-            texts, before, after = await shortened(body)
+            parts = await shortened(body)
         return CompressResponse(
-            texts=texts, model=self.model.name, before_tokens=before, after_tokens=after
+            texts=[kept(text, units) for text, (_, units) in zip(body.texts, parts, strict=True)],
+            model=self.model.name,
+            before_tokens=sum(before for before, _ in parts),
+            after_tokens=sum(unit.tokens for _, units in parts for unit in units),
         )
 
-    async def _selected(self, body: CompressRequest) -> tuple[list[str], int, int]:
+    async def _selected(self, body: CompressRequest) -> list[_Part]:
         """Of every text the clauses that say most (Li et al., arXiv 2310.06201)."""
-        texts, before, after = [], 0, 0
+        parts = []
         for text in body.texts:
             tokens = await self._tokens(text)
-            chosen = fitting(weighed(clauses(text), tokens), body.ratio)
-            texts.append(kept(text, chosen))
-            before += len(tokens)
-            after += sum(unit.tokens for unit in chosen)
-        return texts, before, after
+            units = weighed(clauses(text), tokens)
+            parts.append((len(tokens), fitting(units, body.ratio)))
+        return parts
 
-    async def _contrasted(self, body: CompressRequest) -> tuple[list[str], int, int]:
+    async def _contrasted(self, body: CompressRequest) -> list[_Part]:
         """The words that the question makes likelier, more of them from those texts that make the
         question likelier (LongLLMLingua, Jiang et al., arXiv 2310.06839, 4.1 and 4.2).
         """
@@ -75,15 +77,13 @@ class Compressing:
         for text in body.texts:
             nats = [token.nats for token in await self._tokens(question, text)]
             surprise.append(sum(nats) / max(1, len(nats)))
-        texts, before, after = [], 0, 0
+        parts = []
         for text, ratio in zip(body.texts, shares(surprise, body.ratio), strict=True):
             alone = await self._tokens(text)
             given_question = await self._tokens(text, f"{body.question}\n")
-            chosen = fitting(weighed(words(text, alone), minus(alone, given_question)), ratio)
-            texts.append(kept(text, chosen))
-            before += len(alone)
-            after += sum(unit.tokens for unit in chosen)
-        return texts, before, after
+            units = weighed(words(text, alone), minus(alone, given_question))
+            parts.append((len(alone), fitting(units, ratio)))
+        return parts
 
     async def _tokens(self, text: str, before: str = "") -> list[ScoredToken]:
         loop = asyncio.get_running_loop()

@@ -56,13 +56,15 @@ def _made(
     chosen = _in_turn(materials, rng)[:max_rows]
     if len({material.group for material in chosen}) < 2:
         return []
-    near = _near(chosen, materials)
+    passages = list({material.passage: material for material in materials}.values())
+    index = WordNeighbours([material.passage for material in passages])
+    nearest = index.nearest([material.question for material in chosen], 8)
     support = Support(materials, rng)
     utility = Utility([m for m in materials if m.answerable], side, rng)
-    evidence = Evidence(materials, rng)
     rows: list[JudgementRow] = []
-    for material, passages in zip(chosen, near, strict=True):
-        rows += [*support.rows(material, passages), *evidence.rows(material, passages)]
+    for material, numbers in zip(chosen, nearest, strict=True):
+        near = [passages[number] for number in numbers]
+        rows += [*support.rows(material, near), *_evidence_rows(material, near, materials, rng)]
         rows += utility.rows(material)
     return list(dict.fromkeys(rows))
 
@@ -74,14 +76,6 @@ def _in_turn(materials: Sequence[Material], rng: random.Random) -> list[Material
         by_source[material.source].append(material)
     rounds = zip_longest(*(by_source[source] for source in sorted(by_source)))
     return [material for round_ in rounds for material in round_ if material]
-
-
-def _near(questions: Sequence[Material], materials: Sequence[Material]) -> list[list[Material]]:
-    """For each question the material of similar passages, nearest first."""
-    passages = list({material.passage: material for material in materials}.values())
-    index = WordNeighbours([material.passage for material in passages])
-    nearest = index.nearest([material.question for material in questions], 8)
-    return [[passages[number] for number in numbers] for numbers in nearest]
 
 
 def balanced(rows: Sequence[JudgementRow], max_rows: int, rng: random.Random) -> list[JudgementRow]:
@@ -114,7 +108,11 @@ class Support:
     def rows(self, material: Material, near: Sequence[Material]) -> list[JudgementRow]:
         """One row a label where the material allows it; `near` are similar passages."""
         if not material.answerable:
-            return self._unanswerable(material)
+            value = self._values.for_unanswerable(material, self._rng)
+            form = self._rng.choice(("short", "framed", "stated")) if value else ""
+            text = self.claim(material, form, value) if value else None
+            rows = [(text, material.passage, _NOT, "unanswerable")] if text else []
+            return [_support(material, *row) for row in rows]
         form = self._form(material)
         right = self.claim(material, form, None)
         if right is None:
@@ -136,20 +134,15 @@ class Support:
         """The answer in this form, with `value` in the right one's place if it is given."""
         right = material.answers[0] if material.answers else ""
         if form == "sentence":
-            return self._sentence(material, value)
+            sentence = self._rng.choice(material.stated) if material.stated else None
+            if sentence is None or value is None:
+                return sentence
+            held = [answer for answer in material.answers if answer in sentence]
+            return sentence.replace(max(held, key=len), value) if held else None
         value = value or right
         if form == "short":
             return value
         return answers.worded(material, value, self._rng, stated=form == "stated")
-
-    def _sentence(self, material: Material, value: str | None) -> str | None:
-        if not material.stated:
-            return None
-        sentence = self._rng.choice(material.stated)
-        if value is None:
-            return sentence
-        held = [answer for answer in material.answers if answer in sentence]
-        return sentence.replace(max(held, key=len), value) if held else None
 
     def _of_one(
         self, material: Material, form: str, right: str, near: Sequence[Material]
@@ -169,7 +162,7 @@ class Support:
         elsewhere = without_answer(material, near)
         if elsewhere and draw < 0.9:
             return [*made, (right, elsewhere[0].passage, _NOT, "another passage")]
-        other = self._foreign(material)
+        other = _other(material, self._materials, self._rng)
         text = self.claim(other, self._form(other), None)
         if text and not contains_answer(text, material.answers):
             made.append((text, passage, _NOT, "answer to another question"))
@@ -216,30 +209,15 @@ class Support:
         if changed and self._rng.random() < 0.7:
             return self._rng.choice(changed), "changed sentence"
         others = [other for other in near if other.group != material.group and other.asides]
-        other = others[0] if others and self._rng.random() < 0.5 else self._foreign(material)
+        is_near = others and self._rng.random() < 0.5
+        other = others[0] if is_near else _other(material, self._materials, self._rng)
         pool = other.asides or other.stated
         return (self._rng.choice(pool) if pool else ""), "foreign sentence"
-
-    def _foreign(self, material: Material) -> Material:
-        """Material of another group, of the same source more often than not."""
-        for _ in range(20):
-            other = self._rng.choice(self._materials)
-            if other.group != material.group and (other.answers or other.stated):
-                return other
-        return next(other for other in self._materials if other.group != material.group)
 
     def _both(self, one: str, two: str, language: str) -> str:
         texts = [text for text in (one, two) if text]
         self._rng.shuffle(texts)
         return _joined(texts, language)
-
-    def _unanswerable(self, material: Material) -> list[JudgementRow]:
-        value = self._values.for_unanswerable(material, self._rng)
-        if not value:
-            return []
-        form = self._rng.choice(("short", "framed", "stated"))
-        text = self.claim(material, form, value)
-        return [_support(material, text or value, material.passage, _NOT, "unanswerable")]
 
 
 def without_answer(material: Material, near: Sequence[Material]) -> list[Material]:
@@ -269,7 +247,7 @@ class Utility:
         """Rows of the grades that the material allows, best first."""
         if not material.answerable or not (material.answers or material.stated):
             return []
-        other = self._other(material)
+        other = self._another(material)
         made = [
             (5, *self._complete(material)),
             (4, self._diluted(material), "diluted"),
@@ -313,19 +291,16 @@ class Utility:
 
     def _poor(self, material: Material, other: Material) -> tuple[str, str]:
         if material.stated and self._rng.random() < 0.5:
-            return self._half(self._rng.choice(material.stated), material.language), "cut"
-        foreign = [*other.asides, *self._other(material).asides][:3]
+            text, part = self._rng.choice(material.stated), self._rng.uniform(0.35, 0.6)
+            if material.language == "zh":
+                return text[: max(2, int(len(text) * part))], "cut"
+            words = text.split()
+            return " ".join(words[: max(2, int(len(words) * part))]), "cut"
+        foreign = [*other.asides, *self._another(material).asides][:3]
         if len(foreign) < 3:
             return "", "buried"
         foreign.insert(self._rng.randint(1, 2), self._answer(material, short=False))
         return _joined(foreign, material.language), "buried"
-
-    def _half(self, text: str, language: str) -> str:
-        part = self._rng.uniform(0.35, 0.6)
-        if language == "zh":
-            return text[: max(2, int(len(text) * part))]
-        words = text.split()
-        return " ".join(words[: max(2, int(len(words) * part))])
 
     def _beside_the_point(self, material: Material) -> str:
         count = min(len(material.asides), self._rng.choice((1, 1, 2)))
@@ -339,59 +314,56 @@ class Utility:
         if talks and draw < 0.3:
             count = min(len(talks), self._rng.choice((1, 1, 2)))
             return _joined(self._rng.sample(talks, count), material.language), "empty talk"
-        text = self._answer(other)
-        return text, "answer to another question"
+        return self._answer(other), "answer to another question"
 
-    def _other(self, material: Material) -> Material:
-        """Material of another group whose question asks for another kind of answer.
+    def _another(self, material: Material) -> Material:
+        """Material whose question asks for another kind of answer.
 
         Without a passage at hand, nobody could tell a wrong year from the right one.
         """
-        kind, shape = _type(material)
-        for _ in range(40):
-            other = self._rng.choice(self._materials)
-            alike = other.group == material.group or _type(other) == (kind, shape)
-            if not alike and _type(other)[0] != kind and (other.answers or other.stated):
-                return other
-        return next(other for other in self._materials if other.group != material.group)
+        kind = answers.asked_for(material.question, material.language)
+        return _other(material, self._materials, self._rng, kind)
 
 
-def _type(material: Material) -> tuple[str, str]:
-    value = material.answers[0] if material.answers else ""
-    return answers.asked_for(material.question, material.language), answers.shape_of(value)
+def _other(
+    material: Material, materials: Sequence[Material], rng: random.Random, kind: str | None = None
+) -> Material:
+    """Material of another group, whose question does not ask for `kind` if some is found."""
+    for _ in range(40):
+        other = rng.choice(materials)
+        asked = answers.asked_for(other.question, other.language)
+        if other.group != material.group and asked != kind and (other.answers or other.stated):
+            return other
+    return next(other for other in materials if other.group != material.group)
 
 
 def _joined(texts: Sequence[str], language: str) -> str:
     return ("" if language == "zh" else " ").join(ended(text, language) for text in texts)
 
 
-class Evidence:
-    """Makes a row of each label of a question."""
-
-    def __init__(self, materials: Sequence[Material], rng: random.Random) -> None:
-        self._materials = materials
-        self._rng = rng
-
-    def rows(self, material: Material, near: Sequence[Material]) -> list[JudgementRow]:
-        """The question with evidence that answers it, and with evidence that does not."""
-        if not material.answerable:
-            return [_evidence(material, material.passage, _SEARCH, "natural")]
-        rest = _without(material, holding=False)
-        whole, part = self._rng.random() < 0.75, _without(material, holding=True)
-        evidence = material.passage if whole or not part else part
-        rows = [_evidence(material, evidence, _GO_ON, "answering passage")]
-        elsewhere = without_answer(material, near)
-        draw = self._rng.random()
-        if rest and draw < 0.45:
-            return [*rows, _evidence(material, rest, _SEARCH, "answer removed")]
-        if elsewhere and draw < 0.85:
-            passage = elsewhere[0].passage
-            return [*rows, _evidence(material, passage, _SEARCH, "nearest passage")]
-        other = self._rng.choice(self._materials)
-        foreign = other.group != material.group
-        if foreign and not contains_answer(other.passage, material.answers):
-            rows.append(_evidence(material, other.passage, _SEARCH, "another subject"))
-        return rows
+def _evidence_rows(
+    material: Material,
+    near: Sequence[Material],
+    materials: Sequence[Material],
+    rng: random.Random,
+) -> list[JudgementRow]:
+    """The question with evidence that answers it, and with evidence that does not."""
+    if not material.answerable:
+        return [_evidence(material, material.passage, _SEARCH, "natural")]
+    rest = _without(material, holding=False)
+    whole, part = rng.random() < 0.75, _without(material, holding=True)
+    evidence = material.passage if whole or not part else part
+    rows = [_evidence(material, evidence, _GO_ON, "answering passage")]
+    elsewhere = without_answer(material, near)
+    draw = rng.random()
+    if rest and draw < 0.45:
+        return [*rows, _evidence(material, rest, _SEARCH, "answer removed")]
+    if elsewhere and draw < 0.85:
+        return [*rows, _evidence(material, elsewhere[0].passage, _SEARCH, "nearest passage")]
+    other = rng.choice(materials)
+    if other.group != material.group and not contains_answer(other.passage, material.answers):
+        rows.append(_evidence(material, other.passage, _SEARCH, "another subject"))
+    return rows
 
 
 def _without(material: Material, *, holding: bool) -> str:

@@ -12,7 +12,6 @@ from evaluator.calibration.thresholds import (
     calibrate,
     report,
     store,
-    strip_floor,
     sweep,
     trade_offs,
 )
@@ -159,7 +158,7 @@ def test_the_strip_floor_keeps_its_share_and_drops_what_lies_below() -> None:
     for language in ("en", "zh"):
         assert figures[f"{language}_strips_kept"] >= 0.95
         assert 0.3 < figures[f"{language}_other_strips_dropped"] < 0.6
-    assert strip_floor(found.strips, 0.5) > 0
+    assert calibrate(questions(400), spelt, Aims(strips_kept=0.5)).thresholds.strip_floor > 0
 
 
 def test_passages_stand_for_strips_where_there_are_none() -> None:
@@ -170,7 +169,7 @@ def test_passages_stand_for_strips_where_there_are_none() -> None:
 
 def test_one_kind_of_question_is_refused() -> None:
     answered = [q for q in perfect(20) if q.answered]
-    with pytest.raises(DataError, match="no question without an answering passage"):
+    with pytest.raises(DataError, match="both answered and unanswered"):
         calibrate(answered, spelt)
     other = [q for q in perfect(20, "多长？") if not q.answered]
     with pytest.raises(DataError, match="no language has both"):
