@@ -61,7 +61,6 @@ class EndpointChat(ChatOpenAI):
         return result
 
     async def aclose(self) -> None:
-        """Release the connections."""
         await self.root_async_client.close()
 
 

@@ -130,7 +130,6 @@ class _Page:
         )
 
     def _is_inner(self, node: LexborNode) -> bool:
-        """Whether there are further blocks in it."""
         tag = node.tag or ""
         if tag == "table":
             return node.mem_id in self._layout
@@ -183,17 +182,17 @@ def text_blocks(text: str) -> list[Block]:
 def unwrapped(lines: Sequence[str]) -> str:
     """One line a paragraph, list item or short line; wrapped lines become one again."""
     text = ""
-    previous = ""
+    previous, width = "", 0
     for line in (" ".join(line.split()) for line in lines):
         if not line:
             continue
         if not text:
             text = line
-        elif LIST_ITEM.match(line) or SENTENCE_END.search(previous) or _is_short(previous):
+        elif LIST_ITEM.match(line) or SENTENCE_END.search(previous) or width < WRAPPED_FROM:
             text += "\n" + line
         else:
             text = joined([text, line])
-        previous = line
+        previous, width = line, sum(2 if HAN.match(character) else 1 for character in line)
     return text
 
 
@@ -209,8 +208,3 @@ def joined(lines: Sequence[str]) -> str:
             wide = WIDE.match(text[-1]) and WIDE.match(line[0])
             text += ("" if wide else " ") + line
     return text
-
-
-def _is_short(line: str) -> bool:
-    width = sum(2 if HAN.match(character) else 1 for character in line)
-    return width < WRAPPED_FROM
