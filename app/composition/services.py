@@ -30,7 +30,7 @@ from graphs.critics.llm_grader import LlmEvaluator, Mode
 from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CompressorFailed, EvaluatorFailed, PortError
 from graphs.grading.actions import PAPER_THRESHOLDS
-from graphs.ports import Compressor, Critic, Evaluator, Services, WebSearch
+from graphs.ports import Compressor, Critic, Evaluator, Services
 from graphs.types import Scores, Task, Thresholds
 
 if TYPE_CHECKING:
@@ -90,7 +90,13 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
-    web_search = await _web_search(settings, stack)
+    web_search = search_ahead = None
+    if (engine := await asyncio.to_thread(_engine, settings)) is not None:
+        reader = PageReader(allowed_private_hosts=settings.fetch_allowed_hosts)
+        web_search = FetchingWebSearch(engine, reader, settings.preferred_domains)
+        stack.push_async_callback(web_search.aclose)
+        search_ahead = SearchesAhead(web_search)
+        stack.push_async_callback(search_ahead.aclose)
     token = settings.index_token.get_secret_value()
     retriever = await open_retriever(settings.data_dir, embedder, settings.index_url, token)
     client = await _worker_client(settings, stack)
@@ -98,14 +104,15 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     evaluator = await WorkerEvaluator.connect(client, PAPER_THRESHOLDS.get(settings.thresholds))
     worker = await client.abilities()
     writer = chat if settings.generator == "openai" else None
+    chat_name = writer.model_name if writer is not None else "extractive"
     return Services(
         retriever=retriever,
         evaluator=chosen_grader(settings, chat, evaluator),
         keyword_extractor=RareWords(tables),
         web_search=web_search,
-        search_ahead=_search_ahead(web_search, stack),
+        search_ahead=search_ahead,
         chat=writer,
-        chat_name=_name_of(writer, native),
+        chat_name=native.name if native is not None else chat_name,
         critic=chosen_critic(settings, chat, native, evaluator),
         reflective=native,
         lexical=LexicalReranker(retriever.index, tables),
@@ -132,7 +139,14 @@ def _through_proxies() -> Iterator[None]:
 
 async def _worker_client(settings: Settings, stack: AsyncExitStack) -> EvaluatorClient:
     """The worker in this process, or those at `worker_url`: the same app behind HTTP."""
-    workers = [_worker_at(url) for url in settings.worker_url]
+    # A machine that takes no connection is given up early: another may take it.
+    timeout = httpx.Timeout(WORKER_TIMEOUT_S, connect=CONNECT_S)
+    workers = []
+    for url in settings.worker_url:
+        try:
+            workers.append(httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False))
+        except httpx.InvalidURL as error:
+            raise StartFailed(f"SELFCRAG_WORKER_URL: {url} is no address ({error}).") from error
     if not workers:
         worker = create_worker()
         await stack.enter_async_context(worker.router.lifespan_context(worker))
@@ -145,24 +159,8 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
     return client
 
 
-def _worker_at(url: str) -> httpx.AsyncClient:
-    """Gives up early on a machine that takes no connection: another may take it."""
-    timeout = httpx.Timeout(WORKER_TIMEOUT_S, connect=CONNECT_S)
-    try:
-        return httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False)
-    except httpx.InvalidURL as error:
-        raise StartFailed(f"SELFCRAG_WORKER_URL: {url} is no address ({error}).") from error
-
-
-def _name_of(chat: EndpointChat | None, native: NativeGenerator | None) -> str:
-    if native is not None:
-        return native.name
-    return chat.model_name if chat is not None else "extractive"
-
-
 @_through_proxies()
 def _chat(settings: Settings) -> EndpointChat | None:
-    """The chat endpoint, where any part asks it."""
     if not asks_chat(settings):
         return None
     from app.llm.chat import chat_model  # noqa: PLC0415
@@ -181,31 +179,13 @@ def _chat(settings: Settings) -> EndpointChat | None:
 def _native(settings: Settings) -> NativeGenerator | None:
     if settings.generator != "native":
         return None
-    from app.llm.self_rag_model import native_generator  # noqa: PLC0415
+    from app.llm.self_rag_model import NativeGenerator  # noqa: PLC0415
 
-    return native_generator(
+    return NativeGenerator(
         settings.native_base_url,
         settings.native_api_key.get_secret_value(),
         settings.native_model,
     )
-
-
-async def _web_search(settings: Settings, stack: AsyncExitStack) -> FetchingWebSearch | None:
-    engine = await asyncio.to_thread(_engine, settings)
-    if engine is None:
-        return None
-    reader = PageReader(allowed_private_hosts=settings.fetch_allowed_hosts)
-    search = FetchingWebSearch(engine, reader, settings.preferred_domains)
-    stack.push_async_callback(search.aclose)
-    return search
-
-
-def _search_ahead(web_search: WebSearch | None, stack: AsyncExitStack) -> SearchesAhead | None:
-    if web_search is None:
-        return None
-    ahead = SearchesAhead(web_search)
-    stack.push_async_callback(ahead.aclose)
-    return ahead
 
 
 @_through_proxies()
@@ -295,12 +275,10 @@ class GradedApart:
 
 
 def asks_chat(settings: Settings) -> bool:
-    """Whether any part speaks to the chat endpoint."""
     return settings.generator == "openai" or settings.critic == "llm" or settings.grader in MODES
 
 
 def chosen_grader(settings: Settings, chat: EndpointChat | None, evaluator: Evaluator) -> Evaluator:
-    """What passages, strips and sentences are graded by."""
     if chat is None or settings.grader not in MODES:
         return evaluator
     by_chat = LlmEvaluator(chat, settings.openai_model, MODES[settings.grader])

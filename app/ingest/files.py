@@ -99,7 +99,6 @@ def shown(name: str) -> str:
 def at_or_below(
     paths: Sequence[str | Path], known: Sequence[StoredDocument]
 ) -> list[StoredDocument]:
-    """The documents read from one of `paths` or from a folder below it."""
     roots = {os.path.realpath(path) for path in paths}
     return [
         document

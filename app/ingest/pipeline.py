@@ -124,7 +124,6 @@ class Ingest:
         self._in_process = True
 
     async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
-        """Brings the items in and removes what is outdated."""
         started = time.perf_counter()
         self._outdated += outdated
         self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
@@ -214,12 +213,11 @@ class Ingest:
             return []
         is_small = size <= IN_PROCESS_BYTES and item.file.suffix.lower() not in BINARY
         if self._in_process and is_small:
-            return await asyncio.to_thread(self._rows_in_process, item)
+            rows = await asyncio.to_thread(
+                file_rows, item.file, item.source, item.path, item.owner, self.chunking
+            )
+            return await asyncio.to_thread(with_words, rows, self.segmenter)
         return await self._sandbox.rows(self._task(item))
-
-    def _rows_in_process(self, item: Listed) -> list[Row]:
-        rows = file_rows(item.file, item.source, item.path, item.owner, self.chunking)
-        return with_words(rows, self.segmenter)
 
     def _task(self, item: Listed) -> ParseTask:
         embed = isinstance(self.index.embedder, StaticEmbedder)

@@ -42,11 +42,19 @@ def _outcomes(tasks: Sequence[ParseTask]) -> Iterator[tuple[int, Outcome]]:
         ) from error
     try:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        data.DataContext.get_current().enable_progress_bars = False
     except Exception as error:  # it raises no narrower one
         raise ClusterFailed(f"Ray did not start: {_last_line(error)}") from error
     try:
-        cores = int(ray.cluster_resources().get("CPU", 1))
-        for row in _read(data, cores, tasks).iter_rows():
+        # One core is left to the writer.
+        cores = int(ray.cluster_resources().get("CPU", 1)) - 1
+        readers = data.ActorPoolStrategy(min_size=1, max_size=max(1, cores))
+        items = [{"number": at, "task": pickle.dumps(task)} for at, task in enumerate(tasks)]
+        read = data.from_items(items).map_batches(
+            ClusterReader, batch_size=DOCUMENTS_A_BATCH, compute=readers
+        )
+        for row in read.iter_rows():
             yield row["number"], pickle.loads(row["outcome"])
     except ray.exceptions.RayError as error:
         raise ClusterFailed(
@@ -60,18 +68,6 @@ def _outcomes(tasks: Sequence[ParseTask]) -> Iterator[tuple[int, Outcome]]:
 def _last_line(error: Exception) -> str:
     """Ray's messages hold whole stack traces."""
     return (str(error).strip().splitlines() or [type(error).__name__])[-1][:MAX_REASON_CHARS]
-
-
-def _read(data: Any, cores: int, tasks: Sequence[ParseTask]) -> Any:
-    """The set of outcomes, pickled; nothing is read before its rows are asked for."""
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    data.DataContext.get_current().enable_progress_bars = False
-    items = [{"number": at, "task": pickle.dumps(task)} for at, task in enumerate(tasks)]
-    # One core is left to the writer.
-    readers = data.ActorPoolStrategy(min_size=1, max_size=max(1, cores - 1))
-    return data.from_items(items).map_batches(
-        ClusterReader, batch_size=DOCUMENTS_A_BATCH, compute=readers
-    )
 
 
 class ClusterReader:

@@ -11,10 +11,9 @@ from app.ingest.chunker import DEFAULT_CHUNKING, Chunking, chunk
 from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
-from app.retrieval.terms import RareWords, TermTables, packed, term_tables, term_weights
+from app.retrieval.terms import RareWords, packed, term_tables, term_weights
 from app.retrieval.tokenizer import Segmenter
 from graphs.text.language import script_of
-from graphs.types import Language
 
 SECTION = " › "
 # A batch of rows on their way to the index; between processes, too.
@@ -87,23 +86,21 @@ def search_text(row: Row) -> str:
 def with_words(rows: Sequence[Row], segmenter: Segmenter) -> list[Row]:
     """The rows with their words for full-text search, keywords and term weights."""
     tables = term_tables(segmenter)
-    return [_with_words(row, tables, RareWords(tables)) for row in rows]
-
-
-def _with_words(row: Row, tables: TermTables, keywords: RareWords) -> Row:
-    language: Language = row["language"]
-    text = search_text(row)
-    weights = term_weights(row["title"], row["heading"], row["text"], language, tables)
-    return row | {
-        "text_en": text if language == "en" else None,
-        "text_zh": " ".join(tables.segmenter.words(text)) if language == "zh" else None,
-        "keywords": keywords.of_text(text, KEYWORDS),
-        "terms": packed(weights),
-    }
+    worded = []
+    for row in rows:
+        language, text = row["language"], search_text(row)
+        weights = term_weights(row["title"], row["heading"], row["text"], language, tables)
+        words = {
+            "text_en": text if language == "en" else None,
+            "text_zh": " ".join(segmenter.words(text)) if language == "zh" else None,
+            "keywords": RareWords(tables).of_text(text, KEYWORDS),
+            "terms": packed(weights),
+        }
+        worded.append(row | words)
+    return worded
 
 
 def encoded(rows: Sequence[Row], embedder: Embedder, segmenter: Segmenter) -> list[Row]:
-    """The rows with the words and vectors they are found by."""
     return with_vectors(with_words(rows, segmenter), embedder)
 
 
@@ -111,8 +108,6 @@ def with_vectors(rows: Sequence[Row], embedder: Embedder) -> list[Row]:
     """Those read elsewhere may have theirs; texts without any known word have none."""
     wanting = [row for row in rows if "vector" not in row]
     done = [row for row in rows if "vector" in row]
-    if not wanting:
-        return done
     vectors = embedder.embed([search_text(row) for row in wanting])
     return done + [
         row | {"vector": vector if vector.any() else None}

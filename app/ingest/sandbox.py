@@ -67,7 +67,6 @@ class ParserProcess:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the next document needs another process."""
         return self.documents >= MAX_DOCUMENTS or not self.process.is_alive()
 
     def rows(self, task: ParseTask) -> list[Row]:

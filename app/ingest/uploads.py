@@ -180,7 +180,6 @@ class Uploads:
         return True
 
     def _staging(self) -> Path:
-        """Create a staging folder and delete abandoned ones."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for left in self._folder.glob(f"{INCOMING}*"):
             # Whoever is done meanwhile has removed its own.

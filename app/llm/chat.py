@@ -10,7 +10,7 @@ from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
-from pydantic import PrivateAttr, SecretStr
+from pydantic import Field, SecretStr
 
 from app.llm.endpoint import CONNECT_TIMEOUT_S, FAILURES, NO_KEY, Endpoint
 
@@ -18,38 +18,24 @@ from app.llm.endpoint import CONNECT_TIMEOUT_S, FAILURES, NO_KEY, Endpoint
 class EndpointChat(ChatOpenAI):
     """Raises GeneratorFailed for whatever the endpoint does wrong; `ainvoke` and `astream` only.
 
-    At most `max_concurrent` calls of all runs are under way; a call's time, waiting for its turn
-    included, is bounded.
+    `endpoint` bounds the calls of all runs together, and the time of each.
     """
 
-    call_timeout_s: float
-    max_concurrent: int
-
-    _endpoint: Endpoint = PrivateAttr()
-
-    def model_post_init(self, context: Any, /) -> None:
-        super().model_post_init(context)
-        self._endpoint = Endpoint(
-            self.openai_api_base or "",
-            self.model_name,
-            timeout_s=self.call_timeout_s,
-            max_concurrent=self.max_concurrent,
-            kind="chat",
-        )
+    endpoint: Endpoint = Field(exclude=True)
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        deadline = self._endpoint.deadline()
+        deadline = self.endpoint.deadline()
         has_text = has_ended = False
         answer = cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))
-        async with self._endpoint.turn(deadline), aclosing(answer) as chunks:
+        async with self.endpoint.turn(deadline), aclosing(answer) as chunks:
             while (chunk := await self._next(chunks, deadline)) is not None:
                 has_text = has_text or bool(chunk.text.strip())
                 has_ended = has_ended or _is_last(chunk)
                 yield chunk
         if not has_ended:
-            raise self._endpoint.failed("broke its answer off; try again")
+            raise self.endpoint.failed("broke its answer off; try again")
         if not has_text:
-            raise self._endpoint.failed("gave an empty answer")
+            raise self.endpoint.failed("gave an empty answer")
 
     async def _next(
         self, chunks: AsyncIterator[ChatGenerationChunk], deadline: float
@@ -59,7 +45,7 @@ class EndpointChat(ChatOpenAI):
             async with asyncio.timeout_at(deadline):
                 return await anext(chunks, None)
         except FAILURES as error:
-            raise self._endpoint.failure(error) from None
+            raise self.endpoint.failure(error) from None
 
     async def _agenerate(
         self,
@@ -68,14 +54,13 @@ class EndpointChat(ChatOpenAI):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        async with self._endpoint.call():
+        async with self.endpoint.call():
             result = await super()._agenerate(messages, stop, run_manager, **kwargs)
         if not result.generations or not result.generations[0].text.strip():
-            raise self._endpoint.failed("gave an empty answer")
+            raise self.endpoint.failed("gave an empty answer")
         return result
 
     async def aclose(self) -> None:
-        """Release the connections."""
         await self.root_async_client.close()
 
 
@@ -107,8 +92,9 @@ def chat_model(
         stream_chunk_timeout=None,
         # A shared one would outlive the event loop it was made in.
         http_async_client=openai.DefaultAsyncHttpxClient(timeout=timeout),
-        call_timeout_s=timeout_s,
-        max_concurrent=max_concurrent,
+        endpoint=Endpoint(
+            base_url, model, timeout_s=timeout_s, max_concurrent=max_concurrent, kind="chat"
+        ),
     )
 
 

@@ -39,8 +39,18 @@ class NativeGenerator:
     Special tokens in questions and passages are left out: they would be read as the model's own.
     """
 
-    def __init__(self, client: openai.AsyncOpenAI, endpoint: Endpoint, model: str) -> None:
-        self._client, self._endpoint, self.name = client, endpoint, model
+    def __init__(self, base_url: str, api_key: str, model: str) -> None:
+        """An empty `api_key` is for servers without keys."""
+        self.name = model
+        self._client = openai.AsyncOpenAI(
+            base_url=base_url,
+            api_key=api_key.strip() or NO_KEY,
+            timeout=openai.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
+            max_retries=0,
+        )
+        self._endpoint = Endpoint(
+            base_url, model, timeout_s=TIMEOUT_S, max_concurrent=MAX_CONCURRENT, kind="native"
+        )
         self._kept: OrderedDict[str, _Reply] = OrderedDict()
 
     async def write(
@@ -107,7 +117,6 @@ class NativeGenerator:
             )
 
     async def aclose(self) -> None:
-        """Release the connections."""
         await self._client.close()
 
     async def _complete(self, prompt: str, max_tokens: int) -> "_Reply":
@@ -157,22 +166,6 @@ class _Reply:
             reading.continues,
             self.finish_reason,
         )
-
-
-def native_generator(base_url: str, api_key: str, model: str) -> NativeGenerator:
-    """An empty `api_key` is for servers without keys."""
-    timeout = openai.Timeout(TIMEOUT_S, connect=min(CONNECT_TIMEOUT_S, TIMEOUT_S))
-    client = openai.AsyncOpenAI(
-        base_url=base_url,
-        api_key=api_key.strip() or NO_KEY,
-        timeout=timeout,
-        max_retries=0,
-        http_client=openai.DefaultAsyncHttpxClient(timeout=timeout),
-    )
-    endpoint = Endpoint(
-        base_url, model, timeout_s=TIMEOUT_S, max_concurrent=MAX_CONCURRENT, kind="native"
-    )
-    return NativeGenerator(client, endpoint, model)
 
 
 def _prompt(question: str) -> str:

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,12 +26,8 @@ STRINGS = (
 )
 NUMBERS = ("position", "first", "last", "chunks", "bytes", "page")
 LISTS = ("keywords", "questions")
-HIT_COLUMNS = ["id", "document_id", "title", "heading", "source", "text", "page", "position"]
-HIT_COLUMNS += ["first", "last"]
-# In the order of StoredDocument's fields.
-DOCUMENT_COLUMNS = ["document_id", "source", "path", "title", "sha256", "chunks", "bytes"]
-DOCUMENT_COLUMNS += ["added_at", "language", "chunking", "owner"]
 ANYTHING = Filters()
+LANCEDB = "app.retrieval.lancedb"  # by name, for importing it takes a second
 LOCK_TIMEOUT_S = 60.0
 
 # What an index raises where its files are damaged or lost, or its server is away.
@@ -73,6 +69,9 @@ class Hit:
     score: float
 
 
+HIT_COLUMNS = [field.name for field in fields(Hit) if field.name != "score"]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
     """`added_at` is UTC in ISO 8601; `path` and `bytes` are those of its file, if it has one."""
@@ -88,6 +87,9 @@ class StoredDocument:
     language: str = ""
     chunking: str = ""
     owner: str = ""
+
+
+DOCUMENT_COLUMNS = ["document_id", *(field.name for field in fields(StoredDocument)[1:])]
 
 
 class Index(Protocol):
@@ -147,7 +149,7 @@ async def open_index(folder: Path, embedder: Embedder, url: str = "", token: str
     """
     index: Index
     if not url:
-        lance = await asyncio.to_thread(_lancedb)
+        lance = await asyncio.to_thread(import_module, LANCEDB)
         index = await lance.LanceIndex.open(folder, embedder)
         return index
     await asyncio.to_thread(make_folder, folder.parent)
@@ -160,13 +162,8 @@ async def renew_index(
 ) -> int:
     """Writes every row anew as `encode` makes it, and counts them. Raises IndexUnusable."""
     if not url:
-        return int(await _lancedb().renew(folder, embedder, encode))
+        return int(await import_module(LANCEDB).renew(folder, embedder, encode))
     return int(await asyncio.to_thread(_milvus().renew, url, token, embedder, encode))
-
-
-def _lancedb() -> Any:
-    """The adapter, by name: importing it takes a second, which who only looks need not wait for."""
-    return import_module("app.retrieval.lancedb")
 
 
 def _milvus() -> Any:

@@ -52,11 +52,14 @@ class LanceIndex:
 
     @classmethod
     async def open(cls, folder: Path, embedder: Embedder) -> "LanceIndex":
-        """As `open_index`."""
         for needed in (folder.parent, folder):
             await asyncio.to_thread(index.make_folder, needed)
         with _storage(folder):
-            table = await _open_table(folder, embedder)
+            database = await lancedb.connect_async(folder, read_consistency_interval=timedelta(0))
+            if TABLE in (await database.list_tables()).tables:
+                table = await database.open_table(TABLE)
+            else:
+                table = await database.create_table(TABLE, schema=schema(embedder), exist_ok=True)
             index.check(str(folder), embedder, await _written(table))
             if not set(index.TEXT_COLUMNS.values()) <= await indexed(table):
                 await index_columns(table)
@@ -101,7 +104,9 @@ class LanceIndex:
 
     async def tidy(self) -> None:
         with _storage(self.folder):
-            await _tidy(self._table, self.folder)
+            await index_vectors(self._table)
+            if await is_worn(self._table, self.folder):
+                await self._table.optimize(cleanup_older_than=KEEP_VERSIONS)
 
     async def documents(self) -> list[index.StoredDocument]:
         seen = f"position = 0 and {LANCE.condition(ANYTHING)}"
@@ -227,13 +232,6 @@ async def _written(table: lancedb.AsyncTable) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
-async def _open_table(folder: Path, embedder: Embedder) -> lancedb.AsyncTable:
-    database = await lancedb.connect_async(folder, read_consistency_interval=timedelta(0))
-    if TABLE in (await database.list_tables()).tables:
-        return await database.open_table(TABLE)
-    return await database.create_table(TABLE, schema=schema(embedder), exist_ok=True)
-
-
 def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
     table = pa.Table.from_pylist(list(map(index.completed, rows)), schema=schema(embedder))
     return table.combine_chunks()
@@ -278,13 +276,6 @@ async def index_vectors(table: lancedb.AsyncTable) -> None:
     many = await table.count_rows() >= VECTOR_INDEX_FROM
     if many and "vector" not in await indexed(table):
         await table.create_index("vector", config=IvfFlat(distance_type="l2"))
-
-
-async def _tidy(table: lancedb.AsyncTable, folder: Path) -> None:
-    """Brings what is new into the search structures, and drops old versions, where it is time."""
-    await index_vectors(table)
-    if await is_worn(table, folder):
-        await table.optimize(cleanup_older_than=KEEP_VERSIONS)
 
 
 async def is_worn(table: lancedb.AsyncTable, folder: Path) -> bool:

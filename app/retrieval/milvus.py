@@ -8,10 +8,12 @@ old: readers may for a moment see both, never neither. A document is known by it
 import asyncio
 import logging
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from itertools import groupby
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -34,11 +36,24 @@ WORDS: dict[Language, tuple[str, str]] = {
     "zh": ("text_zh", "words_zh"),
 }
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # each error is raised as well
 
 
+def threaded(blocking: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """A method whose calls go through worker threads."""
+
+    @wraps(blocking)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(blocking, *args, **kwargs)
+
+    return call
+
+
 class MilvusIndex:
-    """The `Index` behind an address; calls block and so go through worker threads."""
+    """The `Index` behind an address."""
 
     def __init__(self, client: MilvusClient, url: str, embedder: Embedder, folder: Path) -> None:
         self._client = client
@@ -47,12 +62,8 @@ class MilvusIndex:
         self.folder = folder
 
     @classmethod
-    async def open(cls, url: str, token: str, embedder: Embedder, folder: Path) -> "MilvusIndex":
-        """Raises IndexMismatch and IndexUnusable as `open_index` says."""
-        return await asyncio.to_thread(cls._open, url, token, embedder, folder)
-
-    @classmethod
-    def _open(cls, url: str, token: str, embedder: Embedder, folder: Path) -> "MilvusIndex":
+    @threaded
+    def open(cls, url: str, token: str, embedder: Embedder, folder: Path) -> "MilvusIndex":
         with _reached(url):
             client = MilvusClient(url, token=token, timeout=TIMEOUT_S)
             if not client.has_collection(ALIAS):
@@ -64,54 +75,44 @@ class MilvusIndex:
     def remedy(self) -> str:
         return f"the index in {self._url} cannot be searched; see to it that its Milvus runs"
 
-    async def put(self, rows: Sequence[Row]) -> None:
-        await asyncio.to_thread(self._put, rows)
-
-    async def delete(self, document_ids: Sequence[str]) -> int:
-        return await asyncio.to_thread(self._delete, document_ids)
-
     async def tidy(self) -> None:
         """Milvus indexes and compacts by itself."""
-
-    async def documents(self) -> list[index.StoredDocument]:
-        return await asyncio.to_thread(self._documents)
-
-    async def count(self) -> int:
-        return await asyncio.to_thread(self._count, MILVUS.condition(ANYTHING))
 
     async def size(self) -> None:
         """Not known: Milvus would count every row."""
 
-    async def search_words(
+    @threaded
+    def search_words(
         self, words: str, language: Language, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
         if not words.strip():
             return []
         _, field = WORDS[language]
         condition = MILVUS.condition(filters, language)
-        hits = await asyncio.to_thread(self._search, words, field, "BM25", limit, condition)
+        hits = self._search(words, field, "BM25", limit, condition)
         # Milvus Lite tells BM25 scores negated.
         return [index.hit_of(row, abs(score)) for row, score in hits if score]
 
-    async def search_vector(
+    @threaded
+    def search_vector(
         self, vector: Vectors, language: Language | None, limit: int, filters: Filters = ANYTHING
     ) -> list[Hit]:
         if not vector.any():
             return []
         condition = MILVUS.condition(filters, language)
-        data = vector.tolist()
-        hits = await asyncio.to_thread(self._search, data, "vector", "IP", limit, condition)
+        hits = self._search(vector.tolist(), "vector", "IP", limit, condition)
         # Exactly 0 is the score of a text without any known word.
         return [index.hit_of(row, score) for row, score in hits if score]
 
-    async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
+    @threaded
+    def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
             return {}
         wanted = f"{MILVUS.among('id', ids)} and {MILVUS.condition(ANYTHING)}"
-        rows = await asyncio.to_thread(self._query, wanted, ["id", *names])
-        return {row["id"]: row for row in rows}
+        return {row["id"]: row for row in self._query(wanted, ["id", *names])}
 
-    def _put(self, rows: Sequence[Row]) -> None:
+    @threaded
+    def put(self, rows: Sequence[Row]) -> None:
         # Position 0, by which a document is known, comes last.
         ordered = sorted(rows, key=lambda row: (row["document_id"], -row["position"]))
         with _reached(self._url):
@@ -124,7 +125,8 @@ class MilvusIndex:
                 old += f" and not (id like {MILVUS.quote(version + '%')})"
                 self._client.delete(ALIAS, filter=old, timeout=TIMEOUT_S)
 
-    def _delete(self, document_ids: Sequence[str]) -> int:
+    @threaded
+    def delete(self, document_ids: Sequence[str]) -> int:
         if not document_ids:
             return 0
         named = MILVUS.condition(Filters.model_construct(document_ids=list(document_ids)))
@@ -134,7 +136,8 @@ class MilvusIndex:
                 self._client.delete(ALIAS, filter=named, timeout=TIMEOUT_S)
         return len(documents)
 
-    def _documents(self) -> list[index.StoredDocument]:
+    @threaded
+    def documents(self) -> list[index.StoredDocument]:
         seen = f"position == 0 and {MILVUS.condition(ANYTHING)}"
         readings = sorted(
             self._query(seen, index.DOCUMENT_COLUMNS), key=lambda row: row["added_at"]
@@ -144,10 +147,12 @@ class MilvusIndex:
             [row[name] for name in index.DOCUMENT_COLUMNS] for row in oldest.values()
         )
 
-    def _count(self, condition: str) -> int:
+    @threaded
+    def count(self) -> int:
+        seen = MILVUS.condition(ANYTHING)
         with _reached(self._url):
             (row,) = self._client.query(
-                ALIAS, filter=condition, output_fields=["count(*)"], timeout=TIMEOUT_S
+                ALIAS, filter=seen, output_fields=["count(*)"], timeout=TIMEOUT_S
             )
         return int(row["count(*)"])
 

@@ -54,7 +54,6 @@ class HybridRetriever:
             raise RetrieverFailed(str(error) if was_renewed else self.index.remedy) from error
 
     async def ready(self) -> bool:
-        """Whether the index can be read."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self.index.count()
@@ -119,17 +118,17 @@ class HybridRetriever:
         return await self.index.search_vector(vector, within, depth, search.filters), None
 
     def _words(self, query: str) -> dict[Language, str]:
-        """The query's words for each text column."""
         return {"en": english_query(query), "zh": " ".join(self.segmenter.query_words(query))}
 
     async def _passages(self, chosen: Sequence["Window"]) -> list[Passage]:
         """The windows with their texts; chunks that went since are left out."""
-        wide = {key for window in chosen if window.first != window.last for key in window.chunk_ids}
+        several = [window.id for window in chosen if window.first != window.last]
+        wide = {key for passage_id in several for key in chunk_ids(passage_id)}
         rows = await self.index.columns(sorted(wide), ["lead", "text", "page"])
         passages: list[Passage] = []
         for window in chosen:
             hit = window.hit
-            parts = [rows[key] for key in window.chunk_ids if key in rows]
+            parts = [rows[key] for key in chunk_ids(window.id) if key in rows]
             text = "".join(part["lead"] + part["text"] for part in parts).strip()
             passages.append(
                 Passage(
@@ -203,10 +202,6 @@ class Window:
         if self.first == self.last:
             return self.hit.id
         return f"{_version(self.hit)}-{self.first}..{self.last}"
-
-    @property
-    def chunk_ids(self) -> list[str]:
-        return chunk_ids(self.id)
 
 
 def windows(order: Sequence[tuple[Hit, float]], max_windows: int) -> list[Window]:

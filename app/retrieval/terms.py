@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from threading import Lock
-from typing import NamedTuple
 
 import numpy as np
 import snowballstemmer
@@ -170,7 +169,8 @@ def query_terms(question: str, language: Language, tables: TermTables) -> list[s
 
 def packed(weights: Mapping[str, float]) -> bytes:
     """As stored: five bytes a term, its CRC-32 and its weight in steps; equal hashes are rare."""
-    rows = [(_hashed(term), _stepped(weight)) for term, weight in weights.items()]
+    steps = (max(1, min(255, round(weight * STEPS))) for weight in weights.values())
+    rows = list(zip(map(_hashed, weights), steps, strict=True))
     return np.array(rows, dtype=STORED).tobytes()
 
 
@@ -201,10 +201,6 @@ def _hashed(term: str) -> int:
     return zlib.crc32(term.encode())
 
 
-def _stepped(weight: float) -> int:
-    return max(1, min(255, round(weight * STEPS)))
-
-
 class LexicalReranker:
     """Scores of 0 to 1, joined with those of the retriever; one query of the index a call."""
 
@@ -217,32 +213,14 @@ class LexicalReranker:
             rows = await self._index.columns([key for keys in parts for key in keys], ["terms"])
         except (*STORAGE_ERRORS, IndexUnusable) as error:
             raise RetrieverFailed(self._index.remedy) from error
-        stored = [[rows[key]["terms"] for key in keys if key in rows] for keys in parts]
-        return await asyncio.to_thread(self._scores, question, passages, stored)
-
-    def _scores(
-        self,
-        question: str,
-        passages: Sequence[Passage],
-        stored: Sequence[Sequence[bytes | None]],
-    ) -> list[float]:
-        """A passage of several chunks is worth its best one."""
         language = script_of(question)
-        terms = query_terms(question, language, self._tables)
-        flat = lexical_scores(terms, [one for group in stored for one in group])
-        at, best = 0, []
-        for group in stored:
-            best.append(max(flat[at : at + len(group)], default=0.0))
-            at += len(group)
-        kept = joined([passage.score for passage in passages], np.array(best, float), language)
-        return [float(score) for score in kept]
-
-
-class Word(NamedTuple):
-    start: int
-    end: int
-    text: str
-    """Lower-case and Simplified."""
+        terms = await asyncio.to_thread(query_terms, question, language, self._tables)
+        found = lexical_scores(terms, [row["terms"] for row in rows.values()])
+        scores = dict(zip(rows, found, strict=True))
+        # A passage of several chunks is worth its best one.
+        best = [max((scores.get(key, 0.0) for key in keys), default=0.0) for keys in parts]
+        hybrid = [passage.score for passage in passages]
+        return [float(score) for score in joined(hybrid, np.array(best, float), language)]
 
 
 class RareWords:
@@ -279,21 +257,18 @@ class RareWords:
         }
         return sorted(weights, key=lambda word: (-weights[word], word))[:most]
 
-    def _words(self, text: str) -> Iterator[Word]:
-        """Those that are no empty ones, in reading order."""
+    def _words(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Places and words, lower-case and Simplified, that are no empty ones."""
+        segmenter = self._tables.segmenter
         for run in RUN.finditer(text):
             place = run.start()
-            for word in self._parts(run[0]):
+            words: Iterable[str] = [POSSESSIVE.sub("", run[0]).lower()]
+            if HAN.match(run[0]):
+                words = segmenter.cutter.cut(segmenter.simplified(run[0]), HMM=False)
+            for word in words:
                 start, place = place, place + len(word)
                 if word not in EMPTY_WORDS and (len(word) > 1 or HAN.match(word)):
-                    yield Word(start, place, word)
-
-    def _parts(self, run: str) -> Iterable[str]:
-        if HAN.match(run):
-            segmenter = self._tables.segmenter
-            words: Iterable[str] = segmenter.cutter.cut(segmenter.simplified(run), HMM=False)
-            return words
-        return [POSSESSIVE.sub("", run).lower()]
+                    yield start, place, word
 
     def _rarity(self, word: str) -> float:
         return self._tables.rarity(word, "zh" if HAN.match(word) else "en")

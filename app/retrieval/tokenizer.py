@@ -51,7 +51,8 @@ class Segmenter:
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self._cache_dir = cache_dir
-        self._cached = lru_cache(CACHED_TEXTS)(self._cut)
+        # Words in reading order, parts before the whole word; punctuation is left out.
+        self.words = lru_cache(CACHED_TEXTS)(self._cut)
 
     def load(self) -> None:
         _dictionary(self._cache_dir)
@@ -65,10 +66,6 @@ class Segmenter:
         """Simplified, width-folded and lower-cased: the form all Chinese words are kept in."""
         converted: str = _dictionary(self._cache_dir)[1].convert(_folded(text))
         return converted
-
-    def words(self, text: str) -> tuple[str, ...]:
-        """Words in reading order, parts before the whole word; punctuation is left out."""
-        return self._cached(text)
 
     def query_words(self, text: str) -> list[str]:
         """Words worth looking for; all of them where nothing but stop words was asked."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import httpx
-from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from graphs.errors import SearchFailed
 from graphs.text.model_output import whole_characters
@@ -26,6 +26,8 @@ MAX_WIKIPEDIA_QUERY_CHARS, MAX_TAVILY_QUERY_CHARS = 300, 400
 _CHINESE = re.compile(r"[\u3400-\u9fff]")
 _BETWEEN_KEYWORDS = re.compile(r"\s*[,，、;；]\s*")
 ANY_QUERY = "*"
+# What reading a reply raises that is not the JSON expected.
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,50 +56,43 @@ class HttpSearch(ABC):
 
     provider = ""
 
-    def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
         self._http = httpx.AsyncClient(
             timeout=timeouts(SEARCH_TIMEOUT_S),
-            headers={"User-Agent": USER_AGENT, **(headers or {})},
+            headers={"User-Agent": USER_AGENT},
             follow_redirects=True,
             max_redirects=3,
+            event_hooks={"response": [_raise_for_error]},
         )
 
     async def search(self, query: str, max_results: int) -> list[SearchResult]:
         try:
             async with asyncio.timeout(SEARCH_TIMEOUT_S):
                 return await self._search(query, max_results)
+        except httpx.HTTPStatusError as error:
+            raise SearchFailed(self._refusal(error.response.status_code)) from None
         except (TimeoutError, httpx.TimeoutException):
             raise self._failed("did not answer in time ({}); check the network") from None
         except (httpx.HTTPError, httpx.InvalidURL):
             problem = "could not be reached ({}); check the network and its address"
             raise self._failed(problem) from None
+        except MALFORMED:
+            problem = "sent a reply that could not be understood; check its address in the settings"
+            raise self._failed(problem) from None
 
     @abstractmethod
-    async def _search(self, query: str, max_results: int) -> list[SearchResult]: ...
+    async def _search(self, query: str, max_results: int) -> list[SearchResult]:
+        """Raises what httpx does, and MALFORMED."""
 
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def _reply(self, url: str, params: Mapping[str, str | int]) -> Mapping[str, Any]:
-        """The JSON object at `url`."""
-        try:
-            response = await self._http.get(url, params=params)
-            response.raise_for_status()
-            reply = response.json()
-        except httpx.HTTPStatusError as error:
-            raise SearchFailed(self._refusal(error.response.status_code)) from None
-        except (ValueError, RecursionError):
-            raise self._malformed() from None
-        if not isinstance(reply, Mapping):
-            raise self._malformed()
-        return reply
-
     def _hits(self, reply: Mapping[str, Any], max_results: int) -> list[SearchResult]:
         """The first hits that have an address, each an object with url, title and content."""
-        hits = reply.get("results")
+        hits = reply["results"]
         if not isinstance(hits, list):
-            raise self._malformed()
+            raise TypeError
         return [
             SearchResult(
                 url=url,
@@ -120,14 +115,14 @@ class HttpSearch(ABC):
             advice = "did not accept the request; check its address in the settings"
         return f"{self.provider} {advice} (HTTP {status})."
 
-    def _malformed(self) -> SearchFailed:
-        return self._failed(
-            "sent a reply that could not be understood; check its address in the settings"
-        )
-
     def _failed(self, problem: str) -> SearchFailed:
         host = urlsplit(self._url).hostname or "its address"
         return SearchFailed(f"{self.provider} {problem.format(host)}.")
+
+
+async def _raise_for_error(response: httpx.Response) -> None:
+    if response.is_error:
+        response.raise_for_status()
 
 
 class WikipediaSearch(HttpSearch):
@@ -148,28 +143,23 @@ class WikipediaSearch(HttpSearch):
         return results
 
     async def _ask(self, url: str, query: str, max_results: int) -> list[SearchResult]:
-        reply = await self._reply(
-            url,
-            {
-                "action": "query",
-                "format": "json",
-                "formatversion": 2,
-                "generator": "search",
-                "gsrsearch": query[:MAX_WIKIPEDIA_QUERY_CHARS],
-                "gsrlimit": min(max_results, MAX_RESULTS),
-                "prop": "extracts|info",
-                "exintro": 1,
-                "explaintext": 1,
-                "exlimit": "max",
-                "inprop": "url",
-            },
-        )
-        found = reply.get("query", {})
-        pages = found.get("pages", []) if isinstance(found, Mapping) else None
+        asked: dict[str, str | int] = {
+            "action": "query",
+            "format": "json",
+            "formatversion": 2,
+            "generator": "search",
+            "gsrsearch": query[:MAX_WIKIPEDIA_QUERY_CHARS],
+            "gsrlimit": min(max_results, MAX_RESULTS),
+            "prop": "extracts|info",
+            "exintro": 1,
+            "explaintext": 1,
+            "exlimit": "max",
+            "inprop": "url",
+        }
+        reply = (await self._http.get(url, params=asked)).json()
+        pages = reply.get("query", {}).get("pages", [])
         if "error" in reply or not isinstance(pages, list):
-            raise self._malformed()
-        if not all(isinstance(page, Mapping) for page in pages):
-            raise self._malformed()
+            raise TypeError
         # The pages come unordered; `index` is their rank in the search.
         ranked = sorted(pages, key=_rank)
         return [
@@ -192,8 +182,9 @@ class SearxngSearch(HttpSearch):
     provider = "SearXNG"
 
     async def _search(self, query: str, max_results: int) -> list[SearchResult]:
-        url = f"{self._url.rstrip('/')}/search"
-        return self._hits(await self._reply(url, {"q": query, "format": "json"}), max_results)
+        asked = {"q": query, "format": "json"}
+        response = await self._http.get(f"{self._url.rstrip('/')}/search", params=asked)
+        return self._hits(response.json(), max_results)
 
     def _refusal(self, status: int) -> str:
         if status != 403:
@@ -214,37 +205,20 @@ class TavilySearch(HttpSearch):
             raise ValueError("Tavily needs an API key.")
         from tavily import AsyncTavilyClient  # noqa: PLC0415 -- for those who search by it
 
-        super().__init__(base_url, {"Authorization": f"Bearer {key}"})
+        super().__init__(base_url)
         self._client = AsyncTavilyClient(api_key=key, api_base_url=base_url, client=self._http)
         # The client adds these from environment variables of its own.
         for header in ("X-Project-ID", "X-Tavily-Orgid"):
             self._http.headers.pop(header, None)
 
     async def _search(self, query: str, max_results: int) -> list[SearchResult]:
-        from tavily import errors  # noqa: PLC0415
-
-        try:
-            reply = await self._client.search(
-                query[:MAX_TAVILY_QUERY_CHARS],
-                max_results=min(max_results, MAX_RESULTS),
-                timeout=SEARCH_TIMEOUT_S,
-            )
-        except errors.TimeoutError:
-            raise TimeoutError from None
-        except (errors.InvalidAPIKeyError, errors.ForbiddenError):
-            raise SearchFailed(self._refusal(401)) from None
-        except errors.UsageLimitExceededError:
-            raise SearchFailed(self._refusal(429)) from None
-        except errors.BadRequestError:
-            raise SearchFailed(self._refusal(400)) from None
-        except httpx.HTTPStatusError as error:
-            raise SearchFailed(self._refusal(error.response.status_code)) from None
-        except (ValueError, TypeError, AttributeError, RecursionError):
-            # The client stumbles so over replies that are no JSON object.
-            raise self._malformed() from None
+        # Its own bound on the time is longer than that of `search`.
+        reply = await self._client.search(
+            query[:MAX_TAVILY_QUERY_CHARS], max_results=min(max_results, MAX_RESULTS)
+        )
         # It adds an empty list of results to whatever object came; the echo it does not.
-        if not isinstance(reply, Mapping) or "query" not in reply:
-            raise self._malformed()
+        if "query" not in reply:
+            raise ValueError
         return self._hits(reply, max_results)
 
 
@@ -257,8 +231,7 @@ class RecordedResult(BaseModel):
     score: float | None = None
 
 
-class Recording(RootModel[dict[str, list[RecordedResult]]]):
-    pass
+RECORDING = TypeAdapter(dict[str, list[RecordedResult]])
 
 
 class FixtureSearch:
@@ -271,7 +244,7 @@ class FixtureSearch:
 
     def __init__(self, path: Path) -> None:
         try:
-            recording = Recording.model_validate_json(path.read_bytes())
+            recording = RECORDING.validate_json(path.read_bytes())
         except OSError as error:
             raise SearchFailed(
                 f"The recorded searches {path} could not be read: {error.strerror}."
@@ -282,7 +255,7 @@ class FixtureSearch:
                 f"The recorded searches {path} are not in the expected format"
                 f" ({where or 'top level'}: {error.errors()[0]['msg']})."
             ) from None
-        self._recorded = {_key(query): results for query, results in recording.root.items()}
+        self._recorded = {_key(query): results for query, results in recording.items()}
 
     async def search(self, query: str, max_results: int) -> list[SearchResult]:
         recorded = self._recorded.get(_key(query), self._recorded.get(ANY_QUERY, []))

@@ -113,7 +113,6 @@ def parsed(html: str) -> LexborHTMLParser:
 
 
 def hidden_elements(page: LexborHTMLParser) -> set[int]:
-    """The ids of the elements that HIDDEN names."""
     return {node.mem_id for node in page.css(", ".join(HIDDEN))}
 
 

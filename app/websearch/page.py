@@ -54,7 +54,6 @@ class PageReader:
         self,
         *,
         allowed_private_hosts: Collection[str] = (),
-        ports: Collection[int] = ssrf_guard.WEB_PORTS,
         max_bytes: int = MAX_BYTES,
         timeout_s: float = PAGE_TIMEOUT_S,
         media_types: Collection[str] = HTML_TYPES | PLAIN_TYPES,
@@ -66,7 +65,7 @@ class PageReader:
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
         self._http = httpx.AsyncClient(
             transport=ssrf_guard.GuardedTransport(
-                allowed_private_hosts=allowed_private_hosts, ports=ports, resolve=resolve
+                allowed_private_hosts=allowed_private_hosts, resolve=resolve
             ),
             timeout=timeouts(timeout_s),
             headers={

@@ -37,7 +37,7 @@ class FetchingWebSearch:
         self._engine = engine
         self._reader = reader
         self._preferred = tuple(
-            domain.casefold().strip(".") for domain in (*ALWAYS_PREFERRED, *preferred_domains)
+            f".{domain.casefold().strip('.')}" for domain in (*ALWAYS_PREFERRED, *preferred_domains)
         )
 
     async def search(self, query: str, max_pages: int) -> Outcome:
@@ -47,17 +47,15 @@ class FetchingWebSearch:
         results = await self._engine.search(
             query, min(MAX_RESULTS, RESULTS_PER_PAGE_READ * max_pages)
         )
-        ranked = sorted(_distinct(results), key=lambda result: not self._is_preferred(result.url))
+        ranked = sorted(
+            _distinct(results), key=lambda it: not f".{_host(it.url)}".endswith(self._preferred)
+        )
         read = await asyncio.gather(
             *(self._read(result, deadline) for result in ranked[:max_pages])
         )
         failures = [failure for _, failure in read if failure]
         pages = tuple(page for page, _ in read if page.paragraphs)
         return pages, _degraded(failures, len(read))
-
-    def _is_preferred(self, url: str) -> bool:
-        host = f".{_host(url)}"
-        return any(host.endswith(f".{domain}") for domain in self._preferred)
 
     async def _read(self, result: SearchResult, deadline: float) -> tuple[WebPage, str]:
         """The page, and why it is made of the result's own text where it is."""
@@ -114,7 +112,6 @@ class SearchesAhead:
         return None if task is None else await task
 
     async def aclose(self) -> None:
-        """Ends all searches that nobody has taken."""
         left = [*self._begun.values(), *self._kept.values()]
         for task in left:
             task.cancel()

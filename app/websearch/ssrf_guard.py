@@ -9,7 +9,6 @@ import httpx
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-WEB_PORTS = frozenset({80, 443})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Translators map all of IPv4 into this range, private addresses included.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
@@ -47,19 +46,18 @@ def is_public(address: str) -> bool:
 class GuardedTransport(httpx.AsyncBaseTransport):
     """Connects to the very address that was checked, so that a second look-up cannot differ.
 
-    `allowed_private_hosts` names hosts whose address may be private, as `host` (at `ports`) or
-    as `host:port`. Every request is checked, thus every redirect. Raises PageFailed.
+    `allowed_private_hosts` names hosts whose address may be private, as `host` (at the
+    ports of the web) or as `host:port`. Every request is checked, thus every redirect. Raises
+    PageFailed.
     """
 
     def __init__(
         self,
         *,
         allowed_private_hosts: Collection[str] = (),
-        ports: Collection[int] = WEB_PORTS,
         resolve: Resolve = resolve_addresses,
     ) -> None:
         self._allowed = frozenset(host.casefold() for host in allowed_private_hosts)
-        self._ports = frozenset(ports)
         self._resolve = resolve
         # Kept connections are found by address alone: two hosts at one address would share the
         # certificate check of the first. So none is kept. Proxies would resolve by themselves.
@@ -84,7 +82,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
     async def _checked_address(self, host: str, port: int) -> str:
         named = f"{host}:{port}" in self._allowed
-        if port not in self._ports and not named:
+        if port not in _DEFAULT_PORTS.values() and not named:
             raise PageFailed(f"asks for port {port}, which may not be used")
         try:
             addresses = await self._resolve(host, port)

@@ -35,7 +35,16 @@ def load(path: Path, content: bytes) -> LoadedDocument:
     # No document, whatever a parser makes of it, keeps the others out.
     except Exception as error:
         raise DocumentRefused(f"cannot be parsed ({type(error).__name__})") from error
-    blocks = [_whole(block) for block in blocks if block.text.strip()]
+    # Records may hold halves of characters, as escapes.
+    blocks = [
+        replace(
+            block,
+            text=whole_characters(block.text),
+            headings=tuple(map(whole_characters, block.headings)),
+        )
+        for block in blocks
+        if block.text.strip()
+    ]
     if not blocks:
         raise DocumentRefused("no text in it")
     return LoadedDocument(
@@ -43,15 +52,6 @@ def load(path: Path, content: bytes) -> LoadedDocument:
         blocks=blocks,
         sha256=digest(content),
         bytes=len(content),
-    )
-
-
-def _whole(block: Block) -> Block:
-    """Without halves of characters, which records may hold as escapes."""
-    return replace(
-        block,
-        text=whole_characters(block.text),
-        headings=tuple(map(whole_characters, block.headings)),
     )
 
 

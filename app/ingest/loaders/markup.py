@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from html import escape
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -50,63 +50,33 @@ class Outline:
 
 
 def markdown_blocks(text: str) -> tuple[str, list[Block]]:
-    """Title and blocks in plain words: links become their text, emphasis goes.
-
-    Raises TooNested.
-    """
+    """Title and blocks in plain words: links become their text, emphasis goes."""
     text = text.replace("\r\n", "\n")
-    outline, blocks = Outline(), []
-    front = FRONT_MATTER.match(text)
-    if front:
+    outline = Outline()
+    if front := FRONT_MATTER.match(text):
         named = FRONT_TITLE.search(front[1])
         outline.title = named[1] if named else ""
         text = text[front.end() :]
-    tokens = MARKDOWN.parse(text)
-    for at, token in enumerate(tokens):
-        if token.type == "inline" and tokens[at - 1].type == "heading_open":
-            outline.enter(int(tokens[at - 1].tag[1]), _plain(token))
-        elif token.type == "inline" and tokens[at - 1].type == "paragraph_open":
-            if _has_words(token):
-                blocks.append(Block(_plain(token), outline.path))
-        elif token.type in {"fence", "code_block"}:
-            blocks.append(Block(token.content.rstrip("\n"), outline.path, whole=True))
-        elif token.type == "table_open":
-            blocks.append(Block(_table(tokens, at), outline.path, whole=True))
-        elif token.type == "html_block":
-            inner = parsed(token.content).text(separator=" ").strip()
-            blocks.append(Block(" ".join(inner.split()), outline.path))
+    # What is rendered here is as deep as the parser allows, so it needs no bound on hostile markup.
+    page = LexborHTMLParser(MARKDOWN.render(text))
+    blocks = list(_Page(page).walk(page.body, outline))
     return outline.title, blocks
 
 
-def _has_words(inline: Token) -> bool:
-    """Whether it says anything: the text of an image that stands alone is its caption at most."""
-    children = inline.children or []
-    return any(it.type in {"text", "code_inline"} and it.content.strip() for it in children)
+def _image(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
+    """Its text, but for one that stands alone, where it is a caption at most."""
+    says = any(it.type in {"text", "code_inline"} and it.content.strip() for it in tokens)
+    return escape(tokens[at].content) if says else ""
 
 
-def _plain(inline: Token) -> str:
-    parts = []
-    for child in inline.children or []:
-        if child.type in {"text", "code_inline", "image"}:
-            parts.append(child.content)
-        elif child.type == "softbreak":
-            parts.append("\n")
-        elif child.type == "hardbreak":
-            parts.append("\0")
-    lines = "".join(parts).split("\0")
-    return "\n".join(joined(line.split("\n")) for line in lines)
+def _markup(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
+    """The words in a block of HTML, whatever tags it opens and leaves open."""
+    return f"<p>{escape(parsed(tokens[at].content).text(separator=' '))}</p>"
 
 
-def _table(tokens: Sequence[Token], at: int) -> str:
-    rows: list[list[str]] = []
-    for token in islice(tokens, at, None):
-        if token.type == "table_close":
-            break
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type == "inline":
-            rows[-1].append(_plain(token))
-    return "\n".join(" | ".join(row) for row in rows)
+MARKDOWN.add_render_rule("image", _image)
+MARKDOWN.add_render_rule("html_block", _markup)
+MARKDOWN.add_render_rule("html_inline", lambda *_: "")
 
 
 def html_blocks(text: str) -> tuple[str, list[Block]]:
@@ -115,7 +85,7 @@ def html_blocks(text: str) -> tuple[str, list[Block]]:
     named = page.css_first("title")
     root = page.css_first("main") or page.css_first("article") or page.body
     outline = Outline()
-    blocks = list(_Page(page).walk(root, outline)) if root is not None else []
+    blocks = list(_Page(page).walk(root, outline))
     return outline.title or (named.text(strip=True) if named is not None else ""), blocks
 
 
@@ -130,10 +100,10 @@ class _Page:
         self._hidden = hidden_elements(page)
         self._hidden |= {node.mem_id for node in page.css("header")} - titled
 
-    def walk(self, root: LexborNode, outline: Outline) -> Iterator[Block]:
+    def walk(self, root: LexborNode | None, outline: Outline) -> Iterator[Block]:
         """Blocks in reading order; text between block elements counts as a paragraph."""
         loose: list[str] = []
-        ahead = [root.iter(include_text=True)]
+        ahead = [root.iter(include_text=True)] if root is not None else []
         while ahead:
             child = next(ahead[-1], None)
             if child is None:
@@ -160,7 +130,6 @@ class _Page:
         )
 
     def _is_inner(self, node: LexborNode) -> bool:
-        """Whether there are further blocks in it."""
         tag = node.tag or ""
         if tag == "table":
             return node.mem_id in self._layout
@@ -186,7 +155,7 @@ class _Page:
 
 
 def _paragraph(loose: list[str], outline: Outline) -> Iterator[Block]:
-    text = clean("".join(loose))
+    text = joined([clean(line) for line in "".join(loose).split("\n")])
     loose.clear()
     if text:
         yield Block(text, outline.path)
@@ -213,17 +182,17 @@ def text_blocks(text: str) -> list[Block]:
 def unwrapped(lines: Sequence[str]) -> str:
     """One line a paragraph, list item or short line; wrapped lines become one again."""
     text = ""
-    previous = ""
+    previous, width = "", 0
     for line in (" ".join(line.split()) for line in lines):
         if not line:
             continue
         if not text:
             text = line
-        elif LIST_ITEM.match(line) or SENTENCE_END.search(previous) or _is_short(previous):
+        elif LIST_ITEM.match(line) or SENTENCE_END.search(previous) or width < WRAPPED_FROM:
             text += "\n" + line
         else:
             text = joined([text, line])
-        previous = line
+        previous, width = line, sum(2 if HAN.match(character) else 1 for character in line)
     return text
 
 
@@ -239,8 +208,3 @@ def joined(lines: Sequence[str]) -> str:
             wide = WIDE.match(text[-1]) and WIDE.match(line[0])
             text += ("" if wide else " ") + line
     return text
-
-
-def _is_short(line: str) -> bool:
-    width = sum(2 if HAN.match(character) else 1 for character in line)
-    return width < WRAPPED_FROM

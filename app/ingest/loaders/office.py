@@ -86,12 +86,10 @@ def read_docx(content: bytes) -> tuple[str, list[Block]]:
             include_embedded_style_map=False,
             convert_image=mammoth.images.img_element(lambda _: {}),
         ).value
-    except DocumentRefused:
+    except (DocumentRefused, MemoryError, RecursionError):
         raise
     # mammoth says of damage whatever Python says of it; its XML parser has errors of its own.
     except Exception as error:
-        if isinstance(error, (MemoryError, RecursionError)):
-            raise
         raise DocumentRefused("damaged Word file: it cannot be parsed") from error
     return html_blocks(f"<body>{html}</body>")
 

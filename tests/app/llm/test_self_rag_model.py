@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from app.llm import self_rag_model as module
-from app.llm.self_rag_model import NativeGenerator, _prompt, native_generator
+from app.llm.self_rag_model import NativeGenerator, _prompt
 from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
 from graphs.generation.answer import NO_LISTENER, generate_answer
@@ -35,7 +35,7 @@ LIGHTHOUSE = strip("A lighthouse warns ships. It blinks.")
 
 @pytest.fixture
 async def model(reflective_server: ReflectiveServer) -> AsyncIterator[NativeGenerator]:
-    generator = native_generator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
+    generator = NativeGenerator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
     yield generator
     await generator.aclose()
 
@@ -124,7 +124,7 @@ async def test_an_answer_cut_off_at_the_limit_is_told(
     request = DraftRequest(question, [], [passage], floor=0.0, language=script_of(question))
     for most, told in ((3, ["generator"]), (300, [])):
         monkeypatch.setattr(module, "MAX_OUTPUT_TOKENS", most)
-        generator = native_generator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
+        generator = NativeGenerator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
         able = replace(fakes.services(), reflective=generator)
         draft = await generate_answer(request, able, NO_LISTENER)
         await generator.aclose()
@@ -267,7 +267,7 @@ async def test_a_call_ends_in_time_and_waits_its_turn(
     reflective_server.failure = "hang"
     monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
     monkeypatch.setattr(module, "MAX_CONCURRENT", 1)
-    model = native_generator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
+    model = NativeGenerator(reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL)
     started = time.monotonic()
     told = await asyncio.gather(
         model.write(QUESTION), model.write(QUESTION), return_exceptions=True
@@ -279,7 +279,7 @@ async def test_a_call_ends_in_time_and_waits_its_turn(
 
 
 async def test_an_endpoint_that_is_down_is_told() -> None:
-    model = native_generator(f"http://user:secret@127.0.0.1:{free_port()}/v1", "", NATIVE_MODEL)
+    model = NativeGenerator(f"http://user:secret@127.0.0.1:{free_port()}/v1", "", NATIVE_MODEL)
     with pytest.raises(GeneratorFailed, match="could not be reached") as failed:
         await model.check()
     assert "secret" not in str(failed.value)

@@ -27,7 +27,7 @@ def test_hits_of_one_block_become_one_window_of_the_best() -> None:
         (0, 2, 0.7, 0),
     ]
     assert [one.id for one in found] == ["d-v-3..5", "d-v-0..2"]
-    assert found[0].chunk_ids == ["d-v-3", "d-v-4", "d-v-5"]
+    assert chunk_ids(found[0].id) == ["d-v-3", "d-v-4", "d-v-5"]
 
 
 def test_windows_that_overlap_share_their_chunks_out() -> None:
