@@ -46,7 +46,7 @@ def create_app(
 
     Without authentication everyone is let in: for a server around it that knows whom to admit.
     """
-    chosen = settings or load_settings()
+    chosen = settings or load_settings(Settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -6,26 +6,24 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.cli.terminal import RunPrinter, fail, show_table
-from app.errors import ServiceError, wrong_fields
+from app.cli.terminal import RunPrinter, fail, show_table, with_engine
+from app.errors import wrong_fields
 from app.runs import replay
 from app.schemas.ask import event_of
 from app.schemas.runs import FeedbackRequest
-from app.settings import StateSettings, load_settings_of
-from app.storage.database import BatchWriter, open_engine
+from app.storage.database import BatchWriter
 from app.storage.run_diff import RunDiff, Words, difference
 from app.storage.runs import KeptRuns
 
-T = TypeVar("T")
 Row = Mapping[str, Any]
 
 SHORT_ID = 8
@@ -98,7 +96,7 @@ def judge(run: str, score: float, comment: str | None, corrected_answer: str | N
 
     async def judged(kept: KeptRuns) -> None:
         run_id = await kept.find(run)
-        await kept.judge(run_id, body.score, body.comment, body.corrected_answer)
+        await kept.judge(run_id, body)
         Console().print(f"kept for run {run_id}")
 
     _with_runs(judged)
@@ -109,7 +107,7 @@ def export(file: Path) -> None:
         fail(f"{file} is there already")
 
     async def exported(kept: KeptRuns) -> None:
-        judged = [entry async for entry in kept.judged(None)]
+        judged = [entry async for entry in kept.judged()]
         rows = training_rows((entry, json.loads(answer)) for entry, answer in judged)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         await asyncio.to_thread(file.write_text, text, encoding="utf-8")
@@ -197,15 +195,9 @@ def _words(pieces: list[Words]) -> list[tuple[str, str]]:
     return [(piece.text, _STYLES[piece.kind]) for piece in pieces]
 
 
-def _with_runs(use: Callable[[KeptRuns], Awaitable[T]]) -> T:
-    async def used() -> T:
-        async with (
-            open_engine(load_settings_of(StateSettings)) as engine,
-            aclosing(BatchWriter(engine.url)) as writer,
-        ):
-            return await use(KeptRuns(engine, writer, process=""))
+def _with_runs(use: Callable[[KeptRuns], Awaitable[None]]) -> None:
+    async def used(engine: AsyncEngine) -> None:
+        async with aclosing(BatchWriter(engine.url)) as writer:
+            await use(KeptRuns(engine, writer, process=""))
 
-    try:
-        return asyncio.run(used())
-    except (ServiceError, SQLAlchemyError, OSError) as error:
-        fail(str(error))
+    with_engine(used)

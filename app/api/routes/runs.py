@@ -97,8 +97,7 @@ async def judge_run(
 ) -> Feedback:
     """Say how good an answer was; `selfcrag runs export` makes training rows of it."""
     await store.run_of(run_id, caller.owner)
-    row = await store.runs.judge(run_id, body.score, body.comment, body.corrected_answer)
-    return replay.feedback(row)
+    return replay.feedback(await store.runs.judge(run_id, body))
 
 
 @runs_router.get("/{run_id}/diff/{other_id}", responses=problems(404, 422, 503))
