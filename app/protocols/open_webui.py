@@ -67,22 +67,18 @@ class WebUIChunks(Chunks):
 
     def answer(self, response: AskResponse) -> Iterator[str]:
         """Open WebUI reads `[n]` as its n-th source, so the markers count sources here."""
-        places = {source: n for n, source in enumerate(_by_source(response), start=1)}
+        grouped: dict[str, list[Citation]] = {}
+        for cited in response.citations:
+            grouped.setdefault(cited.source, []).append(cited)
+        places = {source: n for n, source in enumerate(grouped, start=1)}
         numbers = {cited.n: places[cited.source] for cited in response.citations}
-        for citations in _by_source(response).values():
+        for citations in grouped.values():
             yield _event("source", _source(citations))
         yield _event(
             "status", {"description": text("answered", script_of(response.answer)), "done": True}
         )
         yield self.chunk({"content": renumbered(response.answer, numbers)})
         yield from self.end(response)
-
-
-def _by_source(response: AskResponse) -> dict[str, list[Citation]]:
-    grouped: dict[str, list[Citation]] = {}
-    for cited in response.citations:
-        grouped.setdefault(cited.source, []).append(cited)
-    return grouped
 
 
 def _source(citations: list[Citation]) -> dict[str, Any]:

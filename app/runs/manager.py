@@ -28,10 +28,6 @@ STORE_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 Observe = Callable[[str, Event], None]
 
 
-def _ignore(_: str, __: Event) -> None:
-    """Nobody observes."""
-
-
 class Runs:
     """At most `most` at once; `observe` is called with every event of every run, in order.
 
@@ -46,7 +42,7 @@ class Runs:
         store: Store | None = None,
         *,
         preset: Preset = "none",
-        observe: Observe = _ignore,
+        observe: Observe = lambda *_: None,
     ) -> None:
         self._graphs, self._services, self._most = graphs, services, most
         self._store, self._preset, self._observe = store, preset, observe

@@ -14,7 +14,6 @@ from app.schemas.ask import ThreadId, as_json
 from app.schemas.runs import Feedback, FeedbackRequest, RunList, RunState, StoredRun, Thread
 from app.storage.run_diff import RunDiff, difference
 
-router = APIRouter()
 runs_router = APIRouter(prefix="/runs", tags=["runs"])
 threads_router = APIRouter(prefix="/threads", tags=["threads"])
 
@@ -125,7 +124,3 @@ async def delete_thread(thread_id: ThreadId, caller: CurrentCaller, store: LiveS
     """Forget a conversation, the traces of its runs and their feedback."""
     await store.threads.delete(thread_id, caller.owner)
     return Response(status_code=204)
-
-
-router.include_router(runs_router)
-router.include_router(threads_router)
