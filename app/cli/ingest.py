@@ -53,12 +53,6 @@ async def ingest(
         report = await _ingest(names, settings, prune, on_cluster)
     except REFUSALS as error:
         raise StartFailed(str(error)) from error
-    summarise(report)
-    if report.nothing_read:
-        raise typer.Exit(1)
-
-
-def summarise(report: Report) -> None:
     parts = {
         "added": len(report.added),
         "updated": len(report.updated),
@@ -72,6 +66,8 @@ def summarise(report: Report) -> None:
     )
     for refusal in report.refused:
         console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)
+    if report.nothing_read:
+        raise typer.Exit(1)
 
 
 async def _ingest(

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 
 from app.cli.terminal import errors, fail, show_table, with_engine
-from app.storage.api_keys import SCOPES, Key, Scope, add_key, ensure_key, list_keys, revoke_key
+from app.storage.api_keys import SCOPES, Scope, add_key, ensure_key, list_keys, revoke_key
 
 
 def add(owner: str, name: str, scopes: list[str] | None) -> None:
@@ -21,7 +21,8 @@ def list_all() -> None:
     keys = with_engine(list_keys)
     table = Table("id", "owner", "name", "scopes", "created", "last used", "revoked", box=None)
     for key in keys:
-        table.add_row(*_row(key))
+        times = (key.created_at, key.last_used_at, key.revoked_at)
+        table.add_row(key.id, key.owner, key.name, " ".join(key.scopes), *map(_shown, times))
     if keys:
         show_table(table)
     else:
@@ -39,11 +40,6 @@ def ensure(owner: str) -> None:
     if secret is not None:
         errors.print(f"the first key, of {owner}; it is not shown again:", highlight=False)
         typer.echo(secret)
-
-
-def _row(key: Key) -> tuple[str, ...]:
-    times = (key.created_at, key.last_used_at, key.revoked_at)
-    return (key.id, key.owner, key.name, " ".join(key.scopes), *map(_shown, times))
 
 
 def _shown(at: float | None) -> str:

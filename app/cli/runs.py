@@ -21,7 +21,7 @@ from app.runs import replay
 from app.schemas.ask import event_of
 from app.schemas.runs import FeedbackRequest
 from app.storage.database import BatchWriter
-from app.storage.run_diff import RunDiff, Words, difference
+from app.storage.run_diff import RunDiff, difference
 from app.storage.runs import KeptRuns
 
 Row = Mapping[str, Any]
@@ -179,7 +179,8 @@ def _tell_difference(console: Console, diff: RunDiff) -> None:
         "answer": diff.answer,
     }.items():
         if pieces:
-            console.print(Text.assemble((f"{title:<10}", "cyan"), *_words(pieces)))
+            words = ((piece.text, _STYLES[piece.kind]) for piece in pieces)
+            console.print(Text.assemble((f"{title:<10}", "cyan"), *words))
 
 
 def _line(console: Console, title: str, text: str) -> None:
@@ -189,10 +190,6 @@ def _line(console: Console, title: str, text: str) -> None:
 
 def _grade(score: float | None) -> str:
     return "none" if score is None else f"{score:+.2f}"
-
-
-def _words(pieces: list[Words]) -> list[tuple[str, str]]:
-    return [(piece.text, _STYLES[piece.kind]) for piece in pieces]
 
 
 def _with_runs(use: Callable[[KeptRuns], Awaitable[None]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.errors import InvalidRequest, message_of
-from app.schemas.ask import QuestionText
+from app.schemas.ask import UserText
 from graphs.state import Question
 from graphs.types import Message
 
@@ -15,7 +15,7 @@ MAX_MESSAGES = 40
 """Of a longer dialogue the workflows read no more."""
 MAX_KINDS, MAX_KIND_CHARS = 5, 40
 T = TypeVar("T")
-_QUESTION: TypeAdapter[str] = TypeAdapter(QuestionText)
+_QUESTION: TypeAdapter[str] = TypeAdapter(UserText)
 
 
 class TextPart(BaseModel):

@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError
 from graphs import types
 from graphs.options import Context
 
-MAX_QUESTION_CHARS = 8000
+MAX_USER_CHARS = 8000
 ANOTHER_WAS_BETTER = "another draft was better"
 """The reason of a retraction."""
 # Unicode's line separators split lines in some clients; halves of a character are no UTF-8.
@@ -29,9 +29,9 @@ def has_no_control_characters(text: object) -> object:
     return text
 
 
-QuestionText = Annotated[
+UserText = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_USER_CHARS),
     # Before the trimming, which takes some control characters for blanks.
     BeforeValidator(has_no_control_characters),
 ]
@@ -43,7 +43,7 @@ class AskRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    question: QuestionText = Field(description="1 to 8,000 characters after trimming.")
+    question: UserText = Field(description="1 to 8,000 characters after trimming.")
     workflow: str | None = Field(None, description="See GET /workflows; left out: the default.")
     thread_id: ThreadId | None = Field(None, description="The conversation this belongs to.")
     stream: bool = Field(False, description="Answer with server-sent events.")

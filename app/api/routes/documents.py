@@ -34,28 +34,15 @@ router = APIRouter(tags=["documents"])
 log = logging.getLogger(__name__)
 PATH = "/documents"
 STOPPED = Problem(title="Stopped", status=503, detail="The service ended before the upload did.")
-FORM = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["files"],
-                    "properties": {
-                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}}
-                    },
-                }
-            }
-        },
-    }
-}
+_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
+_FIELDS = {"type": "object", "required": ["files"], "properties": {"files": _FILES}}
+FORM = {"required": True, "content": {"multipart/form-data": {"schema": _FIELDS}}}
 
 
 @router.post(
     PATH,
     response_model=schemas.Uploaded,
-    openapi_extra=FORM,
+    openapi_extra={"requestBody": FORM},
     responses=problems(409, 413, 422, 500, 503),
 )
 async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) -> Response:
