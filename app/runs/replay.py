@@ -22,17 +22,13 @@ def iso(seconds: float) -> str:
 
 def summary(row: Row, answer: str | None) -> RunSummary:
     """Of its row and the data of its `answer` event, if it has one."""
-    return RunSummary(
-        run_id=row["id"],
-        thread_id=row["thread_id"],
-        workflow=row["workflow"],
-        status=row["status"],
-        question=row["question"],
-        answer=None if answer is None else json.loads(answer)["answer"],
-        stopped_by=row["stopped_by"],
-        created_at=iso(row["created_at"]),
-        ended_at=None if row["ended_at"] is None else iso(row["ended_at"]),
-    )
+    told = {
+        "run_id": row["id"],
+        "answer": None if answer is None else json.loads(answer)["answer"],
+        "created_at": iso(row["created_at"]),
+        "ended_at": None if row["ended_at"] is None else iso(row["ended_at"]),
+    }
+    return RunSummary(**{**row, **told})
 
 
 def feedback(row: Row) -> Feedback:

@@ -161,7 +161,7 @@ class BatchWriter:
     def __init__(self, url: sa.URL) -> None:
         self._engine, self._loop = writing_engine(url), asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
-        self._waiting: deque[Entry] = deque()
+        self.waiting: deque[Entry] = deque()
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task = asyncio.create_task(self._write_on(), name="writer")
@@ -171,9 +171,9 @@ class BatchWriter:
 
         Where the database is away for long, what waits longest is given up.
         """
-        if len(self._waiting) >= MAX_WAITING:
-            self._waiting.popleft()
-        self._waiting.append((statement, row))
+        if len(self.waiting) >= MAX_WAITING:
+            self.waiting.popleft()
+        self.waiting.append((statement, row))
         self._some.set()
 
     async def flush(self) -> None:
@@ -183,12 +183,12 @@ class BatchWriter:
 
     async def _flush(self) -> None:
         async with self._writing:
-            while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(MAX_AT_ONCE, self.waiting))]
+            while self.waiting:
+                batch = [self.waiting.popleft() for _ in range(min(MAX_AT_ONCE, len(self.waiting)))]
                 try:
                     await self._write(batch)
                 except Exception:
-                    self._waiting.extendleft(reversed(batch))
+                    self.waiting.extendleft(reversed(batch))
                     raise
 
     async def _write(self, batch: Sequence[Entry]) -> None:
@@ -217,10 +217,6 @@ class BatchWriter:
             reading = connection.execution_options(isolation_level="AUTOCOMMIT")
             return reading.execute(query).scalars().all()
 
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
-
     async def _write_on(self) -> None:
         pause_s = RETRY_S
         while True:
@@ -234,7 +230,7 @@ class BatchWriter:
                 # Where it fails is told once: a full disk stays full for hours.
                 log.error(
                     "%d rows wait for the database: %s",
-                    *(len(self._waiting), str(error).partition("\n")[0]),
+                    *(len(self.waiting), str(error).partition("\n")[0]),
                     exc_info=pause_s == RETRY_S,
                 )
                 await asyncio.sleep(pause_s)
@@ -249,6 +245,6 @@ class BatchWriter:
         try:
             await self.flush()
         except Exception:
-            log.exception("%d rows could not be written", len(self._waiting))
+            log.exception("%d rows could not be written", len(self.waiting))
         await asyncio.to_thread(self._thread.shutdown)
         self._engine.dispose()

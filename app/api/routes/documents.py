@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict, replace
+from itertools import count
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -122,12 +123,11 @@ async def _work(
 
 
 async def _events(events: asyncio.Queue[Event]) -> AsyncGenerator[str]:
-    number = 0
-    event: Event | None = None
-    while not isinstance(event, DoneEvent):
+    for number in count():
         event = await events.get()
         yield encoded(number, event)
-        number += 1
+        if isinstance(event, DoneEvent):
+            return
 
 
 def _outcome(work: asyncio.Task[schemas.IngestReport]) -> Event:
