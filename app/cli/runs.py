@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -52,20 +52,19 @@ def list_latest(limit: int) -> None:
 
 def show(run: str, as_json: bool) -> None:
     async def shown(kept: KeptRuns) -> None:
-        run_id = await kept.find(run)
-        row, events = await kept.get(run_id, None), await kept.events(run_id)
+        row, events = await _found(kept, run)
         if as_json:
-            trace = replay.trace(row, events, await kept.judgements(run_id))
+            trace = replay.trace(row, events, await kept.judgements(row["id"]))
             typer.echo(json.dumps(trace, ensure_ascii=False, indent=2))
             return
         console = Console()
         console.print(Text(row["question"], style="bold"))
-        console.print(Text(f"run {run_id} · {row['status']} · {replay.iso(row['created_at'])}"))
+        console.print(Text(f"run {row['id']} · {row['status']} · {replay.iso(row['created_at'])}"))
         printer = RunPrinter(console, row["question"])
         for stored in events:
             if event := event_of(stored.name, stored.data):
                 printer.tell(event)
-        for entry in await kept.judgements(run_id):
+        for entry in await kept.judgements(row["id"]):
             words = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
             console.print(Text(f"feedback {entry['score']:+g}  {words}", style="magenta"))
 
@@ -74,12 +73,8 @@ def show(run: str, as_json: bool) -> None:
 
 def compare(first: str, second: str, as_json: bool) -> None:
     async def compared(kept: KeptRuns) -> None:
-        traces = []
-        for name in (first, second):
-            run_id = await kept.find(name)
-            row, events = await kept.get(run_id, None), await kept.events(run_id)
-            traces.append(replay.trace(row, events, ()))
-        changes = difference(*traces)
+        before, after = [await _found(kept, name) for name in (first, second)]
+        changes = difference(replay.trace(*before, ()), replay.trace(*after, ()))
         if as_json:
             typer.echo(changes.model_dump_json(indent=2))
         else:
@@ -190,6 +185,11 @@ def _line(console: Console, title: str, text: str) -> None:
 
 def _grade(score: float | None) -> str:
     return "none" if score is None else f"{score:+.2f}"
+
+
+async def _found(kept: KeptRuns, prefix: str) -> tuple[Row, Sequence[Any]]:
+    run_id = await kept.find(prefix)
+    return await kept.get(run_id, None), await kept.events(run_id)
 
 
 def _with_runs(use: Callable[[KeptRuns], Awaitable[None]]) -> None:

@@ -22,7 +22,7 @@ NO_TASKS = (
     "Titles, tags and follow-up questions are not written here: choose another task model in Open"
     " WebUI, or switch them off there."
 )
-_THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
+THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
 
 
 def speaks(headers: Mapping[str, str]) -> bool:
@@ -33,7 +33,7 @@ def speaks(headers: Mapping[str, str]) -> bool:
 def thread_of(headers: Mapping[str, str]) -> str | None:
     """The chat's id; None where there is none, or a placeholder that nobody filled."""
     try:
-        return _THREAD.validate_python(headers.get(f"{HEADER}chat-id"))
+        return THREAD.validate_python(headers.get(f"{HEADER}chat-id"))
     except ValidationError:
         return None
 

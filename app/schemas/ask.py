@@ -223,7 +223,7 @@ class DoneEvent(Event):
     name: ClassVar[str] = "done"
 
 
-_PLAIN: dict[str, type[Event]] = {
+PLAIN_EVENTS: dict[str, type[Event]] = {
     kind.name: kind for kind in (RunEvent, StepEvent, TokenEvent, RetractEvent, DoneEvent)
 }
 """Events whose data are their own fields."""
@@ -238,7 +238,7 @@ def event_of(name: str, data: str) -> Event | None:
         return AnswerEvent(response=AskResponse.model_validate_json(data))
     if name == ErrorEvent.name:
         return ErrorEvent(problem=Problem.model_validate_json(data))
-    kind = _PLAIN.get(name)
+    kind = PLAIN_EVENTS.get(name)
     return None if kind is None else kind.model_validate_json(data)
 
 

@@ -14,12 +14,11 @@ from app.protocols import open_webui, openai
 from app.protocols.messages import checked, prefer_thread, question_of
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
-from app.schemas.ask import ErrorEvent, Problem, ThreadId, as_json
+from app.schemas.ask import ErrorEvent, Problem, as_json
 from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
-THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
 OPTIONS: TypeAdapter[Context] = TypeAdapter(Context)
 OPTIONS_TEXT: TypeAdapter[Context] = TypeAdapter(Json[Context])
 
@@ -113,7 +112,7 @@ def thread_of(body: openai.ChatRequest) -> str | None:
     thread_id = (body.metadata or {}).get("thread_id")
     if body.thread_id is not None or thread_id is None:
         return body.thread_id
-    return checked(THREAD, thread_id, "#/metadata/thread_id")
+    return checked(open_webui.THREAD, thread_id, "#/metadata/thread_id")
 
 
 async def whole(request: Request, run: Run, question: str) -> Response:
