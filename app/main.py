@@ -46,7 +46,7 @@ def create_app(
 
     Without authentication everyone is let in: for a server around it that knows whom to admit.
     """
-    chosen = settings or load_settings()
+    chosen = settings or load_settings(Settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -78,22 +78,20 @@ def create_app(
 
     app = FastAPI(**ABOUT, lifespan=lifespan)
     app.state.metrics = ServiceMetrics()
-    _furnish(app, chosen, authenticates)
-    return app
-
-
-def _furnish(app: FastAPI, chosen: Settings, authenticates: bool) -> None:
-    """Routes and what stands before them; what is added last is met first."""
-    for module in (ask, runs, openai, documents, operation):
-        app.include_router(module.router)
-    app.include_router(ask.ui_router)
+    for router in (
+        *(ask.router, runs.runs_router, runs.threads_router, openai.router),
+        *(documents.router, operation.router, ask.ui_router),
+    ):
+        app.include_router(router)
     app.mount(operation.PAGE_PATH, operation.page_files)
     add_error_handlers(app)
+    # What is added last is met first.
     app.add_middleware(BodyLimit, except_to={documents.PATH})
     if authenticates:
         add_authentication(app, chosen)
     app.add_middleware(CountRequests, metrics=app.state.metrics)
     describe(app)
+    return app
 
 
 def listen(host: str, port: int) -> socket.socket:

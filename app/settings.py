@@ -40,6 +40,28 @@ _critic, _search = _group("critic and the grader"), _group("web search")
 S = TypeVar("S", bound="StateSettings")
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
+_NEEDS = (
+    ("embedder", "openai", "embedder_key"),
+    ("embedder", "openai", "embedder_model"),
+    ("embedder", "worker", "worker_url"),
+    ("generator", "openai", "openai_api_key"),
+    ("generator", "native", "native_base_url"),
+    ("critic", "llm", "openai_api_key"),
+    ("grader", "llm_direct", "openai_api_key"),
+    ("grader", "llm_chain_of_thought", "openai_api_key"),
+    ("grader", "llm_few_shot", "openai_api_key"),
+    ("search", "tavily", "tavily_api_key"),
+    ("search", "searxng", "searxng_url"),
+    ("search", "fixture", "search_fixture"),
+)
+"""A part, a choice of it, and the setting that this choice cannot do without."""
+
+
+def _variables_of(kind: type[BaseSettings], name: str) -> str:
+    alias = kind.model_fields[name].validation_alias
+    names = alias.choices if isinstance(alias, AliasChoices) else [f"SELFCRAG_{name.upper()}"]
+    return " or ".join(map(str, names))
+
 
 class StateSettings(BaseSettings):
     """Where things are kept, and how documents are read: all that an ingest needs."""
@@ -124,19 +146,14 @@ class StateSettings(BaseSettings):
     embedder_passage_prefix: str = _knowledge(default="", description="Put before passages.")
 
     @model_validator(mode="after")
-    def _the_embedder_is_complete(self) -> Self:
-        wanting = {
-            "embedder openai needs SELFCRAG_EMBEDDER_KEY": (
-                self.embedder == "openai" and not self.embedder_key.get_secret_value()
-            ),
-            "embedder openai needs SELFCRAG_EMBEDDER_MODEL": (
-                self.embedder == "openai" and not self.embedder_model
-            ),
-            "embedder worker needs SELFCRAG_WORKER_URL": (
-                self.embedder == "worker" and not self.worker_url
-            ),
-        }
-        if missing := [reason for reason, holds in wanting.items() if holds]:
+    def _chosen_providers_are_complete(self) -> Self:
+        given = dict(self)
+        missing = [
+            f"{part} {choice} needs {_variables_of(type(self), needed)}"
+            for part, choice, needed in _NEEDS
+            if given.get(part) == choice and not given[needed]
+        ]
+        if missing:
             raise ValueError("; ".join(missing))
         return self
 
@@ -250,49 +267,18 @@ class Settings(StateSettings):
     )
 
     @model_validator(mode="after")
-    def _chosen_providers_are_complete(self) -> Self:
-        has_key = bool(self.openai_api_key.get_secret_value())
-        has_tavily = bool(self.tavily_api_key.get_secret_value())
-        by_chat = {
-            "generator openai": self.generator == "openai",
-            "critic llm": self.critic == "llm",
-            f"grader {self.grader}": self.grader != "evaluator",
-        }
-        wanting = {
-            f"{part} needs SELFCRAG_OPENAI_API_KEY or OPENAI_API_KEY": is_chosen and not has_key
-            for part, is_chosen in by_chat.items()
-        } | {
-            "generator native needs SELFCRAG_NATIVE_BASE_URL": (
-                self.generator == "native" and not self.native_base_url
-            ),
-            f"thresholds {self.thresholds} are the evaluator's, not those of a language model": (
-                self.grader != "evaluator" and self.thresholds != "calibrated"
-            ),
-            "critic native needs SELFCRAG_GENERATOR=native": (
-                self.critic == "native" and self.generator != "native"
-            ),
-            "search tavily needs SELFCRAG_TAVILY_API_KEY or TAVILY_API_KEY": (
-                self.search == "tavily" and not has_tavily
-            ),
-            "search searxng needs SELFCRAG_SEARXNG_URL": (
-                self.search == "searxng" and not self.searxng_url
-            ),
-            "search fixture needs SELFCRAG_SEARCH_FIXTURE": (
-                self.search == "fixture" and self.search_fixture is None
-            ),
-        }
-        if missing := [reason for reason, holds in wanting.items() if holds]:
-            raise ValueError("; ".join(missing))
+    def _parts_fit_together(self) -> Self:
+        if self.critic == "native" and self.generator != "native":
+            raise ValueError("critic native needs SELFCRAG_GENERATOR=native")
+        if self.grader != "evaluator" and self.thresholds != "calibrated":
+            raise ValueError(
+                f"thresholds {self.thresholds} are the evaluator's, not those of a language model"
+            )
         return self
 
 
-def load_settings() -> Settings:
-    """The settings of the service. Raises StartFailed naming what is wrong, never a value."""
-    return load_settings_of(Settings)
-
-
-def load_settings_of(kind: type[S]) -> S:
-    """The settings of the environment that `kind` reads. Raises StartFailed, as above."""
+def load_settings(kind: type[S]) -> S:
+    """The settings of the environment. Raises StartFailed naming what is wrong, never a value."""
     try:
         return kind()
     except ValidationError as error:

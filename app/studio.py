@@ -2,28 +2,25 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-
-from langgraph.graph.state import CompiledStateGraph
+from typing import TypeVar
 
 from app.composition.services import shared_services
 from app.main import create_app
-from app.settings import load_settings
+from app.settings import Settings, load_settings
 from graphs.ports import Services
-from graphs.state import Context
-from graphs.workflows.chat import Chat, ChatState, build_messages
+from graphs.workflows.chat import build_messages
 from graphs.workflows.reflect import build_reflection
-from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS, Graph
+from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
 
-_settings = load_settings()
+G = TypeVar("G")
+_settings = load_settings(Settings)
 
 
-def _opening(
-    build: Callable[[Services], Graph],
-) -> Callable[[], AbstractAsyncContextManager[Graph]]:
+def _opening(build: Callable[[Services], G]) -> Callable[[], AbstractAsyncContextManager[G]]:
     """A factory as the server takes it, entered once a run."""
 
     @asynccontextmanager
-    async def graph() -> AsyncIterator[Graph]:
+    async def graph() -> AsyncIterator[G]:
         async with shared_services(_settings) as services:
             yield build(services)
 
@@ -37,11 +34,7 @@ self_crag = _opening(WORKFLOWS["self_crag"].build)
 reflect = _opening(build_reflection)
 
 
-@asynccontextmanager
-async def messages() -> AsyncIterator[CompiledStateGraph[ChatState, Context, Chat, Chat]]:
-    async with shared_services(_settings) as services:
-        yield build_messages(WORKFLOWS[DEFAULT_WORKFLOW].build(services))
-
+messages = _opening(lambda services: build_messages(WORKFLOWS[DEFAULT_WORKFLOW].build(services)))
 
 # The server applies an app's middleware to its own routes as well, Studio's among them.
 app = create_app(_settings, shared_services, authenticates=False)

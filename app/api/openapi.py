@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from app.schemas.ask import DoneEvent, Event, Problem, RetractEvent, RunEvent, StepEvent, TokenEvent
+from app.schemas.ask import PLAIN_EVENTS, Problem
 from app.schemas.documents import ProgressEvent, ReportEvent
 
 ABOUT: dict[str, Any] = {
@@ -33,11 +33,7 @@ ABOUT: dict[str, Any] = {
     ],
 }
 EXAMPLES = Path(__file__).with_name("openapi_examples.json")
-EVENTS: tuple[type[Event], ...] = (
-    *(RunEvent, StepEvent, TokenEvent, RetractEvent, DoneEvent),
-    *(ProgressEvent, ReportEvent),
-)
-"""Events whose data are their own fields."""
+EVENTS = (*PLAIN_EVENTS.values(), ProgressEvent, ReportEvent)
 KEYS = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of `selfcrag keys add`."},
     "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},

@@ -22,7 +22,7 @@ from app.ingest.web_pages import downloaded, page_reader
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
-from app.settings import StateSettings, load_settings, load_settings_of
+from app.settings import Settings, StateSettings, load_settings
 
 console = Console(stderr=True)
 REFUSALS = (IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed)
@@ -32,13 +32,13 @@ def ingest_paths(
     names: list[str], data_dir: Path | None, *, prune: bool, renew: bool, on_cluster: bool
 ) -> None:
     try:
-        settings = load_settings_of(StateSettings)
+        settings = load_settings(StateSettings)
         settings = settings.model_copy(update={"data_dir": data_dir or settings.data_dir})
         if renew:
             console.print(f"renewed {asyncio.run(_reindex(settings))} chunks")
         if names:
             asyncio.run(ingest(names, settings, prune, on_cluster))
-    except StartFailed as error:
+    except (StartFailed, *REFUSALS) as error:
         fail(str(error))
 
 
@@ -53,12 +53,6 @@ async def ingest(
         report = await _ingest(names, settings, prune, on_cluster)
     except REFUSALS as error:
         raise StartFailed(str(error)) from error
-    summarise(report)
-    if report.nothing_read:
-        raise typer.Exit(1)
-
-
-def summarise(report: Report) -> None:
     parts = {
         "added": len(report.added),
         "updated": len(report.updated),
@@ -72,6 +66,8 @@ def summarise(report: Report) -> None:
     )
     for refusal in report.refused:
         console.print(f"  refused {refusal.source}: {refusal.reason}", markup=False)
+    if report.nothing_read:
+        raise typer.Exit(1)
 
 
 async def _ingest(
@@ -123,7 +119,7 @@ async def _questioner(
         return
     from app.llm.chat import chat_model  # noqa: PLC0415 -- two seconds to load
 
-    service = load_settings()
+    service = load_settings(Settings)
     chat = chat_model(
         service.openai_base_url,
         service.openai_api_key.get_secret_value(),
@@ -138,12 +134,8 @@ async def _questioner(
 
 
 async def _reindex(settings: StateSettings) -> int:
-    """Raises StartFailed."""
     segmenter = Segmenter(settings.data_dir / "cache")
     token = settings.index_token.get_secret_value()
     folder = settings.data_dir / "index"
-    try:
-        embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
-        return await pipeline.reindex(folder, embedder, segmenter, settings.index_url, token)
-    except REFUSALS as error:
-        raise StartFailed(str(error)) from error
+    embedder = await asyncio.to_thread(chosen_embedder, settings, segmenter)
+    return await pipeline.reindex(folder, embedder, segmenter, settings.index_url, token)

@@ -3,29 +3,27 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
 from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.cli.terminal import RunPrinter, fail, show_table
-from app.errors import ServiceError, wrong_fields
+from app.cli.terminal import RunPrinter, fail, show_table, with_engine
+from app.errors import wrong_fields
 from app.runs import replay
 from app.schemas.ask import event_of
 from app.schemas.runs import FeedbackRequest
-from app.settings import StateSettings, load_settings_of
-from app.storage.database import BatchWriter, open_engine
-from app.storage.run_diff import RunDiff, Words, difference
+from app.storage.database import BatchWriter
+from app.storage.run_diff import RunDiff, difference
 from app.storage.runs import KeptRuns
 
-T = TypeVar("T")
 Row = Mapping[str, Any]
 
 SHORT_ID = 8
@@ -54,20 +52,19 @@ def list_latest(limit: int) -> None:
 
 def show(run: str, as_json: bool) -> None:
     async def shown(kept: KeptRuns) -> None:
-        run_id = await kept.find(run)
-        row, events = await kept.get(run_id, None), await kept.events(run_id)
+        row, events = await _found(kept, run)
         if as_json:
-            trace = replay.trace(row, events, await kept.judgements(run_id))
+            trace = replay.trace(row, events, await kept.judgements(row["id"]))
             typer.echo(json.dumps(trace, ensure_ascii=False, indent=2))
             return
         console = Console()
         console.print(Text(row["question"], style="bold"))
-        console.print(Text(f"run {run_id} · {row['status']} · {replay.iso(row['created_at'])}"))
+        console.print(Text(f"run {row['id']} · {row['status']} · {replay.iso(row['created_at'])}"))
         printer = RunPrinter(console, row["question"])
         for stored in events:
             if event := event_of(stored.name, stored.data):
                 printer.tell(event)
-        for entry in await kept.judgements(run_id):
+        for entry in await kept.judgements(row["id"]):
             words = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
             console.print(Text(f"feedback {entry['score']:+g}  {words}", style="magenta"))
 
@@ -76,12 +73,8 @@ def show(run: str, as_json: bool) -> None:
 
 def compare(first: str, second: str, as_json: bool) -> None:
     async def compared(kept: KeptRuns) -> None:
-        traces = []
-        for name in (first, second):
-            run_id = await kept.find(name)
-            row, events = await kept.get(run_id, None), await kept.events(run_id)
-            traces.append(replay.trace(row, events, ()))
-        changes = difference(*traces)
+        before, after = [await _found(kept, name) for name in (first, second)]
+        changes = difference(replay.trace(*before, ()), replay.trace(*after, ()))
         if as_json:
             typer.echo(changes.model_dump_json(indent=2))
         else:
@@ -98,7 +91,7 @@ def judge(run: str, score: float, comment: str | None, corrected_answer: str | N
 
     async def judged(kept: KeptRuns) -> None:
         run_id = await kept.find(run)
-        await kept.judge(run_id, body.score, body.comment, body.corrected_answer)
+        await kept.judge(run_id, body)
         Console().print(f"kept for run {run_id}")
 
     _with_runs(judged)
@@ -109,7 +102,7 @@ def export(file: Path) -> None:
         fail(f"{file} is there already")
 
     async def exported(kept: KeptRuns) -> None:
-        judged = [entry async for entry in kept.judged(None)]
+        judged = [entry async for entry in kept.judged()]
         rows = training_rows((entry, json.loads(answer)) for entry, answer in judged)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         await asyncio.to_thread(file.write_text, text, encoding="utf-8")
@@ -181,7 +174,8 @@ def _tell_difference(console: Console, diff: RunDiff) -> None:
         "answer": diff.answer,
     }.items():
         if pieces:
-            console.print(Text.assemble((f"{title:<10}", "cyan"), *_words(pieces)))
+            words = ((piece.text, _STYLES[piece.kind]) for piece in pieces)
+            console.print(Text.assemble((f"{title:<10}", "cyan"), *words))
 
 
 def _line(console: Console, title: str, text: str) -> None:
@@ -193,19 +187,14 @@ def _grade(score: float | None) -> str:
     return "none" if score is None else f"{score:+.2f}"
 
 
-def _words(pieces: list[Words]) -> list[tuple[str, str]]:
-    return [(piece.text, _STYLES[piece.kind]) for piece in pieces]
+async def _found(kept: KeptRuns, prefix: str) -> tuple[Row, Sequence[Any]]:
+    run_id = await kept.find(prefix)
+    return await kept.get(run_id, None), await kept.events(run_id)
 
 
-def _with_runs(use: Callable[[KeptRuns], Awaitable[T]]) -> T:
-    async def used() -> T:
-        async with (
-            open_engine(load_settings_of(StateSettings)) as engine,
-            aclosing(BatchWriter(engine.url)) as writer,
-        ):
-            return await use(KeptRuns(engine, writer, process=""))
+def _with_runs(use: Callable[[KeptRuns], Awaitable[None]]) -> None:
+    async def used(engine: AsyncEngine) -> None:
+        async with aclosing(BatchWriter(engine.url)) as writer:
+            await use(KeptRuns(engine, writer, process=""))
 
-    try:
-        return asyncio.run(used())
-    except (ServiceError, SQLAlchemyError, OSError) as error:
-        fail(str(error))
+    with_engine(used)

@@ -12,7 +12,7 @@ from rich.console import Console
 from app.cli.ingest import ingest
 from app.cli.terminal import RunPrinter, errors, fail
 from app.composition.services import open_services
-from app.errors import ServiceError, StartFailed, wrong_fields
+from app.errors import ServiceError, wrong_fields
 from app.main import DaemonThreads, serve
 from app.runs.manager import Runs
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
@@ -24,15 +24,15 @@ from graphs.workflows.registry import WORKFLOWS
 
 
 def serve_until_stopped(host: str | None, port: int | None, paths: list[str]) -> None:
-    settings = _settings()
     changed = {"host": host, "port": port}
-    settings = settings.model_copy(update={k: v for k, v in changed.items() if v is not None})
 
     async def prepare() -> None:
         if paths:
             await ingest(paths, settings)
 
     try:
+        chosen = {name: value for name, value in changed.items() if value is not None}
+        settings = _settings().model_copy(update=chosen)
         asyncio.run(serve(settings, lambda line: errors.print(line, style="bold green"), prepare))
     except ServiceError as error:
         fail(str(error))
@@ -93,10 +93,7 @@ def _options(pairs: list[str]) -> dict[str, Any]:
 
 
 def _settings() -> Settings:
-    try:
-        settings = load_settings()
-    except StartFailed as error:
-        fail(str(error))
+    settings = load_settings(Settings)
     for line in unknown_settings():
         errors.print(f"selfcrag: {line}", style="yellow", highlight=False, soft_wrap=True)
     return settings

@@ -1,16 +1,24 @@
 """A run told on the terminal: steps as they happen, grades, strips, the cited answer."""
 
-from collections.abc import Iterable
-from typing import Any, NoReturn
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.errors import ServiceError
 from app.protocols.progress_text import REPEATING, ProgressText
 from app.schemas.ask import AnswerEvent, AskResponse, ErrorEvent, Event, RetractEvent, StepEvent
+from app.settings import StateSettings, load_settings
+from app.storage.database import open_engine
+
+T = TypeVar("T")
 
 MAX_LISTED = 6
 MAX_LINE_CHARS = 76
@@ -22,6 +30,19 @@ def fail(message: str) -> NoReturn:
     """Ends the command with one line on what went wrong."""
     errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+def with_engine(act: Callable[[AsyncEngine], Awaitable[T]]) -> T:
+    """What `act` finds in the database of the settings; where it cannot, the command ends."""
+
+    async def acted() -> T:
+        async with open_engine(load_settings(StateSettings)) as engine:
+            return await act(engine)
+
+    try:
+        return asyncio.run(acted())
+    except (ServiceError, SQLAlchemyError, OSError) as error:
+        fail(str(error))
 
 
 def show_table(table: Table) -> None:

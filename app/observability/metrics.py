@@ -43,7 +43,8 @@ class ServiceMetrics:
             "http_request_seconds", about, ("route",), buckets=_STEP_S, **ours
         )
         self._under_way: dict[str, _UnderWay] = {}
-        self._in_progress = Gauge("runs_in_progress", "Runs under way", **ours)
+        in_progress = Gauge("runs_in_progress", "Runs under way", **ours)
+        in_progress.set_function(lambda: len(self._under_way))
         self._runs = Counter(
             "runs", "Runs that ended", ("workflow", "action", "stopped_by"), **ours
         )
@@ -77,7 +78,6 @@ class ServiceMetrics:
         """Takes in what happened in a run; to be called with every event, in order, as it comes."""
         if isinstance(event, ask.RunEvent):
             self._under_way[run_id] = _UnderWay(event.workflow, time.perf_counter())
-            self._in_progress.set(len(self._under_way))
         elif (run := self._under_way.get(run_id)) is None:
             return
         elif isinstance(event, ask.TokenEvent) and not run.has_spoken:
@@ -94,7 +94,6 @@ class ServiceMetrics:
             self._runs.labels(run.workflow, "none", "cancelled" if stopped else "failed").inc()
         elif isinstance(event, ask.DoneEvent):
             del self._under_way[run_id]
-            self._in_progress.set(len(self._under_way))
             took_s = time.perf_counter() - run.began_s
             self._run_seconds.labels(run.workflow).observe(took_s)
 

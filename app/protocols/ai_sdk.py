@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.protocols.messages import DialogueTurn
+from app.protocols.messages import DialogueTurn, TextPart, text_of
 from app.protocols.openai import DONE, data, finish_reason
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
@@ -22,20 +22,13 @@ HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 ANSWERED = {"text", "reasoning", "source-url", "source-document", "step-start"}
 
 
-class UIPart(BaseModel):
-    """A part of a message; those of type `text` are read."""
-
-    type: str
-    text: str | None = None
-
-
 class UIMessage(BaseModel):
     role: str
-    parts: list[UIPart]
+    parts: list[TextPart]
 
     @property
     def text(self) -> str:
-        return "\n".join(part.text or "" for part in self.parts if part.type == "text")
+        return text_of(self.parts)
 
     @property
     def unread(self) -> set[str]:

@@ -1,14 +1,13 @@
-"""A frontend's messages as a question and its history; JSON fields checked by hand."""
+"""A frontend's messages as a question and its history; fields checked by hand."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.errors import InvalidRequest, message_of
-from app.schemas.ask import QuestionText
+from app.schemas.ask import UserText
 from graphs.state import Question
 from graphs.types import Message
 
@@ -16,7 +15,18 @@ MAX_MESSAGES = 40
 """Of a longer dialogue the workflows read no more."""
 MAX_KINDS, MAX_KIND_CHARS = 5, 40
 T = TypeVar("T")
-_QUESTION: TypeAdapter[str] = TypeAdapter(QuestionText)
+_QUESTION: TypeAdapter[str] = TypeAdapter(UserText)
+
+
+class TextPart(BaseModel):
+    """A part of a message; only those of type `text` are read."""
+
+    type: str
+    text: str | None = None
+
+
+def text_of(parts: Sequence[TextPart]) -> str:
+    return "\n".join(part.text or "" for part in parts if part.type == "text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +68,6 @@ def prefer_thread(question: Question) -> None:
     """Leaves the dialogue to the thread where the messages hold none."""
     if not question["history"]:
         del question["history"]
-
-
-def parsed(value: object, pointer: str) -> object:
-    """What `value` is, an object or its JSON text. Raises InvalidRequest at `pointer`."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):  # broken, a number without end, or nested too deeply
-        raise InvalidRequest(pointer, "is not JSON") from None
 
 
 def checked(kind: TypeAdapter[T], value: object, pointer: str) -> T:

@@ -22,7 +22,7 @@ NO_TASKS = (
     "Titles, tags and follow-up questions are not written here: choose another task model in Open"
     " WebUI, or switch them off there."
 )
-_THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
+THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
 
 
 def speaks(headers: Mapping[str, str]) -> bool:
@@ -33,7 +33,7 @@ def speaks(headers: Mapping[str, str]) -> bool:
 def thread_of(headers: Mapping[str, str]) -> str | None:
     """The chat's id; None where there is none, or a placeholder that nobody filled."""
     try:
-        return _THREAD.validate_python(headers.get(f"{HEADER}chat-id"))
+        return THREAD.validate_python(headers.get(f"{HEADER}chat-id"))
     except ValidationError:
         return None
 
@@ -67,22 +67,18 @@ class WebUIChunks(Chunks):
 
     def answer(self, response: AskResponse) -> Iterator[str]:
         """Open WebUI reads `[n]` as its n-th source, so the markers count sources here."""
-        places = {source: n for n, source in enumerate(_by_source(response), start=1)}
+        grouped: dict[str, list[Citation]] = {}
+        for cited in response.citations:
+            grouped.setdefault(cited.source, []).append(cited)
+        places = {source: n for n, source in enumerate(grouped, start=1)}
         numbers = {cited.n: places[cited.source] for cited in response.citations}
-        for citations in _by_source(response).values():
+        for citations in grouped.values():
             yield _event("source", _source(citations))
         yield _event(
             "status", {"description": text("answered", script_of(response.answer)), "done": True}
         )
         yield self.chunk({"content": renumbered(response.answer, numbers)})
         yield from self.end(response)
-
-
-def _by_source(response: AskResponse) -> dict[str, list[Citation]]:
-    grouped: dict[str, list[Citation]] = {}
-    for cited in response.citations:
-        grouped.setdefault(cited.source, []).append(cited)
-    return grouped
 
 
 def _source(citations: list[Citation]) -> dict[str, Any]:

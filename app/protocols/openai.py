@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.errors import ServiceError
-from app.protocols.messages import DialogueTurn
+from app.protocols.messages import DialogueTurn, TextPart, text_of
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
 from app.schemas import ask
@@ -34,24 +34,15 @@ CLIENTS_FAULT = ("invalid_request_error", "invalid_request")
 OUR_FAULT = ("server_error", "internal_error")
 
 
-class ContentPart(BaseModel):
-    """A piece of a message; only those of type `text` are read."""
-
-    type: str
-    text: str | None = None
-
-
 class ChatMessage(BaseModel):
     """A turn; those of roles other than user and assistant are not read."""
 
     role: str
-    content: str | list[ContentPart] | None = None
+    content: str | list[TextPart] | None = None
 
     @property
     def text(self) -> str:
-        if isinstance(self.content, list):
-            return "\n".join(part.text or "" for part in self.content if part.type == "text")
-        return self.content or ""
+        return text_of(self.content) if isinstance(self.content, list) else self.content or ""
 
     @property
     def kinds(self) -> set[str]:

@@ -92,7 +92,9 @@ class ProgressText:
             case StepEvent(phase="start"):
                 return list(self._start(event.step))
             case StepEvent(phase="end") if event.step not in SUBGRAPHS:
-                return [*self._end(event.step, event.detail), *self._degraded(event.detail)]
+                failed = event.detail.get("degraded", ())
+                lines = (self._say("degraded", **entry) for entry in failed)
+                return [*self._end(event.step, event.detail), *lines]
             case RetractEvent():
                 return [self._withdrawn(event.reason)]
         return []
@@ -111,8 +113,10 @@ class ProgressText:
         if step in ("refine", "select_web_strips") and (strips := detail.get("strips")):
             kept = sum(strip["kept"] for strip in strips)
             yield self._say("strips", kept=kept, count=len(strips))
-        if step == "select_candidate":
-            yield from self._chosen(detail.get("candidates", []))
+        drafts = detail.get("candidates", ()) if step == "select_candidate" else ()
+        for draft in drafts:
+            if draft["chosen"] and len(drafts) > 1:
+                yield self._say("chosen", n=draft["n"], count=len(drafts))
         if entry := detail.get("critique"):
             yield from self._judged(step, entry)
 
@@ -138,11 +142,6 @@ class ProgressText:
         figures |= {"upper": bounds["upper"], "lower": bounds["lower"]}
         return self._say("decided", action=self._text(action), **figures)
 
-    def _chosen(self, candidates: list[dict[str, Any]]) -> Iterator[str]:
-        for candidate in candidates:
-            if candidate["chosen"] and len(candidates) > 1:
-                yield self._say("chosen", n=candidate["n"], count=len(candidates))
-
     def _judged(self, step: str, entry: dict[str, Any]) -> Iterator[str]:
         if step == "critique":
             judged = self._text("comma").join(
@@ -162,10 +161,6 @@ class ProgressText:
             return self._say("withdrawn")
         reason = self._text(reason) if reason in TEXTS else reason
         return self._say("withdrawn_for", reason=reason)
-
-    def _degraded(self, detail: dict[str, Any]) -> Iterator[str]:
-        for entry in detail.get("degraded", ()):
-            yield self._say("degraded", **entry)
 
     def _text(self, name: str) -> str:
         return text(name, self._language)

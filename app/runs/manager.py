@@ -4,6 +4,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -28,10 +29,6 @@ STORE_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 Observe = Callable[[str, Event], None]
 
 
-def _ignore(_: str, __: Event) -> None:
-    """Nobody observes."""
-
-
 class Runs:
     """At most `most` at once; `observe` is called with every event of every run, in order.
 
@@ -46,7 +43,7 @@ class Runs:
         store: Store | None = None,
         *,
         preset: Preset = "none",
-        observe: Observe = _ignore,
+        observe: Observe = lambda *_: None,
     ) -> None:
         self._graphs, self._services, self._most = graphs, services, most
         self._store, self._preset, self._observe = store, preset, observe
@@ -148,12 +145,9 @@ class Runs:
         try:
             while self._tasks:
                 await asyncio.sleep(CANCELS_EVERY_S)
-                try:
+                with suppress(*STORE_ERRORS):
                     cancelled = await store.runs.to_cancel() if self._tasks else ()
-                except STORE_ERRORS:
-                    continue
-                for run_id in cancelled:
-                    if run := self._live.get(run_id):
+                    for run in filter(None, map(self._live.get, cancelled)):
                         self.ask_to_stop(run)
         finally:
             self._watching = None
@@ -161,17 +155,15 @@ class Runs:
     def ask_to_stop(self, run: Run) -> None:
         """The run ends with the best answer so far; its followers hear it."""
         task = self._tasks.get(run.id)
-        if task is not None and not run.is_cancelled and not run.is_ending:
+        if task and not run.is_cancelled and not run.is_ending:
             run.is_cancelled = True
             task.cancel()
 
     async def cancel(self, run: Run) -> None:
         """Stops the run and whatever it is waiting for; returns when it has ended."""
-        task = self._tasks.get(run.id)
-        if task is None:
-            return
-        self.ask_to_stop(run)
-        await asyncio.wait({task})
+        if task := self._tasks.get(run.id):
+            self.ask_to_stop(run)
+            await asyncio.wait({task})
 
     async def aclose(self) -> None:
         """Stops all runs."""

@@ -9,7 +9,7 @@ from typing import Any
 from app.errors import NotFound
 from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent, sent
 from app.schemas.runs import Feedback, RunSummary, Thread, ThreadMessage
-from app.storage.runs import KeptRuns, StoredEvent
+from app.storage.runs import KeptRuns
 
 POLL_S = 0.1
 """How often a run of another process is looked at; its events come in batches anyway."""
@@ -22,17 +22,13 @@ def iso(seconds: float) -> str:
 
 def summary(row: Row, answer: str | None) -> RunSummary:
     """Of its row and the data of its `answer` event, if it has one."""
-    return RunSummary(
-        run_id=row["id"],
-        thread_id=row["thread_id"],
-        workflow=row["workflow"],
-        status=row["status"],
-        question=row["question"],
-        answer=None if answer is None else json.loads(answer)["answer"],
-        stopped_by=row["stopped_by"],
-        created_at=iso(row["created_at"]),
-        ended_at=None if row["ended_at"] is None else iso(row["ended_at"]),
-    )
+    told = {
+        "run_id": row["id"],
+        "answer": None if answer is None else json.loads(answer)["answer"],
+        "created_at": iso(row["created_at"]),
+        "ended_at": None if row["ended_at"] is None else iso(row["ended_at"]),
+    }
+    return RunSummary(**{**row, **told})
 
 
 def feedback(row: Row) -> Feedback:
@@ -40,12 +36,11 @@ def feedback(row: Row) -> Feedback:
 
 
 def thread(row: Row, turns: Iterable[Row]) -> Thread:
-    messages = (message for turn in turns for message in _messages(turn))
     return Thread(
         thread_id=row["id"],
         created_at=iso(row["created_at"]),
         updated_at=iso(row["updated_at"]),
-        messages=list(messages),
+        messages=[message for turn in turns for message in _messages(turn)],
     )
 
 
@@ -66,7 +61,7 @@ def _messages(turn: Row) -> tuple[ThreadMessage, ThreadMessage]:
     return question, answer
 
 
-def trace(row: Row, events: Sequence[StoredEvent], judgements: Sequence[Row]) -> dict[str, Any]:
+def trace(row: Row, events: Sequence[Any], judgements: Sequence[Row]) -> dict[str, Any]:
     """A StoredRun as JSON, its parts exactly as they were sent."""
     sent_events = [
         {"number": e.number, "at_ms": e.at_ms, "name": e.name, "data": json.loads(e.data)}

@@ -37,6 +37,12 @@ _AS_THEY_ARE = (
 )
 """What answers and steps tell as the graphs do."""
 
+_ABSENT = {
+    **{"retrieval": None, "action": None, "rewritten_query": None},
+    **{"critique": (), "usage": Usage()},
+}
+"""What an answer tells of steps that its workflow does not have."""
+
 Tell = Callable[["Run", int, float, ask.Event], None]
 """Takes in a run's events as they happen: the run, the event's number, when in ms, the event."""
 Finish = Callable[["Run", ask.AskResponse], Awaitable[None]]
@@ -223,8 +229,8 @@ class Run:
         answer = self._state["answer"]
         if "".join(self._texts.values()) == answer:
             return
-        early = {"deadline": "deadline", "cancelled": "cancelled"}
-        why = early.get(self._state["stopped_by"], ask.ANOTHER_WAS_BETTER)
+        stopped_by = self._state["stopped_by"]
+        why = stopped_by if stopped_by in ("deadline", "cancelled") else ask.ANOTHER_WAS_BETTER
         latest = max(self._texts, default=0)
         for round_ in list(self._texts):
             self._tell_text({"retract": {"round": round_, "reason": why}})
@@ -249,20 +255,13 @@ class Run:
         state = self._state
         return ask.AskResponse.model_validate(
             {
+                **_ABSENT,
+                **state,
                 **_lists(state),
                 "run_id": self.id,
                 "thread_id": self.thread_id,
                 "workflow": self.workflow,
-                "answer": state["answer"],
-                "citations": state["citations"],
-                "standalone_question": state.get("standalone_question"),
-                "queries": state.get("queries", []),
-                "retrieval": state.get("retrieval"),
-                "action": state.get("action"),
                 "thresholds": self._thresholds,
-                "rewritten_query": state.get("rewritten_query"),
-                "critique": state.get("critique", []),
-                "stopped_by": state["stopped_by"],
                 # What failed twice is told once.
                 "degraded": list(dict.fromkeys(state.get("degraded", ()))),
                 "models": {
@@ -271,7 +270,6 @@ class Run:
                     "embedder": self._services.embedder_name,
                 },
                 "timings_ms": self._timings_ms,
-                "usage": state.get("usage", Usage()),
             }
         )
 

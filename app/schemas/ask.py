@@ -14,7 +14,7 @@ from pydantic_core import PydanticSerializationError
 from graphs import types
 from graphs.options import Context
 
-MAX_QUESTION_CHARS = 8000
+MAX_USER_CHARS = 8000
 ANOTHER_WAS_BETTER = "another draft was better"
 """The reason of a retraction."""
 # Unicode's line separators split lines in some clients; halves of a character are no UTF-8.
@@ -29,9 +29,9 @@ def has_no_control_characters(text: object) -> object:
     return text
 
 
-QuestionText = Annotated[
+UserText = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUESTION_CHARS),
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_USER_CHARS),
     # Before the trimming, which takes some control characters for blanks.
     BeforeValidator(has_no_control_characters),
 ]
@@ -43,7 +43,7 @@ class AskRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    question: QuestionText = Field(description="1 to 8,000 characters after trimming.")
+    question: UserText = Field(description="1 to 8,000 characters after trimming.")
     workflow: str | None = Field(None, description="See GET /workflows; left out: the default.")
     thread_id: ThreadId | None = Field(None, description="The conversation this belongs to.")
     stream: bool = Field(False, description="Answer with server-sent events.")
@@ -223,7 +223,7 @@ class DoneEvent(Event):
     name: ClassVar[str] = "done"
 
 
-_PLAIN: dict[str, type[Event]] = {
+PLAIN_EVENTS: dict[str, type[Event]] = {
     kind.name: kind for kind in (RunEvent, StepEvent, TokenEvent, RetractEvent, DoneEvent)
 }
 """Events whose data are their own fields."""
@@ -238,7 +238,7 @@ def event_of(name: str, data: str) -> Event | None:
         return AnswerEvent(response=AskResponse.model_validate_json(data))
     if name == ErrorEvent.name:
         return ErrorEvent(problem=Problem.model_validate_json(data))
-    kind = _PLAIN.get(name)
+    kind = PLAIN_EVENTS.get(name)
     return None if kind is None else kind.model_validate_json(data)
 
 

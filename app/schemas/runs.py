@@ -1,32 +1,32 @@
 """What goes over the wire about runs and threads that are kept."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field
 
-from app.schemas.ask import AskResponse, Problem, has_no_control_characters
+from app.schemas.ask import AskResponse, Problem, UserText
 from graphs.types import Citation, StoppedBy, Thresholds
 
 Status = Literal["running", "done", "cancelled", "failed", "lost"]
-Said = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, min_length=1, max_length=8000),
-    BeforeValidator(has_no_control_characters),
-]
 
 
-class RunSummary(BaseModel):
-    """A run as it is listed; times are in UTC, ISO 8601. `answer` is null without one."""
+class RunFacts(BaseModel):
+    """What is known of every run; times are in UTC, ISO 8601."""
 
     run_id: str
     thread_id: str
     workflow: str
     status: Status
     question: str
-    answer: str | None
     stopped_by: StoppedBy | None
     created_at: str
     ended_at: str | None
+
+
+class RunSummary(RunFacts):
+    """A run as it is listed; `answer` is null without one."""
+
+    answer: str | None
 
 
 class RunList(BaseModel):
@@ -58,17 +58,9 @@ class Feedback(BaseModel):
     created_at: str
 
 
-class StoredRun(BaseModel):
+class StoredRun(RunFacts):
     """The whole trace. `request` is what was asked, with the options that were set."""
 
-    run_id: str
-    thread_id: str
-    workflow: str
-    status: Status
-    question: str
-    stopped_by: StoppedBy | None
-    created_at: str
-    ended_at: str | None
     request: dict[str, Any]
     thresholds: Thresholds
     answer: AskResponse | None
@@ -90,8 +82,8 @@ class FeedbackRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     score: float = Field(ge=-1, le=1, allow_inf_nan=False, description="-1 to 1.")
-    comment: Said | None = Field(None, description="Why, in words; at most 8,000 characters.")
-    corrected_answer: Said | None = Field(None, description="What should have been answered.")
+    comment: UserText | None = Field(None, description="Why, in words; at most 8,000 characters.")
+    corrected_answer: UserText | None = Field(None, description="What should have been answered.")
 
 
 class ThreadMessage(BaseModel):

@@ -151,8 +151,6 @@ class KeyRing:
     async def holder(self, secret: str) -> Caller:
         """Whose key it is. Raises KeyRequired, KeyRefused or KeysUnreadable."""
         keys = await self._keys()
-        if not keys:
-            return Caller()
         if not secret:
             raise KeyRequired
         key = keys.get(_digest(secret))

@@ -9,12 +9,12 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DataError, IntegrityError, SQLAlchemyError
@@ -43,8 +43,6 @@ MAX_AT_ONCE = 5_000
 RETRY_S, MAX_RETRY_S = 1.0, 30.0
 """The pause after a failure, which grows with each."""
 
-A = TypeVar("A")
-B = TypeVar("B")
 Row = Mapping[str, Any]
 Entry = tuple[sa.Executable, Row]
 
@@ -161,9 +159,9 @@ class BatchWriter:
     """Writes from a task of its own; `add` never waits, `flush` returns when all is written."""
 
     def __init__(self, url: sa.URL) -> None:
-        self._engine = writing_engine(url)
+        self._engine, self._loop = writing_engine(url), asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
-        self._waiting: deque[Entry] = deque()
+        self.waiting: deque[Entry] = deque()
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task = asyncio.create_task(self._write_on(), name="writer")
@@ -173,9 +171,9 @@ class BatchWriter:
 
         Where the database is away for long, what waits longest is given up.
         """
-        if len(self._waiting) >= MAX_WAITING:
-            self._waiting.popleft()
-        self._waiting.append((statement, row))
+        if len(self.waiting) >= MAX_WAITING:
+            self.waiting.popleft()
+        self.waiting.append((statement, row))
         self._some.set()
 
     async def flush(self) -> None:
@@ -185,17 +183,17 @@ class BatchWriter:
 
     async def _flush(self) -> None:
         async with self._writing:
-            while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(MAX_AT_ONCE, self.waiting))]
+            while self.waiting:
+                batch = [self.waiting.popleft() for _ in range(min(MAX_AT_ONCE, len(self.waiting)))]
                 try:
                     await self._write(batch)
                 except Exception:
-                    self._waiting.extendleft(reversed(batch))
+                    self.waiting.extendleft(reversed(batch))
                     raise
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         try:
-            await self._in_thread(self._commit, batch)
+            await self._loop.run_in_executor(self._thread, self._commit, batch)
         except _UNFIT as error:
             if len(batch) == 1:
                 log.error("a row was given up, for the database refuses it", exc_info=error)
@@ -211,21 +209,13 @@ class BatchWriter:
                 connection.execute(statements[0], list(rows))
 
     async def look(self, query: sa.Select[Any]) -> Sequence[Any]:
-        """The first column of what is found, for those who look often."""
-        return await self._in_thread(self._look, query)
+        """The first column of what is found after all batches before, for those who look often."""
+        return await self._loop.run_in_executor(self._thread, self._look, query)
 
     def _look(self, query: sa.Select[Any]) -> Sequence[Any]:
         with self._engine.connect() as connection:
             reading = connection.execution_options(isolation_level="AUTOCOMMIT")
             return reading.execute(query).scalars().all()
-
-    async def _in_thread(self, do: Callable[[A], B], what: A) -> B:
-        """Does what waits for the database where batches are written, after those before it."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, do, what)
-
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
 
     async def _write_on(self) -> None:
         pause_s = RETRY_S
@@ -240,7 +230,7 @@ class BatchWriter:
                 # Where it fails is told once: a full disk stays full for hours.
                 log.error(
                     "%d rows wait for the database: %s",
-                    *(len(self._waiting), str(error).partition("\n")[0]),
+                    *(len(self.waiting), str(error).partition("\n")[0]),
                     exc_info=pause_s == RETRY_S,
                 )
                 await asyncio.sleep(pause_s)
@@ -255,6 +245,6 @@ class BatchWriter:
         try:
             await self.flush()
         except Exception:
-            log.exception("%d rows could not be written", len(self._waiting))
+            log.exception("%d rows could not be written", len(self.waiting))
         await asyncio.to_thread(self._thread.shutdown)
         self._engine.dispose()

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
 from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, Problem
-from app.schemas.runs import Status
+from app.schemas.runs import FeedbackRequest, Status
 from app.storage.database import FORGOTTEN_AT_ONCE, BatchWriter, now, reading
 from app.storage.tables import EVENTS, FEEDBACK, RUNS
 
@@ -42,16 +42,6 @@ class RunRecord:
     request: str
     thresholds: str
     created_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event as it was sent: `data` is the line of JSON, `at_ms` counts from the run's start."""
-
-    number: int
-    at_ms: float
-    name: str
-    data: str
 
 
 class KeptRuns:
@@ -121,15 +111,15 @@ class KeptRuns:
             total = (await connection.execute(counted)).scalar_one()
         return cast("Sequence[Row]", rows), total
 
-    async def events(self, run_id: str, start: int = 0) -> list[StoredEvent]:
-        """Those written so far, from number `start` on."""
+    async def events(self, run_id: str, start: int = 0) -> Sequence[Any]:
+        """Rows of those written so far, from number `start` on; `data` is the line of JSON sent."""
         async with reading(self._engine) as connection:
             result = await connection.execute(
-                select(EVENTS.c.number, EVENTS.c.at_ms, EVENTS.c.name, EVENTS.c.data)
+                select(EVENTS)
                 .where(EVENTS.c.run_id == run_id, EVENTS.c.number >= start)
                 .order_by(EVENTS.c.number)
             )
-        return [StoredEvent(*row) for row in result]
+        return result.all()
 
     async def answers(self, run_ids: Sequence[str]) -> dict[str, str]:
         """The `answer` event's data of those that have one."""
@@ -154,18 +144,10 @@ class KeptRuns:
         """Runs of this process that somebody elsewhere has cancelled."""
         return await self._writer.look(self._cancelled)
 
-    async def judge(
-        self, run_id: str, score: float, comment: str | None, corrected_answer: str | None
-    ) -> Row:
+    async def judge(self, run_id: str, said: FeedbackRequest) -> Row:
         """Keeps what a user says of a run's answer."""
-        row = {
-            "id": uuid.uuid4().hex,
-            "run_id": run_id,
-            "score": score,
-            "comment": comment,
-            "corrected_answer": corrected_answer,
-            "created_at": now(),
-        }
+        kept = {"id": uuid.uuid4().hex, "run_id": run_id, "created_at": now()}
+        row = {**kept, **said.model_dump()}
         async with self._engine.begin() as connection:
             await connection.execute(FEEDBACK.insert(), row)
         return row
@@ -180,13 +162,13 @@ class KeptRuns:
             )
         return cast("Sequence[Row]", result.mappings().all())
 
-    async def judged(self, owner: str | None) -> AsyncIterator[tuple[Row, str]]:
+    async def judged(self) -> AsyncIterator[tuple[Row, str]]:
         """All feedback with its question, oldest first, and its run's `answer` event's data."""
         query = (
             select(FEEDBACK, RUNS.c.question, EVENTS.c.data)
             .join(RUNS, RUNS.c.id == FEEDBACK.c.run_id)
             .join(EVENTS, EVENTS.c.run_id == RUNS.c.id)
-            .where(EVENTS.c.name == AnswerEvent.name, _of(owner))
+            .where(EVENTS.c.name == AnswerEvent.name)
             .order_by(FEEDBACK.c.created_at, FEEDBACK.c.id)
         )
         async with reading(self._engine) as connection:

@@ -1,18 +1,8 @@
-"""The tables of runs, threads and feedback. JSON is text, exactly as it was sent.
-
-Conversations that an earlier version kept as checkpoints are taken over when `turns` is made.
-"""
-
-import json
-import logging
-from collections import Counter
-from typing import Any
+"""The tables of runs, threads and feedback. JSON is text, exactly as it was sent."""
 
 import sqlalchemy as sa
 
 from app.storage.database import metadata
-
-log = logging.getLogger(__name__)
 
 PROCESSES = sa.Table(
     "processes",
@@ -103,43 +93,3 @@ TURNS = sa.Table(
     sa.Column("answered_at", sa.Float, nullable=False),
 )
 """What was asked and answered on a thread, numbered from 1 in their order."""
-
-_CHECKPOINTED = {
-    "sqlite": "SELECT thread_id, type, checkpoint FROM checkpoints ORDER BY checkpoint_id",
-    "postgresql": """SELECT c.thread_id, b.type, b.blob FROM checkpoints c
-        JOIN checkpoint_blobs b ON b.thread_id = c.thread_id AND b.channel = 'turn'
-        AND b.version = c.checkpoint -> 'channel_versions' ->> 'turn' ORDER BY c.checkpoint_id""",
-}
-_CHECKPOINT_TABLES = {
-    "sqlite": ("checkpoints", "writes"),
-    "postgresql": ("checkpoints", "checkpoint_blobs", "checkpoint_writes"),
-}
-
-
-@sa.event.listens_for(TURNS, "after_create")
-def _take_over_checkpoints(_: sa.Table, connection: sa.Connection, **__: Any) -> None:
-    """Turns that were checkpoints of LangGraph's become rows. Nothing that they name is called."""
-    if not sa.inspect(connection).has_table("checkpoints"):
-        return
-    # Only here: a database of this version never needs it.
-    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer  # noqa: PLC0415
-
-    read = JsonPlusSerializer(allowed_msgpack_modules=None).loads_typed
-    threads = set(connection.scalars(sa.select(THREADS.c.id)))
-    dialect, numbers = connection.dialect.name, Counter[str]()
-    for thread_id, kind, blob in connection.execute(sa.text(_CHECKPOINTED[dialect])).all():
-        if thread_id not in threads:
-            continue
-        value = read((kind, bytes(blob)))
-        turn = value["channel_values"]["turn"] if dialect == "sqlite" else value
-        try:
-            row = {**turn, "citations": json.dumps(turn["citations"], ensure_ascii=False)}
-        except (TypeError, KeyError):  # no turn of ours
-            continue
-        numbers[thread_id] += 1
-        place = {"thread_id": thread_id, "number": numbers[thread_id]}
-        connection.execute(TURNS.insert(), {**row, **place})
-    for name in _CHECKPOINT_TABLES[dialect]:
-        ours = f"DELETE FROM {name} WHERE thread_id IN (SELECT id FROM threads)"
-        connection.execute(sa.text(ours))
-    log.info("%d turns of an earlier version were taken over", numbers.total())

@@ -89,13 +89,12 @@ class Threads:
     async def _all_written(self, thread_id: str) -> None:
         """What is known of it here, and elsewhere of one whose name is of our own making."""
         await self._writer.flush()
-        if _OURS.fullmatch(thread_id) and not await self._is_known(thread_id):
-            await asyncio.sleep(KNOWN_EVERYWHERE_S)
-
-    async def _is_known(self, thread_id: str) -> bool:
+        if not _OURS.fullmatch(thread_id):
+            return
         async with reading(self._engine) as connection:
             known = await connection.scalar(select(THREADS.c.id).where(THREADS.c.id == thread_id))
-        return known is not None
+        if known is None:
+            await asyncio.sleep(KNOWN_EVERYWHERE_S)
 
     def answered(self, run: RunRecord, response: AskResponse) -> None:
         """The run's turn becomes part of the thread, which is free for the next."""

@@ -219,7 +219,7 @@ async def test_a_long_outage_does_not_fill_the_memory(
         for pid in range(30):
             row = {"id": f"p{pid}", "host": "h", "pid": pid, "seen_at": now()}
             writer.add(insertion, row)
-        assert writer.waiting == 10
+        assert len(writer.waiting) == 10
         await writer.aclose()
 
 

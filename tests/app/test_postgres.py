@@ -7,9 +7,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import empty_checkpoint
-from langgraph.checkpoint.postgres import PostgresSaver
 from sqlalchemy import text
 
 from app.errors import StartFailed
@@ -107,27 +104,6 @@ def test_a_thread_outlives_the_service(serve: Serve, settings: Settings) -> None
     assert later.client.delete("/threads/t").status_code == 204
     assert later.client.get("/threads/t").status_code == 404
     assert later.client.get("/runs").json()["total"] == 0
-
-
-def test_conversations_kept_as_checkpoints_are_taken_over(serve: Serve, settings: Settings) -> None:
-    serve(parts(), settings).ask(CHINESE, thread_id="t")
-    turn = {
-        **{"run_id": "0" * 32, "question": ENGLISH, "answer": "87 metres."},
-        **{"citations": [], "asked_at": 1.0, "answered_at": 2.0},
-    }
-    with PostgresSaver.from_conn_string(settings.database_url.get_secret_value()) as saver:
-        saver.setup()
-        checkpoint = empty_checkpoint()
-        checkpoint["channel_values"] = {"turn": turn}
-        checkpoint["channel_versions"] = {"turn": "1"}
-        at: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-        saver.put(at, checkpoint, {"source": "update"}, {"turn": "1"})
-        saver.conn.execute("DROP TABLE turns")
-
-    later = serve(parts(), settings)
-    later.ask(CHINESE, thread_id="t")
-    messages = later.client.get("/threads/t").json()["messages"]
-    assert [message["content"] for message in messages][:3] == [ENGLISH, "87 metres.", CHINESE]
 
 
 def test_a_run_is_followed_and_cancelled_at_another_service(

@@ -25,7 +25,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clean_environment: Non
 
 
 def test_nothing_set_needs_nothing() -> None:
-    settings = load_settings()
+    settings = load_settings(Settings)
 
     assert (settings.host, settings.port) == ("127.0.0.1", 8000)
     assert settings.data_dir == Path(".selfcrag")
@@ -38,7 +38,7 @@ def test_nothing_set_needs_nothing() -> None:
 def test_keys_alone_switch_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.setenv("TAVILY_API_KEY", SECRET)
-    settings = load_settings()
+    settings = load_settings(Settings)
 
     assert (settings.generator, settings.search) == ("extractive", "wikipedia")
     assert not asks_chat(settings)
@@ -62,7 +62,7 @@ def test_a_provider_without_what_it_needs_is_one_clear_line(
 ) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(StartFailed) as failed:
-        load_settings()
+        load_settings(Settings)
 
     assert wanted in str(failed.value)
     assert value in str(failed.value)
@@ -105,7 +105,7 @@ def test_an_env_file_that_is_not_utf_8_is_told_in_one_line(
 
 def test_an_env_file_of_notepad_is_read(bare: Path) -> None:
     (bare / ".env").write_text("SELFCRAG_PORT=8123\n", encoding="utf-8-sig")
-    assert load_settings().port == 8123
+    assert load_settings(Settings).port == 8123
 
 
 def test_a_misspelt_setting_is_told_with_the_nearest(
@@ -142,7 +142,7 @@ def test_a_provider_is_chosen_with_its_key(monkeypatch: pytest.MonkeyPatch, pref
     monkeypatch.setenv("SELFCRAG_SEARCH", "tavily")
     monkeypatch.setenv(f"{prefix}OPENAI_API_KEY", SECRET)
     monkeypatch.setenv(f"{prefix}TAVILY_API_KEY", SECRET)
-    settings = load_settings()
+    settings = load_settings(Settings)
 
     assert settings.openai_api_key.get_secret_value() == SECRET
     assert settings.tavily_api_key.get_secret_value() == SECRET
@@ -156,26 +156,26 @@ def test_the_evaluator_s_thresholds_are_not_for_a_language_model(
     monkeypatch.setenv("SELFCRAG_GRADER", "llm_direct")
     monkeypatch.setenv("SELFCRAG_THRESHOLDS", "popqa")
     with pytest.raises(StartFailed, match="thresholds popqa are the evaluator's"):
-        load_settings()
+        load_settings(Settings)
 
 
 def test_our_own_key_comes_before_the_general_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "general")
     monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", "own")
-    assert load_settings().openai_api_key.get_secret_value() == "own"
+    assert load_settings(Settings).openai_api_key.get_secret_value() == "own"
 
 
 def test_an_empty_key_is_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_GENERATOR", "openai")
     monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", "")
     with pytest.raises(StartFailed, match="OPENAI_API_KEY"):
-        load_settings()
+        load_settings(Settings)
 
 
 def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_PORT", "")
     monkeypatch.setenv("SELFCRAG_SEARCH_FIXTURE", "")
-    assert load_settings() == Settings(_env_file=None)
+    assert load_settings(Settings) == Settings(_env_file=None)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_bad_value_is_named_without_being_printed(
     monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", SECRET)
     monkeypatch.setenv(name, value)
     with pytest.raises(StartFailed) as failed:
-        load_settings()
+        load_settings(Settings)
 
     assert str(failed.value).startswith(f"{name}: ")
     assert "\n" not in str(failed.value)
@@ -213,12 +213,12 @@ def test_every_bad_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_PORT", "x")
     monkeypatch.setenv("SELFCRAG_MAX_RUNS", "y")
     with pytest.raises(StartFailed, match=r"SELFCRAG_PORT: .*; SELFCRAG_MAX_RUNS: "):
-        load_settings()
+        load_settings(Settings)
 
 
 def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SELFCRAG_PREFERRED_DOMAINS", "example.org, example.net,,")
-    assert load_settings().preferred_domains == ("example.org", "example.net")
+    assert load_settings(Settings).preferred_domains == ("example.org", "example.net")
 
 
 def test_the_env_file_is_read_and_the_environment_comes_first(
@@ -227,7 +227,7 @@ def test_the_env_file_is_read_and_the_environment_comes_first(
     text = "SELFCRAG_PORT=8123\nSELFCRAG_MAX_RUNS=7\nOPENAI_API_KEY=from-file\nOTHERS=9\n"
     (bare / ".env").write_text(text, encoding="utf-8")
     monkeypatch.setenv("SELFCRAG_PORT", "8124")
-    settings = load_settings()
+    settings = load_settings(Settings)
 
     assert (settings.port, settings.max_runs) == (8124, 7)
     assert settings.openai_api_key.get_secret_value() == "from-file"
@@ -252,7 +252,7 @@ async def test_parts_that_cannot_start_are_told_in_one_line(
     monkeypatch.setenv("SELFCRAG_SEARCH", search.get(name, "off"))
     monkeypatch.setenv(name, value)
     with pytest.raises(StartFailed) as failed:
-        async with open_services(load_settings()):
+        async with open_services(load_settings(Settings)):
             pass
 
     assert told in str(failed.value)

@@ -19,14 +19,10 @@ from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS, Graph
 
 router = APIRouter(tags=["ask"])
 ui_router = APIRouter(tags=["AI SDK"])
+_PART = 'data: {"type":"text-delta","id":"text-0","delta":"It is tall [1]."}\n\n'
 UI_STREAM = {
     "description": "The parts of one message, one `data:` line each, `[DONE]` at the end.",
-    "content": {
-        EVENT_STREAM: {
-            "schema": {"type": "string"},
-            "example": 'data: {"type":"text-delta","id":"text-0","delta":"It is tall [1]."}\n\n',
-        }
-    },
+    "content": {EVENT_STREAM: {"schema": {"type": "string"}, "example": _PART}},
 }
 # The first answer again: there is no dialogue before it, whatever the thread remembers.
 REGENERATE = "regenerate-message"

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict, replace
+from itertools import count
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -34,28 +35,15 @@ router = APIRouter(tags=["documents"])
 log = logging.getLogger(__name__)
 PATH = "/documents"
 STOPPED = Problem(title="Stopped", status=503, detail="The service ended before the upload did.")
-FORM = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["files"],
-                    "properties": {
-                        "files": {"type": "array", "items": {"type": "string", "format": "binary"}}
-                    },
-                }
-            }
-        },
-    }
-}
+_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
+_FIELDS = {"type": "object", "required": ["files"], "properties": {"files": _FILES}}
+FORM = {"required": True, "content": {"multipart/form-data": {"schema": _FIELDS}}}
 
 
 @router.post(
     PATH,
     response_model=schemas.Uploaded,
-    openapi_extra=FORM,
+    openapi_extra={"requestBody": FORM},
     responses=problems(409, 413, 422, 500, 503),
 )
 async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) -> Response:
@@ -135,12 +123,11 @@ async def _work(
 
 
 async def _events(events: asyncio.Queue[Event]) -> AsyncGenerator[str]:
-    number = 0
-    event: Event | None = None
-    while not isinstance(event, DoneEvent):
+    for number in count():
         event = await events.get()
         yield encoded(number, event)
-        number += 1
+        if isinstance(event, DoneEvent):
+            return
 
 
 def _outcome(work: asyncio.Task[schemas.IngestReport]) -> Event:

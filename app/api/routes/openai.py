@@ -4,23 +4,23 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import TypeAdapter
+from pydantic import Json, TypeAdapter
 
 from app.api.dependencies import CurrentCaller, LiveGraphs, LiveRuns
 from app.api.problems import DETAILS, problem_response
 from app.api.sse import EventStream, while_client_stays
 from app.errors import ThreadBusy
 from app.protocols import open_webui, openai
-from app.protocols.messages import checked, parsed, prefer_thread, question_of
+from app.protocols.messages import checked, prefer_thread, question_of
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
-from app.schemas.ask import ErrorEvent, Problem, ThreadId, as_json
+from app.schemas.ask import ErrorEvent, Problem, as_json
 from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
-THREAD: TypeAdapter[str] = TypeAdapter(ThreadId)
-OPTIONS = TypeAdapter(Context)
+OPTIONS: TypeAdapter[Context] = TypeAdapter(Context)
+OPTIONS_TEXT: TypeAdapter[Context] = TypeAdapter(Json[Context])
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -103,8 +103,8 @@ def options_of(body: openai.ChatRequest) -> Context:
     options = (body.metadata or {}).get("options")
     if body.options is not None or options is None:
         return body.options or Context()
-    at = "#/metadata/options"
-    return checked(OPTIONS, parsed(options, at), at)
+    kind = OPTIONS_TEXT if isinstance(options, str) else OPTIONS
+    return checked(kind, options, "#/metadata/options")
 
 
 def thread_of(body: openai.ChatRequest) -> str | None:
@@ -112,7 +112,7 @@ def thread_of(body: openai.ChatRequest) -> str | None:
     thread_id = (body.metadata or {}).get("thread_id")
     if body.thread_id is not None or thread_id is None:
         return body.thread_id
-    return checked(THREAD, thread_id, "#/metadata/thread_id")
+    return checked(open_webui.THREAD, thread_id, "#/metadata/thread_id")
 
 
 async def whole(request: Request, run: Run, question: str) -> Response:

@@ -14,7 +14,6 @@ from app.schemas.ask import ThreadId, as_json
 from app.schemas.runs import Feedback, FeedbackRequest, RunList, RunState, StoredRun, Thread
 from app.storage.run_diff import RunDiff, difference
 
-router = APIRouter()
 runs_router = APIRouter(prefix="/runs", tags=["runs"])
 threads_router = APIRouter(prefix="/threads", tags=["threads"])
 
@@ -97,8 +96,7 @@ async def judge_run(
 ) -> Feedback:
     """Say how good an answer was; `selfcrag runs export` makes training rows of it."""
     await store.run_of(run_id, caller.owner)
-    row = await store.runs.judge(run_id, body.score, body.comment, body.corrected_answer)
-    return replay.feedback(row)
+    return replay.feedback(await store.runs.judge(run_id, body))
 
 
 @runs_router.get("/{run_id}/diff/{other_id}", responses=problems(404, 422, 503))
@@ -126,7 +124,3 @@ async def delete_thread(thread_id: ThreadId, caller: CurrentCaller, store: LiveS
     """Forget a conversation, the traces of its runs and their feedback."""
     await store.threads.delete(thread_id, caller.owner)
     return Response(status_code=204)
-
-
-router.include_router(runs_router)
-router.include_router(threads_router)

@@ -7,6 +7,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
+from app.schemas.runs import FeedbackRequest
 from app.storage.database import now, reading
 from app.storage.lifecycle import Store
 from app.storage.tables import RUNS, THREADS
@@ -19,7 +20,7 @@ async def test_the_oldest_runs_without_feedback_go(
     monkeypatch.setattr("app.storage.lifecycle.MAX_RUNS", 2)
     async with opened(tmp_path) as (store, _):
         first, second, third, fourth = await asked(store, 4)
-        await store.runs.judge(first, 1, None, None)
+        await store.runs.judge(first, FeedbackRequest(score=1))
         await store.tidy()
         rows, total = await store.runs.page("", 10, 0)
 
@@ -78,7 +79,7 @@ async def assert_idle_conversations_go(folder: Path, address: str) -> None:
                 .values(run_id="r", busy_until=now() + 99)
             )
         (row,) = (await store.runs.page("", 1, 0, judged))[0]
-        await store.runs.judge(row["id"], 1, None, None)
+        await store.runs.judge(row["id"], FeedbackRequest(score=1))
 
         assert await kept_turns(store, engine) == dict.fromkeys(ids, 1)
         await store.tidy()

@@ -1,18 +1,10 @@
 """Threads: conversations that go on, never mix, outlive the service, and belong to someone."""
 
-import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-import ormsgpack
 import pytest
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import empty_checkpoint
-from langgraph.checkpoint.sqlite import SqliteSaver
 
 from app.settings import Settings
 from tests import fakes
@@ -179,54 +171,3 @@ def test_a_deleted_thread_takes_its_runs_along(serve: Serve) -> None:
     assert serving.client.get(f"/runs/{other}").status_code == 200
     serving.ask(NEXT, thread_id="t")
     assert len(messages_of(serving, "t")) == 2, "it begins anew"
-
-
-def checkpointed(folder: Path, turns: list[dict[str, Any]]) -> None:
-    """Puts the conversations of a database where an earlier version kept them."""
-    with closing(sqlite3.connect(folder / "selfcrag.db")) as database, database:
-        saver = SqliteSaver(database)
-        saver.setup()
-        for turn in turns:
-            checkpoint = empty_checkpoint()
-            checkpoint["channel_values"] = {"turn": turn}
-            at: RunnableConfig = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-            saver.put(at, checkpoint, {"source": "update"}, {})
-        database.execute("DROP TABLE turns")
-
-
-def test_conversations_kept_as_checkpoints_are_taken_over(serve: Serve, kept: Settings) -> None:
-    serving = serve(chatting(), kept)
-    for question in (ENGLISH, NEXT):
-        serving.ask(question, thread_id="t")
-    told = serving.client.get("/threads/t").json()["messages"]
-    serving.stop()
-    turns = [
-        {
-            "run_id": asked["run_id"],
-            "question": asked["content"],
-            "answer": answered["content"],
-            "citations": answered["citations"],
-            "asked_at": datetime.fromisoformat(asked["created_at"]).timestamp(),
-            "answered_at": datetime.fromisoformat(answered["created_at"]).timestamp(),
-        }
-        for asked, answered in zip(told[::2], told[1::2], strict=True)
-    ]
-    checkpointed(kept.data_dir, turns)
-
-    later = serve(chatting(), kept)
-    assert later.client.get("/threads/t").json()["messages"] == told
-    later.ask(ENGLISH, thread_id="t")
-    assert len(messages_of(later, "t")) == 6
-
-
-def test_what_a_checkpoint_names_is_not_called(serve: Serve, kept: Settings) -> None:
-    serve(chatting(), kept).ask(ENGLISH, thread_id="t")
-    checkpointed(kept.data_dir, [{}])
-    mark = kept.data_dir / "called"
-    call = ormsgpack.packb(("pathlib", "Path.touch", (str(mark),)))
-    bad = ormsgpack.packb({"v": 4, "channel_values": {"turn": ormsgpack.Ext(1, call)}})
-    with closing(sqlite3.connect(kept.data_dir / "selfcrag.db")) as database, database:
-        database.execute("UPDATE checkpoints SET checkpoint = ?", (bad,))
-
-    serve(chatting(), kept)
-    assert not mark.exists()
