@@ -8,26 +8,16 @@ from typing import Protocol
 from langchain_core.language_models import BaseChatModel
 
 from evaluator.schema import ANSWER_MARK
+from graphs import types
 from graphs.options import Context, Search
-from graphs.types import (
-    Bars,
-    Degraded,
-    Draft,
-    Judgement,
-    Passage,
-    Scores,
-    Strip,
-    Task,
-    Thresholds,
-    Usage,
-    WebPage,
-)
 
 
 class Retriever(Protocol):
     """The knowledge base."""
 
-    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
+    async def retrieve(
+        self, query: str, k: int, search: Search | None = None
+    ) -> Sequence[types.Passage]:
         """At most `k` passages, best first, scored by the retriever. Raises RetrieverFailed."""
         ...
 
@@ -39,7 +29,7 @@ class Retriever(Protocol):
 class Reranker(Protocol):
     """Another order of what was retrieved."""
 
-    async def rerank(self, question: str, passages: Sequence[Passage]) -> Sequence[float]:
+    async def rerank(self, question: str, passages: Sequence[types.Passage]) -> Sequence[float]:
         """One score a passage, in order, higher is better. Raises RetrieverFailed."""
         ...
 
@@ -64,11 +54,11 @@ class Evaluator(Protocol):
     def name(self) -> str: ...
 
     @property
-    def thresholds(self) -> Thresholds:
+    def thresholds(self) -> types.Thresholds:
         """Those calibrated for this evaluator."""
         ...
 
-    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
+    async def score(self, task: types.Task, pairs: Sequence[tuple[str, str]]) -> types.Scores:
         """One score a pair; relevance pairs are (question, passage). Raises EvaluatorFailed."""
         ...
 
@@ -82,7 +72,7 @@ class WebSearch(Protocol):
 
     async def search(
         self, query: str, max_pages: int
-    ) -> tuple[Sequence[WebPage], Sequence[Degraded]]:
+    ) -> tuple[Sequence[types.WebPage], Sequence[types.Degraded]]:
         """At most `max_pages` pages, preferred domains first, and what went wrong on the way.
 
         Pages that could not be fetched come with the result's own text and one `fetch` entry for
@@ -105,7 +95,9 @@ class SearchAhead(Protocol):
         """Lets the search go on after its block, for `take` to follow at once."""
         ...
 
-    async def take(self, ticket: str) -> tuple[Sequence[WebPage], Sequence[Degraded]] | None:
+    async def take(
+        self, ticket: str
+    ) -> tuple[Sequence[types.WebPage], Sequence[types.Degraded]] | None:
         """What a kept search found, once, as `WebSearch.search` tells it; None where it is gone.
 
         Raises SearchFailed. Whoever stops waiting ends the search.
@@ -120,23 +112,23 @@ class Critic(Protocol):
     def name(self) -> str: ...
 
     @property
-    def bars(self) -> Bars:
+    def bars(self) -> types.Bars:
         """From where on a draft is accepted, on this critic's scale."""
         ...
 
-    async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
+    async def needs_retrieval(self, question: str) -> tuple[float, types.Usage]:
         """p(Retrieval) / (p(Retrieval) + p(No Retrieval)). Raises CriticFailed."""
         ...
 
     async def judge(
-        self, question: str, drafts: Sequence[Draft]
-    ) -> tuple[Sequence[Judgement], Usage]:
+        self, question: str, drafts: Sequence[types.Draft]
+    ) -> tuple[Sequence[types.Judgement], types.Usage]:
         """One judgement a draft, in order. Raises CriticFailed."""
         ...
 
     async def criticise(
-        self, question: str, draft: Draft, judgement: Judgement, /
-    ) -> tuple[str, Usage]:
+        self, question: str, draft: types.Draft, judgement: types.Judgement, /
+    ) -> tuple[str, types.Usage]:
         """What is wrong with the draft or missing from it, in the question's language.
 
         Raises CriticFailed.
@@ -151,7 +143,7 @@ class ReflectiveGenerator(Protocol):
     def name(self) -> str: ...
 
     async def write(
-        self, question: str, passage: Strip | None = None, preceding: str | None = None
+        self, question: str, passage: types.Strip | None = None, preceding: str | None = None
     ) -> "Reflected":
         """An answer from the passage, judged as written; after `preceding` its next segment alone.
 
@@ -170,8 +162,8 @@ class Reflected:
     """
 
     text: str
-    judgement: Judgement
-    usage: Usage
+    judgement: types.Judgement
+    usage: types.Usage
     retrieval: float | None = None
     continues: bool = False
     finish_reason: str = ""
@@ -210,7 +202,7 @@ class Services:
     compressors: Mapping[str, Compressor] = field(default_factory=dict)
     embedder_name: str = ""
 
-    def within_budget(self, usage: Usage, context: Context) -> "Services":
+    def within_budget(self, usage: types.Usage, context: Context) -> "Services":
         """As they are; without the models that write where the run's budget is spent."""
         if self.writes_by_model and context.is_spent(usage):
             return replace(self, chat=None, reflective=None)

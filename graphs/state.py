@@ -13,25 +13,8 @@ from langgraph.types import Overwrite
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from graphs import types
 from graphs.options import Context as Context
-from graphs.types import (
-    Action,
-    Citation,
-    Compression,
-    Critique,
-    Degraded,
-    Draft,
-    Extension,
-    Message,
-    Passage,
-    Path,
-    Plan,
-    Retrieval,
-    StoppedBy,
-    Strip,
-    Usage,
-    WebPage,
-)
 
 
 def typed(kind: Any) -> Callable[[Any, Any], Any]:
@@ -55,29 +38,29 @@ def summed(kind: Any) -> Callable[[Any, Any], Any]:
 
 
 # Once for all schemas: channels of one name must have one reducer.
-Citations = Annotated[list[Citation], typed(list[Citation])]
-Passages = Annotated[list[Passage], typed(list[Passage])]
-WebPages = Annotated[list[WebPage], typed(list[WebPage])]
-Strips = Annotated[list[Strip], typed(list[Strip])]
-Drafts = Annotated[list[Draft], typed(list[Draft])]
-Critiques = Annotated[list[Critique], typed(list[Critique])]
-Paths = Annotated[list[Path], typed(list[Path])]
-Extensions = Annotated[list[Extension], typed(list[Extension])]
-MaybePlan = Annotated[Plan | None, typed(Plan | None)]
-MaybeRetrieval = Annotated[Retrieval | None, typed(Retrieval | None)]
-MaybeCompression = Annotated[Compression | None, typed(Compression | None)]
-LatestDraft = Annotated[Draft, typed(Draft)]
-LatestUsage = Annotated[Usage, typed(Usage)]
-DegradedSum = Annotated[list[Degraded], summed(list[Degraded])]
-DraftSum = Annotated[list[Draft], summed(list[Draft])]
-UsageSum = Annotated[Usage, summed(Usage)]
+Citations = Annotated[list[types.Citation], typed(list[types.Citation])]
+Passages = Annotated[list[types.Passage], typed(list[types.Passage])]
+WebPages = Annotated[list[types.WebPage], typed(list[types.WebPage])]
+Strips = Annotated[list[types.Strip], typed(list[types.Strip])]
+Drafts = Annotated[list[types.Draft], typed(list[types.Draft])]
+Critiques = Annotated[list[types.Critique], typed(list[types.Critique])]
+Paths = Annotated[list[types.Path], typed(list[types.Path])]
+Extensions = Annotated[list[types.Extension], typed(list[types.Extension])]
+MaybePlan = Annotated[types.Plan | None, typed(types.Plan | None)]
+MaybeRetrieval = Annotated[types.Retrieval | None, typed(types.Retrieval | None)]
+MaybeCompression = Annotated[types.Compression | None, typed(types.Compression | None)]
+LatestDraft = Annotated[types.Draft, typed(types.Draft)]
+LatestUsage = Annotated[types.Usage, typed(types.Usage)]
+DegradedSum = Annotated[list[types.Degraded], summed(list[types.Degraded])]
+DraftSum = Annotated[list[types.Draft], summed(list[types.Draft])]
+UsageSum = Annotated[types.Usage, summed(types.Usage)]
 
 
 class Question(TypedDict, total=False):
     """The input of every workflow; `history` is the dialogue before the question, oldest first."""
 
     question: str
-    history: list[Message]
+    history: list[types.Message]
 
 
 class Answer(TypedDict, total=False):
@@ -93,7 +76,7 @@ class Answer(TypedDict, total=False):
     queries: list[str]
     plan: MaybePlan
     retrieval: MaybeRetrieval
-    action: Action | None
+    action: types.Action | None
     documents: Passages
     rewritten_query: str | None
     web_pages: WebPages
@@ -104,7 +87,7 @@ class Answer(TypedDict, total=False):
     critique: Critiques
     compression: MaybeCompression
     generator: str
-    stopped_by: StoppedBy
+    stopped_by: types.StoppedBy
     degraded: DegradedSum
     usage: UsageSum
 
@@ -122,7 +105,7 @@ class State(Question, Answer, total=False):
     """
 
     last_question: str
-    last_history: list[Message]
+    last_history: list[types.Message]
     retrievals: int
     index_exhausted: bool
     speculative_search: str | None
@@ -143,7 +126,7 @@ class SubgraphInput(Question, total=False):
     standalone_question: str | None
     queries: list[str]
     retrievals: int
-    action: Action | None
+    action: types.Action | None
     documents: Passages
     internal_strips: Strips
     web_strips: Strips
@@ -186,7 +169,7 @@ class ReflectOutput(TypedDict, total=False):
     web_strips: Strips
     critique: Critiques
     generator: str
-    stopped_by: StoppedBy
+    stopped_by: types.StoppedBy
     degraded: DegradedSum
     usage: UsageSum
 
@@ -201,9 +184,9 @@ def options_of(runtime: Runtime[Context]) -> Context:
     return runtime.context or Context()
 
 
-def total_usage(state: State) -> Usage:
+def total_usage(state: State) -> types.Usage:
     """Within a subgraph: what the run has used in all, before it and in it."""
-    return state.get("spent", Usage()) + state.get("usage", Usage())
+    return state.get("spent", types.Usage()) + state.get("usage", types.Usage())
 
 
 def reset_run_state(state: State) -> State:
@@ -228,9 +211,9 @@ def reset_run_state(state: State) -> State:
         "index_exhausted": False,
         "speculative_search": None,
         "answer": "",
-        "spent": Usage(),
+        "spent": types.Usage(),
         # Past their reducers, which would add this run to the earlier one.
-        "degraded": cast("list[Degraded]", Overwrite([])),
-        "usage": cast("Usage", Overwrite(Usage())),
-        "drafts": cast("list[Draft]", Overwrite([])),
+        "degraded": cast("list[types.Degraded]", Overwrite([])),
+        "usage": cast("types.Usage", Overwrite(types.Usage())),
+        "drafts": cast("list[types.Draft]", Overwrite([])),
     }
