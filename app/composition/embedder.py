@@ -78,7 +78,6 @@ def _name(settings: StateSettings, model: str) -> str:
 
 
 def _worker_model(urls: Sequence[str]) -> str:
-    """The embedder of the first worker that answers."""
     for url in urls:
         try:
             answer = httpx.get(f"{url}/models", timeout=PROBE_S, trust_env=False)

@@ -181,11 +181,8 @@ def _native(settings: Settings) -> NativeGenerator | None:
         return None
     from app.llm.self_rag_model import NativeGenerator  # noqa: PLC0415
 
-    return NativeGenerator(
-        settings.native_base_url,
-        settings.native_api_key.get_secret_value(),
-        settings.native_model,
-    )
+    key = settings.native_api_key.get_secret_value()
+    return NativeGenerator(settings.native_base_url, key, settings.native_model)
 
 
 @_through_proxies()

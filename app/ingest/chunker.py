@@ -136,7 +136,7 @@ def _within_sentence(sentence: str) -> list[str]:
         return [sentence]
     cuts = [match.end() for match in CLAUSE.finditer(sentence)]
     parts = [sentence[a:b] for a, b in zip([0, *cuts], [*cuts, len(sentence)], strict=True)]
-    return _within([piece for part in parts for piece in _slices(part)], "")
+    return _within(parts, "")
 
 
 def _slices(text: str) -> list[str]:
@@ -147,7 +147,6 @@ def _slices(text: str) -> list[str]:
 
 
 def _within(parts: Sequence[str], lead: str) -> list[str]:
-    """Parts joined as long as they stay within HARD_TOKENS."""
     pieces = [Piece(lead, piece) for part in parts for piece in _slices(part) if piece]
     return [_text(group) for group in _packed(pieces, HARD_TOKENS)]
 

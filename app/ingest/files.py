@@ -126,10 +126,8 @@ def is_gone(path: str) -> bool:
     """Whether nothing is there; what may merely not be seen counts as being there."""
     try:
         os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, (FileNotFoundError, NotADirectoryError))
     return False
 
 

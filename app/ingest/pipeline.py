@@ -121,7 +121,6 @@ class Ingest:
         self._outdated: list[StoredDocument] = []
         self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
         self._sandbox = Sandbox(self.index.folder.parent / "cache", self._max_processes)
-        self._in_process = True
 
     async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
         started = time.perf_counter()
@@ -220,7 +219,7 @@ class Ingest:
         return await self._sandbox.rows(self._task(item))
 
     def _task(self, item: Listed) -> ParseTask:
-        embed = isinstance(self.index.embedder, StaticEmbedder)
+        embed = isinstance(self.index.embedder, StaticEmbedder) and self.questioner is None
         file = os.path.abspath(item.file)
         return ParseTask(file, item.source, item.path, item.owner, embed, self.chunking)
 
@@ -257,12 +256,9 @@ class Questioner:
         return f"{self._without} chunks without hypothetical questions: {self._reason}"
 
     async def added(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows with questions and the words of these; their vectors must be made anew."""
+        """The rows, still without vectors, with questions and the words of these."""
         questions = await asyncio.gather(*map(self._questions, rows))
-        fresh = [
-            {name: value for name, value in row.items() if name != "vector"} | {"questions": own}
-            for row, own in zip(rows, questions, strict=True)
-        ]
+        fresh = [row | {"questions": own} for row, own in zip(rows, questions, strict=True)]
         return await asyncio.to_thread(with_words, fresh, self._segmenter)
 
     async def _questions(self, row: Row) -> list[str]:

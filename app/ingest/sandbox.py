@@ -44,9 +44,6 @@ class ParseTask:
     chunking: Chunking
 
 
-Parse = Callable[[ParseTask], Iterator[list[Row]]]
-
-
 class ParserProcess:
     """One process, started at once; `rows` blocks, `close` may be called from another thread."""
 
@@ -75,7 +72,13 @@ class ParserProcess:
         rows: list[Row] = []
         try:
             self._connection.send(task)
-            while (message := self._received()) is not None:
+            while True:
+                if not self._connection.poll(WAIT_S):
+                    self.close()
+                    raise DocumentRefused(f"takes longer than {WAIT_S:g} s to be read; split it")
+                message = self._connection.recv()
+                if message is None:
+                    return rows
                 if isinstance(message, Exception):
                     raise message
                 rows += message
@@ -89,18 +92,11 @@ class ParserProcess:
             self.close()  # its memory may stay in pieces
             reason = f"needs more than {MEMORY_BYTES / 1e9:.0f} GB of memory to be read; split it"
             raise DocumentRefused(reason) from None
-        return rows
 
     def close(self) -> None:
         with self._closing:
             self.process.kill()
             self.process.join()
-
-    def _received(self) -> Any:
-        if not self._connection.poll(WAIT_S):
-            self.close()
-            raise DocumentRefused(f"takes longer than {WAIT_S:g} s to be read; split it")
-        return self._connection.recv()
 
 
 class Sandbox:
@@ -157,7 +153,7 @@ def serve_rows(connection: Connection, cache: Path) -> None:
     answer_tasks(connection, parse)
 
 
-def answer_tasks(connection: Connection, parse: Parse) -> None:
+def answer_tasks(connection: Connection, parse: Callable[[ParseTask], Iterator[list[Row]]]) -> None:
     """Until the other end is closed."""
     while True:
         try:

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from app.ingest.loaders.document import BINARY, SUFFIXES, DocumentRefused
 from app.websearch.html_text import decode
-from app.websearch.page import HTML_TYPES, PLAIN_TYPES, Download, PageAnswered, PageReader
+from app.websearch.page import HTML_TYPES, PLAIN_TYPES, Download, PageReader
 from app.websearch.ssrf_guard import PageFailed
 
 MAX_PAGE_BYTES = 10_000_000
@@ -49,8 +49,7 @@ async def downloaded(url: str, reader: PageReader) -> AsyncIterator[Path]:
     try:
         download = await reader.download(url)
     except PageFailed as failure:
-        status = failure.status if isinstance(failure, PageAnswered) else 0
-        may_pass = not 400 <= status < 500 or status == TOO_MANY_REQUESTS
+        may_pass = not 400 <= failure.status < 500 or failure.status == TOO_MANY_REQUESTS
         raise DocumentRefused(str(failure), may_pass=may_pass) from None
     if len(download.body) >= MAX_PAGE_BYTES:
         raise DocumentRefused(f"too large: {MAX_PAGE_BYTES / 1e6:.0f} MB or more")

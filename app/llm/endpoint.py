@@ -77,7 +77,7 @@ class Endpoint:
                     "could not be reached or broke off; check that it runs and its address"
                 )
             case openai.APIStatusError() if error.status_code in {400, 413, 422}:
-                return RequestRefused(self._sentence(_refusal(error.status_code, self._model)))
+                return self.failed(_refusal(error.status_code, self._model), RequestRefused)
             case openai.APIStatusError():
                 return self.failed(_refusal(error.status_code, self._model))
             case openai.APIError():
@@ -87,11 +87,8 @@ class Endpoint:
                     f"sent a reply that is no {self._kind} completion; check its address"
                 )
 
-    def failed(self, what: str) -> GeneratorFailed:
-        return GeneratorFailed(self._sentence(what))
-
-    def _sentence(self, what: str) -> str:
-        return f"The {self._kind} endpoint at {_host(self._base_url)} {what}."
+    def failed(self, what: str, error: type[GeneratorFailed] = GeneratorFailed) -> GeneratorFailed:
+        return error(f"The {self._kind} endpoint at {_host(self._base_url)} {what}.")
 
 
 def _refusal(status: int, model: str) -> str:

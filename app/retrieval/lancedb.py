@@ -227,7 +227,6 @@ def _storage(folder: Path) -> Iterator[None]:
 
 
 async def _written(table: lancedb.AsyncTable) -> dict[str, str]:
-    """What the index says of itself."""
     metadata: dict[bytes, bytes] = (await table.schema()).metadata or {}
     return {key.decode(): value.decode() for key, value in metadata.items()}
 

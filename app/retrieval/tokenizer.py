@@ -59,7 +59,6 @@ class Segmenter:
 
     @property
     def cutter(self) -> Any:
-        """jieba's tokenizer, its dictionary loaded."""
         return _dictionary(self._cache_dir)[0]
 
     def simplified(self, text: str) -> str:

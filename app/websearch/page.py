@@ -23,14 +23,6 @@ HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 PLAIN_TYPES = frozenset({"text/plain"})
 
 
-class PageAnswered(ssrf_guard.PageFailed):
-    """A page's server answered, but not with the page."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"answered {status}")
-        self.status = status
-
-
 @dataclass(frozen=True, slots=True)
 class Download:
     """The first bytes of a page, decompressed, and its Content-Type as sent."""
@@ -91,7 +83,7 @@ class PageReader:
         return extract
 
     async def download(self, url: str) -> Download:
-        """The page as it was sent. Raises PageFailed, PageAnswered where a server said why."""
+        """The page as it was sent. Raises PageFailed."""
         async with self._slots:
             return await self._download(url)
 
@@ -117,7 +109,8 @@ class PageReader:
     async def _receive(self, response: httpx.Response) -> Download:
         page = Download(b"", response.headers.get("Content-Type", ""))
         if response.status_code != 200:
-            raise PageAnswered(response.status_code)
+            status = response.status_code
+            raise ssrf_guard.PageFailed(f"answered {status}", status)
         if self._media_types and page.media_type not in self._media_types:
             raise ssrf_guard.PageFailed("is neither HTML nor plain text")
         encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()

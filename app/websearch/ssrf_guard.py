@@ -15,7 +15,14 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class PageFailed(Exception):
-    """A page that was not read; the message goes on after the name of its host."""
+    """A page that was not read; the message goes on after the name of its host.
+
+    `status`: of the server's answer, 0 without one.
+    """
+
+    def __init__(self, reason: str, status: int = 0) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 async def resolve_addresses(host: str, port: int) -> list[str]:

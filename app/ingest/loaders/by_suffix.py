@@ -18,8 +18,6 @@ from app.ingest.loaders.tables import record_file, record_lines, table_blocks
 from app.websearch.html_text import TooNested, declared_charset, decoded, marked
 from graphs.text.model_output import whole_characters
 
-Reader = Callable[[bytes], tuple[str, list[Block]]]
-
 
 def load(path: Path, content: bytes) -> LoadedDocument:
     """The document in `content`, understood by the suffix of `path`. Raises DocumentRefused."""
@@ -71,7 +69,7 @@ def _text(content: bytes, declared: str = "") -> str:
     return text
 
 
-READERS: Mapping[str, Reader] = {
+READERS: Mapping[str, Callable[[bytes], tuple[str, list[Block]]]] = {
     **dict.fromkeys((".md", ".markdown"), lambda content: markdown_blocks(_text(content))),
     **dict.fromkeys((".txt", ".text"), lambda content: ("", text_blocks(_text(content)))),
     **dict.fromkeys(

@@ -22,6 +22,7 @@ MARKDOWN = MarkdownIt("commonmark").enable("table")
 FRONT_MATTER = re.compile(r"\A---\n(.*?)\n(?:---|\.\.\.)\n", re.DOTALL)
 FRONT_TITLE = re.compile(r"^title:\s*[\"']?(.+?)[\"']?\s*$", re.MULTILINE)
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
+STANDING = BLOCK_ELEMENTS | {*HEADINGS, "pre", "table", "br"}
 HOLDING = ", ".join([*HEADINGS, "p", "li", "pre", "table", "div", "dt", "dd", "br"])
 LIST_ITEM = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s*\S")
 SENTENCE_END = re.compile(r"[.!?。！？；;:：…][\"'”’」』）)\]]*$")
@@ -111,7 +112,7 @@ class _Page:
                 yield from _paragraph(loose, outline)
             elif child.mem_id in self._hidden:
                 continue
-            elif not self._stands_alone(child):
+            elif child.tag not in STANDING and child.mem_id not in self._holders:
                 loose.append(visible_text(child, self._hidden))
             else:
                 yield from _paragraph(loose, outline)
@@ -119,15 +120,6 @@ class _Page:
                     ahead.append(child.iter(include_text=True))
                 else:
                     yield from self._block(child, outline)
-
-    def _stands_alone(self, node: LexborNode) -> bool:
-        tag = node.tag or ""
-        return (
-            tag in HEADINGS
-            or tag in BLOCK_ELEMENTS
-            or tag in {"pre", "table", "br"}
-            or node.mem_id in self._holders
-        )
 
     def _is_inner(self, node: LexborNode) -> bool:
         tag = node.tag or ""
