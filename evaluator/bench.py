@@ -121,10 +121,10 @@ def measured(scorer: Scorer, settings: EvaluatorSettings, options: BenchOptions)
     alone = _alone(scorer, options, pairs)
     rows = scorer.encode(options.task, pairs)
     tokens = sum(len(row.ids) for row in rows if isinstance(row, Row))
-    points = [
-        _point(scorer, options, pairs, size)
-        for size in options.batch_tokens or _sizes(tokens, on_cpu)
-    ]
+    # Up to the first that takes all pairs in one batch.
+    sizes = [size for size in BATCH_TOKENS if not on_cpu or size <= MAX_ON_CPU]
+    sizes = [size for size in sizes if size == sizes[0] or size < 2 * tokens]
+    points = [_point(scorer, options, pairs, size) for size in options.batch_tokens or sizes]
     p50_ms, p95_ms = (float(np.percentile(alone, share)) for share in (50, 95))
     return Speed(scorer.name, machine, settings.backend, precision, options, p50_ms, p95_ms, points)
 
@@ -139,12 +139,6 @@ def _machine(settings: EvaluatorSettings) -> tuple[str, str, bool]:
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device)), precision, False
     return f"CPU, {torch.get_num_threads()} threads", precision, True
-
-
-def _sizes(tokens: int, on_cpu: bool) -> tuple[int, ...]:
-    """Up to the first that takes all pairs in one batch."""
-    sizes = [size for size in BATCH_TOKENS if not on_cpu or size <= MAX_ON_CPU]
-    return tuple(size for size in sizes if size == sizes[0] or size < 2 * tokens)
 
 
 def _alone(scorer: Scorer, options: BenchOptions, pairs: Sequence[Pair]) -> list[float]:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 import httpx
@@ -284,7 +285,8 @@ def _check_count(received: int, sent: int, what: str) -> None:
 
 
 def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
-    joined = schema.ScoreResponse(
+    offsets = accumulate((len(part.scores) for part in parts), initial=0)
+    return schema.ScoreResponse(
         scores=[score for part in parts for score in part.scores],
         labels=[label for part in parts for label in part.labels],
         probabilities=[shares for part in parts for shares in part.probabilities],
@@ -292,10 +294,9 @@ def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
         tokens=sum(part.tokens for part in parts),
         queue_ms=max((part.queue_ms for part in parts), default=0.0),
         inference_ms=sum(part.inference_ms for part in parts),
+        errors=[
+            error.model_copy(update={"index": error.index + offset})
+            for part, offset in zip(parts, offsets, strict=False)
+            for error in part.errors
+        ],
     )
-    offset = 0
-    for part in parts:
-        for error in part.errors:
-            joined.errors.append(error.model_copy(update={"index": error.index + offset}))
-        offset += len(part.scores)
-    return joined

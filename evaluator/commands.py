@@ -99,7 +99,7 @@ def train(
             return
         options = training.TrainOptions(seed, minutes, rows, own_layers=layers, init=init)
         training.train(data, out, work, options, _timed())
-        _write_card(out)
+        import_module("evaluator.calibration.model_card").write_card(out)
         typer.echo(f"exported to {import_module('evaluator.training.onnx_export').export(out)}")
 
 
@@ -140,7 +140,7 @@ def calibrate(
     stored = result.thresholds.model_copy(update={"source": source})
     path = calibration.store(stored, settings.weights)
     typer.echo(calibration.report(result))
-    _write_card(settings.weights)
+    import_module("evaluator.calibration.model_card").write_card(settings.weights)
     typer.echo(f"written to {path}")
 
 
@@ -208,10 +208,6 @@ def _settings(weights: Path | None = None, **given: str) -> Any:
     """The configured settings, but for what the command line names."""
     named = {name: value for name, value in {"weights": weights, **given}.items() if value}
     return import_module("evaluator.settings").read_settings(**named)
-
-
-def _write_card(folder: Path) -> None:
-    import_module("evaluator.calibration.model_card").write_card(folder)
 
 
 @contextmanager

@@ -120,26 +120,23 @@ def read_settings(**given: Any) -> EvaluatorSettings:
     try:
         settings = EvaluatorSettings(**given)
         for kind in (EvaluatorSettings, ServeSettings):
-            for line in unknown_names(kind):
-                log.warning(line)
+            _warn_of_unknown_names(kind)
     except UnicodeDecodeError:
         raise SettingsError(".env is not UTF-8: save it as UTF-8") from None
     return settings
 
 
-def unknown_names(kind: type[BaseSettings]) -> list[str]:
-    """A line for each name in the environment or `.env` with the prefix of `kind`, but no field."""
+def _warn_of_unknown_names(kind: type[BaseSettings]) -> None:
+    """Of each name in the environment or `.env` with the prefix of `kind`, but no field."""
     prefix = kind.model_config["env_prefix"]
     known = [name.upper() for name in kind.model_fields]
     names = {
         *pydantic_settings.EnvSettingsSource(kind).env_vars,
         *pydantic_settings.DotEnvSettingsSource(kind).env_vars,
     }
-    lines = []
     for name in sorted(name.upper() for name in names):
         own = name.removeprefix(prefix)
         if own != name and own not in known:
             near = get_close_matches(own, known, 1)
             hint = f"; did you mean {prefix}{near[0]}?" if near else ""
-            lines.append(f"unknown setting {name} ignored{hint}")
-    return lines
+            log.warning("unknown setting %s ignored%s", name, hint)

@@ -20,6 +20,7 @@ SECTIONS = dict(
 SOURCES = dict(line.split(" | ", 1) for line in SECTIONS["sources"].splitlines())
 """Published sets this project trains on: what they hold and their licence."""
 
+_OWN = "own data | as its owner says"
 _FIGURES = ("accuracy", "correct_precision", "correct_recall", "incorrect_precision",
             "incorrect_recall", "ambiguous_share", "web_searches", "needless_searches",
             "other_strips_dropped", "questions")  # fmt: skip
@@ -65,7 +66,10 @@ def write_card(folder: Path) -> Path | None:
         "minutes_taken": training["minutes"],
         "learning_rate": f"{options['learning_rate']:g}",
         "shares": ", ".join(f"{task} {share:g}" for task, share in options["shares"].items()),
-        "files": "\n".join(_file(name, digest) for name, digest in made_by["data"].items()),
+        "files": "\n".join(
+            f"| {name} | {SOURCES.get(name.split('.')[0], _OWN)} | `{digest[:12]}` |"
+            for name, digest in made_by["data"].items()
+        ),
         "kinds": "\n".join(f"| {kind} | {count} |" for kind, count in made_by["kinds"].items()),
         "figures": "\n".join(
             f"| {name} | {of_set['figure']:.3f} | {of_set['rows']} |"
@@ -95,11 +99,6 @@ def _read(path: Path) -> Any:
 
 def _filled(section: str, values: dict[str, Any]) -> str:
     return Template(SECTIONS[section]).substitute(values)
-
-
-def _file(name: str, digest: str) -> str:
-    source = SOURCES.get(name.split(".")[0], "own data | as its owner says")
-    return f"| {name} | {source} | `{digest[:12]}` |"
 
 
 def _thresholds(folder: Path) -> str:

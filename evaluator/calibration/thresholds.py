@@ -25,7 +25,6 @@ _Rows = list[tuple[float, bool]]  # scores, and whether each answers
 AMBIGUOUS_COSTS = (0.05, 0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5)
 DRAWS, MAX_CUTS = 200, 3000
 MIN_QUESTIONS, MIN_DROPPED = 100, 0.3
-_ACTIONS = ("correct", "incorrect")
 _SHARES = (
     ("accuracy", "accuracy, Ambiguous counted wrong"),
     ("ambiguous_share", "Ambiguous"),
@@ -231,7 +230,11 @@ def sweep(
     asked for, the action never occurs. `weights` (draws, questions) by language counts questions
     several times or not at all.
     """
-    cuts = _cuts(np.concatenate([graded.best for graded in outcomes.values()]))
+    values = np.unique(np.concatenate([graded.best for graded in outcomes.values()]))
+    if values.size > MAX_CUTS:
+        values = np.quantile(values, np.linspace(0, 1, MAX_CUTS))
+    # Between all neighbouring scores, and one beyond each end.
+    cuts = np.concatenate([[values[0]], (values[:-1] + values[1:]) / 2, [values[-1] + 1e-3]])
     shape = (1 if weights is None else len(next(iter(weights.values()))), cuts.size)
     above, below = np.zeros(shape), np.zeros(shape)  # cost of upper, cost of lower
     for language, graded in outcomes.items():
@@ -245,14 +248,6 @@ def sweep(
     reached = np.take_along_axis(cheapest, upper[:, None], axis=1)
     lower = np.argmax(below <= reached, axis=1)
     return cuts[upper], cuts[lower]
-
-
-def _cuts(scores: Floats) -> Floats:
-    """Between all neighbouring scores, and one beyond each end."""
-    values = np.unique(scores)
-    if values.size > MAX_CUTS:
-        values = np.quantile(values, np.linspace(0, 1, MAX_CUTS))
-    return np.concatenate([[values[0]], (values[:-1] + values[1:]) / 2, [values[-1] + 1e-3]])
 
 
 def _costs_of_cuts(
@@ -336,17 +331,14 @@ def report(calibration: Calibration) -> str:
     head = f"upper {own.upper:.4f}, lower {own.lower:.4f}, strip floor {own.strip_floor:.4f}"
     lines = [f"{head}, found on {own.questions} questions"]
     for language in sorted(calibration.outcomes):
-        lines += ["", *_language(own.figures, language)]
+        figures = own.figures
+        lines += ["", f"{language}, {figures[f'{language}_questions']:.0f} questions"]
+        for action in ("correct", "incorrect"):
+            shares = (figures[f"{language}_{action}_{x}"] for x in ("precision", "recall"))
+            lines.append("  {:10} precision {:.3f}, recall {:.3f}".format(action, *shares))
+        named = [(words, figures.get(f"{language}_{name}")) for name, words in _SHARES]
+        lines += [f"  {words}: {share:.3f}" for words, share in named if share is not None]
     return "\n".join([*lines, "", *_over_languages(calibration), *_warnings(calibration)])
-
-
-def _language(figures: dict[str, float], language: str) -> list[str]:
-    lines = [f"{language}, {figures[f'{language}_questions']:.0f} questions"]
-    for action in _ACTIONS:
-        precision, recall = (figures[f"{language}_{action}_{x}"] for x in ("precision", "recall"))
-        lines.append(f"  {action:10} precision {precision:.3f}, recall {recall:.3f}")
-    shares = [(words, figures.get(f"{language}_{name}")) for name, words in _SHARES]
-    return lines + [f"  {words}: {share:.3f}" for words, share in shares if share is not None]
 
 
 def _over_languages(calibration: Calibration) -> list[str]:

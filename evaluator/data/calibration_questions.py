@@ -52,19 +52,14 @@ def read_questions(path: Path) -> list[LabelledQuestion]:
         if _form(row) != form:
             raise DataError(f"{row.where}: a row {_form(row)} among rows {form}.")
     questions = _gathered(rows) if form == _FEEDBACK else [_question(row) for row in rows]
-    check_both_kinds(questions, str(path))
-    return questions
-
-
-def check_both_kinds(questions: Sequence[LabelledQuestion], where: str) -> None:
-    """DataError unless some question has an answering passage and some has none."""
     answered = sum(question.answered for question in questions)
     if answered in (0, len(questions)):
         missing = "with" if answered == 0 else "without"
         raise DataError(
-            f"{where}: no question {missing} an answering passage among {len(questions)}; "
+            f"{path}: no question {missing} an answering passage among {len(questions)}; "
             "thresholds need both kinds."
         )
+    return questions
 
 
 def _form(row: DataRow) -> str:
@@ -84,7 +79,7 @@ def _question(row: DataRow) -> LabelledQuestion:
     return LabelledQuestion(
         row.text("question"),
         passages,
-        [row.label_of(label) for label in labels],
+        [row.label(label) for label in labels],
         row.texts("strips"),
         row.texts("other_strips"),
     )
@@ -97,7 +92,7 @@ def _gathered(rows: Sequence[DataRow]) -> list[LabelledQuestion]:
         passage, title = row.text("passage"), row.raw.get("title")
         if title:  # as the service grades passages unless told not to
             passage = f"{row.text('title')} // {passage}"
-        label = row.label()
+        label = row.label(row.raw["label"])
         passages = judged.setdefault(row.text("question"), {})
         earlier, first = passages.setdefault(passage, (label, row.where))
         if earlier is not label:
@@ -131,22 +126,17 @@ def build_questions(
         answerable = rng.sample(answerable, min(max_questions // 2, len(answerable)))
         if not answerable:
             continue
-        pool = _pool(mine, rng)
+        pool: list[str] = []
+        for record in {record.passage: record for record in mine}.values():
+            if rng.random() < 0.5:
+                pool += chunked(record.passage, language, rng.randint(150, 600) // 2)
+            elif len(record.passage) <= 2 * CHUNK_CHARS[language]:
+                pool.append(record.passage)
         neighbours = mining.WordNeighbours(pool).nearest([r.question for r in answerable], 40)
         for number, (record, places) in enumerate(zip(answerable, neighbours, strict=True)):
             near = [pool[place] for place in places]
             questions += _built(record, near, with_gold=number % 2 == 0, rng=rng)
     return questions
-
-
-def _pool(records: Sequence[Record], rng: random.Random) -> list[str]:
-    pool: list[str] = []
-    for record in {record.passage: record for record in records}.values():
-        if rng.random() < 0.5:
-            pool += chunked(record.passage, record.language, rng.randint(150, 600) // 2)
-        elif len(record.passage) <= 2 * CHUNK_CHARS[record.language]:
-            pool.append(record.passage)
-    return pool
 
 
 def _built(

@@ -5,7 +5,7 @@ not, each file's format told by the fields of its rows.
 import gzip
 import json
 import zlib
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from itertools import chain
@@ -88,11 +88,8 @@ class DataRow:
             raise DataError(f"{self.where}: {name} holds half of a surrogate pair.")
         return text
 
-    def label(self) -> bool:
-        """Whether `label` says relevant; 0 is read as -1."""
-        return self.label_of(self.raw["label"])
-
-    def label_of(self, value: object) -> bool:
+    def label(self, value: object) -> bool:
+        """Whether the value says relevant; 0 is read as -1."""
         label = None
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -193,16 +190,6 @@ def check_contradictions(claims: Iterable[Claim], max_share: float = 0.0) -> Non
         raise DataError(both[0])
 
 
-def check_classes(claims: Sequence[Claim]) -> None:
-    """Refuse pairs that are all of one label: nothing can be learned from them."""
-    labels = {label for _, _, label in claims}
-    if len(labels) == 1:
-        raise DataError(
-            f"{claims[0][0]}: every pair of this file from here on is labelled {labels.pop()}; "
-            "both labels are needed."
-        )
-
-
 def data_files(folder: Path) -> list[Path]:
     """The folder's data files in the order of their names, without the held-out ones."""
     if not folder.is_dir():
@@ -218,7 +205,13 @@ def data_files(folder: Path) -> list[Path]:
 
 def read_rows(path: Path) -> Iterator[DataRow]:
     """The file's rows, read as its name ends; DataError when it is empty, broken or unreadable."""
-    lines = _lines(path)
+    try:
+        content = path.read_bytes()
+        if path.suffix.lower() == ".gz":
+            content = gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    lines = content.rstrip(b"\r\n").splitlines()
     if not lines:
         raise DataError(f"{path} is empty.")
     name = path.name.lower().removesuffix(".gz")
@@ -228,16 +221,6 @@ def read_rows(path: Path) -> Iterator[DataRow]:
         rows = _json("\n".join(text for _, text in _decoded(lines, path)), str(path))
         return (_row(raw, f"{path}: row {number}") for number, raw in enumerate(rows, start=1))
     return (_row(_json(text, where), where) for where, text in _decoded(lines, path))
-
-
-def _lines(path: Path) -> list[bytes]:
-    try:
-        content = path.read_bytes()
-        if path.suffix.lower() == ".gz":
-            content = gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
-    return content.rstrip(b"\r\n").splitlines()
 
 
 def _decoded(lines: list[bytes], path: Path) -> Iterator[tuple[str, str]]:

@@ -3,10 +3,13 @@
 Judgements come in the critic rows of Self-RAG, {task, instruction, input, output: one token}.
 """
 
+import random
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -57,6 +60,7 @@ class JudgementRow:
 
 Key = Callable[[Record], str]
 """What a split of records may not divide."""
+_Item = TypeVar("_Item")
 _Row = TypeVar("_Row", Record, JudgementRow)
 
 
@@ -87,23 +91,26 @@ def division(records: Sequence[Record], percent: int) -> Key:
 
 def split(records: Sequence[Record], percent: int) -> tuple[list[Record], list[Record]]:
     """Training and validation records, divided by `division`, `percent` held back."""
-    return _divided(records, division(records, percent), percent)
+    return divided(records, division(records, percent), percent)
 
 
-def split_judgements(
-    judgements: Iterable[JudgementRow], percent: int
-) -> tuple[list[JudgementRow], list[JudgementRow]]:
-    """Training and validation rows, divided by group, `percent` of the groups held back."""
-    return _divided(judgements, lambda row: row.group, percent)
-
-
-def _divided(
+def divided(
     rows: Iterable[_Row], key: Callable[[_Row], str], percent: int
 ) -> tuple[list[_Row], list[_Row]]:
+    """Training and validation rows, `percent` of the groups that `key` tells held back."""
     sides: tuple[list[_Row], list[_Row]] = ([], [])
     for row in rows:
         sides[held_back(key(row), percent)].append(row)
     return sides
+
+
+def in_turn(rows: Sequence[_Item], part: Callable[[_Item], str], rng: random.Random) -> list[_Item]:
+    """All rows, shuffled, one of each part after the other while they last."""
+    by_part: dict[str, list[_Item]] = defaultdict(list)
+    for row in rng.sample(rows, len(rows)):
+        by_part[part(row)].append(row)
+    rounds = zip_longest(*(by_part[name] for name in sorted(by_part)))
+    return [row for round_ in rounds for row in round_ if row]
 
 
 def read_folder(folder: Path) -> list[Record]:
@@ -133,8 +140,12 @@ def read_file(path: Path) -> list[Record]:
             for record in of_row
             if record.question
         ]
-    if known in (formats.PAIR, formats.CRITIC):
-        formats.check_classes(claims)
+    labels = {label for _, _, label in claims}
+    if known in (formats.PAIR, formats.CRITIC) and len(labels) == 1:
+        raise DataError(
+            f"{claims[0][0]}: every pair of this file from here on is labelled {labels.pop()}; "
+            "both labels are needed."
+        )
     formats.check_contradictions(claims, known.contradictions)
     return records
 
@@ -148,8 +159,24 @@ def read_judgements(folder: Path) -> list[JudgementRow]:
     judgements: list[JudgementRow] = []
     for path in formats.data_files(folder):
         known, rows = formats.recognised(path)
-        if known is formats.CRITIC:
-            judgements += _judgements(rows, path.name.split(".")[0])
+        if known is not formats.CRITIC:
+            continue
+        source, claims = path.name.split(".")[0], list[Claim]()
+        for row in rows:
+            critic = critic_row(row)
+            # The whole input is compared: sentences of one answer share question and evidence.
+            pair = (critic.task, critic.question, str(row.raw.get("input")).strip())
+            claims.append((row.where, pair, critic.label))
+            if critic.task != "relevance":
+                first, second = critic.question, critic.evidence
+                if critic.task == "support":
+                    first += ANSWER_MARK + critic.answer
+                if critic.task == "utility":
+                    second = critic.answer
+                language = language_of(f"{first} {second}")
+                about = (language, source, "natural", critic.evidence or critic.question)
+                judgements.append(JudgementRow(critic.task, first, second, critic.label, *about))
+        formats.check_contradictions(claims)
     return judgements
 
 
@@ -221,7 +248,7 @@ def _from_pair(row: DataRow, source: str) -> list[Record]:
     score = row.raw.get("score")
     if score is not None and not (type(score) in (int, float) and -1 <= score <= 1):
         raise DataError(f"{row.where}: score must be a number from -1 to 1, not {score!r}.")
-    record = _whole(source, question, passage, row.label(), row.title())
+    record = _whole(source, question, passage, row.label(row.raw["label"]), row.title())
     has_answer = row.raw.get("answer") and (score is None or score > 0)
     return [_answered(record, (row.text("answer"),)) if has_answer else record]
 
@@ -289,30 +316,6 @@ class CriticRow:
     evidence: str
     answer: str
     label: str
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """The two texts as the worker takes them for this task."""
-        if self.task == "support":
-            return f"{self.question}{ANSWER_MARK}{self.answer}", self.evidence
-        return self.question, self.answer if self.task == "utility" else self.evidence
-
-
-def _judgements(rows: Iterable[DataRow], source: str) -> list[JudgementRow]:
-    judgements: list[JudgementRow] = []
-    claims: list[Claim] = []
-    for row in rows:
-        critic = critic_row(row)
-        # The whole input is compared: sentences of one answer share question and evidence.
-        pair = (critic.task, critic.question, str(row.raw.get("input")).strip())
-        claims.append((row.where, pair, critic.label))
-        if critic.task != "relevance":
-            first, second = critic.pair
-            language, group = language_of(f"{first} {second}"), critic.evidence or critic.question
-            fields = (critic.task, first, second, critic.label, language, source, "natural", group)
-            judgements.append(JudgementRow(*fields))
-    formats.check_contradictions(claims)
-    return judgements
 
 
 def critic_row(row: DataRow) -> CriticRow:

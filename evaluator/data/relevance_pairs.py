@@ -78,7 +78,9 @@ class Pairs:
         return pairs
 
     def _of_question(self, number: int, record: Record, hard_only: bool) -> list[Pair]:
-        view = self._view_of(record)
+        view: View = "whole"
+        if not record.relevant or record.answers:  # else nothing tells which sentences answer
+            (view,) = self._rng.choices(list(VIEW_SHARES), list(VIEW_SHARES.values()))
         titled = self._rng.random() < TITLE_SHARE
         if not record.relevant:
             chosen = [(record, self._viewed(record.passage, "whole", ()), "unanswerable")]
@@ -103,12 +105,6 @@ class Pairs:
             )
             for shown, text, kind in chosen
         ]
-
-    def _view_of(self, record: Record) -> View:
-        if record.relevant and not record.answers:
-            return "whole"  # nothing tells which of its sentences answer
-        (view,) = self._rng.choices(list(VIEW_SHARES), list(VIEW_SHARES.values()))
-        return view
 
     def _negatives(self, number: int, record: Record, hard_only: bool) -> list[tuple[str, Record]]:
         chosen = [("words", other) for other in self._allowed(self._by_words[number], record)[:2]]
@@ -168,15 +164,10 @@ def pairs_of(
         if any(record.language == language and record.question for record in records):
             near = meaning if language == "en" else None
             pairs += Pairs(records, language, seed, near).all(hard_only=hard_only)
-    return pairs + ([] if hard_only else _across_languages(records, len(pairs) // 100, seed))
-
-
-def _across_languages(records: Sequence[Record], count: int, seed: int) -> list[Pair]:
-    """Questions against passages of another source, the other language included."""
-    rng = random.Random(seed)
+    rng, count = random.Random(seed), 0 if hard_only else len(pairs) // 100
     questions = [record for record in records if record.question]
-    pairs: list[Pair] = []
     for record in rng.choices(questions, k=count):
+        # Against passages of another source, the other language included.
         other = rng.choice(records)
         if other.source != record.source:
             pairs.append(

@@ -74,9 +74,6 @@ class LanguageModel(Protocol):
         """Each token of the text with its self-information, read after `before`."""
 
 
-_BACKENDS = {"onnx": "evaluator.inference.onnx_scorer", "torch": "evaluator.inference.torch_scorer"}
-
-
 def load_scorer(settings: EvaluatorSettings) -> Scorer:
     """The configured checkpoint on its backend, imported by name: ONNX never imports torch.
 
@@ -84,7 +81,7 @@ def load_scorer(settings: EvaluatorSettings) -> Scorer:
     """
     check_folder(settings.weights)
     try:
-        backend = importlib.import_module(_BACKENDS[settings.backend])
+        backend = importlib.import_module(f"evaluator.inference.{settings.backend}_scorer")
     except ModuleNotFoundError as error:
         raise WeightsError(
             f"The {settings.backend} backend needs the package {error.name}: install it, or set "

@@ -90,27 +90,23 @@ class T5PairTokenizer:
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         """A row a pair, or the reason why it cannot be scored."""
+        limit = self._max_tokens * CHARS_PER_TOKEN
         rows: list[Row | str] = []
         for start in range(0, len(pairs), _ENCODED_AT_ONCE):
-            rows += self._encoded(pairs[start : start + _ENCODED_AT_ONCE])
+            part = pairs[start : start + _ENCODED_AT_ONCE]
+            texts = [
+                f"{self._neutral(question[:limit])} [SEP] {self._neutral(passage[:limit])}"
+                for question, passage in part
+            ]
+            read = self._tokenizer(texts, truncation=True, max_length=self._max_tokens)
+            for ids, (question, passage) in zip(read.input_ids, part, strict=True):
+                if not question.strip() or not passage.strip():
+                    rows.append(NO_TEXT)
+                elif ids.count(self._tokenizer.eos_token_id) != 1:
+                    rows.append("The text cannot be told from the model's end token.")
+                else:
+                    rows.append(Row(tuple(ids)))
         return rows
-
-    def _encoded(self, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
-        limit = self._max_tokens * CHARS_PER_TOKEN
-        texts = [
-            f"{self._neutral(question[:limit])} [SEP] {self._neutral(passage[:limit])}"
-            for question, passage in pairs
-        ]
-        ids = self._tokenizer(texts, truncation=True, max_length=self._max_tokens).input_ids
-        return [
-            self._row(own) if question.strip() and passage.strip() else NO_TEXT
-            for own, (question, passage) in zip(ids, pairs, strict=True)
-        ]
-
-    def _row(self, ids: Sequence[int]) -> Row | str:
-        if ids.count(self._tokenizer.eos_token_id) != 1:
-            return "The text cannot be told from the model's end token."
-        return Row(tuple(ids))
 
 
 def load_network(

@@ -106,8 +106,12 @@ def known_tasks(config: dict[str, Any]) -> tuple[Task, ...]:
 
 def weights_digest(folder: Path) -> str:
     """`sha256:...` of the folder's tensors, shards included: what thresholds are bound to."""
+    files, index = [folder / TENSORS_FILE], folder / SHARDS_INDEX
+    if not files[0].is_file() and index.is_file():
+        shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        files = [folder / name for name in sorted(set(shards))]
     digest = hashlib.sha256()
-    for path in _tensor_files(folder):
+    for path in files:
         with path.open("rb") as content:
             hashlib.file_digest(content, lambda: digest)
     return f"sha256:{digest.hexdigest()}"
@@ -120,14 +124,6 @@ def files_digest(paths: Iterable[Path]) -> str:
         with path.open("rb") as content:
             digest.update(path.name.encode() + hashlib.file_digest(content, "sha256").digest())
     return digest.hexdigest()
-
-
-def _tensor_files(folder: Path) -> list[Path]:
-    whole, index = folder / TENSORS_FILE, folder / SHARDS_INDEX
-    if whole.is_file() or not index.is_file():
-        return [whole]
-    shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
-    return [folder / name for name in sorted(set(shards))]
 
 
 def name_of(base: str, digest: str) -> str:

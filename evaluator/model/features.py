@@ -110,21 +110,15 @@ def leading(values: Tensor) -> Tensor:
 def _either_side(matches: Tensor) -> Tensor:
     """Each token's best match, whichever side it stands on: (batch, length)."""
     in_second = matches.amax(1)
-    return torch.maximum(in_second, _back_in_row(matches.amax(2), in_second))
-
-
-def _back_in_row(head: Tensor, row: Tensor) -> Tensor:
-    return torch.cat([head, torch.zeros_like(row)], dim=1)[:, : row.shape[1]]
-
-
-def _after_start(starts: Tensor) -> Tensor:
-    return torch.maximum(starts, nn.functional.pad(starts[:, :-1], (1, 0)))
+    in_first = torch.cat([matches.amax(2), torch.zeros_like(in_second)], dim=1)
+    return torch.maximum(in_second, in_first[:, : in_second.shape[1]])
 
 
 def _token_features(sides: _Sides, similar: Tensor, same: Tensor, twice: Tensor) -> Tensor:
     weight = sides.weight
     best, exact = _either_side(similar), _either_side(same)
-    double = _after_start(_either_side(twice))
+    starts = _either_side(twice)
+    double = torch.maximum(starts, nn.functional.pad(starts[:, :-1], (1, 0)))
     matched = [best, best * weight, exact, exact * weight, double, double * weight]
     return torch.stack([sides.first_mask, sides.second_mask, weight, *matched], dim=-1)
 

@@ -115,7 +115,10 @@ class EvaluatorModel(nn.Module):
         task = self.tasks(ids[:, 0] - FIRST_TASK)
         loud = self.config.d_words**0.5
         known = self.matched(tokens) + self.spelt(words) + self.sides(sides) + task.unsqueeze(1)
-        both = self._joint(lower + known.to(lower.dtype), mask)
+        all_seen = mask.bool().unsqueeze(1).expand(-1, mask.shape[1], -1)
+        own_layers, joint_layers = self.config.own_layers, self.config.joint_layers
+        joint = lower + known.to(lower.dtype)
+        both = root_normal(self._layers(joint, all_seen, own_layers, own_layers + joint_layers))
         means = [features.mean_of(meaning, sides, mask, side) for side in (0, 1)]
         phrases = self.phrases(ids, sides)
         inputs = torch.cat([measures[:, :-1], *means, question * loud, phrases], dim=1)
@@ -159,11 +162,6 @@ class EvaluatorModel(nn.Module):
         return lower, root_normal(
             self._layers(lower, own, self.config.fork, self.config.own_layers)
         )
-
-    def _joint(self, stream: Tensor, mask: Tensor) -> Tensor:
-        seen = mask.bool().unsqueeze(1).expand(-1, mask.shape[1], -1)
-        first = self.config.own_layers
-        return root_normal(self._layers(stream, seen, first, first + self.config.joint_layers))
 
     def _layers(self, stream: Tensor, seen: Tensor, first: int, last: int) -> Tensor:
         """T5 blocks `first` to `last` under a mask (batch, length, length)."""
@@ -253,12 +251,7 @@ def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
         stored = unpacked(load_file(path))
     except (RuntimeError, KeyError, SafetensorError) as error:
         raise WeightsError(f"{path} does not fit: {error}") from error
-    _check_fit(stored, tensors(model), path)
-    model.load_state_dict(stored, strict=False)
-    return model.eval()
-
-
-def _check_fit(stored: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
+    expected = tensors(model)
     if stored.keys() != expected.keys():
         different = ", ".join(sorted(stored.keys() ^ expected.keys())[:4])
         raise WeightsError(f"{path} is refused: tensors missing or unknown: {different}.")
@@ -268,6 +261,8 @@ def _check_fit(stored: dict[str, Tensor], expected: dict[str, Tensor], path: Pat
                 f"{path} is refused: {name} has shape {tuple(stored[name].shape)} where "
                 f"config.json asks for {tuple(value.shape)}."
             )
+    model.load_state_dict(stored, strict=False)
+    return model.eval()
 
 
 def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -282,16 +277,12 @@ def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         whole = (value / scale.float()).round().clamp(-most, most)
         stored[f"{name}|{SCALE}"] = scale
         if name in FOUR_BITS:
-            stored[f"{name}|{NIBBLES}"] = _nibbles(whole)
+            # Left half of each row in the low four bits, right half in the high ones.
+            left, right = (whole + 8).to(torch.uint8).chunk(2, dim=1)
+            stored[f"{name}|{NIBBLES}"] = (left + 16 * right).contiguous()
         else:
             stored[f"{name}|{BYTES}"] = whole.to(torch.int8)
     return stored
-
-
-def _nibbles(whole: Tensor) -> Tensor:
-    """Left half of each row in the low four bits, right half in the high ones."""
-    left, right = (whole + 8).to(torch.uint8).chunk(2, dim=1)
-    return (left + 16 * right).contiguous()
 
 
 def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -302,11 +293,9 @@ def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if not form:
             tensors[name] = value.float()
         elif form != SCALE:
-            whole = _halves(value) if form == NIBBLES else value.float()
+            whole = value.float()
+            if form == NIBBLES:
+                right = (whole / 16).floor()
+                whole = torch.cat([whole - 16 * right, right], dim=1) - 8
             tensors[name] = whole * stored[f"{name}|{SCALE}"].float()
     return tensors
-
-
-def _halves(value: Tensor) -> Tensor:
-    right = (value.float() / 16).floor()
-    return torch.cat([value.float() - 16 * right, right], dim=1) - 8

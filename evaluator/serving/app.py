@@ -111,7 +111,7 @@ async def _running(worker: _Worker) -> AsyncIterator[None]:
         if language_model:
             worker.compressor = compression_api.Compressing(language_model, max_texts)
             stack.callback(worker.compressor.close)
-            await worker.compressor.warm_up()
+            await asyncio.to_thread(language_model.tokens, "It is warm.", "Is it warm?")
         worker.batchers = tuple(batchers)
         try:
             yield

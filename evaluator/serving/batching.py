@@ -90,7 +90,6 @@ class _Request:
     done: asyncio.Future[None]
     arrived_at: float
     missing: dict[Hashable, list[int]] = field(default_factory=dict)  # places in `results`
-    entries: list["_Entry"] = field(default_factory=list)
     tokens: int = 0  # computed because this request came first
     queue_ms: float = 0.0
     inference_ms: float = 0.0
@@ -102,13 +101,6 @@ class _Request:
         if not self.missing and not self.done.done():
             self.done.set_result(None)
 
-    def waiting(self) -> list["_Entry"]:
-        """Its pairs that no batch has taken yet."""
-        if self.done.done():
-            return []
-        self.entries = [entry for entry in self.entries if not entry.taken]
-        return self.entries
-
 
 @dataclass(eq=False)
 class _Entry:
@@ -116,17 +108,12 @@ class _Entry:
 
     key: Hashable
     row: Row
-    requests: list[_Request] = field(default_factory=list)
+    requests: list[_Request]
     taken: bool = False
 
     @property
     def length(self) -> int:
         return len(self.row.ids)
-
-    def join(self, request: _Request) -> None:
-        self.requests.append(request)
-        if not self.taken:
-            request.entries.append(self)
 
 
 class ScoreCache:
@@ -233,36 +220,38 @@ class Batcher:
         for start in range(0, len(fresh), ENCODED_AT_ONCE):
             keys = fresh[start : start + ENCODED_AT_ONCE]
             part = [pairs[request.missing[key][0]] for key in keys]
-            self._refuse_when_ended()
+            if self.ended:
+                raise self.ended
             rows = await loop.run_in_executor(self._encoding, bisected, encode, part, "tokenizer")
             for key, row in zip(keys, rows, strict=True):
                 if isinstance(row, str):
                     request.settle(key, row)
                 elif not self._joined(key, request):  # it may have come in meanwhile
-                    entry = self._under_way[key] = _Entry(key, row)
-                    entry.join(request)
-                    request.tokens += entry.length
-        self._refuse_when_ended()
+                    self._under_way[key] = _Entry(key, row, [request])
+                    request.tokens += len(row.ids)
+        if self.ended:
+            raise self.ended
 
     def _joined(self, key: Hashable, request: _Request) -> bool:
         """Whether the pair is under way; the request then gets its score too."""
         entry = self._under_way.get(key)
         if entry is not None:
-            entry.join(request)
+            entry.requests.append(request)
         return entry is not None
 
-    def _refuse_when_ended(self) -> None:
-        if self.ended:
-            raise self.ended
+    def _waiting(self, request: _Request) -> list[_Entry]:
+        """Its pairs that no batch has taken yet."""
+        entries = map(self._under_way.get, request.missing)
+        return [entry for entry in entries if entry and not entry.taken]
 
     def _leave(self, request: _Request) -> None:
         """Answered or not, nobody waits for it any more; what nobody else wants is given up."""
         request.done.cancel()
         if request in self._requests:
             self._requests.remove(request)
-        for entry in request.entries:
-            if not entry.taken and all(other.done.done() for other in entry.requests):
-                self._under_way.pop(entry.key, None)
+        for entry in self._waiting(request):
+            if all(other.done.done() for other in entry.requests):
+                del self._under_way[entry.key]
 
     async def run(self) -> None:
         """Work the queue until cancelled; what arrives meanwhile is seen after every batch."""
@@ -293,7 +282,8 @@ class Batcher:
         The request with the fewest tokens left and the oldest lead in turn, so that none starves.
         Rows nearly as long fill the batch up, the leader's own first.
         """
-        waiting = {request: rows for request in self._requests if (rows := request.waiting())}
+        alive = (request for request in self._requests if not request.done.done())
+        waiting = {request: rows for request in alive if (rows := self._waiting(request))}
         if not waiting:
             return None
         self._oldest_leads = not self._oldest_leads

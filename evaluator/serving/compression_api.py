@@ -41,9 +41,6 @@ class Compressing:
         self._permits = Permits(max_texts)
         self._thread = ThreadPoolExecutor(1, "evaluator-compressing")
 
-    async def warm_up(self) -> None:
-        await self._tokens("It is warm.", "Is it warm?")
-
     async def compress(self, body: CompressRequest) -> CompressResponse:
         """Raises TooManyPairs for too long texts, Overloaded where too many wait."""
         chars = sum(map(len, body.texts)) + len(body.question)
@@ -188,8 +185,7 @@ def shares(surprise: Sequence[float], ratio: float) -> list[float]:
     count = len(surprise)
     if count < 2 or ratio >= 1:
         return [ratio] * count
-    ranks = {
-        place: rank for rank, place in enumerate(sorted(range(count), key=surprise.__getitem__))
-    }
-    spread = [ratio + SPREAD * (1 - 2 * ranks[place] / (count - 1)) for place in range(count)]
-    return [min(1.0, max(0.0, share)) for share in spread]
+    spread = [0.0] * count
+    for rank, place in enumerate(sorted(range(count), key=surprise.__getitem__)):
+        spread[place] = min(1.0, max(0.0, ratio + SPREAD * (1 - 2 * rank / (count - 1))))
+    return spread

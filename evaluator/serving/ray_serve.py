@@ -11,11 +11,6 @@ from ray.serve.config import AutoscalingConfig, BackpressureConfig
 from evaluator.serving.app import create_app
 from evaluator.settings import ServeSettings, read_settings
 
-NUM_CPUS = 1.0
-TARGET_ONGOING_REQUESTS, MAX_ONGOING_REQUESTS, MAX_QUEUED_REQUESTS = 8.0, 128, 128
-HEALTH_PERIOD_S, HEALTH_TIMEOUT_S = 5.0, 15.0
-STOP_WITHIN_S = 20.0
-
 
 def app(options: ServeSettings) -> serve.Application:
     """The application; Ray reads the options from `key=value` of its command line, else from
@@ -31,18 +26,18 @@ def app(options: ServeSettings) -> serve.Application:
     replicas = serve.deployment(
         serve.ingress(worker)(),
         name="evaluator",
-        ray_actor_options={"num_cpus": NUM_CPUS, "num_gpus": options.num_gpus},
+        ray_actor_options={"num_cpus": 1.0, "num_gpus": options.num_gpus},
         autoscaling_config=AutoscalingConfig(
             min_replicas=options.min_replicas,
             max_replicas=options.max_replicas,
-            target_ongoing_requests=TARGET_ONGOING_REQUESTS,
+            target_ongoing_requests=8.0,
         ),
-        max_ongoing_requests=MAX_ONGOING_REQUESTS,
-        max_queued_requests=MAX_QUEUED_REQUESTS,
+        max_ongoing_requests=128,
+        max_queued_requests=128,
         # Without it a full queue is 503 without Retry-After.
         backpressure_config=BackpressureConfig(status_code=429, retry_after_s=1),
-        health_check_period_s=HEALTH_PERIOD_S,
-        health_check_timeout_s=HEALTH_TIMEOUT_S,
-        graceful_shutdown_timeout_s=STOP_WITHIN_S,
+        health_check_period_s=5.0,
+        health_check_timeout_s=15.0,
+        graceful_shutdown_timeout_s=20.0,
     )
     return replicas.bind()

@@ -80,13 +80,15 @@ def train_recipe(
     rows, check = (_rows(tokenizer, options.max_length, pairs) for pairs in (known, held_back))
     log(f"{len(rows)} training and {len(check)} validation pairs can be read")
     network.to("cuda" if torch.cuda.is_available() else "cpu")
+    pace = options.seed, options.batch_tokens, options.pairs, options.minutes
+    schedule = Schedule(*pace, warmup_steps=0, check_every=options.check_every)
     learner = RelevanceLearner(network, check, options)
     stored = {n: None if value == math.inf else value for n, value in asdict(options).items()}
     patterns = ("*.safetensors", "*.json", "*.model")  # tensors, config and tokenizer
     of_t5 = files_digest(path for pattern in patterns for path in sorted(t5.glob(pattern)))
     origin = {"recipe": NAME, "t5": of_t5}
     identity = {**origin, "options": stored, "data": digests(data)}
-    story = fit(learner, rows, _schedule(options), work / CHECKPOINT, identity, log)
+    story = fit(learner, rows, schedule, work / CHECKPOINT, identity, log)
     made_by = {
         **identity,
         "training": {"pairs": len(rows), "unreadable": len(known) - len(rows), **story},
@@ -131,11 +133,6 @@ def _rows(tokenizer: Any, max_length: int, pairs: Sequence[Pair]) -> list[PairRo
         if isinstance(row, Row)
         and row.ids.count(tokenizer.unk_token_id) <= _MAX_UNKNOWN * len(row.ids)
     ]
-
-
-def _schedule(options: RecipeOptions) -> Schedule:
-    pace = options.seed, options.batch_tokens, options.pairs, options.minutes
-    return Schedule(*pace, warmup_steps=0, check_every=options.check_every)
 
 
 class RelevanceLearner:
@@ -187,6 +184,5 @@ class RelevanceLearner:
 
 def _both_labels(rows: Sequence[PairRow]) -> list[str]:
     """The sources with relevant and irrelevant rows, sorted."""
-    kinds = {(row.source, row.target) for row in rows}
-    sources = sorted({source for source, _ in kinds})
-    return [s for s in sources if sum(source == s for source, _ in kinds) == 2]
+    relevant = {row.source for row in rows if row.target > 0}
+    return sorted(relevant & {row.source for row in rows if row.target < 0})

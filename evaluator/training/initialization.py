@@ -65,7 +65,10 @@ def beginning(
     rows = PairTokenizer(tokenizer, options.train_length)
     fit_coverage(network, examples.of_pairs(pairs, rows), options, log)
     if options.init == "minilm":
-        _transplanted(network, tokenizer, records, rows, log)
+        encoded = rows.encode("relevance", [(r.question, r.passage) for r in fitted_on(records)])
+        ids, mask = examples.batch_tensors([row for row in encoded if not isinstance(row, str)])
+        missed = ", ".join(f"{share:.3f}" for share in transplant(network, tokenizer, ids, mask))
+        log(f"transplanted; of the teacher's variance, half-layer by half-layer, missed: {missed}")
         sample = examples.evened(pairs, options.nearness_rows, random.Random(options.seed))
         fit_nearness(network, examples.of_pairs(sample, rows), log)
     folder.mkdir(parents=True, exist_ok=True)
@@ -162,19 +165,6 @@ def fitted_on(records: Sequence[Record]) -> list[Record]:
     relevant = [record for record in records if record.question and record.relevant]
     chosen = [record for record in relevant if record.language == "en"] or relevant
     return random.Random(0).sample(chosen, min(_FITTED_ON, len(chosen)))
-
-
-def _transplanted(
-    network: EvaluatorModel,
-    tokenizer: Tokenizer,
-    records: Sequence[Record],
-    rows: PairTokenizer,
-    log: Log,
-) -> None:
-    encoded = rows.encode("relevance", [(r.question, r.passage) for r in fitted_on(records)])
-    ids, mask = examples.batch_tensors([row for row in encoded if not isinstance(row, str)])
-    missed = ", ".join(f"{share:.3f}" for share in transplant(network, tokenizer, ids, mask))
-    log(f"transplanted; of the teacher's variance, half-layer by half-layer, missed: {missed}")
 
 
 class _Side:

@@ -26,6 +26,7 @@ from evaluator.inference.scorer import HasIds, RowT, cut
 LOG_EVERY = 50  # steps
 MAX_DIFFERENCES = 5
 MIN_RATE = 0.02  # of the full learning rate, at the end
+MAX_GRADIENT = 1.0  # norm; longer ones are clipped
 _SORTED_AT_ONCE = 2048  # rows: longer runs pad less, shorter ones shuffle better
 
 Log = Callable[[str], None]
@@ -59,7 +60,6 @@ class Schedule:
     minutes: float = math.inf  # over all lives of the run, validation included
     warmup_steps: int = 200
     check_every: int = 500  # steps between two checkpoints, each with a validation
-    clip: float = 1.0
 
 
 def batches(rows: Sequence[RowT], tokens: int, seed: int) -> Iterator[list[RowT]]:
@@ -108,8 +108,7 @@ def fit(
             run.log_loss()
         if run.at.step % schedule.check_every == 0:
             run.check()
-    run.end()
-    return run.figures(stopped_by)
+    return run.end(stopped_by)
 
 
 @dataclass
@@ -152,7 +151,15 @@ class _Run(Generic[RowT]):
     def begin(self) -> None:
         """From the last checkpoint where there is one, else from seeded random states."""
         if self._checkpoint.exists():
-            self._resume()
+            state = read_state(self._checkpoint)
+            refuse_another([self._checkpoint], state["identity"], self._identity)
+            self._learner.network.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+            self.at, self._best = _Progress(**state["progress"]), state["best"]
+            torch.set_rng_state(state["random"])
+            if len(state["cuda"]) == torch.cuda.device_count():
+                torch.cuda.set_rng_state_all(state["cuda"])
+            self._log(f"going on from step {self.at.step}")
         else:
             torch.manual_seed(self._schedule.seed)
         self._began = time.monotonic() - self.at.spent_s
@@ -179,7 +186,7 @@ class _Run(Generic[RowT]):
             loss = self._learner.loss(batch)
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = nn.utils.clip_grad_norm_(self._learnt, self._schedule.clip)
+        norm = nn.utils.clip_grad_norm_(self._learnt, MAX_GRADIENT)
         self._optimizer.step()
         self._pending.append(torch.stack([loss.detach().float(), norm.float()]))
         at.step, at.rows = at.step + 1, at.rows + len(batch)
@@ -236,19 +243,11 @@ class _Run(Generic[RowT]):
         }
         write_state(self._checkpoint, state)
 
-    def _resume(self) -> None:
-        state = read_state(self._checkpoint)
-        refuse_another([self._checkpoint], state["identity"], self._identity)
-        self._learner.network.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self.at, self._best = _Progress(**state["progress"]), state["best"]
-        torch.set_rng_state(state["random"])
-        if len(state["cuda"]) == torch.cuda.device_count():
-            torch.cuda.set_rng_state_all(state["cuda"])
-        self._log(f"going on from step {self.at.step}")
+    def end(self, stopped_by: str) -> dict[str, Any]:
+        """A last check where steps followed the last one; then the best network is put back.
 
-    def end(self) -> None:
-        """A last check where steps followed the last one; then the best network is put back."""
+        Gives the run's figures.
+        """
         if self._pending or self.at.losses:
             self.log_loss()
         if self.at.checked_step != self.at.step or not self._checkpoint.exists():
@@ -256,8 +255,6 @@ class _Run(Generic[RowT]):
         network = self._learner.network.eval()
         if self.at.best is not None:
             network.load_state_dict(self._best)
-
-    def figures(self, stopped_by: str) -> dict[str, Any]:
         return {
             "steps": self.at.step,
             "rows_seen": self.at.rows,

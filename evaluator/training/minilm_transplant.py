@@ -83,13 +83,10 @@ def embeddings(tokenizer: Tokenizer, cjk_start: int, texts: Sequence[str], width
     table = rng.normal(size=(len(tokens), width)).astype(np.float32)
     english = slice(len(SPECIAL_TOKENS), cjk_start)
     vectors = _minilm_vectors(tokens[english])
-    if min(vectors.shape) > width:
-        vectors = PCA(width, random_state=0).fit_transform(vectors)
-    table[english] = vectors[:, :width]
-    if len(tokens) > cjk_start:
-        beside = _beside_vectors(tokenizer, cjk_start, texts, width)
-        seen = np.linalg.norm(beside, axis=1) > 1e-3
-        table[cjk_start:][seen] = beside[seen]  # the others keep their random direction
+    table[english] = PCA(width, random_state=0).fit_transform(vectors)
+    beside = _beside_vectors(tokenizer, cjk_start, texts, width)
+    seen = np.linalg.norm(beside, axis=1) > 1e-3
+    table[cjk_start:][seen] = beside[seen]  # the others keep their random direction
     norms = np.linalg.norm(table, axis=1, keepdims=True) + 1e-6
     scaled: Vectors = (table / norms * np.sqrt(width)).astype(np.float32)
     return scaled
@@ -169,21 +166,22 @@ def transplant(
         _embed(network, tokenizer, bert)
         stream = _opening(network, bert, ids, mask)
         missed: list[float] = []
-        blocks: Any = network.t5.encoder.block[: network.config.own_layers]
-        for layer, block in zip(bert.encoder.layer, blocks, strict=False):
+        own_blocks: Any = network.t5.encoder.block[: network.config.own_layers]
+        for layer, block in zip(bert.encoder.layer, own_blocks, strict=False):
             stream = _attention(layer, block.layer[0].SelfAttention, stream, missed)
             stream = _feed_forward(layer, block.layer[1].DenseReluDense, stream, missed)
-        _fit_meaning(network.meaning, stream)
-        _copied(network)
+        # The last reading in the teacher's own terms, by which its texts are compared.
+        kept = mask.bool()
+        states, wanted = root_normal(stream.student)[kept].double(), stream.hidden()[kept].double()
+        solved = _least_squares(nn.functional.pad(states, (0, 1), value=1.0), wanted)
+        network.meaning.weight.copy_(solved[:-1].T.float())
+        network.meaning.bias.copy_(solved[-1].float())
+        # The joint layers begin as the own layers beside them.
+        config, blocks = network.config, network.t5.encoder.block
+        for own, joint in enumerate(range(config.own_layers, len(blocks)), config.fork):
+            beside = blocks[min(own, config.own_layers - 1)].state_dict()
+            blocks[joint].load_state_dict(beside, strict=False)  # block 0 has a bias nobody reads
     return missed
-
-
-def _copied(network: EvaluatorModel) -> None:
-    """The joint layers begin as the own layers beside them."""
-    config, blocks = network.config, network.t5.encoder.block
-    for own, joint in enumerate(range(config.own_layers, len(blocks)), config.fork):
-        beside = blocks[min(own, config.own_layers - 1)].state_dict()
-        blocks[joint].load_state_dict(beside, strict=False)  # block 0 has a bias nobody reads
 
 
 def _embed(network: EvaluatorModel, tokenizer: Tokenizer, bert: Any) -> None:
@@ -198,8 +196,7 @@ def _embed(network: EvaluatorModel, tokenizer: Tokenizer, bert: Any) -> None:
         if len(SPECIAL_TOKENS) <= i < start:
             table[i] = source[place[token]]
     english = table[len(SPECIAL_TOKENS) : start]
-    if len(table) > start:
-        table[start:] = _coloured(network.words.weight[start:], english)
+    table[start:] = _coloured(network.words.weight[start:], english)
     stored = {"t5.shared.weight": table.detach()}
     table.copy_(unpacked(packed(stored))["t5.shared.weight"])  # fitted to what is shipped
     positions = bert.embeddings.position_embeddings.weight
@@ -267,16 +264,6 @@ def _folded(linear: Any, stream: _Stream) -> Tensor:
     constant = linear.weight @ stream.shift + linear.bias
     folded: Tensor = weight + constant.unsqueeze(1) * root / MEAN / weight.shape[1]
     return folded
-
-
-def _fit_meaning(meaning: nn.Linear, stream: _Stream) -> None:
-    """The last reading in the teacher's own terms, by which its texts are compared."""
-    kept = stream.mask.bool()
-    states, wanted = root_normal(stream.student)[kept].double(), stream.hidden()[kept].double()
-    features = torch.cat([states, torch.ones(len(states), 1, dtype=torch.double)], dim=1)
-    solved = _least_squares(features, wanted)
-    meaning.weight.copy_(solved[:-1].T.float())
-    meaning.bias.copy_(solved[-1].float())
 
 
 def _least_squares(features: Tensor, wanted: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from evaluator.errors import WeightsError
 from evaluator.model import t5
 from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
 from evaluator.model.t5 import BYTES, NIBBLES, SCALE
-from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
+from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, SPECIAL_TOKENS
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
 
@@ -84,18 +84,16 @@ def _let_rest(graph: onnx.GraphProto) -> None:
     always = needed(graph.node, measured.name)
     known = {name for node in always for name in node.output}
     more = [node for node in needed(graph.node, logits.name) if node.output[0] not in known]
-    rested = onnx.ValueInfoProto()
-    rested.CopyFrom(measured)
-    rested.name = "rested"
+    rested, judged = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", len(REFLECTION_TOKENS)])
+        for name in ("rested", "judged")
+    )
     resting = [helper.make_node("Identity", [measured.name], [rested.name])]
     choice = helper.make_node(
         "If", ["decode"], ["judged"],
         then_branch=helper.make_graph(more, "decoding", [], [logits]),
         else_branch=helper.make_graph(resting, "resting", [], [rested]),
     )  # fmt: skip
-    judged = onnx.ValueInfoProto()
-    judged.CopyFrom(logits)
-    judged.name = "judged"
     del graph.node[:], graph.output[:]
     graph.node.extend([*always, choice])
     graph.output.append(judged)

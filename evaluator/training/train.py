@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn import linear_model, pipeline, preprocessing
-from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator.data import records
@@ -80,24 +79,15 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     fit_heads(network, examples.of_judgements(judged, encoder), learner.check, options.seed, log)
 
     story = {"records": len(known), "rows": len(taught), **story}
-    network.config.made_by = {**identity, "training": story, "kinds": _counted(taught)}
+    kinds = dict(sorted(Counter(f"{row.task}: {row.kind}" for row in taught).items()))
+    network.config.made_by = {**identity, "training": story, "kinds": kinds}
     figures = validation(network, _sampled(check, _MEASURED))
     network.config.made_by["validation"] = figures
-    write(network, tokenizer, out)
-    log(f"validation: {summary(figures)}; weights written to {out}")
-
-
-def _counted(rows: Sequence[Example]) -> dict[str, int]:
-    kinds = Counter(f"{example.task}: {example.kind}" for example in rows)
-    return dict(sorted(kinds.items()))
-
-
-def write(network: EvaluatorModel, tokenizer: Tokenizer, out: Path) -> None:
-    """The checkpoint's files; what belonged to weights that stood in the folder goes."""
     for stale in ("thresholds.json", "measured.json", "model.onnx"):
-        (out / stale).unlink(missing_ok=True)
+        (out / stale).unlink(missing_ok=True)  # it belonged to other weights
     t5.save(network, out)
     tokenizer.save(str(out / "tokenizer.json"))
+    log(f"validation: {summary(figures)}; weights written to {out}")
 
 
 def taught_tasks(judged: Sequence[JudgementRow]) -> list[str]:
@@ -123,7 +113,8 @@ def judgements(
     made = partial(constructed, data, options.seed, key=key)
     train = made(side=lambda group: not records.held_back(group, percent), max_rows=max_rows)
     check = made(side=lambda group: records.held_back(group, percent), max_rows=max_rows // 10)
-    more, more_held = records.split_judgements(records.read_judgements(data), percent)
+    critic_rows = records.read_judgements(data)
+    more, more_held = records.divided(critic_rows, lambda row: row.group, percent)
     for need in needs(options.languages, options.seed):
         {"train": train, "held": check}.get(need.group, []).append(need)
     return (
@@ -141,21 +132,18 @@ class JudgementLearner:
     options: TrainOptions
 
     def __post_init__(self) -> None:
-        for part in self._settled():
-            part.requires_grad_(False)
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.network.to(self._device)
-
-    def _settled(self) -> list[nn.Module]:
-        """What training leaves as it began: measures, and the layers taken over from MiniLM."""
+        # What training leaves as it began: measures, and the layers taken over from MiniLM.
         network = self.network
+        blocks: Any = network.t5.encoder.block
         settled: list[nn.Module] = [network.words, network.interaction, network.coverage]
         settled += [network.nearness, network.wide]
         if self.options.init == "minilm":
-            blocks: Any = network.t5.encoder.block
             settled += [network.t5.shared, network.positions, network.meaning]
             settled += blocks[: self.options.own_layers]
-        return settled
+        for part in settled:
+            part.requires_grad_(False)
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.network.to(self._device)
 
     def groups(self) -> list[dict[str, Any]]:
         learnt = {p for p in self.network.parameters() if p.requires_grad}
@@ -212,7 +200,9 @@ def fit_heads(
         if task == "relevance" or len({example.label for example in mine}) < 2:
             continue
         checked = [example for example in check if example.task == task]
-        before, kept = _figure(network, checked), _last_step(network)
+        before, state = _figure(network, checked), network.state_dict()
+        last_step = ("head.weight", "head.bias", "wide.weight")
+        kept = {name: state[name].clone() for name in last_step}
         _fit(network, task, mine)
         after = _figure(network, checked)
         log(f"last step of {task} fitted on {len(mine)} rows: {before:.3f} became {after:.3f}")
@@ -222,11 +212,6 @@ def fit_heads(
 
 def _figure(network: EvaluatorModel, check: Sequence[Example]) -> float:
     return sum(summary(validation(network, check)).values())
-
-
-def _last_step(network: EvaluatorModel) -> dict[str, Tensor]:
-    state = network.state_dict()
-    return {name: state[name].clone() for name in ("head.weight", "head.bias", "wide.weight")}
 
 
 def _some(rows: Sequence[Example], rng: random.Random) -> list[Example]:

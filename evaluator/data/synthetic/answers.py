@@ -117,16 +117,14 @@ def renumbered(text: str, passage: str, rng: random.Random) -> str | None:
     mine = set(_NUMBER.findall(text))
     alike = [n for n in _NUMBER.finditer(passage) if len(n.group()) == len(old)]
     others = sorted({n.group() for n in alike if passage[n.end() : n.end() + 1] == unit} - mine)
-    new = rng.choice(others) if others else _moved(old, rng)
+    if others:
+        new = rng.choice(others)
+    else:  # as many digits, of which the last or the one before it differs
+        place = len(old) - 1
+        place -= rng.random() < 0.5 and place > 1 and old[place - 1].isdigit()
+        digit = rng.choice([d for d in "123456789" if d != old[place]])
+        new = f"{old[:place]}{digit}{old[place + 1 :]}"
     return f"{text[: chosen.start()]}{new}{text[chosen.end() :]}"
-
-
-def _moved(number: str, rng: random.Random) -> str:
-    """Another number of as many digits: its last one or two digits differ."""
-    place = max(i for i, c in enumerate(number) if c.isdigit())
-    place -= rng.random() < 0.5 and place > 1 and number[place - 1].isdigit()
-    other = rng.choice([d for d in "123456789" if d != number[place]])
-    return f"{number[:place]}{other}{number[place + 1 :]}"
 
 
 def joined(one: str, two: str, language: str, rng: random.Random) -> str:

@@ -3,11 +3,11 @@
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import zip_longest
+from operator import attrgetter
 from pathlib import Path
 
 from evaluator.data.hard_negatives import WordNeighbours
-from evaluator.data.records import JudgementRow, Key, by_article
+from evaluator.data.records import JudgementRow, Key, by_article, in_turn
 from evaluator.data.synthetic import answers
 from evaluator.data.synthetic.answers import WORDINGS, Values
 from evaluator.data.synthetic.material import Material, Side, ended, natural, read_material
@@ -53,7 +53,7 @@ def _made(
     materials: Sequence[Material], max_rows: int, side: Side, rng: random.Random
 ) -> list[JudgementRow]:
     """Rows of all three tasks from up to `max_rows` questions, every source in turn."""
-    chosen = _in_turn(materials, rng)[:max_rows]
+    chosen = in_turn(materials, attrgetter("source"), rng)[:max_rows]
     if len({material.group for material in chosen}) < 2:
         return []
     passages = list({material.passage: material for material in materials}.values())
@@ -67,15 +67,6 @@ def _made(
         rows += [*support.rows(material, near), *_evidence_rows(material, near, materials, rng)]
         rows += utility.rows(material)
     return list(dict.fromkeys(rows))
-
-
-def _in_turn(materials: Sequence[Material], rng: random.Random) -> list[Material]:
-    """All material, shuffled, one of each source after the other while they last."""
-    by_source: dict[str, list[Material]] = defaultdict(list)
-    for material in rng.sample(materials, len(materials)):
-        by_source[material.source].append(material)
-    rounds = zip_longest(*(by_source[source] for source in sorted(by_source)))
-    return [material for round_ in rounds for material in round_ if material]
 
 
 def balanced(rows: Sequence[JudgementRow], max_rows: int, rng: random.Random) -> list[JudgementRow]:
@@ -174,9 +165,7 @@ class Support:
         passage = material.passage
         true = self._rng.choice(material.asides) if material.asides else ""
         pair = self._both(right, true, material.language)
-        made = [(pair, passage, _FULLY, "two right sentences")]
-        if not true:
-            made = [(right, passage, _FULLY, "right answer")]
+        made = [(pair, passage, _FULLY, "two right sentences" if true else "right answer")]
         false, how = self._false(material, near)
         wrong = self._wrong_claim(material, form)
         if true and wrong and self._rng.random() < 0.25:

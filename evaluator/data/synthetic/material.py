@@ -120,14 +120,20 @@ def _from_record(record: Record, key: Key) -> Material | None:
         return None
     answers = tuple(answer for answer in record.answers if answer.strip(" .。"))
     if record.relevant:
-        passage = _chunk_with(record.passage, answers, record.language)
+        is_chunk = len(record.passage) <= 1.3 * CHUNK_CHARS[record.language]
+        chunks = [record.passage] if is_chunk else chunked(record.passage, record.language)
+        passage = next((chunk for chunk in chunks if contains_answer(chunk, answers)), "")
     else:
         answers, passage = (), chunked(record.passage, record.language)[0]
     if not passage:
         return None
     present = tuple(answer for answer in answers if contains_answer(passage, [answer]))
     parts = _whole(sentences(passage), record.language)
-    stated = _nearest(record, [part for part in parts if any(a in part for a in present)])
+    holding = [part for part in parts if any(answer in part for answer in present)]
+    words = set(terms(record.question))
+    shared = [len(words & set(terms(part))) for part in holding]
+    # Of the sentences that hold an answer, those that share most with the question.
+    stated = tuple(s for s, n in zip(holding, shared, strict=True) if n == max(shared) and n > 0)
     asides = tuple(part for part in parts if not contains_answer(part, present))
     return Material(
         record.question, present, passage, stated, asides, record.relevant,
@@ -169,13 +175,6 @@ def _from_snippets(raw: dict[str, Any], source: str, side: Side) -> Material | N
     )  # fmt: skip
 
 
-def _nearest(record: Record, holding: list[str]) -> tuple[str, ...]:
-    """Of the sentences that hold an answer, those that share most with the question."""
-    words = set(terms(record.question))
-    shared = [len(words & set(terms(sentence))) for sentence in holding]
-    return tuple(s for s, n in zip(holding, shared, strict=True) if n == max(shared) and n > 0)
-
-
 def _covered(sentence: str, passage: str) -> bool:
     """Whether most of the sentence's longer words occur in the passage."""
     words = [word for word in re.findall(r"\w+", sentence.casefold()) if len(word) > 3]
@@ -195,12 +194,6 @@ def _whole(parts: list[str], language: str) -> tuple[str, ...]:
 def ended(text: str, language: str) -> str:
     """The text with a full stop, unless it has an end of its own."""
     return text if text[-1:] in '.!?。！？"”」' else text + ("。" if language == "zh" else ".")
-
-
-def _chunk_with(passage: str, answers: tuple[str, ...], language: str) -> str:
-    is_chunk = len(passage) <= 1.3 * CHUNK_CHARS[language]
-    chunks = [passage] if is_chunk else chunked(passage, language)
-    return next((chunk for chunk in chunks if contains_answer(chunk, answers)), "")
 
 
 def _fields(path: Path) -> set[str]:

@@ -8,13 +8,12 @@ training, so that a measurement can tell a learnt principle from learnt phrases.
 import json
 import random
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from evaluator.data.records import JudgementRow
+from evaluator.data.records import JudgementRow, in_turn
 
 ROWS_OF_TEMPLATE = 4
 CASUAL_SHARE = 0.2
@@ -105,22 +104,12 @@ def _casual(text: str) -> str:
 
 def _balanced(rows: list[JudgementRow], rng: random.Random) -> list[JudgementRow]:
     """As many rows of each label within a split, the larger label's kinds shortened alike."""
-    kept: list[JudgementRow] = []
+    kept, by_kind = list[JudgementRow](), attrgetter("kind")
     for split in dict.fromkeys(row.group for row in rows):
         by_label = [
-            _spread([row for row in rows if (row.group, row.label) == (split, label)], rng)
+            in_turn([r for r in rows if (r.group, r.label) == (split, label)], by_kind, rng)
             for label in dict.fromkeys(KINDS.values())
         ]
         least = min(len(of_label) for of_label in by_label)
         kept += [row for of_label in by_label for row in of_label[:least]]
     return kept
-
-
-def _spread(rows: list[JudgementRow], rng: random.Random) -> list[JudgementRow]:
-    """The rows with their kinds taking turns, each kind's rows in random order."""
-    turns: dict[str, int] = defaultdict(int)
-    numbered: list[tuple[int, JudgementRow]] = []
-    for row in rng.sample(rows, len(rows)):
-        numbered.append((turns[row.kind], row))
-        turns[row.kind] += 1
-    return [row for _, row in sorted(numbered, key=itemgetter(0))]

@@ -1,6 +1,7 @@
 import gzip
 import json
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ from evaluator.data.records import (
     Record,
     by_article,
     by_passage,
+    divided,
     division,
     held_back,
     read_folder,
     split,
-    split_judgements,
 )
 from evaluator.data.relevance_pairs import pairs_of
 from evaluator.data.text import contains_answer
@@ -164,7 +165,7 @@ def judgement(group: str, label: str = "[Utility:5]") -> JudgementRow:
 def test_a_group_falls_on_the_side_where_its_records_fall() -> None:
     records = [Record("s", "en", "Why?", ("so",), True, group, "text") for group in GROUPS]
     _, held = split(records, 20)
-    _, judged = split_judgements([judgement(group) for group in GROUPS], 20)
+    _, judged = divided([judgement(group) for group in GROUPS], attrgetter("group"), 20)
     assert [row.group for row in judged] == [record.title for record in held]
     assert [row.group for row in judged] == [group for group in GROUPS if held_back(group, 20)]
     assert 20 < len(judged) < 60
@@ -172,6 +173,6 @@ def test_a_group_falls_on_the_side_where_its_records_fall() -> None:
 
 def test_no_row_is_lost_or_doubled_by_the_split() -> None:
     rows = [judgement(group, label) for group in GROUPS for label in ("[Utility:1]", "[Utility:5]")]
-    train, check = split_judgements(rows, 20)
+    train, check = divided(rows, attrgetter("group"), 20)
     assert sorted(map(str, [*train, *check])) == sorted(map(str, rows))
     assert not {row.group for row in train} & {row.group for row in check}
