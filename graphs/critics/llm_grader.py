@@ -11,13 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 
-from graphs.critics.structured_output import (
-    LOG_PROBABILITIES,
-    PLAIN,
-    FallbackChat,
-    quoted,
-    token_probabilities,
-)
+from graphs.critics import structured_output
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.generation.prompts import text_of
 from graphs.text.language import language_of
@@ -46,7 +40,9 @@ class LlmEvaluator:
     """Scores are 2·p(yes) - 1, or 1 and -1 where the endpoint tells no log-probabilities."""
 
     def __init__(self, chat: BaseChatModel, name: str, mode: Mode) -> None:
-        self._chat = FallbackChat(chat, LOG_PROBABILITIES, PLAIN)
+        self._chat = structured_output.FallbackChat(
+            chat, structured_output.LOG_PROBABILITIES, structured_output.PLAIN
+        )
         self._mode = mode
         self.name = f"{name} ({mode.replace('_', ' ')})"
         self.thresholds = THRESHOLDS
@@ -75,7 +71,7 @@ class LlmEvaluator:
         """The score, or None and why."""
         language = language_of(question)
         asked = prompt(_PROMPTS[self._mode], language).render(
-            question=quoted(question), passage=quoted(passage)
+            question=structured_output.quoted(question), passage=structured_output.quoted(passage)
         )
         told = SystemMessage(prompt("relevance_system", language).render())
         try:
@@ -93,7 +89,7 @@ def _score_of(reply: AIMessage) -> float | None:
     found = labelled[-1] if labelled else _FIRST.search(text)
     if found is None:
         return None
-    weights = token_probabilities(reply, _spoken(found))
+    weights = structured_output.token_probabilities(reply, _spoken(found))
     yes, no = (sum(weights.get(word, 0.0) for word in words) for words in (_YES, _NO))
     if yes + no > 0:
         return 2 * yes / (yes + no) - 1

@@ -9,18 +9,7 @@ from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
 from graphs.errors import GeneratorFailed
-from graphs.generation.prompts import (
-    as_passage,
-    as_query,
-    as_subquestions,
-    clarifying_messages,
-    contextualising_messages,
-    decomposing_messages,
-    hyde_messages,
-    queries_of,
-    text_of,
-    usage_of,
-)
+from graphs.generation import prompts
 from graphs.nodes.prepare import parts_to_grade, plan_of
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of, total_usage
@@ -45,18 +34,18 @@ async def contextualise(state: State, runtime: Runtime[Context], *, services: Se
     if chat is None:
         return {}
     try:
-        reply = await chat.ainvoke(contextualising_messages(question, history))
+        reply = await chat.ainvoke(prompts.contextualising_messages(question, history))
     except GeneratorFailed as error:
         return {"usage": Usage(llm_calls=1), "degraded": [error.degraded]}
-    worded = as_question(text_of(reply), question, history)
+    worded = as_question(prompts.text_of(reply), question, history)
     if not worded:
-        return {"usage": usage_of(reply)}
+        return {"usage": prompts.usage_of(reply)}
     standalone = None if worded.casefold() == question.casefold() else worded
     plan = plan_of(state, context, services)
     return {
         "standalone_question": standalone,
         "plan": replace(plan, subquestions=parts_to_grade(standalone or question, context)),
-        "usage": usage_of(reply),
+        "usage": prompts.usage_of(reply),
     }
 
 
@@ -97,20 +86,22 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
     clarifies, decomposes, invents = _first(wanted, context.calls_left(usage))
     clarified, decomposed, invented = await gather_with_concurrency(
         None,
-        _reply(clarifying_messages(question, state.get("history", [])), affordable, clarifies),
-        _reply(decomposing_messages(question), affordable, decomposes),
-        _reply(hyde_messages(question), affordable, invents),
+        _reply(
+            prompts.clarifying_messages(question, state.get("history", [])), affordable, clarifies
+        ),
+        _reply(prompts.decomposing_messages(question), affordable, decomposes),
+        _reply(prompts.hyde_messages(question), affordable, invents),
     )
-    parts = as_subquestions(decomposed.text)
+    parts = prompts.as_subquestions(decomposed.text)
     if "decompose" in context.expand and not parts:
         parts = subquestions_of(question)
-    made = [as_passage(invented.text, question), as_query(clarified.text), *parts]
+    made = [prompts.as_passage(invented.text, question), prompts.as_query(clarified.text), *parts]
     degraded = [*clarified.degraded, *decomposed.degraded, *invented.degraded]
     is_own_choice = "expand" in context.model_fields_set
     if affordable.chat is None and is_own_choice and context.expand != ["decompose"]:
         degraded.append(NEEDS_MODEL)
     return {
-        "queries": queries_of(question, made),
+        "queries": prompts.queries_of(question, made),
         "usage": clarified.usage + decomposed.usage + invented.usage,
         "degraded": list(dict.fromkeys(degraded)),
     }
@@ -130,4 +121,4 @@ async def _reply(
         reply = await services.chat.ainvoke(list(messages))
     except GeneratorFailed as error:
         return ModelReply(usage=Usage(llm_calls=1), degraded=(error.degraded,))
-    return ModelReply(text_of(reply), usage_of(reply))
+    return ModelReply(prompts.text_of(reply), prompts.usage_of(reply))
