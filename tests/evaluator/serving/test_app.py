@@ -158,7 +158,7 @@ class Gate:
     tasks: tuple[Task, ...] = ("relevance",)
 
     def __init__(self) -> None:
-        self.open = threading.Event()
+        self.open, self.reached = threading.Event(), threading.Event()
         self.seen: list[int] = []
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
@@ -166,6 +166,7 @@ class Gate:
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         if len(self.seen) >= 1:  # the warm-up passes
+            self.reached.set()
             self.open.wait(5)
         self.seen.append(len(rows))
         if any(len(row.ids) == 13 for row in rows):
@@ -249,7 +250,7 @@ async def test_stopping_tells_those_who_still_wait() -> None:
         async with app.router.lifespan_context(app):
             body = {"task": "relevance", "pairs": [["a", "b"]]}
             waiting = asyncio.create_task(http.post("/score", json=body))
-            await asyncio.sleep(0.1)
+            assert await asyncio.to_thread(gate.reached.wait, 5)
         gate.open.set()
         assert (await waiting).status_code == 429
 
