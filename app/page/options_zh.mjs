@@ -75,5 +75,5 @@ export const WORKFLOWS = {
 /** Why a draft was taken back, where no criticism says so. */
 export const REASONS = {
   "another draft was better": "另一份草稿更好",
-  "these were the model's thoughts": "那是模型的思考过程",
+  "the model's reasoning is removed": "那是模型的思考过程",
 };

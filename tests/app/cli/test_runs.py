@@ -126,7 +126,7 @@ def test_feedback_becomes_rows_that_train(
     assert "of 2 judged answers" in told.stdout
 
     known, rows = recognised(folder / "feedback.jsonl")
-    labels = {row.text("passage"): row.label() for row in rows}
+    labels = {row.text("passage"): row.label(row.raw["label"]) for row in rows}
     assert known is PAIR
     assert labels[TOWER.text] is True
     assert labels[TURM.text] is False
