@@ -79,7 +79,7 @@ async def ask(client: httpx.AsyncClient, question: str) -> dict[str, object]:
     return body
 
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.mark.parametrize("question", COVERED)

@@ -14,6 +14,8 @@ from tests.app.api.test_sse import ENGLISH
 from tests.app.processes import BIN, Process, environment
 from tests.loopback.server import free_port
 
+pytestmark = pytest.mark.slow
+
 Start = Callable[..., Process]
 
 

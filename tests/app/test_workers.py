@@ -78,6 +78,7 @@ def about(value: Any) -> Any:
     return pytest.approx(value, abs=1e-5) if isinstance(value, float) else value
 
 
+@pytest.mark.slow
 async def test_a_worker_over_http_gives_the_same_answer(
     service: Serving, data_dir: Path, loaded: Loaded
 ) -> None:

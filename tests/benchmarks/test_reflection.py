@@ -45,6 +45,7 @@ def standing(language: str, fact: str) -> set[tuple[str, tuple[str, ...]]]:
     return {place for place, text in sections(language).items() if says(text, fact)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_question_is_answered_by_two_sections_of_the_handbook(language: str) -> None:
     asked = questions(language, "dev") + questions(language, "test")

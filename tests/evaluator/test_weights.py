@@ -71,6 +71,7 @@ def test_a_short_sentence_that_answers_needs_no_neighbours(shipped: Scorer) -> N
     assert right > max(beside, load_thresholds(WEIGHTS).upper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_bf16_stays_close(shipped: Scorer, device: str) -> None:
     settings = EvaluatorSettings(backend="torch", device=device, precision="bf16")

@@ -47,6 +47,7 @@ async def read_by_one(tasks: Sequence[ParseTask]) -> AsyncIterator[tuple[int, Ou
     await asyncio.to_thread(reader.close)
 
 
+@pytest.mark.slow
 async def test_outcomes_in_any_order_make_the_same_rows(
     tmp_path: Path,
     embedder: StaticEmbedder,

@@ -68,6 +68,7 @@ def test_coverage_learns_to_tell_matches_apart() -> None:
     assert validation(network, examples())["relevance made"]["figure"] > 0.95
 
 
+@pytest.mark.slow
 def test_one_decoder_step_learns_two_tasks_at_once(tmp_path: Path) -> None:
     rows = PairTokenizer(tiny_tokenizer(), 48)
     grades = [
