@@ -41,7 +41,12 @@ HALF_COVERED = (
     *more(
         "Who invented the T5 model and in which year?",
         "How do the thresholds of the evaluator compare with those used in medical triage?",
+    ),
+    pytest.param(
         "评估器的阈值与医疗分诊中的阈值有什么区别？",
+        marks=pytest.mark.xfail(
+            strict=True, reason="scores .63 against an upper of .61: relevance counts shared words"
+        ),
     ),
 )
 ELSEWHERE = (
