@@ -18,7 +18,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> object:
     report: pytest.TestReport = yield
-    if report.skipped and item.config.getoption("--no-skips") and "gpu" not in item.keywords:
+    is_skip = report.skipped and not hasattr(report, "wasxfail") and "gpu" not in item.keywords
+    if is_skip and item.config.getoption("--no-skips"):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped: {report.longrepr}"
     return report
