@@ -59,7 +59,8 @@ def as_question(reply: str, question: str, history: Sequence[Message] = ()) -> s
 
 
 NEEDS_MODEL = Degraded(
-    "generator", "expand by rewrite or hyde needs a language model; the question was searched."
+    "generator",
+    "expand by rewrite or hyde needs a language model with calls left; the question was searched.",
 )
 
 
