@@ -1,6 +1,5 @@
 """Speaks the OpenAI embeddings API; near are texts that share words."""
 
-import asyncio
 import base64
 import json
 import re
@@ -14,24 +13,20 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tests.loopback.openai import OPENAI_KEY, refusal
-from tests.loopback.server import LoopbackServer, pause
+from tests.loopback.server import LoopbackServer
 
 EMBEDDINGS_MODEL = "stand-in-embeddings"
 WIDTH = 24
 
 
 class EmbeddingsServer(LoopbackServer):
-    """`answers` is how many requests it still answers before `status` counts; None: all.
-
-    `most_at_once` is the largest number of requests that were under way together.
-    """
+    """`answers` is how many requests it still answers before `status` counts; None: all."""
 
     def reset(self) -> None:
         super().reset()
         self.answers: int | None = None
         self.headers: dict[str, str] = {}
         self.width = WIDTH
-        self.under_way = self.most_at_once = 0
 
     @property
     def base_url(self) -> str:
@@ -58,13 +53,7 @@ class EmbeddingsServer(LoopbackServer):
         self.record(request, None if problem else body)
         if problem:
             return problem
-        self.under_way += 1
-        self.most_at_once = max(self.most_at_once, self.under_way)
-        try:
-            await pause(request, self.delay_s)
-            await asyncio.sleep(0.01)  # so that several can be under way
-        finally:
-            self.under_way -= 1
+        await self.hold(request)
         data = [
             {"object": "embedding", "index": place, "embedding": self._written(body, text)}
             for place, text in enumerate(body["input"])

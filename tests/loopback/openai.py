@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from tests.loopback.server import LoopbackServer, json_error, pause
+from tests.loopback.server import LoopbackServer, json_error
 
 OPENAI_KEY = "sk-loopback-51d2e8"
 MODEL = "stand-in"
@@ -89,15 +89,13 @@ def refusal(status: int, message: str, code: str | None = None) -> Response:
 
 class OpenAIServer(LoopbackServer):
     """`failure` says how to go wrong, `token_delay_s` how slowly to speak, `finish_reason` why the
-    reply ends; `most_at_once` is the largest number of calls that were under way together."""
+    reply ends."""
 
     def reset(self) -> None:
         super().reset()
         self.failure: Failure = ""
         self.finish_reason = "stop"
         self.token_delay_s = 0.0
-        self.under_way = 0
-        self.most_at_once = 0
 
     @property
     def base_url(self) -> str:
@@ -142,12 +140,7 @@ class OpenAIServer(LoopbackServer):
             return problem
         if self.status != 200:
             return refusal(self.status, f"Told to fail; you sent {request.headers}")
-        self.under_way += 1
-        self.most_at_once = max(self.most_at_once, self.under_way)
-        try:
-            await pause(request, self.delay_s if self.failure != "hang" else 60)
-        finally:
-            self.under_way -= 1
+        await self.hold(request, 60 if self.failure == "hang" else None)
         if self.failure == "garbage":
             return Response("<html>no API here</html>", media_type="text/html")
         text = "" if self.failure == "empty" else self.reply(body["messages"])

@@ -60,7 +60,7 @@ class PageServer(LoopbackServer):
 
     async def page(self, request: Request) -> Response:
         self.record(request)
-        await pause(request, self.delay_s)
+        await self.hold(request)
         entry = BY_SLUG.get(request.path_params["slug"])
         if self.status != 200 or entry is None:
             return Response("gone", status_code=self.status if self.status != 200 else 404)

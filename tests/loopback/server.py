@@ -1,6 +1,7 @@
 """An ASGI application on a free port of 127.0.0.1, in a thread of its own."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 START_TIMEOUT_S = 10.0
+TOGETHER_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,11 @@ class Received:
 
 
 class LoopbackServer:
-    """A context manager; `requests` holds everything received, in order."""
+    """A context manager; `requests` holds everything received, in order.
+
+    `most_at_once` is the largest number of requests that were held together, `together` how many
+    must have been before any of them is answered (given up after TOGETHER_TIMEOUT_S).
+    """
 
     def __init__(self) -> None:
         self.reset()
@@ -40,6 +46,8 @@ class LoopbackServer:
         self.status = 200
         """Anything but 200 is what every request is answered with."""
         self.delay_s = 0.0
+        self.under_way = self.most_at_once = self.together = 0
+        self._gathered = asyncio.Event()
 
     def routes(self) -> Sequence[BaseRoute]:
         raise NotImplementedError
@@ -54,6 +62,19 @@ class LoopbackServer:
                 body,
             )
         )
+
+    async def hold(self, request: Request, seconds: float | None = None) -> None:
+        """Waits `seconds` (`delay_s` by default), and for `together`."""
+        self.under_way += 1
+        self.most_at_once = max(self.most_at_once, self.under_way)
+        if self.most_at_once >= self.together:
+            self._gathered.set()
+        try:
+            await pause(request, self.delay_s if seconds is None else seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._gathered.wait(), TOGETHER_TIMEOUT_S)
+        finally:
+            self.under_way -= 1
 
     def __enter__(self) -> Self:
         self._socket = socket.create_server(("127.0.0.1", 0))

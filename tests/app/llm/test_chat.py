@@ -211,7 +211,7 @@ async def test_an_endpoint_that_is_down_fails_fast() -> None:
 
 
 async def test_calls_at_a_time_are_bounded(openai_server: OpenAIServer) -> None:
-    openai_server.delay_s = 0.05
+    openai_server.together = 2
     model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_concurrent=2)
     answers = await asyncio.gather(*(model.ainvoke(ENGLISH) for _ in range(4)))
     assert [answer.text for answer in answers] == [ANSWER] * 4
@@ -227,7 +227,7 @@ async def test_waiting_for_a_turn_counts(openai_server: OpenAIServer) -> None:
     started = time.monotonic()
     told = str(await failure_of(model))
     assert "did not finish" in told or "is busy" in told
-    assert time.monotonic() - started < 0.8
+    assert time.monotonic() - started < 2
     await first
     await model.aclose()
 

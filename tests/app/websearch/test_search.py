@@ -146,15 +146,15 @@ async def test_at_most_max_pages_are_read(reader: PageReader, pages: PageServer)
     assert len(engine.asked) == 1
 
 
-async def test_pages_are_fetched_side_by_side(reader: PageReader, pages: PageServer) -> None:
-    pages.delay_s = 0.2
-    started = time.monotonic()
+async def test_pages_are_fetched_side_by_side(pages: PageServer) -> None:
+    pages.together = 5
+    reader = PageReader(allowed_private_hosts={pages.address})
     found, degraded = await FetchingWebSearch(
         Found(*(pages.page_url(slug) for slug in BY_SLUG)), reader
     ).search("anything", 5)
-    assert len(found) == 5
+    assert len(found) == pages.most_at_once == 5
     assert degraded == ()
-    assert time.monotonic() - started < 0.8
+    await reader.aclose()
 
 
 async def test_a_failing_engine_is_not_hidden(web: WebSearch, tavily: TavilyServer) -> None:
@@ -171,7 +171,7 @@ async def test_cancelling_stops_the_fetching(reader: PageReader, pages: PageServ
     started = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - started < 0.1
+    assert time.monotonic() - started < 1
 
 
 async def test_a_silent_name_server_holds_up_no_answer(

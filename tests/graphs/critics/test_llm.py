@@ -126,7 +126,7 @@ async def test_a_reply_that_stays_malformed_is_one_clear_failure(
 async def test_drafts_are_judged_side_by_side_in_order(
     critic: LlmCritic, critic_server: CriticServer
 ) -> None:
-    critic_server.delay_s = 0.1
+    critic_server.together = 4
     drafts = [Draft(f"Sentence {n}.", KNOWLEDGE) for n in range(4)]
     judgements, usage = await critic.judge(QUESTION, drafts)
     assert len(judgements) == usage.llm_calls == 4

@@ -73,7 +73,7 @@ async def test_replies_are_read_as_they_come(
 async def test_pairs_are_asked_side_by_side_and_one_may_be_lost(
     chat: EndpointChat, critic_server: CriticServer
 ) -> None:
-    critic_server.delay_s = 0.05
+    critic_server.together = 4
     critic_server.replies = ["Perhaps."]
     values = (await LlmEvaluator(chat, "m", "direct").score("relevance", [PAIRS["en"]] * 4)).values
     assert critic_server.most_at_once == 4

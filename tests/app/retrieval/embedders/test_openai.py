@@ -62,6 +62,7 @@ def test_batches_are_bounded_and_several_are_under_way(
     monkeypatch.setattr(module, "MAX_CONCURRENT", 2)
     embedder = made(server)
     server.reset()
+    server.together = 2
     vectors = embedder.embed(TEXTS)
     assert vectors.shape == (10, WIDTH)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(10), abs=1e-5)
