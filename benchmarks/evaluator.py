@@ -3,9 +3,8 @@
     python -m benchmarks.evaluator DATA [--weights DIR] [--most 300] [--cache DIR]
 
 DATA is the folder with the published question sets. Figures go to benchmarks/evaluator.json and
-from there, with those of the training runs in --ablations, to the report benchmarks/evaluator.md;
-`--report` alone writes that anew from the figures; `--resume` goes on where a run broke off. About
-half an hour on 2 free CPU cores.
+from there to the report benchmarks/evaluator.md; `--report` alone writes that anew from the
+figures; `--resume` goes on where a run broke off. About half an hour on 2 free CPU cores.
 """
 
 import argparse
@@ -14,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from benchmarks.evaluator_actions import on_actions
 from benchmarks.evaluator_judgements import on_judgements
@@ -41,8 +39,6 @@ STARTED = time.monotonic()
 
 def main(chosen: argparse.Namespace) -> None:
     figures = json.loads(chosen.out.read_text("utf-8")) if chosen.report else measured(chosen)
-    if chosen.ablations is not None:
-        figures["ablations"] = ablations(chosen.ablations)
     keep(chosen.out, figures)
     path = chosen.out.with_suffix(".md")
     path.write_text(report(figures), "utf-8")
@@ -109,19 +105,6 @@ def relevance_of(scorer: Scorer) -> Score:
     return scores
 
 
-def ablations(folder: Path) -> list[dict[str, Any]]:
-    """The training runs' figures, one JSON file a run, in the order of the files' names."""
-    runs = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            run = json.loads(path.read_text("utf-8"))
-            runs.append({key: run[key] for key in ("name", "what", "minutes", "rows")})
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} holds no run's figures: {error!r}") from error
-        runs[-1] |= {key: run.get(key) or {} for key in ("validation", "left_out")}
-    return runs
-
-
 def say(line: str) -> None:
     sys.stderr.write(f"{time.monotonic() - STARTED:5.0f} s  {line}\n")
 
@@ -138,7 +121,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--no-minilm", dest="minilm", action="store_false")
     parser.add_argument("--cache", type=Path, default=Path(".selfcrag/bench"),
                         help="keeps MiniLM's vectors")  # fmt: skip
-    parser.add_argument("--ablations", type=Path, help="folder of training runs' figures")
     parser.add_argument("--out", type=Path, default=FIGURES, help="JSON; the report beside it")
     parser.add_argument("--resume", action="store_true",
                         help="keep the parts that --out holds of the same evaluator")  # fmt: skip

@@ -27,8 +27,6 @@ def report(figures: Figures) -> str:
         parts.append(_actions(figures["actions"]))
     if "judgements" in figures:
         parts += [*_judgements(figures), *_needs(figures)]
-    if figures.get("ablations"):
-        parts.append(_ablations(figures["ablations"]))
     return "\n\n".join(parts) + "\n"
 
 
@@ -209,30 +207,3 @@ a constant answer is right for half.
 
 {table(("rows", *languages), rows)}"""
     ]
-
-
-def _ablations(runs: Sequence[Figures]) -> str:
-    sets = [(part, name) for part in ("validation", "left_out")
-            for name in dict.fromkeys(name for run in runs for name in run[part])]  # fmt: skip
-    head = ["variant", "what", "pairs drawn"]
-    head += [f"{name}, left out" if part == "left_out" else name for part, name in sets]
-    rows = [
-        [run["name"], run["what"], f"{run['rows']:,}",
-         *(_or_dash(_auc_of(run[part].get(name))) for part, name in sets)]
-        for run in runs
-    ]  # fmt: skip
-    return f"""## What each ingredient brings
-
-AUC of variants that differ in one thing: where the layers come from, which negatives and sets the
-weighing is fitted on, what it reads, how large it is, what the words have learnt. Every variant
-scores the same pairs, of whole sets that none of them was fitted on and, for training runs, of the
-held-back parts. `python -m benchmarks.evaluator_ingredients` makes them; a few hundred pairs a set,
-so that differences below about 0.03 say little.
-
-{table(head, rows)}"""
-
-
-def _auc_of(figures: Any) -> float | None:
-    """A run gives a number, or a table with its AUC in it."""
-    value = figures.get("auc") if isinstance(figures, dict) else figures
-    return None if value is None else float(value)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -71,16 +72,19 @@ def train(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder the weights are written to.")],
     work: Annotated[Path, typer.Option(help="Checkpoints and caches.")] = Path(".selfcrag/train"),
-    minutes: Annotated[float, typer.Option(help="Most minutes for the T5.")] = 60.0,
-    rows: Annotated[int, typer.Option(help="Most rows the T5 reads.")] = 70_000,
+    minutes: Annotated[float, typer.Option(help="Most minutes of training steps.")] = 60.0,
+    rows: Annotated[int, typer.Option(help="Most rows that are read.")] = 200_000,
     seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
-    layers: Annotated[
-        int, typer.Option(min=1, max=6, help="Encoder layers that read each text for itself.")
-    ] = 6,
+    layers: Annotated[int, typer.Option(min=1, max=6, help="Encoder layers.")] = 6,
     init: Annotated[
-        Literal["minilm", "none"],
-        typer.Option(help="minilm: begin with its layers; none: begin anew."),
+        str,
+        typer.Option(help="minilm: its layers; none: begin anew; or an evaluator's folder."),
     ] = "minilm",
+    left_out: Annotated[
+        list[str] | None,
+        typer.Option(help="A data file's name (without endings) that only chooses checkpoints."),
+    ] = None,
+    dropout: Annotated[float, typer.Option(min=0, max=0.5, help="For runs of many epochs.")] = 0.0,
     t5: Annotated[
         Path | None, typer.Option(help="Any local T5: the CRAG paper's recipe instead of ours.")
     ] = None,
@@ -94,13 +98,26 @@ def train(
         if threads:
             torch.set_num_threads(threads)
         if t5 is not None:
-            options = training.RecipeOptions(seed=seed, minutes=minutes, pairs=rows)
+            options = training.RecipeOptions(seed=seed, minutes=minutes, rows=rows)
             training.train_recipe(data, t5, out, work, options, _timed())
             return
-        options = training.TrainOptions(seed, minutes, rows, own_layers=layers, init=init)
+        options = training.TrainOptions(
+            seed, minutes, rows, init, layers, dropout=dropout, left_out=tuple(left_out or ())
+        )
         training.train(data, out, work, options, _timed())
         import_module("evaluator.calibration.model_card").write_card(out)
         typer.echo(f"exported to {import_module('evaluator.training.onnx_export').export(out)}")
+
+
+@app.command()
+def convert(
+    checkpoint: Annotated[Path, typer.Argument(help="A pickled checkpoint, *.bin or *.pt.")],
+    out: Annotated[Path, typer.Option(help="Folder for model.safetensors.")],
+) -> None:
+    """Make safetensors of a pickled checkpoint, tensors only, in a process without network."""
+    with _needs("train"):
+        converting = import_module("evaluator.training.convert")
+    typer.echo(f"{converting.convert(checkpoint, out)} tensors written to {out}")
 
 
 @app.command()
@@ -135,11 +152,11 @@ def calibrate(
     )  # fmt: skip
     labelled = _labelled(data, questions, seed, most)
     settings = _settings(weights)
-    result = calibration.calibrate(labelled, _relevance(settings), aims)
-    source = "data" if data else "questions"
-    stored = result.thresholds.model_copy(update={"source": source})
-    path = calibration.store(stored, settings.weights)
+    scores = _scores(settings)
+    result = calibration.calibrate(labelled, partial(scores, "relevance"), aims)
     typer.echo(calibration.report(result))
+    stored = result.thresholds.model_copy(update={"source": "data" if data else "questions"})
+    path = calibration.store(stored, settings.weights)
     import_module("evaluator.calibration.model_card").write_card(settings.weights)
     typer.echo(f"written to {path}")
 
@@ -165,7 +182,7 @@ def measure(
     with _needs("train"):
         measuring = import_module("evaluator.calibration.evaluate")
     settings = _settings(weights)
-    score_pairs = _relevance(settings)
+    score_pairs = partial(_scores(settings), "relevance")
     figures = measuring.measure(file, score_pairs, most, seed, minilm=minilm)
     typer.echo(json.dumps(figures, indent=2))
     if keep:
@@ -247,12 +264,13 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, max_question
         return reading.build_questions(held_back, seed, max_questions)
 
 
-def _relevance(settings: Any) -> Callable[[Sequence[tuple[str, str]]], list[float]]:
+def _scores(settings: Any) -> Callable[[Task, Sequence[tuple[str, str]]], list[float]]:
+    """The configured evaluator's scores; a pair that it refuses scores as low as can be."""
     inference = import_module("evaluator.inference.scorer")
     scorer = inference.load_scorer(settings)
 
-    def scores(pairs: Sequence[tuple[str, str]]) -> list[float]:
-        results = inference.in_batches(scorer, "relevance", pairs)
+    def scores(task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        results = inference.in_batches(scorer, task, pairs)
         return [-1.0 if isinstance(result, str) else result.score for result in results]
 
     return scores

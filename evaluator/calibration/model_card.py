@@ -5,7 +5,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from evaluator.model.checkpoint import THRESHOLDS_FILE, check_folder, load_thresholds
+from evaluator.model.checkpoint import ARCHITECTURE, THRESHOLDS_FILE, check_folder, load_thresholds
 from evaluator.settings import WEIGHTS
 
 MEASURED_FILE = "measured.json"
@@ -50,7 +50,7 @@ def write_card(folder: Path) -> Path | None:
     None, and nothing written, for a checkpoint that `train` did not make.
     """
     config = check_folder(folder)
-    if "made_by" not in config:
+    if "made_by" not in config or config.get("architecture") != ARCHITECTURE:
         return None
     made_by = config["made_by"]
     options, training = made_by["options"], made_by["training"]
@@ -61,7 +61,10 @@ def write_card(folder: Path) -> Path | None:
         **options,
         "title": "The shipped evaluator" if is_shipped else "An evaluator of one's own",
         "tasks": ", ".join(config["tasks"]),
-        "initialization": SECTIONS[options["init"]],
+        "initialization": SECTIONS.get(options["init"], SECTIONS["folder"]),
+        "chosen_by": ", ".join(options["left_out"]) or "none",
+        "flags": "".join(f" --left-out {name}" for name in options["left_out"]),
+        "new_rate": f"{options['new_rate']:g}",
         "minutes": f"{options['minutes']:g}",
         "minutes_taken": training["minutes"],
         "learning_rate": f"{options['learning_rate']:g}",

@@ -14,7 +14,7 @@ from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
-_INPUTS = {"ids", "mask", "decode"}
+_OUTPUTS = (["logits", "spans"], ["judged"])
 
 
 class OnnxScorer:
@@ -28,6 +28,7 @@ class OnnxScorer:
         self.name = name_of(str(config.get("architecture")), self.digest)
         self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._session = _session(settings)
+        self._rests = len(self._session.get_inputs()) > 2  # weights that read each text for itself
         self._options = ort.RunOptions()  # gives a batch's memory back, not kept for the next one
         self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         if sys.platform == "linux":  # the C library, if glibc, gives back what loading has freed
@@ -40,9 +41,10 @@ class OnnxScorer:
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = padded(rows)
-        decode = np.array(task != "relevance")  # which the measures alone judge
-        inputs = {"ids": ids, "mask": mask, "decode": decode}
-        (logits,) = self._session.run(None, inputs, self._options)
+        inputs = {"ids": ids, "mask": mask}
+        if self._rests:
+            inputs["decode"] = np.array(task != "relevance")  # which the measures alone judge
+        logits = self._session.run(None, inputs, self._options)[0]
         return [judgement(task, row) for row in logits]
 
 
@@ -59,7 +61,7 @@ def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
         session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no base of their own
         raise WeightsError(f"{path} cannot be loaded: {error}") from error
-    if {entry.name for entry in session.get_inputs()} != _INPUTS:
+    if [entry.name for entry in session.get_outputs()] not in _OUTPUTS:
         raise WeightsError(f"{path} is of another version: run `selfcrag-evaluator export`.")
     return session
 

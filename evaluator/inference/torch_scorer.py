@@ -6,13 +6,18 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from torch import Tensor
 from transformers import AutoTokenizer, T5ForSequenceClassification
 
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import NO_NUMBER, NO_TEXT, Scorer, judgement, padded
-from evaluator.model import t5
-from evaluator.model.checkpoint import check_folder, known_tasks, name_of, weights_digest
+from evaluator.model import measured_t5, t5
+from evaluator.model.checkpoint import (
+    ARCHITECTURE,
+    check_folder,
+    known_tasks,
+    name_of,
+    weights_digest,
+)
 from evaluator.model.tokenization import CHARS_PER_TOKEN, PairTokenizer, neutraliser
 from evaluator.schema import LABELS, Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
@@ -31,7 +36,9 @@ class TorchScorer:
         self.name = name_of(str(config.get("architecture")), self.digest)
         self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._device, precision = place(settings)
-        self._model = t5.load(folder, config).lowered(precision).to(self._device)
+        is_measured = config.get("architecture") == measured_t5.ARCHITECTURE
+        load = measured_t5.load if is_measured else t5.load
+        self._model = load(folder, config).lowered(precision).to(self._device)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         return self._tokenizer.encode(task, pairs)
@@ -39,8 +46,7 @@ class TorchScorer:
     @torch.inference_mode()
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
-        logits_of = self._model.relevance if task == "relevance" else self._model
-        logits: Tensor = logits_of(ids, mask)
+        logits, _ = self._model.judged(ids, mask)
         return [judgement(task, row) for row in logits.float().cpu().numpy()]
 
 
@@ -166,7 +172,7 @@ def place(settings: EvaluatorSettings) -> tuple[torch.device, torch.dtype]:
 def load(settings: EvaluatorSettings) -> Scorer:
     """The configured folder as a scorer, ours or the authors' form by its config."""
     config = check_folder(settings.weights)
-    if config.get("architecture") == t5.ARCHITECTURE:
+    if config.get("architecture") in (ARCHITECTURE, measured_t5.ARCHITECTURE):
         return TorchScorer(settings, config)
     if "T5ForSequenceClassification" in config.get("architectures", []):
         return AuthorsScorer(settings)

@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from evaluator.errors import WeightsError
 from evaluator.schema import TASKS, CalibratedThresholds, Task
 
+ARCHITECTURE = "selfcrag-t5-cross"
+"""What config.json calls the checkpoints that `train` makes."""
 THRESHOLDS_FILE = "thresholds.json"
 TENSORS_FILE = "model.safetensors"
 SHARDS_INDEX = "model.safetensors.index.json"

@@ -1,12 +1,15 @@
-"""The evaluator's T5: each text read for itself, then both together, then one decoder step.
+"""The evaluator's T5: question and passage read together, one decoder step, an answer's span.
 
-The own encoder layers let a token see its own text only, as in a sentence encoder. The joint ones
-see both, told how well each token is matched on the other side; they begin as copies of the last
-own layers. Relevance is weighed from coverage measures and the nearness of the two texts.
+One encoder reads both texts with attention across them in every layer. A token is told on which
+side it stands and how long a run of tokens it shares with each other side. The decoder takes one
+step, from the encoder's mean state and the task, and its state gives the logits of the reflection
+tokens (monoT5's way, Nogueira et al., arXiv 2003.06713). From the encoder's states come the logits
+of where the second text's answer begins and ends; the row's first token stands for "nowhere"
+(SQuAD 2.0's way, Rajpurkar et al., arXiv 1806.03822).
 
-Quantization: in model.safetensors large matrices lie as integers, the rest as float16: a row w as
-round(w / s) with one scale s a row, one byte a value, or four bits in the tables of words. Loading
-gives exactly the floats that both backends compute with.
+Quantization: in model.safetensors large matrices lie as one byte a value: a row w as round(w / s)
+with one scale s a row; the rest as float16. Loading gives exactly the floats that both backends
+compute with.
 """
 
 import json
@@ -22,15 +25,14 @@ from torch import Tensor, nn
 from transformers import T5Config, T5Model
 
 from evaluator.errors import WeightsError
-from evaluator.model import features
-from evaluator.model.checkpoint import TENSORS_FILE
-from evaluator.model.tokenization import REFLECTION_TOKENS, SPECIAL_TOKENS
+from evaluator.model.checkpoint import ARCHITECTURE, TENSORS_FILE
+from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, SPECIAL_TOKENS
 from evaluator.schema import TASKS
 
-ARCHITECTURE = "selfcrag-t5-judgements"
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
-BYTES, NIBBLES, SCALE = "bytes", "nibbles", "scale"
-FOUR_BITS = ("words.weight", "t5.shared.weight", "phrases.table.weight")
+BYTES, SCALE = "bytes", "scale"
+SIDES = 3  # texts in a row, at most
+RUN = 3  # shared runs of more tokens count as runs of this many
 _SMALL = 16_384  # matrices of fewer values stay float16
 
 
@@ -41,166 +43,115 @@ class ModelConfig:
     vocab_size: int
     cjk_start: int
     d_model: int = 384
-    d_words: int = 256
     d_ff: int = 1536
     heads: int = 12
-    own_layers: int = 6
-    joint_layers: int = 2
+    layers: int = 6
     decoder_layers: int = 1
     max_length: int = 512
     tasks: list[str] = field(default_factory=lambda: list(TASKS))
     architecture: str = ARCHITECTURE
     made_by: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def fork(self) -> int:
-        """The own layer after which the joint ones go their own way."""
-        return max(0, self.own_layers - self.joint_layers)
-
 
 class EvaluatorModel(nn.Module):
-    """T5 with one decoder step over the reflection tokens.
+    """T5 with one decoder step over the reflection tokens, and a span output.
 
     `forward(ids, mask)` takes integer tensors (batch, length) and gives logits of
-    REFLECTION_TOKENS, shape (batch, 13). Padding does not move them.
+    REFLECTION_TOKENS, shape (batch, 13), and of the answer's first and last token, shape
+    (batch, length, 2), -inf where neither can stand. Padding moves neither. `reads_across` False
+    masks attention between the texts off, to measure what it contributes.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        self.reads_across = True
         width = config.d_model
         self.t5 = T5Model(t5_config(config))
         self.positions = nn.Embedding(config.max_length, width)
-        self.meaning = nn.Linear(width, width)
-        self.words = nn.Embedding(config.vocab_size, config.d_words)
-        self.interaction = features.Interaction(config.vocab_size, config.d_words, config.cjk_start)
-        pair_features = features.PAIR_FEATURES
-        self.coverage = nn.Sequential(nn.Linear(pair_features, 64), nn.GELU(), nn.Linear(64, 1))
-        measures = pair_features + features.CLOSENESS
-        self.nearness = nn.Linear(measures + 1, 1)
+        self.sides = nn.Embedding(SIDES, width)
+        self.matches = nn.Embedding(SIDES * (RUN + 1), width)
         self.tasks = nn.Embedding(len(TASKS), width)
-        self.sides = nn.Embedding(features.SIDES, width)
-        self.matched = nn.Linear(features.TOKEN_FEATURES, width)
-        self.spelt = nn.Linear(config.d_words, width, bias=False)
-        self.phrases = features.Phrases()
-        inputs = measures + 2 * width + config.d_words + features.PHRASE_WIDTH
-        self.opening = nn.Linear(inputs, width)
         self.head = nn.Linear(width, len(REFLECTION_TOKENS))
-        self.wide = nn.Linear(inputs, len(REFLECTION_TOKENS), bias=False)
+        self.span = nn.Linear(width, 2)
+        nn.init.normal_(self.positions.weight, std=0.02)
         nn.init.normal_(self.tasks.weight, std=0.02)
-        # Step 0 is the coverage alone, and joint layers that read what they were made to read.
-        for part in (self.nearness, self.head, self.wide, self.sides, self.matched, self.spelt):
-            for parameter in part.parameters():
-                nn.init.zeros_(parameter)
-        nn.init.ones_(self.nearness.weight[:, -1])
+        for part in (self.sides, self.matches):  # at first the layers read what they know
+            nn.init.zeros_(part.weight)
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.judged(ids, mask)[0]
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        return self.judged(ids, mask)
 
     def judged(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The logits, and those of relevance as the measures alone give them."""
-        inputs, decoded, measured = self.considered(ids, mask)
-        logits: Tensor = self.wide(inputs) + self.head(decoded)
-        return logits + measured, measured
-
-    def considered(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return decoder input features, decoder state and the feature-only relevance logits."""
-        words = self.words(ids)
-        tokens, pair, question = self.interaction(ids, words)
-        sides = features.sides_of(ids)
-        lower, states = self.read(ids, sides, mask)
-        meaning = self.meaning(states.float())
-        measures = self._measured(ids, pair, meaning, sides, mask)
-
+        sides = sides_of(ids)
+        encoded = self.encoded(ids, sides, mask)
+        kept = mask.unsqueeze(2).to(encoded.dtype)
+        mean = (encoded * kept).sum(1) / kept.sum(1)
         task = self.tasks(ids[:, 0] - FIRST_TASK)
-        loud = self.config.d_words**0.5
-        known = self.matched(tokens) + self.spelt(words) + self.sides(sides) + task.unsqueeze(1)
-        all_seen = mask.bool().unsqueeze(1).expand(-1, mask.shape[1], -1)
-        own_layers, joint_layers = self.config.own_layers, self.config.joint_layers
-        joint = lower + known.to(lower.dtype)
-        both = root_normal(self._layers(joint, all_seen, own_layers, own_layers + joint_layers))
-        means = [features.mean_of(meaning, sides, mask, side) for side in (0, 1)]
-        phrases = self.phrases(ids, sides)
-        inputs = torch.cat([measures[:, :-1], *means, question * loud, phrases], dim=1)
-        decoded = self._decoded(self.opening(inputs) + task, both, mask)
-        return inputs, decoded, self.placed(self.margin(measures))
-
-    def relevance(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The logits of relevance rows, which the measures alone judge: the decoder rests."""
-        return self.placed(self.margin(self.measures(ids, mask)))
-
-    def measures(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """All measures of a pair, the coverage's own logit last: (batch, measures + 1)."""
-        sides = features.sides_of(ids)
-        _, pair, _ = self.interaction(ids, self.words(ids))
-        meaning = self.meaning(self.read(ids, sides, mask)[1].float())
-        return self._measured(ids, pair, meaning, sides, mask)
-
-    def _measured(
-        self, ids: Tensor, pair: Tensor, meaning: Tensor, sides: Tensor, mask: Tensor
-    ) -> Tensor:
-        near = features.closeness(ids, meaning, sides, mask, self.interaction.weight_of(ids))
-        return torch.cat([pair, near, self.coverage(pair)], dim=1)
-
-    def margin(self, measures: Tensor) -> Tensor:
-        """The relevance logit from measures alone, shape (batch, 1).
-
-        In Chinese the coverage's, as the layers that read each text know little of it.
-        """
-        chinese = measures[:, features.CHINESE : features.CHINESE + 1]
-        weighed: Tensor = self.nearness(measures)
-        return chinese * measures[:, -1:] + (1 - chinese) * weighed
-
-    def read(self, ids: Tensor, sides: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Each text read for itself: the stream where the joint layers fork off, and the last
-        states, of root mean square 1; both (batch, length, width)."""
-        embedded = self.t5.shared(ids) + self.positions(features.places_of(sides))
-        # The 1 carries biases: evaluator/training/minilm_transplant.py.
-        stream = nn.functional.layer_norm(embedded, (self.config.d_model,)) + 1
-        own = (sides.unsqueeze(1) == sides.unsqueeze(2)) & mask.bool().unsqueeze(1)
-        lower = self._layers(stream, own, 0, self.config.fork)
-        return lower, root_normal(
-            self._layers(lower, own, self.config.fork, self.config.own_layers)
-        )
-
-    def _layers(self, stream: Tensor, seen: Tensor, first: int, last: int) -> Tensor:
-        """T5 blocks `first` to `last` under a mask (batch, length, length)."""
-        precision = self._precision()
-        bias = torch.where(seen, 0.0, torch.finfo(precision).min).to(precision).unsqueeze(1)
-        stream = stream.to(precision)
-        for block in self.t5.encoder.block[first:last]:
-            stream = block(stream, position_bias=bias)[0]
-        return stream
-
-    def _decoded(self, opening: Tensor, encoded: Tensor, mask: Tensor) -> Tensor:
-        """The decoder's one step: it opens with what is known, not with a fixed token."""
-        decoded: Tensor = self.t5.decoder(
-            inputs_embeds=opening.unsqueeze(1).to(self._precision()),
+        decoded = self.t5.decoder(
+            inputs_embeds=(mean + task).unsqueeze(1),
             encoder_hidden_states=encoded,
             encoder_attention_mask=mask,
             use_cache=False,
-        ).last_hidden_state
-        return decoded[:, 0].float()
+        ).last_hidden_state[:, 0]
+        can_answer = (ids >= len(SPECIAL_TOKENS)) & (sides == 1)
+        can_answer = can_answer | (torch.arange(ids.shape[1], device=ids.device) == 0)
+        places = self.span(encoded).float().masked_fill(~can_answer.unsqueeze(2), -1e9)
+        return self.head(decoded).float(), places
 
-    def coverage_only(self, ids: Tensor) -> Tensor:
-        """The relevance logit before the T5 says anything, shape (batch,)."""
-        _, pair, _ = self.interaction(ids, self.words(ids))
-        margin: Tensor = self.coverage(pair)
-        return margin.squeeze(1)
+    def encoded(self, ids: Tensor, sides: Tensor, mask: Tensor) -> Tensor:
+        """The encoder's last states, of root mean square 1; (batch, length, width)."""
+        stream = self.embedded(ids) + self.sides(sides)
+        for side, run in enumerate(shared_runs(ids, sides)):
+            stream = stream + self.matches(run + side * (RUN + 1))
+        seen = mask.bool().unsqueeze(1).expand(-1, ids.shape[1], -1)
+        if not self.reads_across:
+            seen = seen & (sides.unsqueeze(1) == sides.unsqueeze(2))
+        stream = stream.to(self._precision())
+        bias = torch.where(seen, 0.0, torch.finfo(stream.dtype).min).to(stream.dtype).unsqueeze(1)
+        for block in self.t5.encoder.block:
+            stream = block(stream, position_bias=bias)[0]
+        return root_normal(stream)
+
+    def embedded(self, ids: Tensor) -> Tensor:
+        """The stream before the first layer, for each token by itself."""
+        read = self.t5.shared(ids) + self.positions.weight[: ids.shape[1]]
+        # The 1 carries biases: evaluator/training/minilm_transplant.py.
+        return nn.functional.layer_norm(read, (self.config.d_model,)) + 1
 
     def lowered(self, precision: torch.dtype) -> Self:
-        """The model with its T5 in `precision`; embeddings and matching stay in float32."""
-        t5: nn.Module = self.t5
-        t5.to(precision)
-        self.t5.shared.float()
-        return self
+        """The model in `precision`."""
+        return self.to(precision)
 
     def _precision(self) -> torch.dtype:
         return next(self.t5.encoder.block.parameters()).dtype
 
-    @staticmethod
-    def placed(margin: Tensor) -> Tensor:
-        return nn.functional.pad(margin, (0, len(REFLECTION_TOKENS) - 1))
+
+def sides_of(ids: Tensor) -> Tensor:
+    """Which text each token belongs to: 0, 1 or 2; a separator ends the text before it."""
+    ends = (ids == SEPARATOR).long()
+    return (torch.cumsum(ends, dim=1) - ends).clamp(max=SIDES - 1)
+
+
+def shared_runs(ids: Tensor, sides: Tensor) -> list[Tensor]:
+    """For each side the longest run of tokens, RUN at most, that each token shares with it.
+
+    Shapes (batch, length); 0 on the side itself and where nothing is shared.
+    """
+    text = ids >= len(SPECIAL_TOKENS)
+    same = (ids.unsqueeze(1) == ids.unsqueeze(2)) & text.unsqueeze(1) & text.unsqueeze(2)
+    same = (same & (sides.unsqueeze(1) != sides.unsqueeze(2))).float()
+    ahead = nn.functional.pad(same[:, 1:, 1:], (0, 1, 0, 1))
+    pairs = same * ahead  # where a run of two begins
+    threes = pairs * nn.functional.pad(ahead[:, 1:, 1:], (0, 1, 0, 1))
+    longest = same
+    for begins, size in ((pairs, 2), (threes, 3)):
+        for offset in range(size):  # every token of the run
+            moved = nn.functional.pad(begins, (offset, 0, offset, 0))
+            longest = torch.maximum(longest, size * moved[:, : ids.shape[1], : ids.shape[1]])
+    return [
+        (longest * (sides == side).unsqueeze(1).float()).amax(2).long() for side in range(SIDES)
+    ]
 
 
 def root_normal(stream: Tensor) -> Tensor:
@@ -215,10 +166,10 @@ def t5_config(config: ModelConfig) -> T5Config:
         d_model=config.d_model,
         d_kv=config.d_model // config.heads,
         d_ff=config.d_ff,
-        num_layers=config.own_layers + config.joint_layers,
+        num_layers=config.layers,
         num_decoder_layers=config.decoder_layers,
         num_heads=config.heads,
-        dropout_rate=0.0,  # each row is read once or twice: nothing to forget
+        dropout_rate=0.0,  # training sets its own
         feed_forward_proj="gelu",
         pad_token_id=0,
         eos_token_id=1,
@@ -266,22 +217,16 @@ def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
 
 
 def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors as stored: `name|bytes` or `name|nibbles` with `name|scale`, or float16."""
+    """The tensors as stored: `name|bytes` with `name|scale`, or float16."""
     stored: dict[str, Tensor] = {}
     for name, value in tensors.items():
         if value.ndim != 2 or value.numel() < _SMALL:
             stored[name] = value.detach().half().contiguous()
             continue
-        most = 7 if name in FOUR_BITS else 127
-        scale = (value.abs().amax(1, keepdim=True) / most).clamp(min=1e-6).half()
-        whole = (value / scale.float()).round().clamp(-most, most)
+        scale = (value.abs().amax(1, keepdim=True) / 127).clamp(min=1e-6).half()
         stored[f"{name}|{SCALE}"] = scale
-        if name in FOUR_BITS:
-            # Left half of each row in the low four bits, right half in the high ones.
-            left, right = (whole + 8).to(torch.uint8).chunk(2, dim=1)
-            stored[f"{name}|{NIBBLES}"] = (left + 16 * right).contiguous()
-        else:
-            stored[f"{name}|{BYTES}"] = whole.to(torch.int8)
+        whole = (value / scale.float()).round().clamp(-127, 127)
+        stored[f"{name}|{BYTES}"] = whole.to(torch.int8)
     return stored
 
 
@@ -292,10 +237,6 @@ def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name, _, form = entry.partition("|")
         if not form:
             tensors[name] = value.float()
-        elif form != SCALE:
-            whole = value.float()
-            if form == NIBBLES:
-                right = (whole / 16).floor()
-                whole = torch.cat([whole - 16 * right, right], dim=1) - 8
-            tensors[name] = whole * stored[f"{name}|{SCALE}"].float()
+        elif form == BYTES:
+            tensors[name] = value.float() * stored[f"{name}|{SCALE}"].float()
     return tensors

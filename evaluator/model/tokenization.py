@@ -53,16 +53,19 @@ class PairTokenizer:
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
-        limit = self._max_length * CHARS_PER_TOKEN
         threes = [_in_order(task, first, second) for first, second in pairs]
-        # Traditional characters as Simplified ones: a question may be asked in either.
-        texts = [
-            text if text.isascii() else self._converter.convert(text)
-            for three in threes
-            for text in (part[:limit] for part in three)
-        ]
-        ids = [e.ids for e in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+        ids = self.tokens([text for three in threes for text in three])
         return [self._row(task, *ids[3 * i : 3 * i + 3]) for i in range(len(pairs))]
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text by itself, as rows hold them."""
+        limit = self._max_length * CHARS_PER_TOKEN
+        # Traditional characters as Simplified ones: a question may be asked in either.
+        read = [
+            text if text.isascii() else self._converter.convert(text)
+            for text in (text[:limit] for text in texts)
+        ]
+        return [e.ids for e in self._tokenizer.encode_batch(read, add_special_tokens=False)]
 
     def _row(self, task: Task, first: list[int], second: list[int], third: list[int]) -> Row | str:
         if not first:

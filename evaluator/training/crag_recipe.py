@@ -20,14 +20,13 @@ from transformers import T5ForSequenceClassification
 
 from evaluator.data.hard_negatives import Meaning
 from evaluator.data.records import HELD_BACK_PERCENT, digests, read_folder, split
-from evaluator.data.relevance_pairs import Pair, pairs_of
 from evaluator.errors import DataError, WeightsError
 from evaluator.inference.scorer import cut
 from evaluator.inference.torch_scorer import T5PairTokenizer, load_network, load_tokenizer
 from evaluator.model.checkpoint import files_digest
 from evaluator.schema import Row
-from evaluator.training.examples import batch_tensors
-from evaluator.training.loop import Log, Schedule, fit
+from evaluator.training.relevance_pairs import Pair, pairs_of
+from evaluator.training.train import Log, batch_tensors, fit
 
 NAME = "CRAG, section 4.2"
 MADE_BY_FILE = "made_by.json"
@@ -42,11 +41,12 @@ class RecipeOptions:
 
     seed: int = 1
     minutes: float = math.inf
-    pairs: int = 150_000  # read in all, one as often as it is read
+    rows: int = 150_000  # pairs read in all, one as often as it is read
     batch_tokens: int = 8192  # padded
     learning_rate: float = 1e-4
     max_length: int = 512
     held_back_percent: int = HELD_BACK_PERCENT
+    warmup_steps: int = 0
     check_every: int = 1000
     use_minilm: bool = True  # to mine negatives by meaning
 
@@ -80,15 +80,14 @@ def train_recipe(
     rows, check = (_rows(tokenizer, options.max_length, pairs) for pairs in (known, held_back))
     log(f"{len(rows)} training and {len(check)} validation pairs can be read")
     network.to("cuda" if torch.cuda.is_available() else "cpu")
-    pace = options.seed, options.batch_tokens, options.pairs, options.minutes
-    schedule = Schedule(*pace, warmup_steps=0, check_every=options.check_every)
     learner = RelevanceLearner(network, check, options)
     stored = {n: None if value == math.inf else value for n, value in asdict(options).items()}
     patterns = ("*.safetensors", "*.json", "*.model")  # tensors, config and tokenizer
     of_t5 = files_digest(path for pattern in patterns for path in sorted(t5.glob(pattern)))
     origin = {"recipe": NAME, "t5": of_t5}
     identity = {**origin, "options": stored, "data": digests(data)}
-    story = fit(learner, rows, schedule, work / CHECKPOINT, identity, log)
+    groups = [(row,) for row in rows]
+    story = fit(learner, groups, options, work / CHECKPOINT, identity, log)
     made_by = {
         **identity,
         "training": {"pairs": len(rows), "unreadable": len(known) - len(rows), **story},
@@ -116,7 +115,7 @@ def _pairs(data: Path, work: Path, options: RecipeOptions) -> tuple[list[Pair], 
     known, held_back = split(read_folder(data), options.held_back_percent)
     meaning = Meaning(work) if options.use_minilm else None
     train = pairs_of(known, options.seed, meaning)
-    check = pairs_of(held_back, options.seed, meaning, hard_only=True)
+    check = [pair for pair in pairs_of(held_back, options.seed, meaning) if pair.kind != "random"]
     if not train or not check:
         raise DataError(f"{data} gives no pairs for training or none for validation.")
     return train, check
@@ -147,9 +146,10 @@ class RelevanceLearner:
     def groups(self) -> list[dict[str, Any]]:
         return [{"params": list(self.network.parameters()), "lr": self._options.learning_rate}]
 
-    def loss(self, batch: Sequence[PairRow]) -> Tensor:
-        scores = self._scores(batch)
-        targets = torch.tensor([row.target for row in batch])
+    def loss(self, batch: Sequence[tuple[PairRow, ...]]) -> Tensor:
+        rows = [row for group in batch for row in group]
+        scores = self._scores(rows)
+        targets = torch.tensor([row.target for row in rows])
         return nn.functional.mse_loss(scores, targets.to(scores.device))
 
     def _scores(self, batch: Sequence[PairRow]) -> Tensor:

@@ -1,7 +1,7 @@
 """Initialization from MiniLM (build time only): vocabulary, word vectors, encoder layers.
 
-Vocabulary: MiniLM's English word pieces, each embedded by what MiniLM makes of it alone, and the
-Chinese characters of the training text, embedded by what they stand beside.
+Vocabulary: MiniLM's English word pieces, and the Chinese characters of the training text, which
+begin where what they stand beside puts them.
 
 Layers: BERT normalises after adding and has biases; T5 normalises before adding and has none.
 Queries, keys, values and the first half of the feed-forward layer are carried over with the gain
@@ -19,19 +19,18 @@ import numpy as np
 import scipy.sparse  # type: ignore[import-untyped]
 import torch
 from opencc import OpenCC
-from sklearn.decomposition import PCA
 from sklearn.utils.extmath import randomized_svd
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor, nn
 from transformers import AutoModel
 
-from evaluator.data.hard_negatives import Vectors, minilm_folder
-from evaluator.model.features import places_of, sides_of
-from evaluator.model.t5 import EvaluatorModel, packed, root_normal, unpacked
+from evaluator.data.hard_negatives import minilm_folder
+from evaluator.model.t5 import EvaluatorModel, root_normal
 from evaluator.model.tokenization import END, PAD, SEPARATOR, SPECIAL_TOKENS, UNKNOWN
 
-MEAN = 1.0  # of the stream: EvaluatorModel.read adds it, biases hang on it
+MEAN = 1.0  # of the stream: EvaluatorModel.embedded adds it, biases hang on it
 _RIDGE = 1e-3
+_REACH = 4  # characters on either side that say what one stands beside
 _STAND_INS = {PAD: "[PAD]", END: "[SEP]", SEPARATOR: "[SEP]", UNKNOWN: "[UNK]"}
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
@@ -65,60 +64,78 @@ def everyday_characters() -> set[str]:
     return set(_CJK.findall(text))
 
 
-def idf(tokenizer: Tokenizer, texts: Sequence[str]) -> Vectors:
-    """Inverse document frequency of each token over the texts, scaled to 0..1."""
-    seen: Counter[int] = Counter()
-    for encoding in tokenizer.encode_batch(list(texts), add_special_tokens=False):
-        seen.update(set(encoding.ids))
-    counts = np.array([seen[i] for i in range(tokenizer.get_vocab_size())], dtype=np.float32)
-    weights: Vectors = np.log((len(texts) + 1) / (counts + 1)) / np.log(len(texts) + 1)
-    return weights.astype(np.float32)
+@dataclass
+class _Stream:
+    """Both models at one depth: the student's stream, the teacher's normalised one, its scale."""
+
+    student: Tensor  # (rows, length, width)
+    normal: Tensor  # the teacher's, mean 0 and variance 1 a token
+    scale: float  # the student's stream is meant to be scale * normal + MEAN
+    gain: Tensor
+    shift: Tensor  # with gain: what the teacher's layer reads is gain * normal + shift
+    mask: Tensor
+
+    def hidden(self) -> Tensor:
+        return self.gain * self.normal + self.shift
 
 
-def embeddings(tokenizer: Tokenizer, cjk_start: int, texts: Sequence[str], width: int) -> Vectors:
-    """First embeddings, shape (vocabulary, width), each row of norm sqrt(width)."""
-    vocabulary = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    tokens = [token for token, _ in vocabulary]
-    rng = np.random.default_rng(0)
-    table = rng.normal(size=(len(tokens), width)).astype(np.float32)
-    english = slice(len(SPECIAL_TOKENS), cjk_start)
-    vectors = _minilm_vectors(tokens[english])
-    table[english] = PCA(width, random_state=0).fit_transform(vectors)
-    beside = _beside_vectors(tokenizer, cjk_start, texts, width)
-    seen = np.linalg.norm(beside, axis=1) > 1e-3
-    table[cjk_start:][seen] = beside[seen]  # the others keep their random direction
-    norms = np.linalg.norm(table, axis=1, keepdims=True) + 1e-6
-    scaled: Vectors = (table / norms * np.sqrt(width)).astype(np.float32)
-    return scaled
+@torch.no_grad()
+def transplant(
+    network: EvaluatorModel,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    ids: Tensor,
+    mask: Tensor,
+) -> list[float]:
+    """Fill embeddings and encoder in place.
+
+    Chinese characters are placed by `texts`; `ids` and `mask` (rows, length) are rows to fit on.
+    Gives, half-layer by half-layer, the share of the teacher's variance that the student misses.
+    """
+    bert: Any = AutoModel.from_pretrained(minilm_folder()).eval()
+    _embed(network, tokenizer, bert, texts)
+    normal = network.embedded(ids) - MEAN
+    norm, missed = bert.embeddings.LayerNorm, list[float]()
+    stream = _Stream(normal + MEAN, normal, 1.0, norm.weight, norm.bias, mask)
+    blocks: Any = network.t5.encoder.block
+    for layer, block in zip(bert.encoder.layer, blocks, strict=False):
+        stream = _attention(layer, block.layer[0].SelfAttention, stream, missed)
+        stream = _feed_forward(layer, block.layer[1].DenseReluDense, stream, missed)
+    return missed
 
 
-@torch.inference_mode()
-def _minilm_vectors(tokens: Sequence[str]) -> Vectors:
-    """Each word piece through MiniLM alone, mean of its hidden states."""
-    folder = minilm_folder()
-    model: Any = AutoModel.from_pretrained(folder).eval()
-    words = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+def _embed(network: EvaluatorModel, tokenizer: Tokenizer, bert: Any, texts: Sequence[str]) -> None:
+    """MiniLM's word pieces and positions; Chinese characters in the same cloud of vectors."""
+    words = (minilm_folder() / "vocab.txt").read_text(encoding="utf-8").splitlines()
     place = {word: i for i, word in enumerate(words)}
-    rows = [[place["[CLS]"], place[token], place["[SEP]"]] for token in tokens]
-    parts = [
-        model(input_ids=torch.tensor(rows[start : start + 512])).last_hidden_state.mean(1)
-        for start in range(0, len(rows), 512)
-    ]
-    vectors: Vectors = torch.cat(parts).numpy()
-    return vectors
+    source = bert.embeddings.word_embeddings.weight
+    table, start = network.t5.shared.weight, network.config.cjk_start
+    for i in range(len(SPECIAL_TOKENS)):
+        table[i] = source[place[_STAND_INS.get(i, "[CLS]")]]
+    for token, i in tokenizer.get_vocab().items():
+        if len(SPECIAL_TOKENS) <= i < start:
+            table[i] = source[place[token]]
+    english = table[len(SPECIAL_TOKENS) : start]
+    table[start:] = _coloured(_beside_vectors(tokenizer, start, texts, table.shape[1]), english)
+    positions = bert.embeddings.position_embeddings.weight
+    positions = positions + bert.embeddings.token_type_embeddings.weight[0]
+    network.positions.weight.copy_(positions[: network.config.max_length])
 
 
 def _beside_vectors(
-    tokenizer: Tokenizer, cjk_start: int, texts: Sequence[str], width: int, reach: int = 4
-) -> Vectors:
-    """Chinese characters by their positive PMI with the characters within reach, then SVD."""
+    tokenizer: Tokenizer, cjk_start: int, texts: Sequence[str], width: int
+) -> Tensor:
+    """Chinese characters by their positive PMI with the characters within reach, then SVD.
+
+    A character that no text holds gets a random direction.
+    """
     size = tokenizer.get_vocab_size() - cjk_start
     together = scipy.sparse.csr_matrix((size, size), dtype=np.float32)
     chinese = [text for text in texts if _CJK.search(text)]
     for start in range(0, len(chinese), 2000):
         encoded = tokenizer.encode_batch(chinese[start : start + 2000], add_special_tokens=False)
-        ids = np.concatenate([np.array([*e.ids, *[0] * reach]) for e in encoded]) - cjk_start
-        for step in range(1, reach + 1):
+        ids = np.concatenate([np.array([*e.ids, *[0] * _REACH]) for e in encoded]) - cjk_start
+        for step in range(1, _REACH + 1):
             left, right = ids[:-step], ids[step:]
             both = (left >= 0) & (right >= 0)
             ones = np.ones(int(both.sum()), dtype=np.float32)
@@ -133,75 +150,11 @@ def _beside_vectors(
     matrix = scipy.sparse.csr_matrix((pmi[kept], places), counts.shape)
     rank = min(width, size - 1)
     left, strength, _ = randomized_svd(matrix, n_components=rank, random_state=0)
-    vectors = np.zeros((size, width), dtype=np.float32)
-    vectors[:, :rank] = left * np.sqrt(strength)
-    return vectors
-
-
-@dataclass
-class _Stream:
-    """Both models at one depth: the student's stream, the teacher's normalised one, its scale."""
-
-    student: Tensor  # (rows, length, width)
-    normal: Tensor  # the teacher's, mean 0 and variance 1 a token
-    scale: float  # the student's stream is meant to be scale * normal + MEAN
-    gain: Tensor
-    shift: Tensor  # with gain: what the teacher's layer reads is gain * normal + shift
-    mask: Tensor
-    seen: Tensor  # (rows, length, length): a token sees its own text only
-
-    def hidden(self) -> Tensor:
-        return self.gain * self.normal + self.shift
-
-
-def transplant(
-    network: EvaluatorModel, tokenizer: Tokenizer, ids: Tensor, mask: Tensor
-) -> list[float]:
-    """Fill embeddings and encoder in place; `ids` and `mask` (rows, length) are rows to fit on.
-
-    Gives, half-layer by half-layer, the share of the teacher's variance that the student misses.
-    """
-    bert: Any = AutoModel.from_pretrained(minilm_folder()).eval()
-    with torch.no_grad():
-        _embed(network, tokenizer, bert)
-        stream = _opening(network, bert, ids, mask)
-        missed: list[float] = []
-        own_blocks: Any = network.t5.encoder.block[: network.config.own_layers]
-        for layer, block in zip(bert.encoder.layer, own_blocks, strict=False):
-            stream = _attention(layer, block.layer[0].SelfAttention, stream, missed)
-            stream = _feed_forward(layer, block.layer[1].DenseReluDense, stream, missed)
-        # The last reading in the teacher's own terms, by which its texts are compared.
-        kept = mask.bool()
-        states, wanted = root_normal(stream.student)[kept].double(), stream.hidden()[kept].double()
-        solved = _least_squares(nn.functional.pad(states, (0, 1), value=1.0), wanted)
-        network.meaning.weight.copy_(solved[:-1].T.float())
-        network.meaning.bias.copy_(solved[-1].float())
-        # The joint layers begin as the own layers beside them.
-        config, blocks = network.config, network.t5.encoder.block
-        for own, joint in enumerate(range(config.own_layers, len(blocks)), config.fork):
-            beside = blocks[min(own, config.own_layers - 1)].state_dict()
-            blocks[joint].load_state_dict(beside, strict=False)  # block 0 has a bias nobody reads
-    return missed
-
-
-def _embed(network: EvaluatorModel, tokenizer: Tokenizer, bert: Any) -> None:
-    """MiniLM's word pieces and positions; Chinese characters in the same cloud of vectors."""
-    words = (minilm_folder() / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    place = {word: i for i, word in enumerate(words)}
-    source = bert.embeddings.word_embeddings.weight
-    table, start = network.t5.shared.weight, network.config.cjk_start
-    for i in range(len(SPECIAL_TOKENS)):
-        table[i] = source[place[_STAND_INS.get(i, "[CLS]")]]
-    for token, i in tokenizer.get_vocab().items():
-        if len(SPECIAL_TOKENS) <= i < start:
-            table[i] = source[place[token]]
-    english = table[len(SPECIAL_TOKENS) : start]
-    table[start:] = _coloured(network.words.weight[start:], english)
-    stored = {"t5.shared.weight": table.detach()}
-    table.copy_(unpacked(packed(stored))["t5.shared.weight"])  # fitted to what is shipped
-    positions = bert.embeddings.position_embeddings.weight
-    positions = positions + bert.embeddings.token_type_embeddings.weight[0]
-    network.positions.weight.copy_(positions[: network.config.max_length])
+    vectors = np.random.default_rng(0).normal(size=(size, width)).astype(np.float32)
+    seen = np.flatnonzero(np.linalg.norm(left, axis=1) > 1e-6)
+    vectors[seen] *= 1e-3
+    vectors[seen, :rank] += (left * np.sqrt(strength))[seen]
+    return torch.from_numpy(vectors)
 
 
 def _coloured(vectors: Tensor, like: Tensor) -> Tensor:
@@ -215,15 +168,6 @@ def _coloured(vectors: Tensor, like: Tensor) -> Tensor:
     return placed
 
 
-def _opening(network: EvaluatorModel, bert: Any, ids: Tensor, mask: Tensor) -> _Stream:
-    sides = sides_of(ids)
-    read = network.t5.shared(ids) + network.positions(places_of(sides))
-    normal = nn.functional.layer_norm(read, read.shape[-1:])
-    norm = bert.embeddings.LayerNorm
-    seen = (sides.unsqueeze(1) == sides.unsqueeze(2)) & mask.bool().unsqueeze(1)
-    return _Stream(normal + MEAN, normal, 1.0, norm.weight, norm.bias, mask, seen)
-
-
 def _attention(layer: Any, mine: Any, stream: _Stream, missed: list[float]) -> _Stream:
     theirs, after = layer.attention.self, layer.attention.output
     heads, size = theirs.num_attention_heads, theirs.attention_head_size
@@ -232,16 +176,16 @@ def _attention(layer: Any, mine: Any, stream: _Stream, missed: list[float]) -> _
         weight.weight.copy_(_folded(linear, stream))
     mine.q.weight.mul_(size**-0.5)  # T5 does not scale its scores
     read, hidden = root_normal(stream.student), stream.hidden()
-    inner = _context([linear(read) for linear, _ in both], stream.seen, heads, 1.0)
-    taught = _context([linear(hidden) for _, linear in both], stream.seen, heads, size**-0.5)
+    inner = _context([linear(read) for linear, _ in both], stream.mask, heads, 1.0)
+    taught = _context([linear(hidden) for _, linear in both], stream.mask, heads, size**-0.5)
     return _added(mine.o, inner, after.dense(taught), after.LayerNorm, stream, missed)
 
 
-def _context(parts: list[Tensor], seen: Tensor, heads: int, scale: float) -> Tensor:
+def _context(parts: list[Tensor], mask: Tensor, heads: int, scale: float) -> Tensor:
     """What attention reads, from queries, keys and values: (rows, length, width)."""
     q, k, v = (part.reshape(*part.shape[:2], heads, -1).transpose(1, 2) for part in parts)
-    mask = seen.unsqueeze(1)
-    read = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+    seen = mask.bool()[:, None, None]
+    read = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=scale)
     return read.transpose(1, 2).flatten(2)
 
 
@@ -287,4 +231,4 @@ def _added(
     out.weight.copy_(_least_squares(inner[kept].double(), rest).T.float())
     student = stream.student + out(inner)
     missed.append(float((student[kept] - wanted).square().mean()) / scale**2)
-    return _Stream(student, normal, scale, norm.weight, norm.bias, stream.mask, stream.seen)
+    return _Stream(student, normal, scale, norm.weight, norm.bias, stream.mask)

@@ -7,7 +7,6 @@ where the session loads them, so that weights are stored once.
 import json
 import struct
 import warnings
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,13 +16,12 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.torch import load_file
-from torch import Tensor, nn
 
 from evaluator.errors import WeightsError
 from evaluator.model import t5
 from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
-from evaluator.model.t5 import BYTES, NIBBLES, SCALE
-from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, SPECIAL_TOKENS
+from evaluator.model.t5 import BYTES, SCALE
+from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
 
@@ -34,23 +32,11 @@ def export(folder: Path) -> Path:
     known_tasks(config)
     path = folder / "model.onnx"
     model = _traced(t5.load(folder, config))
-    _let_rest(model.graph)
     _point_into(model, folder / TENSORS_FILE)
     part = path.with_suffix(".part")
     part.write_bytes(model.SerializeToString())
     part.replace(path)
     return path
-
-
-class _TwoAnswers(nn.Module):
-    """Logits, and what they are by the measures alone."""
-
-    def __init__(self, network: t5.EvaluatorModel) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        return self.network.judged(ids, mask)
 
 
 def _traced(network: t5.EvaluatorModel) -> onnx.ModelProto:
@@ -63,62 +49,24 @@ def _traced(network: t5.EvaluatorModel) -> onnx.ModelProto:
         # By tracing: the newer exporter takes a minute for the same graph.
         graph = Path(scratch) / "graph.onnx"
         torch.onnx.export(
-            _TwoAnswers(network),
+            network,
             (ids, torch.ones_like(ids)),
             graph,
             dynamo=False,
             opset_version=18,
-            dynamic_axes={"ids": free, "mask": free, "logits": rows, "measured": rows},
+            dynamic_axes={"ids": free, "mask": free, "logits": rows, "spans": free},
             input_names=["ids", "mask"],
-            output_names=["logits", "measured"],
+            output_names=["logits", "spans"],
         )
         return onnx.load(graph)
 
 
-def _let_rest(graph: onnx.GraphProto) -> None:
-    """Make of the two outputs one, `judged`: the logits where the input `decode` is true.
-
-    Else what only they need is not computed; sessions compute all outputs, fetched or not.
-    """
-    logits, measured = graph.output
-    always = needed(graph.node, measured.name)
-    known = {name for node in always for name in node.output}
-    more = [node for node in needed(graph.node, logits.name) if node.output[0] not in known]
-    rested, judged = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", len(REFLECTION_TOKENS)])
-        for name in ("rested", "judged")
-    )
-    resting = [helper.make_node("Identity", [measured.name], [rested.name])]
-    choice = helper.make_node(
-        "If", ["decode"], ["judged"],
-        then_branch=helper.make_graph(more, "decoding", [], [logits]),
-        else_branch=helper.make_graph(resting, "resting", [], [rested]),
-    )  # fmt: skip
-    del graph.node[:], graph.output[:]
-    graph.node.extend([*always, choice])
-    graph.output.append(judged)
-    graph.input.append(helper.make_tensor_value_info("decode", TensorProto.BOOL, []))
-
-
-def needed(nodes: Sequence[onnx.NodeProto], output: str) -> list[onnx.NodeProto]:
-    """The nodes that an output depends on, in order."""
-    wanted, kept = {output}, []
-    for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            kept.append(node)
-            wanted.update(node.input)
-    return kept[::-1]
-
-
 def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
-    """Replace large initialisers by what makes them of the safetensors file's entries.
-
-    Tables of four-bit values stay as they are stored: rows are unpacked as they are looked up.
-    """
+    """Replace large initialisers by what makes them of the safetensors file's entries."""
     stored = load_file(tensors)
     values = {name: value.numpy() for name, value in t5.unpacked(stored).items()}
     offsets = _offsets(tensors)
-    kept, nodes, used, tables = [], [], set[str](), dict[str, str]()
+    kept, nodes, used = [], [], set[str]()
     for initial in model.graph.initializer:
         value = numpy_helper.to_array(initial)
         if value.size < _SMALL:
@@ -126,14 +74,8 @@ def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
             continue
         name, turned = _stored_as(value, values, initial.name)
         used.update(entry for entry in stored if entry.partition("|")[0] == name)
-        if f"{name}|{NIBBLES}" in stored:
-            tables[initial.name] = name
-        else:
-            nodes += _made_of(name, f"{name}|{SCALE}" in stored, initial.name, turned)
-    _look_up_stored(model.graph, tables)
+        nodes += _made_of(name, f"{name}|{SCALE}" in stored, initial.name, turned)
     kept += [_external(entry, stored[entry], offsets[entry], tensors.name) for entry in used]
-    numbers = (np.array(8, np.float32), np.array(15, np.uint8), np.array(4, np.uint8))
-    kept += [numpy_helper.from_array(number, f"number.{number}") for number in numbers]
     operations = [*nodes, *model.graph.node]
     del model.graph.initializer[:], model.graph.node[:]
     model.graph.initializer.extend(kept)
@@ -168,40 +110,7 @@ def _made_of(name: str, is_scaled: bool, wanted: str, turned: bool) -> list[onnx
     return nodes
 
 
-def _look_up_stored(graph: onnx.GraphProto, tables: Mapping[str, str]) -> None:
-    """Let every look-up in one of the tables read its stored form, in subgraphs too."""
-    nodes: list[onnx.NodeProto] = []
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                _look_up_stored(attribute.g, tables)
-        table = tables.get(node.input[0]) if node.op_type == "Gather" else None
-        nodes += _unpacked_rows(table, node) if table else [node]
-    del graph.node[:]
-    graph.node.extend(nodes)
-
-
-def _unpacked_rows(table: str, look_up: onnx.NodeProto) -> list[onnx.NodeProto]:
-    """The operations of `t5.unpacked`, for the rows of four-bit values looked up."""
-    node, ids, rows = helper.make_node, look_up.input[1], look_up.output[0]
-    part = f"{rows}.{{}}".format
-    return [
-        node("Gather", [f"stored.{table}|{NIBBLES}", ids], [part("both")]),
-        node("BitwiseAnd", [part("both"), "number.15"], [part("left")]),
-        node("BitShift", [part("both"), "number.4"], [part("right")], direction="RIGHT"),
-        node("Concat", [part("left"), part("right")], [part("joined")], axis=-1),
-        node("Cast", [part("joined")], [part("shifted")], to=TensorProto.FLOAT),
-        node("Sub", [part("shifted"), "number.8.0"], [part("whole")]),
-        node("Gather", [f"stored.{table}|{SCALE}", ids], [part("stored")]),
-        node("Cast", [part("stored")], [part("scale")], to=TensorProto.FLOAT),
-        node("Mul", [part("whole"), part("scale")], [rows]),
-    ]
-
-
-_TYPES = {
-    torch.float16: TensorProto.FLOAT16, torch.int8: TensorProto.INT8,
-    torch.uint8: TensorProto.UINT8,
-}  # fmt: skip
+_TYPES = {torch.float16: TensorProto.FLOAT16, torch.int8: TensorProto.INT8}
 
 
 def _external(

@@ -1,43 +1,117 @@
-"""Training run of an evaluator: data, initialization, loop, last regressions, weights."""
+"""Training an evaluator, from a folder of data to a folder of weights, told from top to bottom.
 
+    read the data -> hold some back -> make pairs and judgements -> begin a network
+    -> batches of like length -> loss -> step -> validate and keep the best -> write the weights
+
+A killed run goes on from its last checkpoint with the same batches and random states, to the same
+loss curve where the rows, not the clock, set the pace. On a GPU the arithmetic is bf16.
+"""
+
+import json
+import math
+import pickle
 import random
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import torch
-from sklearn import linear_model, pipeline, preprocessing
+from sklearn.metrics import roc_auc_score
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator.data import records
 from evaluator.data.hard_negatives import Meaning
-from evaluator.data.records import JudgementRow, Key
-from evaluator.data.relevance_pairs import pairs_of
+from evaluator.data.records import HELD_BACK_PERCENT, JudgementRow, Key, Record
 from evaluator.data.synthetic.build import constructed
 from evaluator.data.synthetic.retrieval import needs
-from evaluator.errors import DataError
+from evaluator.errors import DataError, EvaluatorError
+from evaluator.inference.scorer import HasIds, RowT, padded
 from evaluator.model import t5
-from evaluator.model.t5 import EvaluatorModel
-from evaluator.model.tokenization import REFLECTION_TOKENS, PairTokenizer
-from evaluator.schema import LABELS, TASKS, Task
-from evaluator.training import examples
-from evaluator.training.examples import Example, TrainOptions, places, summary, validation
-from evaluator.training.initialization import beginning, refuse_another_run
-from evaluator.training.loop import Log, Schedule, fit
+from evaluator.model.checkpoint import check_folder
+from evaluator.model.t5 import EvaluatorModel, ModelConfig
+from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, PairTokenizer
+from evaluator.schema import LABELS, TASKS, UTILITY_WEIGHTS, Row, Task
+from evaluator.training.minilm_transplant import build_tokenizer, transplant
+from evaluator.training.relevance_pairs import Pair, pairs_of
 
 CHECKPOINT = "run.ckpt"
-_CHECKED = {"relevance": 100, "support": 40, "utility": 40, "retrieval": 40}
-"""Rows a source and task that a validation in mid-training looks at."""
-_MEASURED = {"relevance": 400, "support": 200, "utility": 200, "retrieval": 200}
-"""The same for the figures kept with the weights."""
-_MAX_TOKENS = 300_000  # of labelled, of constructed and of our own rows each, in a regression
-_STILL = 1e-4  # a deviation below which a number says nothing, and its weight would overflow
-_STRENGTH = 0.003  # inverse of the regularisation
-JOINT_RATE = 0.3  # of the learning rate: these layers know much from where they are copied from
+LOG_EVERY = 50  # steps
+MAX_DIFFERENCES = 5
+MIN_RATE = 0.02  # of the full learning rate, at the end
+MAX_GRADIENT = 1.0  # norm; longer ones are clipped
+UNKNOWN_PLACE = -100  # of an answer that is somewhere in the passage: cross-entropy passes it over
+_SORTED_AT_ONCE = 1024  # groups: longer runs pad less, shorter ones shuffle better
+_FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
+_CHECKED = {"relevance": 100, "support": 40, "utility": 40, "retrieval": 30}
+"""Rows a source and task that a validation in mid-training looks at; the last one, four times."""
+
+Log = Callable[[str], None]
+RowT_contra = TypeVar("RowT_contra", bound=HasIds, contravariant=True)
+Figures = dict[str, dict[str, float]]
+Part = Literal["relevance", "support", "utility", "evidence", "need"]
+"""What rows are drawn by: the tasks, and retrieval's rows with evidence at hand and without."""
+
+SHARES: dict[Part, float] = {
+    "relevance": 0.56, "support": 0.2, "utility": 0.12, "evidence": 0.04, "need": 0.08,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """How a run goes; the model card tells what the shipped weights' run was given."""
+
+    seed: int = 1
+    minutes: float = 60.0
+    rows: int = 200_000
+    init: str = "minilm"
+    """`minilm`, `none`, or the folder of an evaluator to train further."""
+    layers: int = 6
+    learning_rate: float = 1e-4
+    new_rate: float = 1e-3  # of the parts that begin as nothing
+    dropout: float = 0.0
+    batch_tokens: int = 3072  # padded
+    train_length: int = 160
+    group: int = 4  # rows of one question at most, the answering one among them
+    span_weight: float = 0.5
+    left_out: tuple[str, ...] = ()
+    """Sources that choose the best checkpoint and are trained on in no way."""
+    languages: tuple[str, ...] = ("en", "zh")
+    shares: dict[Part, float] = field(default_factory=lambda: dict(SHARES))
+    held_back_percent: int = HELD_BACK_PERCENT
+    judgements: int = 10_000
+    warmup_steps: int = 100
+    check_every: int = 400
+    min_count: int = 2  # of a Chinese character in the training text
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One row; `label` is the place of the right token among LABELS[task].
+
+    `start` and `end` are the answer's first and last token in the row: 0 for no answer.
+    """
+
+    ids: tuple[int, ...]
+    task: Task
+    label: int
+    language: str
+    source: str
+    kind: str
+    start: int = UNKNOWN_PLACE
+    end: int = UNKNOWN_PLACE
+
+
+Group = tuple[Example, ...]
+"""Rows that are learnt beside each other: a question's answering row first, if it has one."""
 
 
 def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) -> None:
@@ -47,42 +121,39 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     is computed, where `work` holds another run.
     """
     torch.manual_seed(options.seed)
-    usable = [
-        record for record in records.read_folder(data) if record.language in options.languages
-    ]
     identity = {"options": asdict(options), "data": records.digests(data)}
-    begun, checkpoint = work / "beginning", work / CHECKPOINT
-    refuse_another_run(begun, checkpoint, identity)
-    key = records.division(usable, options.held_back_percent)
-    if key is records.by_passage:
-        log("too few titles to divide articles: passages are divided instead")
-    known, held = records.split(usable, options.held_back_percent)
-    log(f"{len(known)} training and {len(held)} validation records")
+    refuse_another_run(work / CHECKPOINT, identity)
+    known, held, key = _records(data, options, log)
     meaning = Meaning(work) if options.init == "minilm" else None
     pairs = pairs_of(known, options.seed, meaning)
     judged, judged_held = judgements(data, options, key)
-    log(f"{len(pairs)} pairs and {len(judged)} judgements to train on")
     if not pairs:
         raise DataError(f"{data} gives no pairs for training.")
 
-    network, tokenizer = beginning(known, pairs, meaning, begun, identity, options, log)
+    network, tokenizer = beginning(known, options, log)
     network.config.tasks = taught_tasks(judged)
-    log(f"tasks with rows of two labels or more: {', '.join(network.config.tasks)}")
-    encoder = PairTokenizer(tokenizer, options.train_length)
-    check = examples.of_pairs(pairs_of(held, options.seed, meaning, hard_only=True), encoder)
-    check += examples.of_judgements(judged_held, encoder)
-    drawn = examples.mixed(judged, options.shares, options.rows, options.seed)
-    taught = examples.of_judgements(drawn, encoder)
+    rows = PairTokenizer(tokenizer, options.train_length)
+    relevance, others = of_pairs(pairs, rows), of_judgements(judged, rows)
+    taught = mixed(relevance, others, options)
+    check = [
+        row for group in of_pairs(pairs_of(held, options.seed, meaning), rows) for row in group
+    ]
+    check += of_judgements(judged_held, rows)
+    log(
+        f"{len(relevance)} questions and {len(others)} judgements, {len(check)} rows held back; "
+        f"tasks: {', '.join(network.config.tasks)}"
+    )
+    learner = Evaluating(network, sampled(check, 1), options)
+    story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
 
-    learner = JudgementLearner(network, _sampled(check, _CHECKED), options)
-    story = fit(learner, taught, _schedule(options), checkpoint, identity, log)
-    fit_heads(network, examples.of_judgements(judged, encoder), learner.check, options.seed, log)
-
-    story = {"records": len(known), "rows": len(taught), **story}
-    kinds = dict(sorted(Counter(f"{row.task}: {row.kind}" for row in taught).items()))
-    network.config.made_by = {**identity, "training": story, "kinds": kinds}
-    figures = validation(network, _sampled(check, _MEASURED))
-    network.config.made_by["validation"] = figures
+    kinds = Counter(f"{row.task}: {row.kind}" for group in taught for row in group)
+    figures = validation(network, sampled(check, 4))
+    network.config.made_by = {
+        **identity,
+        "training": {"records": len(known), **story},
+        "kinds": dict(sorted(kinds.items())),
+        "validation": figures,
+    }
     for stale in ("thresholds.json", "measured.json", "model.onnx"):
         (out / stale).unlink(missing_ok=True)  # it belonged to other weights
     t5.save(network, out)
@@ -90,16 +161,20 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     log(f"validation: {summary(figures)}; weights written to {out}")
 
 
-def taught_tasks(judged: Sequence[JudgementRow]) -> list[str]:
-    """Relevance, and what has rows of two labels or more: nothing is learnt from one alone."""
-    labels = {(row.task, row.label) for row in judged}
-    counts = Counter(task for task, _ in labels)
-    return [task for task in TASKS if task == "relevance" or counts[task] > 1]
+# Data
 
 
-def _schedule(options: TrainOptions) -> Schedule:
-    pace = options.seed, options.batch_tokens, options.rows, options.minutes
-    return Schedule(*pace, check_every=options.check_every)
+def _records(data: Path, options: TrainOptions, log: Log) -> tuple[list[Record], list[Record], Key]:
+    """Records to train on, and those held back: whole sources, and what the key tells of others."""
+    usable = [r for r in records.read_folder(data) if r.language in options.languages]
+    left_out = [r for r in usable if r.source in options.left_out]
+    usable = [r for r in usable if r.source not in options.left_out]
+    key = records.division(usable, options.held_back_percent)
+    if key is records.by_passage:
+        log("too few titles to divide articles: passages are divided instead")
+    known, held = records.divided(usable, key, options.held_back_percent)
+    log(f"{len(known)} training and {len(held) + len(left_out)} validation records")
+    return known, held + left_out, key
 
 
 def judgements(
@@ -117,142 +192,578 @@ def judgements(
     more, more_held = records.divided(critic_rows, lambda row: row.group, percent)
     for need in needs(options.languages, options.seed):
         {"train": train, "held": check}.get(need.group, []).append(need)
+    usable = [row for row in train + more if row.source not in options.left_out]
     return (
-        [row for row in train + more if row.language in options.languages],
+        [row for row in usable if row.language in options.languages],
         [row for row in check + more_held if row.language in options.languages],
     )
 
 
+def taught_tasks(judged: Sequence[JudgementRow]) -> list[str]:
+    """Relevance, and what has rows of two labels or more: nothing is learnt from one alone."""
+    labels = {(row.task, row.label) for row in judged}
+    counts = Counter(task for task, _ in labels)
+    return [task for task in TASKS if task == "relevance" or counts[task] > 1]
+
+
+def of_pairs(pairs: Sequence[Pair], tokenizer: PairTokenizer) -> list[Group]:
+    """Each question's pairs that can be encoded, the answering one first."""
+    rows = tokenizer.encode("relevance", [(pair.question, pair.passage) for pair in pairs])
+    answers = tokenizer.tokens([pair.answer or "" for pair in pairs])
+    groups: list[Group] = []
+    together = zip(pairs, rows, answers, strict=True)
+    for _, of_question in groupby(together, key=lambda each: each[0].group):
+        made = [
+            Example(
+                row.ids, "relevance", int(not pair.relevant), pair.language, pair.source, pair.kind,
+                *placed(row.ids, pair.answer, ids),
+            )
+            for pair, row, ids in of_question if isinstance(row, Row)
+        ]  # fmt: skip
+        if made:
+            groups.append(tuple(sorted(made, key=attrgetter("label"))))
+    return groups
+
+
+def placed(row: Sequence[int], answer: str | None, ids: Sequence[int]) -> tuple[int, int]:
+    """First and last place of the answer's tokens in the row's second text."""
+    if answer == "":
+        return 0, 0
+    if ids:
+        for start in range(row.index(SEPARATOR) + 1, len(row) - len(ids) + 1):
+            if tuple(row[start : start + len(ids)]) == tuple(ids):
+                return start, start + len(ids) - 1
+    return UNKNOWN_PLACE, UNKNOWN_PLACE
+
+
+def of_judgements(judgements: Sequence[JudgementRow], tokenizer: PairTokenizer) -> list[Example]:
+    """Rows of the other tasks that can be encoded."""
+    examples: list[Example] = []
+    for task, labels in LABELS.items():
+        mine = [judgement for judgement in judgements if judgement.task == task]
+        rows = tokenizer.encode(task, [(judgement.first, judgement.second) for judgement in mine])
+        examples += [
+            Example(row.ids, task, labels.index(own.label), own.language, own.source, own.kind)
+            for row, own in zip(rows, mine, strict=True)
+            if isinstance(row, Row)
+        ]
+    return examples
+
+
+def mixed(
+    questions: Sequence[Group], judged: Sequence[Example], options: TrainOptions
+) -> list[Group]:
+    """An epoch: every question with some of its rows, and other rows by the parts' shares.
+
+    Of a part's sources each has the square root of its size.
+    """
+    rng = random.Random(options.seed)
+    drawn = evened(questions, len(questions), rng)
+    chosen = [_some(group, options.group, rng) for group in drawn]
+    parts: dict[Part, list[Group]] = defaultdict(list)
+    for row in judged:
+        parts[part_of(row)].append((row,))
+    rows = sum(map(len, chosen)) / options.shares["relevance"]
+    for part, groups in parts.items():
+        chosen += evened(groups, round(rows * options.shares[part]), rng)
+    rng.shuffle(chosen)
+    return chosen
+
+
+def part_of(row: Example) -> Part:
+    if row.task in ("relevance", "support", "utility"):
+        return row.task
+    return "need" if row.ids[-3] == SEPARATOR else "evidence"  # the second text holds nothing
+
+
+def _some(group: Group, most: int, rng: random.Random) -> Group:
+    """The answering row, and others drawn until there are `most`."""
+    first, rest = group[:1], list(group[1:])
+    return first + tuple(rng.sample(rest, min(most - 1, len(rest))))
+
+
+def evened(
+    groups: Sequence[Group], count: int, rng: random.Random, repeats: int = 6
+) -> list[Group]:
+    """About `count` groups, each source in proportion to the square root of its size.
+
+    A group is drawn `repeats` times at most.
+    """
+    by_source: dict[tuple[str, str], list[Group]] = {}
+    for group in groups:
+        by_source.setdefault((group[0].language, group[0].source), []).append(group)
+    whole = sum(len(mine) ** 0.5 for mine in by_source.values())
+    drawn: list[Group] = []
+    for mine in by_source.values():
+        wanted = min(round(count * len(mine) ** 0.5 / whole), repeats * len(mine))
+        times, rest = divmod(wanted, len(mine))
+        drawn += times * mine + rng.sample(mine, rest)
+    return drawn
+
+
+# The network that training begins with
+
+
+def beginning(
+    known: Sequence[Record], options: TrainOptions, log: Log
+) -> tuple[EvaluatorModel, Tokenizer]:
+    """MiniLM's layers, nothing, or another evaluator, as `options.init` says.
+
+    DataError when MiniLM's layers are wanted, but no record is relevant to fit them on.
+    """
+    if options.init not in ("minilm", "none"):
+        folder = Path(options.init)
+        network = t5.load(folder, check_folder(folder))
+        return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
+    texts = sorted({record.passage for record in known})
+    tokenizer, cjk_start = build_tokenizer(texts, options.min_count)
+    config = ModelConfig(tokenizer.get_vocab_size(), cjk_start, layers=options.layers)
+    network = EvaluatorModel(config)
+    if options.init == "minilm":
+        relevant = [record for record in known if record.question and record.relevant]
+        english = [record for record in relevant if record.language == "en"] or relevant
+        if not english:
+            raise DataError("Training has no relevant passage to fit MiniLM's layers on.")
+        chosen = random.Random(0).sample(english, min(_FITTED_ON, len(english)))
+        pairs = [(record.question, record.passage) for record in chosen]
+        encoded = PairTokenizer(tokenizer, options.train_length).encode("relevance", pairs)
+        rows = [row for row in encoded if isinstance(row, Row)]
+        missed = transplant(network, tokenizer, texts, *batch_tensors(rows))
+        shares = ", ".join(f"{share:.3f}" for share in missed)
+        log(f"transplanted; of the teacher's variance, half-layer by half-layer, missed: {shares}")
+    return network, tokenizer
+
+
+# What is learnt
+
+
+class Learner(Protocol[RowT_contra]):
+    """What is trained. Its network decides the device; `loss` moves its own tensors there."""
+
+    @property
+    def network(self) -> nn.Module: ...
+
+    def groups(self) -> list[dict[str, Any]]:
+        """AdamW's parameter groups, each with its full learning rate as `lr`."""
+
+    def loss(self, batch: Sequence[tuple[RowT_contra, ...]]) -> Tensor:
+        """One number with its gradient; under autocast (bf16) on a GPU."""
+
+    def validation(self) -> tuple[float, str]:
+        """A figure to maximise and words for the log; called in eval mode, without gradients."""
+
+
 @dataclass
-class JudgementLearner:
-    """What the loop trains: the T5 around settled embeddings and coverage measures."""
+class Evaluating:
+    """Judgements by cross-entropy, a question's rows also against each other, and spans."""
 
     network: EvaluatorModel
     check: Sequence[Example]
     options: TrainOptions
 
     def __post_init__(self) -> None:
-        # What training leaves as it began: measures, and the layers taken over from MiniLM.
-        network = self.network
-        blocks: Any = network.t5.encoder.block
-        settled: list[nn.Module] = [network.words, network.interaction, network.coverage]
-        settled += [network.nearness, network.wide]
-        if self.options.init == "minilm":
-            settled += [network.t5.shared, network.positions, network.meaning]
-            settled += blocks[: self.options.own_layers]
-        for part in settled:
-            part.requires_grad_(False)
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.network.to(self._device)
+        self.network.to("cuda" if torch.cuda.is_available() else "cpu")
+        for module in self.network.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = self.options.dropout
 
     def groups(self) -> list[dict[str, Any]]:
-        learnt = {p for p in self.network.parameters() if p.requires_grad}
-        blocks: Any = self.network.t5.encoder.block
-        joint = [p for p in blocks[self.options.own_layers :].parameters() if p in learnt]
-        rest = [p for p in self.network.parameters() if p in learnt and p not in set(joint)]
-        rate = self.options.learning_rate
-        return [{"params": joint, "lr": JOINT_RATE * rate}, {"params": rest, "lr": rate}]
+        network, options = self.network, self.options
+        known = [*network.t5.shared.parameters(), *network.positions.parameters()]
+        known += network.t5.encoder.block.parameters()
+        ids = set(map(id, known))
+        new = [parameter for parameter in network.parameters() if id(parameter) not in ids]
+        rate = options.new_rate if options.init in ("minilm", "none") else options.learning_rate
+        known_rate = options.new_rate if options.init == "none" else options.learning_rate
+        return [{"params": known, "lr": known_rate}, {"params": new, "lr": rate}]
 
-    def loss(self, batch: Sequence[Example]) -> Tensor:
-        """Cross-entropy over each row's own reflection tokens."""
-        ids, mask = (part.to(self._device) for part in examples.batch_tensors(batch))
-        foreign = torch.ones(len(batch), len(REFLECTION_TOKENS), dtype=torch.bool)
-        for row, example in enumerate(batch):
-            foreign[row, places(example.task)] = False
-        targets = torch.tensor([places(e.task).start + e.label for e in batch])
-        logits = self.network(ids, mask).float().masked_fill(foreign.to(self._device), -1e9)
-        return nn.functional.cross_entropy(logits, targets.to(self._device))
+    def loss(self, batch: Sequence[Group]) -> Tensor:
+        """Cross-entropy over each row's own tokens and over the places of its answer.
+
+        Where a question has an answering row, also over the rows of the question: which answers?
+        """
+        rows = [row for group in batch for row in group]
+        device = self.network.head.weight.device
+        ids, mask = (part.to(device) for part in batch_tensors(rows))
+        logits, spans = self.network(ids, mask)
+        own = torch.zeros(len(rows), len(REFLECTION_TOKENS), dtype=torch.bool)
+        for number, row in enumerate(rows):
+            own[number, places(row.task)] = True
+        logits = logits.float().masked_fill(~own.to(device), -1e9)
+        right = torch.tensor([places(row.task).start + row.label for row in rows], device=device)
+        judged = nn.functional.cross_entropy(logits, right)
+        return judged + self._listwise(batch, logits) + self._spans(rows, spans)
+
+    def _listwise(self, batch: Sequence[Group], logits: Tensor) -> Tensor:
+        """Of a question's rows the answering one against the others, by the margin."""
+        margins = logits[:, 0] - logits[:, 1]
+        losses, first = [], 0
+        for group in batch:
+            if len(group) > 1 and group[0].label == 0 and group[1].label != 0:
+                mine = margins[first : first + len(group)]
+                losses.append(torch.logsumexp(mine, 0) - mine[0])
+            first += len(group)
+        return torch.stack(losses).mean() if losses else margins.sum() * 0
+
+    def _spans(self, rows: Sequence[Example], spans: Tensor) -> Tensor:
+        ends = torch.tensor([[row.start, row.end] for row in rows], device=spans.device)
+        if not (ends != UNKNOWN_PLACE).any():
+            return spans.sum() * 0
+        loss = nn.functional.cross_entropy(spans.float(), ends, ignore_index=UNKNOWN_PLACE)
+        return self.options.span_weight * loss
 
     def validation(self) -> tuple[float, str]:
-        """The mean figure of the taught tasks, all but relevance."""
-        means = summary(validation(self.network, [e for e in self.check if e.task != "relevance"]))
+        """The mean figure of the tasks; relevance is that of the sources left out, if any."""
+        figures = validation(self.network, self.check)
+        out = {f"relevance {source}" for source in self.options.left_out} & figures.keys()
+        means = summary(
+            {
+                name: figure
+                for name, figure in figures.items()
+                if not out or name in out or not name.startswith("relevance en")
+            }
+        )
         figure = sum(means.values()) / max(1, len(means))
-        return figure, ", ".join(f"{task} {mean:.3f}" for task, mean in means.items())
+        return figure, ", ".join(f"{name} {of['figure']:.3f}" for name, of in figures.items())
 
 
-def _sampled(check: Sequence[Example], max_rows: Mapping[str, int]) -> list[Example]:
-    groups: dict[tuple[str, str], list[Example]] = {}
+def batch_tensors(rows: Sequence[Any]) -> tuple[Tensor, Tensor]:
+    """Token ids and mask, both (rows, longest)."""
+    ids, mask = padded(rows)
+    return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+def places(task: Task) -> slice:
+    """Where the task's labels stand among REFLECTION_TOKENS."""
+    first = REFLECTION_TOKENS.index(LABELS[task][0])
+    return slice(first, first + len(LABELS[task]))
+
+
+def sampled(check: Sequence[Example], times: int) -> list[Example]:
+    """Some rows of each source and task, `times` as many as a validation on the way reads.
+
+    Of relevance no random passages: they would make every evaluator look good.
+    """
+    by_source: dict[tuple[str, str], list[Example]] = defaultdict(list)
     for example in check:
-        groups.setdefault((example.task, example.source), []).append(example)
+        if example.kind != "random":
+            by_source[example.task, example.source].append(example)
     rng = random.Random(0)
     return [
         example
-        for (task, _), group in groups.items()
-        for example in rng.sample(group, min(max_rows[task], len(group)))
+        for (task, _), mine in by_source.items()
+        for example in rng.sample(mine, min(times * _CHECKED[task], len(mine)))
     ]
 
 
-def fit_heads(
-    network: EvaluatorModel,
-    rows: Sequence[Example],
-    check: Sequence[Example],
-    seed: int,
-    log: Log,
-) -> None:
-    """Fit `head` and `wide` for every task but relevance, in place, on rows read once each.
+def validation(network: EvaluatorModel, check: Sequence[Example]) -> Figures:
+    """Figures by `task source`: AUC for relevance, support and utility, accuracy for retrieval.
 
-    A task for which `check` finds the new step no better keeps its old one.
+    Support tells full from no support, utility the grade by its expectation; rows of retrieval
+    are right where the likeliest token is. `span source` is the share of answers found to the
+    token, rows without an answer included. Without rows there are no figures.
     """
     network.eval()
-    for task in LABELS:
-        mine = list({example.ids: example for example in rows if example.task == task}.values())
-        mine = _some(mine, random.Random(seed))
-        if task == "relevance" or len({example.label for example in mine}) < 2:
-            continue
-        checked = [example for example in check if example.task == task]
-        before, state = _figure(network, checked), network.state_dict()
-        last_step = ("head.weight", "head.bias", "wide.weight")
-        kept = {name: state[name].clone() for name in last_step}
-        _fit(network, task, mine)
-        after = _figure(network, checked)
-        log(f"last step of {task} fitted on {len(mine)} rows: {before:.3f} became {after:.3f}")
-        if after <= before:
-            network.load_state_dict(kept, strict=False)
-
-
-def _figure(network: EvaluatorModel, check: Sequence[Example]) -> float:
-    return sum(summary(validation(network, check)).values())
-
-
-def _some(rows: Sequence[Example], rng: random.Random) -> list[Example]:
-    """As many as the tokens allow of those a data set labels, of made ones, and of our own."""
-    read: Counter[str] = Counter()
-    chosen: list[Example] = []
-    for example in rng.sample(rows, len(rows)):
-        part = "own" if example.source == "own" else example.kind.partition(" ")[0]
-        read[part] += len(example.ids)
-        if read[part] <= _MAX_TOKENS:
-            chosen.append(example)
-    return chosen
-
-
-def _fit(network: EvaluatorModel, task: Task, rows: Sequence[Example]) -> None:
     device = network.head.weight.device
+    judged: dict[tuple[str, str], list[tuple[Example, Any]]] = defaultdict(list)
+    found: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    ordered = sorted(check, key=lambda row: len(row.ids))
+    with torch.inference_mode():
+        for first in range(0, len(ordered), 32):
+            rows = ordered[first : first + 32]
+            ids, mask = (part.to(device) for part in batch_tensors(rows))
+            logits, spans = (part.float().cpu().numpy() for part in network(ids, mask))
+            for row, own, span in zip(rows, logits, spans, strict=True):
+                judged[row.task, row.source].append((row, own[places(row.task)]))
+                if row.start != UNKNOWN_PLACE:
+                    found["span", row.source].append(best_span(span) == (row.start, row.end))
+    figures: Figures = {}
+    for (task, source), of_source in sorted(judged.items()):
+        labels = np.array([row.label for row, _ in of_source])
+        figure = _figure(task, labels, np.stack([logits for _, logits in of_source]))
+        if figure is not None:
+            figures[f"{task} {source}"] = {"figure": round(figure, 4), "rows": len(of_source)}
+    for (_, source), hits in sorted(found.items()):
+        figures[f"span {source}"] = {"figure": round(sum(hits) / len(hits), 4), "rows": len(hits)}
+    return figures
 
-    def features(ids: Tensor, mask: Tensor) -> Tensor:
-        inputs, decoded, _ = network.considered(ids.to(device), mask.to(device))
-        return torch.cat([inputs, decoded], dim=1)
 
-    labels = np.array([example.label for example in rows])
-    model = pipeline.make_pipeline(
-        preprocessing.StandardScaler(), linear_model.LogisticRegression(C=_STRENGTH, max_iter=500)
+def best_span(spans: Any, most: int = 40) -> tuple[int, int]:
+    """First and last token of the likeliest answer, (0, 0) for none; logits (length, 2)."""
+    starts, ends = spans[:, 0], spans[:, 1]
+    whole = np.triu(starts[1:, None] + ends[None, 1:]) + np.tril(
+        np.full(2 * [len(starts) - 1], -1e9), -1
     )
-    scaler, fitted = model.fit(examples.computed(rows, features), labels)
-    coefficients, offsets = _a_row_a_class(fitted)
-    still = scaler.scale_ < _STILL
-    weights = np.where(still, 0.0, coefficients / np.where(still, 1.0, scaler.scale_))
-    biases = offsets - weights @ scaler.mean_
-    outputs = [places(task).start + label for label in fitted.classes_]
-    known = network.wide.in_features
-    with torch.no_grad():
-        network.wide.weight[outputs] = torch.from_numpy(weights[:, :known]).float().to(device)
-        network.head.weight[outputs] = torch.from_numpy(weights[:, known:]).float().to(device)
-        network.head.bias[outputs] = torch.from_numpy(biases).float().to(device)
+    whole = np.where(np.tri(len(starts) - 1, k=most - 1) > 0, whole, -1e9)
+    start, end = np.unravel_index(int(whole.argmax()), whole.shape)
+    if whole[start, end] <= starts[0] + ends[0]:
+        return 0, 0
+    return int(start) + 1, int(end) + 1
 
 
-def _a_row_a_class(fitted: linear_model.LogisticRegression) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (classes, features) and offsets; of two classes the regression keeps one row."""
-    if len(fitted.classes_) > 2:
-        return fitted.coef_, fitted.intercept_
-    halves = np.array([[-0.5], [0.5]])
-    return halves * fitted.coef_, halves[:, 0] * fitted.intercept_
+def _figure(task: str, labels: Any, logits: Any) -> float | None:
+    if task == "retrieval":
+        return float((logits.argmax(1) == labels).mean())
+    shares = np.exp(logits - logits.max(1, keepdims=True))
+    shares /= shares.sum(1, keepdims=True)
+    if task == "utility":
+        score, right, wrong = shares @ np.array(UTILITY_WEIGHTS), labels >= 3, labels <= 1
+    else:
+        last = shares.shape[1] - 1
+        score, right, wrong = shares[:, 0] - shares[:, last], labels == 0, labels == last
+    clear = right | wrong
+    if not right.any() or not wrong.any():
+        return None
+    return float(roc_auc_score(right[clear], score[clear]))
+
+
+def summary(figures: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The mean figure of each task over its sources."""
+    tasks: dict[str, list[float]] = defaultdict(list)
+    for name, of_source in figures.items():
+        tasks[name.split()[0]].append(of_source["figure"])
+    return {task: round(sum(values) / len(values), 4) for task, values in tasks.items()}
+
+
+# The loop
+
+
+def batches(
+    groups: Sequence[tuple[RowT, ...]], tokens: int, seed: int
+) -> Iterator[list[tuple[RowT, ...]]]:
+    """Endless batches of like length, at most `tokens` padded; epoch after epoch, seeded.
+
+    The groups may not be empty.
+    """
+    epoch = 0
+    while True:
+        rng = random.Random(f"{seed} {epoch}")
+        order = rng.sample(groups, len(groups))
+        epoch_batches: list[list[tuple[RowT, ...]]] = []
+        for first in range(0, len(order), _SORTED_AT_ONCE):
+            rows = 0
+            for group in sorted(order[first : first + _SORTED_AT_ONCE], key=longest):
+                if not rows or (rows + len(group)) * longest(group) > tokens:
+                    epoch_batches.append([])
+                    rows = 0
+                epoch_batches[-1].append(group)
+                rows += len(group)
+        rng.shuffle(epoch_batches)
+        yield from epoch_batches
+        epoch += 1
+
+
+def longest(group: Sequence[HasIds]) -> int:
+    return max(len(row.ids) for row in group)
+
+
+@dataclass
+class Progress:
+    """How far the run is, over all its lives."""
+
+    step: int = 0
+    rows: int = 0
+    spent_s: float = 0.0
+    checked_step: int = 0
+    best: float | None = None
+    best_step: int | None = None
+    losses: list[float] = field(default_factory=list)  # not in the history yet
+    history: list[tuple[int, float]] = field(default_factory=list)
+
+
+def fit(
+    learner: Learner[RowT],
+    groups: Sequence[tuple[RowT, ...]],
+    options: Any,
+    checkpoint: Path,
+    identity: dict[str, Any],
+    log: Log,
+) -> dict[str, Any]:
+    """Train the learner's network, leave the best one found in it, return the run's figures.
+
+    `options` has seed, batch_tokens, rows, minutes, warmup_steps and check_every. Figures: steps,
+    rows_seen, minutes, best, best_step, loss ([step, mean since the last]), stopped_by (rows or
+    minutes). Raises DataError for a checkpoint of another run, EvaluatorError, naming the step,
+    when loss or gradient is no number.
+    """
+    if not groups:
+        raise DataError("There are no rows to train on.")
+    run = _Run(learner, options, checkpoint, as_json(identity), log)
+    at = run.at
+    source = islice(batches(groups, options.batch_tokens, options.seed), at.step, None)
+    learner.network.train()
+    while at.rows < options.rows and at.spent_s < 60 * options.minutes:
+        run.learn(next(source))
+        if at.step % LOG_EVERY == 0:
+            run.log_loss()
+        if at.step % options.check_every == 0:
+            run.check()
+    stopped_by = "rows" if at.rows >= options.rows else "minutes"
+    run.log_loss()
+    if at.checked_step != at.step or not checkpoint.exists():
+        run.check()
+    learner.network.eval()
+    if run.at.best is not None:
+        learner.network.load_state_dict(run.best)
+    return {
+        "steps": at.step,
+        "rows_seen": at.rows,
+        "minutes": round(at.spent_s / 60, 2),
+        "best": at.best,
+        "best_step": at.best_step,
+        "loss": [[step, round(loss, 6)] for step, loss in at.history],
+        "stopped_by": stopped_by,
+    }
+
+
+class _Run(Generic[RowT]):
+    """One learner's run, from its checkpoint on where there is one."""
+
+    def __init__(
+        self, learner: Learner[RowT], options: Any, checkpoint: Path, identity: Any, log: Log
+    ) -> None:
+        self.at, self.best = Progress(), dict[str, Tensor]()
+        self._learner, self._options, self._log = learner, options, log
+        self._checkpoint, self._identity = checkpoint, identity
+        parts = learner.groups()
+        self._rates = [part["lr"] for part in parts]
+        self._learnt = [parameter for part in parts for parameter in part["params"]]
+        self._optimizer = torch.optim.AdamW(parts, weight_decay=0.01)
+        if checkpoint.exists():
+            self._resume()
+        self._on_gpu = self._learnt[0].is_cuda
+        self._began = time.monotonic() - self.at.spent_s
+        self._logged, self._logged_rows = time.monotonic(), self.at.rows
+        self._pending: list[Tensor] = []
+
+    def _resume(self) -> None:
+        refuse_another_run(self._checkpoint, self._identity)
+        state = read_state(self._checkpoint)
+        self._learner.network.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random"])
+        if state["cuda"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(state["cuda"])
+        self.at, self.best = Progress(**state["progress"]), state["best"]
+        self._log(f"going on from step {self.at.step} of {self._checkpoint}")
+
+    def learn(self, batch: Sequence[tuple[RowT, ...]]) -> None:
+        """One step; its loss is read later, so that a GPU need not be waited for."""
+        options, at = self._options, self.at
+        used = max(at.rows / options.rows, at.spent_s / (60 * options.minutes))
+        falling = 1 - (1 - MIN_RATE) * min(1.0, used)
+        share = min(falling, (at.step + 1) / max(1, options.warmup_steps))
+        for part, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
+            part["lr"] = rate * share
+        with torch.autocast("cuda", torch.bfloat16) if self._on_gpu else nullcontext():
+            loss = self._learner.loss(batch)
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = nn.utils.clip_grad_norm_(self._learnt, MAX_GRADIENT)
+        self._optimizer.step()
+        self._pending.append(torch.stack([loss.detach().float(), norm.float()]))
+        at.step, at.rows = at.step + 1, at.rows + sum(map(len, batch))
+        at.spent_s = time.monotonic() - self._began
+
+    def log_loss(self) -> None:
+        """The mean loss since the last time: into the history and the log."""
+        self._read_losses()
+        at, now = self.at, time.monotonic()
+        if at.losses:
+            mean = sum(at.losses) / len(at.losses)
+            at.history.append((at.step, mean))
+            speed = (at.rows - self._logged_rows) / max(1e-9, now - self._logged)
+            self._logged, self._logged_rows, at.losses = now, at.rows, []
+            done = f"{at.rows} rows, {at.spent_s / 60:.1f} min"
+            self._log(f"step {at.step}: {done}, loss {mean:.4f}, {speed:.0f} rows/s")
+
+    def _read_losses(self) -> None:
+        if not self._pending:
+            return
+        first = self.at.step - len(self._pending) + 1
+        for step, (loss, norm) in enumerate(torch.stack(self._pending).tolist(), first):
+            if not math.isfinite(loss) or not math.isfinite(norm):
+                raise EvaluatorError(
+                    f"Training broke at step {step}: loss {loss}, gradient norm {norm}. Try a "
+                    f"lower learning rate; {self._checkpoint} holds the last good state, if any."
+                )
+            self.at.losses.append(loss)
+        self._pending = []
+
+    def check(self) -> None:
+        """Validate, keep the network if it is the best so far, write the checkpoint."""
+        self._read_losses()
+        network, at = self._learner.network, self.at
+        network.eval()
+        with torch.no_grad():
+            figure, words = self._learner.validation()
+        network.train()
+        self._log(f"step {at.step}: {figure:.4f}; {words}")
+        at.checked_step = at.step
+        if figure > (-math.inf if at.best is None else at.best):
+            at.best, at.best_step = figure, at.step
+            self.best = {n: t.detach().cpu().clone() for n, t in network.state_dict().items()}
+        at.spent_s = time.monotonic() - self._began
+        state = {
+            "model": network.state_dict(),
+            "best": self.best,
+            "optimizer": self._optimizer.state_dict(),
+            "progress": asdict(at),
+            "random": torch.get_rng_state(),
+            "cuda": torch.cuda.get_rng_state_all() if self._on_gpu else [],
+            "identity": self._identity,
+        }
+        write_state(self._checkpoint, state)
+
+
+def write_state(path: Path, state: dict[str, Any]) -> None:
+    """Replace the file at once; a kill in mid-writing leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    torch.save(state, part)
+    part.replace(path)
+
+
+def read_state(path: Path) -> dict[str, Any]:
+    """A state on the CPU, whatever device it was written from; DataError when it is unreadable."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise DataError(
+            f"{path} cannot be read as a checkpoint; remove it to start anew: {error}"
+        ) from error
+    if not isinstance(state, dict) or "identity" not in state:
+        raise DataError(f"{path} is no checkpoint of this loop; remove it to start anew.")
+    return state
+
+
+def refuse_another_run(checkpoint: Path, identity: dict[str, Any]) -> None:
+    """DataError, naming what differs, where the checkpoint belongs to a run of another identity."""
+    if not checkpoint.exists():
+        return
+    theirs, ours = read_state(checkpoint)["identity"], as_json(identity)
+    differences = list(_differences(theirs, ours, ""))
+    if differences:
+        listed = "; ".join(differences[:MAX_DIFFERENCES])
+        more = len(differences) - MAX_DIFFERENCES
+        listed += f"; and {more} more" if more > 0 else ""
+        raise DataError(
+            f"Another run has left {checkpoint}: {listed}. Remove that, name another folder with "
+            "--work, or go on with what it was made of."
+        )
+
+
+def _differences(theirs: Any, ours: Any, name: str) -> Iterator[str]:
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        for key in sorted({*theirs, *ours}):
+            below = f"{name}.{key}" if name else key
+            yield from _differences(theirs.get(key, "absent"), ours.get(key, "absent"), below)
+    elif theirs != ours:
+        there, here = (value[:20] + "…" * (len(value) > 20) for value in map(str, (theirs, ours)))
+        yield f"{name} is {there} there and {here} here"
+
+
+def as_json(identity: dict[str, Any]) -> dict[str, Any]:
+    """What decides a run, as JSON gives it back."""
+    read: dict[str, Any] = json.loads(json.dumps(identity))
+    return read

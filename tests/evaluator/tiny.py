@@ -29,11 +29,12 @@ def tiny_network(seed: int = 0) -> EvaluatorModel:
     torch.manual_seed(seed)
     size = tiny_tokenizer().get_vocab_size()
     config = ModelConfig(
-        vocab_size=size, cjk_start=size - 4, d_model=16, d_words=12, d_ff=24, heads=2,
-        own_layers=1, max_length=96,
+        vocab_size=size, cjk_start=size - 4, d_model=16, d_ff=24, heads=2,
+        layers=1, max_length=96,
     )  # fmt: skip
     network = EvaluatorModel(config)
-    torch.nn.init.normal_(network.head.weight, std=0.2)  # zeros at first: nothing to compare
+    torch.nn.init.normal_(network.head.weight, std=0.2)  # so that rows differ
+    torch.nn.init.normal_(network.matches.weight, std=0.2)
     return network.eval()
 
 
@@ -51,8 +52,8 @@ def wide_folder(folder: Path) -> Path:
     torch.manual_seed(0)
     size = tiny_tokenizer().get_vocab_size()
     config = ModelConfig(
-        vocab_size=size, cjk_start=size - 4, d_model=256, d_words=192, d_ff=64, heads=2,
-        own_layers=1, max_length=96,
+        vocab_size=size, cjk_start=size - 4, d_model=256, d_ff=64, heads=2,
+        layers=1, max_length=96,
     )  # fmt: skip
     network = EvaluatorModel(config)
     torch.nn.init.normal_(network.head.weight, std=0.2)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from evaluator.data.hard_negatives import WordNeighbours
 from evaluator.data.records import JudgementRow, Key, by_article, in_turn
-from evaluator.data.synthetic import answers
+from evaluator.data.synthetic import answers, contrasts
 from evaluator.data.synthetic.answers import WORDINGS, Values
+from evaluator.data.synthetic.contrasts import Contrasts
 from evaluator.data.synthetic.material import Material, Side, ended, natural, read_material
 from evaluator.data.text import contains_answer, sentences
 from evaluator.schema import ANSWER_MARK, LABELS, Task
@@ -147,6 +148,9 @@ class Support:
             if text:
                 made.append((text, passage, _PARTLY, "right and wrong value"))
         draw = self._rng.random()
+        denied = self._denied(material, right) if draw < 0.2 else None
+        if denied:
+            return [*made, denied]
         text = self.claim(material, form, wrong) if wrong and draw < 0.75 else None
         if text:
             return [*made, (text, passage, _NOT, "swapped answer")]
@@ -158,6 +162,17 @@ class Support:
         if text and not contains_answer(text, material.answers):
             made.append((text, passage, _NOT, "answer to another question"))
         return made
+
+    def _denied(self, material: Material, right: str) -> _Made | None:
+        """A statement that nobody knows, or the right one negated."""
+        claim = ended(right, material.language)
+        contrasted = Contrasts([], material.language, self._rng)
+        twins = contrasted.of(material.question, claim, material.answers)
+        said = [twin for twin in twins if twin.kind in ("nobody knows", "negated")]
+        if not said:
+            return None
+        twin = self._rng.choice(said)
+        return twin.passage, material.passage, _NOT, twin.kind
 
     def _of_two(
         self, material: Material, form: str, right: str, near: Sequence[Material]
@@ -297,6 +312,10 @@ class Utility:
 
     def _useless(self, material: Material, other: Material) -> tuple[str, str]:
         talks, draw = self._empty[material.language], self._rng.random()
+        if draw > 0.75:
+            kind, name = self._rng.choice((("nobody", "nobody knows"), ("pointers", "only points")))
+            wording = self._rng.choice(contrasts.WORDINGS[material.language][kind])
+            return contrasts.filled(wording, material.question, material.language), name
         if draw < 0.1:
             echo = self._rng.choice(WORDINGS[material.language]["echoes"])
             return echo.format(material.question), "empty talk"

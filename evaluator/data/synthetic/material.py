@@ -64,7 +64,7 @@ def read_material(folder: Path, side: Side, key: Key) -> list[Material]:
         elif "answer_faithful" in fields:
             made = (_from_labels(row.raw, source) for row in read_rows(path))
         elif fields >= {"question", "passage", "answerable"}:
-            made = (_from_record(record, key) for record in records.read_file(path))
+            made = (material_of(record, key) for record in records.read_file(path))
         else:
             continue
         materials += filter(None, made)
@@ -115,7 +115,8 @@ def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[Judgemen
         yield JudgementRow("retrieval", question, passage, label, language, source, kind, passage)
 
 
-def _from_record(record: Record, key: Key) -> Material | None:
+def material_of(record: Record, key: Key) -> Material | None:
+    """A record with a question as material, its passage cut to a chunk; None where that fails."""
     if not record.question:
         return None
     answers = tuple(answer for answer in record.answers if answer.strip(" .。"))
@@ -150,7 +151,7 @@ def _from_labels(raw: dict[str, Any], source: str) -> Material | None:
     if answer in _VERDICTS or "@placeholder" in question or len(answer) > 120:
         return None
     record = Record(source, language_of(passage), question, (answer,), True, "", passage)
-    material = _from_record(record, records.by_passage)
+    material = material_of(record, records.by_passage)
     return material if material and material.stated else None
 
 

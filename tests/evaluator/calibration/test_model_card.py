@@ -7,7 +7,7 @@ import pytest
 from evaluator.calibration.model_card import keep_figures, write_card
 from evaluator.calibration.thresholds import store
 from evaluator.schema import CalibratedThresholds
-from evaluator.training.examples import TrainOptions
+from evaluator.training.train import TrainOptions
 
 
 def made_by_training(folder: Path) -> None:

@@ -17,9 +17,9 @@ from evaluator.data.records import (
     read_folder,
     split,
 )
-from evaluator.data.relevance_pairs import pairs_of
 from evaluator.data.text import contains_answer
 from evaluator.errors import DataError
+from evaluator.training.relevance_pairs import pairs_of
 
 SQUAD = {
     "id": "1", "question": "How long is the river?", "answers": ["212 km"], "answerable": True,
@@ -111,10 +111,23 @@ def test_no_article_on_both_sides() -> None:
 def test_negatives_hold_no_answer_and_positives_do() -> None:
     made = records(40)
     answers = {record.question: list(record.answers) for record in made}
-    pairs = pairs_of(made, 1, None)
+    pairs = [pair for pair in pairs_of(made, 1, None) if pair.question in answers]
     assert {pair.kind for pair in pairs} >= {"positive", "words", "same passage", "random"}
+    denied = {"negated", "name exchanged", "number exchanged", "roles exchanged"}
     for pair in pairs:
-        assert contains_answer(pair.passage, answers[pair.question]) == pair.relevant
+        if pair.kind not in denied:  # which say the right value, but not of what was asked for
+            assert contains_answer(pair.passage, answers[pair.question]) == pair.relevant
+        assert (pair.answer in answers[pair.question]) == pair.relevant
+
+
+def test_each_question_has_one_right_text_at_most_beside_its_wrong_twins() -> None:
+    groups: dict[int, list[bool]] = {}
+    pairs = pairs_of(records(40), 1, None)
+    for pair in pairs:
+        groups.setdefault(pair.group, []).append(pair.relevant)
+    assert all(sum(group) == 1 for group in groups.values())
+    kinds = {pair.kind for pair in pairs}
+    assert kinds >= {"nobody knows", "only points", "negated", "neighbour parameter"}
 
 
 def test_pairs_depend_on_the_seed_alone() -> None:

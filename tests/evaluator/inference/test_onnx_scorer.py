@@ -47,9 +47,7 @@ def test_an_export_of_another_version_is_refused(exported: Path, tmp_path: Path)
     folder = tmp_path / "older"
     shutil.copytree(exported, folder)
     model = onnx.load(exported / "model.onnx", load_external_data=False)
-    model.graph.input[2].name = "other"
-    for node in model.graph.node:
-        node.input[:] = ["other" if name == "decode" else name for name in node.input]
+    del model.graph.output[1]
     (folder / "model.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(WeightsError, match="another version: run `selfcrag-evaluator export`"):
         loaded(folder, "onnx")

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.training.loop import Schedule, batches, fit
+from evaluator.training.train import TrainOptions, batches, fit
 
-SCHEDULE = Schedule(
-    seed=3, batch_tokens=64, max_rows=1200, warmup_steps=20, check_every=30, minutes=math.inf
+OPTIONS = TrainOptions(
+    seed=3, batch_tokens=64, rows=1200, warmup_steps=20, check_every=30, minutes=math.inf
 )
 IDENTITY: dict[str, Any] = {"options": {"width": 8}, "data": {"made.jsonl": "1234"}}
 
@@ -44,14 +44,15 @@ class Summing:
     def groups(self) -> list[dict[str, Any]]:
         return [{"params": list(self.network.parameters()), "lr": 1e-2}]
 
-    def loss(self, batch: Sequence[Numbers]) -> Tensor:
+    def loss(self, batch: Sequence[tuple[Numbers, ...]]) -> Tensor:
         self.calls += 1
+        rows = [row for group in batch for row in group]
         if self.calls == self._killed_at:
             raise Killed
-        flat = torch.tensor([number for row in batch for number in row.ids])
-        starts = torch.tensor([0, *(len(row.ids) for row in batch[:-1])]).cumsum(0)
+        flat = torch.tensor([number for row in rows for number in row.ids])
+        starts = torch.tensor([0, *(len(row.ids) for row in rows[:-1])]).cumsum(0)
         told: Tensor = self.network[1:](self.network[0](flat, starts)).squeeze(-1)
-        target = torch.tensor([float(sum(row.ids) > 4.5 * len(row.ids)) for row in batch])
+        target = torch.tensor([float(sum(row.ids) > 4.5 * len(row.ids)) for row in rows])
         jitter = 0.01 * torch.rand(())
         return nn.functional.binary_cross_entropy_with_logits(told, target) + jitter
 
@@ -65,23 +66,29 @@ class Better(Summing):
     """Its figure is what it has learnt."""
 
     def validation(self) -> tuple[float, str]:
-        figure = -self.loss(ROWS).item()
+        figure = -self.loss(GROUPS).item()
         return figure, f"loss {-figure:.3f}"
 
 
-def rows(count: int = 300) -> list[Numbers]:
+def groups(count: int = 150) -> list[tuple[Numbers, ...]]:
     rng = random.Random(1)
-    return [Numbers(tuple(rng.choices(range(10), k=rng.randint(2, 9)))) for _ in range(count)]
+    return [
+        tuple(
+            Numbers(tuple(rng.choices(range(10), k=rng.randint(2, 9))))
+            for _ in range(rng.randint(1, 3))
+        )
+        for _ in range(count)
+    ]
 
 
-ROWS = rows()
+GROUPS = groups()
 
 
 def trained(
-    learner: Summing, checkpoint: Path, schedule: Schedule = SCHEDULE, **identity: Any
+    learner: Summing, checkpoint: Path, options: TrainOptions = OPTIONS, **identity: Any
 ) -> dict[str, Any]:
-    said: list[str] = []
-    return fit(learner, ROWS, schedule, checkpoint, {**IDENTITY, **identity}, said.append)
+    whole = {"seed": options.seed, **IDENTITY, **identity}
+    return fit(learner, GROUPS, options, checkpoint, whole, lambda _: None)
 
 
 def test_a_run_killed_in_mid_training_has_the_curve_of_one_never_killed(tmp_path: Path) -> None:
@@ -108,17 +115,17 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
 
 
 def test_the_best_network_is_kept_also_over_a_kill(tmp_path: Path) -> None:
-    schedule = replace(SCHEDULE, check_every=10)
+    options = replace(OPTIONS, check_every=10)
     networks = []
     for killed_at in (0, 35):
         learner, path = Summing(killed_at), tmp_path / f"{killed_at}.pt"
         learner.figures = [0.5, 0.7, 0.6]
         if killed_at:
             with pytest.raises(Killed):
-                trained(learner, path, schedule)
+                trained(learner, path, options)
             learner = Summing()
             learner.figures = [0.6]
-        figures = trained(learner, path, schedule)
+        figures = trained(learner, path, options)
         assert (figures["best"], figures["best_step"]) == (0.7, 20)
         networks.append(learner.network)
     both = zip(networks[0].parameters(), networks[1].parameters(), strict=True)
@@ -127,24 +134,24 @@ def test_the_best_network_is_kept_also_over_a_kill(tmp_path: Path) -> None:
 
 
 def test_minutes_count_over_all_lives(tmp_path: Path) -> None:
-    schedule = replace(SCHEDULE, minutes=0.0)
-    assert trained(Summing(), tmp_path / "none.pt", schedule)["stopped_by"] == "minutes"
-    schedule = replace(SCHEDULE, minutes=0.005, max_rows=10**9, check_every=5)
-    figures = trained(Summing(), tmp_path / "some.pt", schedule)
+    options = replace(OPTIONS, minutes=0.0)
+    assert trained(Summing(), tmp_path / "none.pt", options)["stopped_by"] == "minutes"
+    options = replace(OPTIONS, minutes=0.005, rows=10**9, check_every=5)
+    figures = trained(Summing(), tmp_path / "some.pt", options)
     assert figures["stopped_by"] == "minutes"
     assert figures["steps"] > 0
     again = Summing()
-    trained(again, tmp_path / "some.pt", schedule)
+    trained(again, tmp_path / "some.pt", options)
     assert again.calls == 0
 
 
 def test_a_checkpoint_of_another_run_is_refused_by_what_differs(tmp_path: Path) -> None:
     path = tmp_path / "made.pt"
-    trained(Summing(), path, replace(SCHEDULE, max_rows=50))
-    with pytest.raises(DataError, match=r"schedule\.seed is 3 there and 4 here\. "):
-        trained(Summing(), path, replace(SCHEDULE, max_rows=50, seed=4))
+    trained(Summing(), path, replace(OPTIONS, rows=50))
+    with pytest.raises(DataError, match=r"seed is 3 there and 4 here\. "):
+        trained(Summing(), path, replace(OPTIONS, rows=50, seed=4))
     with pytest.raises(DataError, match=r"data\.made\.jsonl is 1234 there and absent here"):
-        trained(Summing(), path, replace(SCHEDULE, max_rows=50), data={})
+        trained(Summing(), path, replace(OPTIONS, rows=50), data={})
 
 
 def test_a_checkpoint_that_is_none_is_named(tmp_path: Path) -> None:
@@ -159,7 +166,7 @@ def test_a_checkpoint_that_is_none_is_named(tmp_path: Path) -> None:
 
 def test_a_loss_that_is_no_number_names_its_step(tmp_path: Path) -> None:
     class Broken(Summing):
-        def loss(self, batch: Sequence[Numbers]) -> Tensor:
+        def loss(self, batch: Sequence[tuple[Numbers, ...]]) -> Tensor:
             return super().loss(batch) * (math.nan if self.calls == 17 else 1)
 
     learner = Broken()
@@ -170,7 +177,7 @@ def test_a_loss_that_is_no_number_names_its_step(tmp_path: Path) -> None:
 
 def test_no_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no rows"):
-        fit(Summing(), [], SCHEDULE, tmp_path / "made.pt", {}, print)
+        fit(Summing(), [], OPTIONS, tmp_path / "made.pt", {}, print)
 
 
 def test_tied_weights_are_kept_as_tied(tmp_path: Path) -> None:
@@ -183,7 +190,7 @@ def test_tied_weights_are_kept_as_tied(tmp_path: Path) -> None:
             self.network[4].register_parameter("again", self.network[1].weight)
 
     learner = Tied()
-    trained(learner, tmp_path / "made.pt", replace(SCHEDULE, max_rows=200))
+    trained(learner, tmp_path / "made.pt", replace(OPTIONS, rows=200))
     assert learner.network[4].again is learner.network[1].weight
 
 
@@ -194,24 +201,27 @@ def test_bf16_learns_on_a_gpu(tmp_path: Path) -> None:
             super().__init__()
             self.network.cuda()
 
-        def loss(self, batch: Sequence[Numbers]) -> Tensor:
+        def loss(self, batch: Sequence[tuple[Numbers, ...]]) -> Tensor:
             told = self.network[1](self.network[0].weight)
             assert told.dtype == torch.bfloat16
             return torch.mean(told.float().square())
 
-    schedule = replace(SCHEDULE, max_rows=400)
-    curve = trained(OnGpu(), tmp_path / "made.pt", schedule)["loss"]
+    options = replace(OPTIONS, rows=400)
+    curve = trained(OnGpu(), tmp_path / "made.pt", options)["loss"]
     assert curve[-1][1] < curve[0][1]
 
 
-def test_batches_hold_every_row_once_an_epoch_and_no_more_tokens_than_asked() -> None:
-    found = list(islice(batches(ROWS, 40, 1), 200))
-    assert all(len(b) * max(len(row.ids) for row in b) <= 40 for b in found)
-    first: list[Numbers] = []
-    for batch in found:
+def test_batches_hold_every_group_once_an_epoch_and_no_more_tokens_than_asked() -> None:
+    def drawn(seed: int) -> list[list[Any]]:
+        return list(islice(batches(GROUPS, 60, seed), 200))
+
+    first: list[tuple[Numbers, ...]] = []
+    for batch in drawn(1):
+        rows = [row for group in batch for row in group]
+        assert len(rows) * max(len(row.ids) for row in rows) <= 60
         first += batch
-        if len(first) == len(ROWS):
+        if len(first) == len(GROUPS):
             break
-    assert sorted(map(str, first)) == sorted(map(str, ROWS))
-    assert found == list(islice(batches(ROWS, 40, 1), 200))
-    assert found != list(islice(batches(ROWS, 40, 2), 200))
+    assert sorted(map(str, first)) == sorted(map(str, GROUPS))
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)

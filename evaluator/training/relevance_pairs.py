@@ -1,26 +1,32 @@
-"""Training and validation pairs: positives, mined negatives, whole passages and strips."""
+"""Training and validation pairs: a question's answering text beside what only looks like it."""
 
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Literal
 
 from evaluator.data.hard_negatives import Meaning, WordNeighbours, nearest_by_meaning
 from evaluator.data.records import CHUNK_CHARS, Record
+from evaluator.data.synthetic.contrasts import Contrasts, entries, versioned
 from evaluator.data.text import contains_answer, sentences
 
 View = Literal["whole", "chunk", "strip"]
 
-VIEW_SHARES: dict[View, float] = {"whole": 0.45, "chunk": 0.2, "strip": 0.35}
+VIEW_SHARES: dict[View, float] = {"whole": 0.35, "chunk": 0.25, "strip": 0.4}
 TITLE_SHARE = 0.5
-NATURAL = ("en_nq_gold",)
-"""Sources of natural search-engine wording, repeated because they are few."""
+MANUAL_SHARE = 0.08
+"""Questions about made entries of manuals, for each question of the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A labelled pair; `kind` says how it was made."""
+    """A labelled pair; `kind` says how it was made.
+
+    Pairs of one question share `group`. `answer` is the answer as the passage has it, "" where the
+    passage answers nothing, None where it is not known which words answer.
+    """
 
     question: str
     passage: str
@@ -28,6 +34,8 @@ class Pair:
     language: str
     source: str
     kind: str
+    group: int
+    answer: str | None
 
 
 class Pairs:
@@ -38,17 +46,21 @@ class Pairs:
     ) -> None:
         mine = [r for r in records if r.language == language]
         self._language = language
-        self._rng = random.Random(seed)
+        self._rng = random.Random(f"{seed} {language}")
         self._passages = list({r.passage: r for r in mine}.values())
         self._questions = list({(r.question, r.passage): r for r in mine if r.question}.values())
         self._positives: dict[str, set[str]] = defaultdict(set)
+        self._names: dict[str, set[str]] = defaultdict(set)
         self._articles: dict[str, list[int]] = defaultdict(list)
         for record in self._questions:
             if record.relevant:
                 self._positives[record.question].add(record.passage)
+                self._names[record.passage] |= {record.title, *record.answers[:1]} - {""}
         for number, record in enumerate(self._passages):
             if record.title:
                 self._articles[record.title].append(number)
+        names = sorted(set().union(*self._names.values()) if self._names else ())
+        self._contrasts = Contrasts(names, language, self._rng)
         index = WordNeighbours([record.passage for record in self._passages])
         self._by_words = index.nearest([record.question for record in self._questions], 12)
         self._by_meaning = self._mined_by_meaning(meaning) if meaning else {}
@@ -69,53 +81,59 @@ class Pairs:
             for i, places in zip(numbers, near, strict=True)
         }
 
-    def all(self, *, hard_only: bool = False) -> list[Pair]:
-        """Every question's pairs once (natural ones three times), in the records' order."""
-        pairs: list[Pair] = []
+    def all(self) -> list[Pair]:
+        """Every question's pairs once, in the records' order, then those of made manuals."""
+        groups, pairs = count(), list[Pair]()
         for number, record in enumerate(self._questions):
-            for _ in range(3 if record.source in NATURAL and not hard_only else 1):
-                pairs += self._of_question(number, record, hard_only)
+            pairs += self._of_question(number, record, next(groups))
+        for _ in range(round(MANUAL_SHARE * len(self._questions))):
+            pairs += self._of_manual(next(groups))
         return pairs
 
-    def _of_question(self, number: int, record: Record, hard_only: bool) -> list[Pair]:
+    def _of_question(self, number: int, record: Record, group: int) -> list[Pair]:
         view: View = "whole"
         if not record.relevant or record.answers:  # else nothing tells which sentences answer
             (view,) = self._rng.choices(list(VIEW_SHARES), list(VIEW_SHARES.values()))
         titled = self._rng.random() < TITLE_SHARE
-        if not record.relevant:
-            chosen = [(record, self._viewed(record.passage, "whole", ()), "unanswerable")]
-        else:
-            chosen = [(record, self._viewed(record.passage, view, record.answers), "positive")]
-            chosen += [
-                (other, self._viewed(other.passage, view, ()), kind)
-                for kind, other in self._negatives(number, record, hard_only)
-            ]
-            parts = sentences(record.passage)
-            rest = [p for p in parts if len(p) > 15 and not contains_answer(p, record.answers)]
-            if view != "whole" and len(parts) >= 3 and rest:
-                chosen.append((record, self._rng.choice(rest), "same passage"))
-        return [
-            Pair(
-                record.question,
-                f"{shown.title} // {text}" if titled and shown.title else text,
-                kind == "positive",
-                self._language,
-                record.source,
-                kind,
-            )
-            for shown, text, kind in chosen
-        ]
+        same = (record.question, False, self._language, record.source)
 
-    def _negatives(self, number: int, record: Record, hard_only: bool) -> list[tuple[str, Record]]:
+        def shown(other: Record, text: str) -> str:
+            return f"{other.title} // {text}" if titled and other.title else text
+
+        if not record.relevant:
+            text = self._viewed(record.passage, "whole", ())
+            return [_pair(same, shown(record, text), "unanswerable", group)]
+        text = self._viewed(record.passage, view, record.answers)
+        answer = max((a for a in record.answers if a in text), key=len, default=None)
+        positive = replace(
+            _pair(same, shown(record, text), "positive", group), relevant=True, answer=answer
+        )
+        pairs = [
+            _pair(same, shown(other, self._viewed(other.passage, view, ())), kind, group)
+            for kind, other in self._negatives(number, record)
+        ]
+        parts = sentences(record.passage)
+        rest = [p for p in parts if len(p) > 15 and not contains_answer(p, record.answers)]
+        if view != "whole" and len(parts) >= 3 and rest:
+            neighbour = self._rng.choice(rest)
+            pairs.append(_pair(same, shown(record, neighbour), "same passage", group))
+        if record.answers:
+            twins = self._contrasts.of(
+                record.question, text, record.answers, sorted(self._names[record.passage])
+            )
+            for twin in self._rng.sample(twins, min(2, len(twins))):
+                made = replace(_pair(same, twin.passage, twin.kind, group), question=twin.question)
+                pairs.append(made)
+        return [positive, *pairs]
+
+    def _negatives(self, number: int, record: Record) -> list[tuple[str, Record]]:
         chosen = [("words", other) for other in self._allowed(self._by_words[number], record)[:2]]
         alike = self._by_meaning.get(number, [])
         chosen += [("meaning", other) for other in self._allowed(alike, record)[:1]]
         siblings = self._articles.get(record.title, [])
-        if self._rng.random() < 0.5:
-            chosen += [("same article", other) for other in self._allowed(siblings, record)[:1]]
-        if not hard_only and self._rng.random() < 0.4:
-            anywhere = [self._rng.randrange(len(self._passages))]
-            chosen += [("random", other) for other in self._allowed(anywhere, record)]
+        chosen += [("same article", other) for other in self._allowed(siblings, record)[:1]]
+        anywhere = [self._rng.randrange(len(self._passages))]
+        chosen += [("random", other) for other in self._allowed(anywhere, record)]
         return chosen
 
     def _allowed(self, numbers: Sequence[int], record: Record) -> list[Record]:
@@ -149,29 +167,48 @@ class Pairs:
             chars += len(parts[i])
         return ("" if self._language == "zh" else " ").join(window)
 
+    def _of_manual(self, group: int) -> list[Pair]:
+        """A question about one of several neighbouring parameters, alone or with its neighbours."""
+        rng, joint = self._rng, self._rng.choice(["\n", "\n\n", " "])
+        made = entries(self._language, rng, 5)
+        if rng.random() < 0.3:
+            version, other = (f"{n}.{rng.randint(0, 9)}" for n in rng.sample(range(1, 25), 2))
+            asked = versioned(made[0], version, self._language, rng)
+            wrong = [replace(asked, text=asked.text.replace(version, other))]
+        else:
+            asked, wrong = made[0], []
+        wrong += made[1:3]
+        window = [asked.text, *(entry.text for entry in made[3 : 3 + 2 * rng.randint(0, 1)])]
+        rng.shuffle(window)
+        same = (asked.question, False, self._language, "manual")
+        positive = replace(
+            _pair(same, joint.join(window), "positive", group), relevant=True, answer=asked.value
+        )
+        return [
+            positive,
+            *(_pair(same, entry.text, "neighbour parameter", group) for entry in wrong),
+            _pair(same, asked.bare, "answer removed", group),
+            _pair(same, asked.question, "only points", group),
+        ]
+
+
+def _pair(same: tuple[str, bool, str, str], passage: str, kind: str, group: int) -> Pair:
+    question, relevant, language, source = same
+    return Pair(question, passage, relevant, language, source, kind, group, "")
+
 
 def meaning_text(record: Record) -> str:
     """The passage as MiniLM reads it: its title first, where it has one."""
     return f"{record.title}. {record.passage}" if record.title else record.passage
 
 
-def pairs_of(
-    records: Sequence[Record], seed: int, meaning: Meaning | None, *, hard_only: bool = False
-) -> list[Pair]:
+def pairs_of(records: Sequence[Record], seed: int, meaning: Meaning | None) -> list[Pair]:
     """Pairs of all languages; English negatives are mined by meaning too where it is given."""
     pairs: list[Pair] = []
     for language in ("en", "zh"):
         if any(record.language == language and record.question for record in records):
             near = meaning if language == "en" else None
-            pairs += Pairs(records, language, seed, near).all(hard_only=hard_only)
-    rng, count = random.Random(seed), 0 if hard_only else len(pairs) // 100
-    questions = [record for record in records if record.question]
-    for record in rng.choices(questions, k=count):
-        # Against passages of another source, the other language included.
-        other = rng.choice(records)
-        if other.source != record.source:
-            pairs.append(
-                Pair(record.question, other.passage, False, record.language, record.source,
-                     "elsewhere")
-            )  # fmt: skip
+            first = pairs[-1].group + 1 if pairs else 0
+            mine = Pairs(records, language, seed, near).all()
+            pairs += [replace(pair, group=pair.group + first) for pair in mine]
     return pairs
