@@ -46,7 +46,7 @@ class TorchScorer:
     @torch.inference_mode()
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
-        logits, _ = self._model.judged(ids, mask)
+        logits, _ = self._model(ids, mask)
         return [judgement(task, row) for row in logits.float().cpu().numpy()]
 
 

@@ -17,20 +17,18 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import T5Config, T5Model
 
 from evaluator.errors import WeightsError
 from evaluator.model import features
 from evaluator.model.checkpoint import TENSORS_FILE
-from evaluator.model.tokenization import REFLECTION_TOKENS, SPECIAL_TOKENS
+from evaluator.model.t5 import FIRST_TASK, SCALE, fill, root_normal
+from evaluator.model.tokenization import REFLECTION_TOKENS
 from evaluator.schema import TASKS
 
 ARCHITECTURE = "selfcrag-t5-judgements"
-FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
-NIBBLES, SCALE = "nibbles", "scale"
+NIBBLES = "nibbles"
 
 
 @dataclass
@@ -93,8 +91,12 @@ class MeasuredModel(nn.Module):
                 nn.init.zeros_(parameter)
         nn.init.ones_(self.nearness.weight[:, -1])
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.judged(ids, mask)[0]
+    def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """As `judged`, of rows of one task; relevance comes from the measures alone."""
+        if ids[0, 0] == FIRST_TASK:
+            measured = self.relevance(ids, mask)
+            return measured, measured
+        return self.judged(ids, mask)
 
     def judged(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """The logits, and those of relevance as the measures alone give them."""
@@ -196,11 +198,6 @@ class MeasuredModel(nn.Module):
         return nn.functional.pad(margin, (0, len(REFLECTION_TOKENS) - 1))
 
 
-def root_normal(stream: Tensor) -> Tensor:
-    """Scaled to a root mean square of 1 a token, as T5 reads its stream."""
-    return stream * torch.rsqrt(stream.square().mean(-1, keepdim=True) + 1e-6)
-
-
 def t5_config(config: MeasuredConfig) -> T5Config:
     """The T5 inside, as transformers describes it."""
     t5 = T5Config(
@@ -222,26 +219,11 @@ def t5_config(config: MeasuredConfig) -> T5Config:
 
 def load(folder: Path, config: dict[str, Any]) -> MeasuredModel:
     """The folder's model in float32; WeightsError when names or shapes do not fit."""
-    path = folder / TENSORS_FILE
     try:
         model = MeasuredModel(MeasuredConfig(**config))
     except TypeError as error:
         raise WeightsError(f"{folder / 'config.json'} does not fit: {error}") from error
-    try:
-        stored = unpacked(load_file(path))
-    except (RuntimeError, KeyError, SafetensorError) as error:
-        raise WeightsError(f"{path} does not fit: {error}") from error
-    expected = {n: value for n, value in model.state_dict().items() if "embed_tokens" not in n}
-    if stored.keys() != expected.keys():
-        different = ", ".join(sorted(stored.keys() ^ expected.keys())[:4])
-        raise WeightsError(f"{path} is refused: tensors missing or unknown: {different}.")
-    for name, value in expected.items():
-        if stored[name].shape != value.shape:
-            raise WeightsError(
-                f"{path} is refused: {name} has shape {tuple(stored[name].shape)} where "
-                f"config.json asks for {tuple(value.shape)}."
-            )
-    model.load_state_dict(stored, strict=False)
+    fill(model, folder / TENSORS_FILE, unpacked)
     return model.eval()
 
 

@@ -13,7 +13,7 @@ compute with.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -80,9 +80,6 @@ class EvaluatorModel(nn.Module):
             nn.init.zeros_(part.weight)
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        return self.judged(ids, mask)
-
-    def judged(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         sides = sides_of(ids)
         encoded = self.encoded(ids, sides, mask)
         kept = mask.unsqueeze(2).to(encoded.dtype)
@@ -178,7 +175,7 @@ def t5_config(config: ModelConfig) -> T5Config:
     return t5
 
 
-def tensors(model: EvaluatorModel) -> dict[str, Tensor]:
+def tensors(model: nn.Module) -> dict[str, Tensor]:
     """The model's tensors by name, tied embeddings once."""
     return {name: value for name, value in model.state_dict().items() if "embed_tokens" not in name}
 
@@ -193,13 +190,22 @@ def save(model: EvaluatorModel, folder: Path) -> None:
 
 def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
     """The folder's model in float32; WeightsError when names or shapes do not fit."""
-    path = folder / TENSORS_FILE
     try:
         model = EvaluatorModel(ModelConfig(**config))
     except TypeError as error:
         raise WeightsError(f"{folder / 'config.json'} does not fit: {error}") from error
+    fill(model, folder / TENSORS_FILE, unpacked)
+    return model.eval()
+
+
+def fill(
+    model: nn.Module,
+    path: Path,
+    unpack: Callable[[Mapping[str, Tensor]], dict[str, Tensor]],
+) -> None:
+    """Load the file's tensors into the model; WeightsError when names or shapes do not fit."""
     try:
-        stored = unpacked(load_file(path))
+        stored = unpack(load_file(path))
     except (RuntimeError, KeyError, SafetensorError) as error:
         raise WeightsError(f"{path} does not fit: {error}") from error
     expected = tensors(model)
@@ -213,7 +219,6 @@ def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
                 f"config.json asks for {tuple(value.shape)}."
             )
     model.load_state_dict(stored, strict=False)
-    return model.eval()
 
 
 def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -167,6 +167,8 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
 def _records(data: Path, options: TrainOptions, log: Log) -> tuple[list[Record], list[Record], Key]:
     """Records to train on, and those held back: whole sources, and what the key tells of others."""
     usable = [r for r in records.read_folder(data) if r.language in options.languages]
+    if unknown := set(options.left_out) - {record.source for record in usable}:
+        raise DataError(f"{data} holds no records of {', '.join(sorted(unknown))} to leave out.")
     left_out = [r for r in usable if r.source in options.left_out]
     usable = [r for r in usable if r.source not in options.left_out]
     key = records.division(usable, options.held_back_percent)

@@ -231,3 +231,9 @@ def test_a_folder_becomes_weights_and_another_run_is_refused(tmp_path: Path) -> 
     assert (tmp_path / "more" / "model.safetensors").stat().st_size > 1000
     with pytest.raises(DataError, match="seed is 1 there and 2 here"):
         train(data, tmp_path / "out", tmp_path / "work", replace(options, seed=2), lambda _: None)
+
+
+def test_a_source_to_leave_out_has_to_be_there(tmp_path: Path) -> None:
+    options = replace(OPTIONS, left_out=("roads",))
+    with pytest.raises(DataError, match="no records of roads"):
+        train(folder_of(tmp_path / "data"), tmp_path / "out", tmp_path, options, lambda _: None)
