@@ -14,8 +14,10 @@ from evaluator.data.text import contains_answer, sentences
 
 View = Literal["whole", "chunk", "strip"]
 
-VIEW_SHARES: dict[View, float] = {"whole": 0.35, "chunk": 0.25, "strip": 0.4}
+VIEW_SHARES: dict[View, float] = {"whole": 0.25, "chunk": 0.25, "strip": 0.5}
 TITLE_SHARE = 0.5
+RANDOM_SHARE = 0.3
+TWINS = 3
 MANUAL_SHARE = 0.08
 """Questions about made entries of manuals, for each question of the data."""
 
@@ -121,7 +123,7 @@ class Pairs:
             twins = self._contrasts.of(
                 record.question, text, record.answers, sorted(self._names[record.passage])
             )
-            for twin in self._rng.sample(twins, min(2, len(twins))):
+            for twin in self._rng.sample(twins, min(TWINS, len(twins))):
                 made = replace(_pair(same, twin.passage, twin.kind, group), question=twin.question)
                 pairs.append(made)
         return [positive, *pairs]
@@ -132,8 +134,9 @@ class Pairs:
         chosen += [("meaning", other) for other in self._allowed(alike, record)[:1]]
         siblings = self._articles.get(record.title, [])
         chosen += [("same article", other) for other in self._allowed(siblings, record)[:1]]
-        anywhere = [self._rng.randrange(len(self._passages))]
-        chosen += [("random", other) for other in self._allowed(anywhere, record)]
+        if self._rng.random() < RANDOM_SHARE:
+            anywhere = [self._rng.randrange(len(self._passages))]
+            chosen += [("random", other) for other in self._allowed(anywhere, record)]
         return chosen
 
     def _allowed(self, numbers: Sequence[int], record: Record) -> list[Record]:

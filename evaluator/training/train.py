@@ -73,7 +73,7 @@ class TrainOptions:
     minutes: float = 60.0
     rows: int = 200_000
     init: str = "minilm"
-    """`minilm`, `none`, or the folder of an evaluator to train further."""
+    """`minilm`, `none` (without MiniLM's hard negatives too), or the folder of an evaluator."""
     layers: int = 6
     learning_rate: float = 1e-4
     new_rate: float = 1e-3  # of the parts that begin as nothing
@@ -124,7 +124,7 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     identity = {"options": asdict(options), "data": records.digests(data)}
     refuse_another_run(work / CHECKPOINT, identity)
     known, held, key = _records(data, options, log)
-    meaning = Meaning(work) if options.init == "minilm" else None
+    meaning = Meaning(work) if options.init != "none" else None
     pairs = pairs_of(known, options.seed, meaning)
     judged, judged_held = judgements(data, options, key)
     if not pairs:
@@ -255,10 +255,7 @@ def of_judgements(judgements: Sequence[JudgementRow], tokenizer: PairTokenizer) 
 def mixed(
     questions: Sequence[Group], judged: Sequence[Example], options: TrainOptions
 ) -> list[Group]:
-    """An epoch: every question with some of its rows, and other rows by the parts' shares.
-
-    Of a part's sources each has the square root of its size.
-    """
+    """An epoch: as many questions as there are, with some of their rows, and other parts' rows."""
     rng = random.Random(options.seed)
     drawn = evened(questions, len(questions), rng)
     chosen = [_some(group, options.group, rng) for group in drawn]
@@ -287,19 +284,21 @@ def _some(group: Group, most: int, rng: random.Random) -> Group:
 def evened(
     groups: Sequence[Group], count: int, rng: random.Random, repeats: int = 6
 ) -> list[Group]:
-    """About `count` groups, each source in proportion to the square root of its size.
+    """About `count` groups, of each language as many, of its sources by the root of their sizes.
 
     A group is drawn `repeats` times at most.
     """
-    by_source: dict[tuple[str, str], list[Group]] = {}
+    languages: dict[str, dict[str, list[Group]]] = {}
     for group in groups:
-        by_source.setdefault((group[0].language, group[0].source), []).append(group)
-    whole = sum(len(mine) ** 0.5 for mine in by_source.values())
+        by_source = languages.setdefault(group[0].language, {})
+        by_source.setdefault(group[0].source, []).append(group)
     drawn: list[Group] = []
-    for mine in by_source.values():
-        wanted = min(round(count * len(mine) ** 0.5 / whole), repeats * len(mine))
-        times, rest = divmod(wanted, len(mine))
-        drawn += times * mine + rng.sample(mine, rest)
+    for by_source in languages.values():
+        whole = len(languages) * sum(len(mine) ** 0.5 for mine in by_source.values())
+        for mine in by_source.values():
+            wanted = min(round(count * len(mine) ** 0.5 / whole), repeats * len(mine))
+            times, rest = divmod(wanted, len(mine))
+            drawn += times * mine + rng.sample(mine, rest)
     return drawn
 
 
