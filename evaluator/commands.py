@@ -155,7 +155,9 @@ def calibrate(
     scores = _scores(settings)
     result = calibration.calibrate(labelled, partial(scores, "relevance"), aims)
     typer.echo(calibration.report(result))
-    stored = result.thresholds.model_copy(update={"source": "data" if data else "questions"})
+    bars = _bars(data, seed, most // 8, scores) if data else _kept_bars(settings.weights)
+    update = {"source": "data" if data else "questions", **bars}
+    stored = result.thresholds.model_copy(update=update)
     path = calibration.store(stored, settings.weights)
     import_module("evaluator.calibration.model_card").write_card(settings.weights)
     typer.echo(f"written to {path}")
@@ -262,6 +264,30 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, max_question
         records = import_module("evaluator.data.records")
         _, held_back = records.split(records.read_folder(data), records.HELD_BACK_PERCENT)
         return reading.build_questions(held_back, seed, max_questions)
+
+
+def _kept_bars(weights: Path) -> dict[str, float]:
+    """The critic's bars that these weights have, if any: labelled questions say nothing of them."""
+    try:
+        stored = import_module("evaluator.model.checkpoint").load_thresholds(weights)
+    except EvaluatorError:
+        return {}
+    return {"support": stored.support, "utility": stored.utility}
+
+
+def _bars(data: Path, seed: int, most: int, scores: Any) -> dict[str, float]:
+    """The critic's bars, chosen on answers to held-back questions, right and wrong ones."""
+    acceptance = import_module("evaluator.calibration.acceptance")
+    records = import_module("evaluator.data.records")
+    material = import_module("evaluator.data.synthetic.material")
+    percent = records.HELD_BACK_PERCENT
+    key = records.division(records.read_folder(data), percent)
+    held = material.read_material(data, lambda group: records.held_back(group, percent), key)
+    cases = import_module("evaluator.data.synthetic.acceptance").cases(held, seed, most)
+    found = acceptance.judged(cases, scores)
+    bars = acceptance.choose_bars(found)
+    typer.echo(acceptance.report(found, bars))
+    return {"support": bars.support, "utility": bars.utility}
 
 
 def _scores(settings: Any) -> Callable[[Task, Sequence[tuple[str, str]]], list[float]]:

@@ -148,6 +148,8 @@ class CalibratedThresholds(BaseModel):
     upper: float = Field(description="A document score at or above it makes the action Correct.")
     lower: float = Field(description="All document scores below it make the action Incorrect.")
     strip_floor: float = Field(description="Strips scored below it are dropped.")
+    support: float = Field(default=0.7, description="An answer is accepted from this support on.")
+    utility: float = Field(default=4.0, description="And from this expected utility grade on.")
     evaluator: str = Field(description="Digest of the weights these belong to (sha256:...).")
     questions: int = Field(default=0, description="Questions they were found on.")
     source: Literal["", "data", "questions"] = Field(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import httpx
@@ -24,14 +25,14 @@ from app.websearch.search import FetchingWebSearch, SearchesAhead
 from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
 from evaluator.schema import CompressMethod, Ready
 from evaluator.serving.app import create_app as create_worker
-from graphs.critics.evaluator import EvaluatorCritic
+from graphs.critics.evaluator import BARS, EvaluatorCritic
 from graphs.critics.llm import LlmCritic
 from graphs.critics.llm_grader import LlmEvaluator, Mode
 from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CompressorFailed, EvaluatorFailed, PortError
 from graphs.grading.actions import PAPER_THRESHOLDS
 from graphs.ports import Compressor, Critic, Evaluator, Services
-from graphs.types import Scores, Task, Thresholds
+from graphs.types import Bars, Scores, Task, Thresholds
 
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
@@ -204,9 +205,11 @@ def _engine(settings: Settings) -> engines.SearchEngine | None:
 class WorkerEvaluator:
     """Scores through a worker, in-process or over HTTP; made by `connect`."""
 
-    def __init__(self, client: EvaluatorClient, name: str, thresholds: Thresholds) -> None:
+    def __init__(
+        self, client: EvaluatorClient, name: str, thresholds: Thresholds, bars: Bars = BARS
+    ) -> None:
         self._client = client
-        self.name, self.thresholds = name, thresholds
+        self.name, self.thresholds, self.bars = name, thresholds, bars
 
     @classmethod
     async def connect(cls, client: EvaluatorClient, preset: Thresholds | None) -> WorkerEvaluator:
@@ -216,14 +219,17 @@ class WorkerEvaluator:
         is given for an evaluator that tells probabilities.
         """
         warm_up = await client.score("relevance", [("Is it warm?", "It is warm now.")])
+        bars = BARS
         if preset is None:
-            preset = (await client.thresholds()).thresholds
+            stored = await client.thresholds()
+            preset = stored.thresholds
+            bars = replace(bars, support=stored.support, utility=stored.utility)
         elif any(warm_up.probabilities):
             raise StartFailed(
                 "The thresholds of SELFCRAG_THRESHOLDS were made for the CRAG authors' evaluator, "
                 f"not for {warm_up.model}: choose calibrated."
             )
-        return cls(client, warm_up.model, preset)
+        return cls(client, warm_up.model, preset, bars)
 
     async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
         try:
@@ -286,11 +292,11 @@ def chosen_critic(
     settings: Settings,
     chat: EndpointChat | None,
     native: NativeGenerator | None,
-    evaluator: Evaluator,
+    evaluator: WorkerEvaluator,
 ) -> Critic:
     """The evaluator's own relevance where it is the critic: a call a sentence would be too many."""
     if settings.critic == "llm" and chat is not None:
         return LlmCritic(chat, settings.openai_model)
     if settings.critic == "native" and native is not None:
         return NativeCritic(native)
-    return EvaluatorCritic(evaluator)
+    return EvaluatorCritic(evaluator, evaluator.bars)

@@ -59,13 +59,23 @@ class PairTokenizer:
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text by itself, as rows hold them."""
-        limit = self._max_length * CHARS_PER_TOKEN
-        # Traditional characters as Simplified ones: a question may be asked in either.
-        read = [
-            text if text.isascii() else self._converter.convert(text)
-            for text in (text[:limit] for text in texts)
-        ]
+        read = [self._read(text) for text in texts]
         return [e.ids for e in self._tokenizer.encode_batch(read, add_special_tokens=False)]
+
+    def _read(self, text: str) -> str:
+        """The text as it is tokenised: Traditional characters as Simplified ones.
+
+        A question may be asked in either.
+        """
+        text = text[: self._max_length * CHARS_PER_TOKEN]
+        return text if text.isascii() else self._converter.convert(text)
+
+    def place_of(self, second: str, row: Row, first: int, last: int) -> tuple[int, int]:
+        """Where the row's tokens `first` to `last` stand in its second text: [start, end)."""
+        read = self._read(second)
+        offsets = self._tokenizer.encode(read, add_special_tokens=False).offsets
+        begins = row.ids.index(SEPARATOR) + 2  # behind the separator and the task's token
+        return offsets[first - begins][0], offsets[last - begins][1]
 
     def _row(self, task: Task, first: list[int], second: list[int], third: list[int]) -> Row | str:
         if not first:

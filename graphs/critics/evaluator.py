@@ -19,7 +19,13 @@ from prompts import prompt
 SUPPORTED = 0.5
 """Below it a sentence is called weak: more than partial support is what keeps it."""
 COVERED = 0.0
-"""Below it a part is called uncovered: no sentence more likely answers it than not."""
+"""Below it one of several parts is called uncovered: no sentence is of use for it (grade 3)."""
+
+
+# It finds one factual question in ten to need no retrieval at the paper's .2, one in forty at .02;
+# who asks for no fact is then looked up for nothing four times in ten. An answer from nowhere is
+# worse than that.
+BARS = Bars(retrieval=0.02)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +40,13 @@ class EvaluatorCritic:
     """Judges without a language model.
 
     A draft's relevance is that of its best strip, its support the mean over its sentences, each by
-    the best of the strips it cites. Its utility is the mean of the evaluator's own and of coverage:
-    how well the best sentence answers each part (relevance, -1…1, as is utility).
+    the best of the strips it cites. Its utility is that of the whole answer; of a question of
+    several parts the mean of it and of how well the best sentence serves each part.
     """
 
-    # Both together part useful answers from useless ones better than either, on answers that the
-    # evaluator was not trained on, and best at grade 2.5 in every set: the utility that it has
-    # learnt keeps to the middle of the scale.
-    # It finds one factual question in ten to need no retrieval at the paper's .2, one in forty at
-    # .02; who asks for no fact is then looked up for nothing four times in ten. An answer from
-    # nowhere is worse than that.
-    bars = Bars(utility=2.5, retrieval=0.02)
-
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: Evaluator, bars: Bars = BARS) -> None:
         self._evaluator = evaluator
-        self.name = evaluator.name
+        self.name, self.bars = evaluator.name, bars
 
     async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         pairs = _Pairs()
@@ -124,8 +122,8 @@ class _Examined:
         ]
         self._utility = pairs.add("utility", question, without_markers(draft.answer))
         self._parts = {
-            part: [pairs.add("relevance", part, sentence.text) for sentence in self._sentences]
-            for part in parts
+            part: [pairs.add("utility", part, sentence.text) for sentence in self._sentences]
+            for part in (parts if len(parts) > 1 else ())
         }
 
     def judgement(self, scores: dict[_Place, float | None]) -> Judgement:

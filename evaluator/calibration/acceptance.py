@@ -1,0 +1,78 @@
+"""The critic's bars: from which support and which utility an answer is accepted.
+
+Both are chosen together, so that of each kind of answer, in each language, as many as can be fall
+on the right side: right ones above both bars, wrong ones below one of them.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.data.synthetic.acceptance import Case
+from evaluator.schema import Task
+
+Scores = Callable[[Task, Sequence[tuple[str, str]]], list[float]]
+_SUPPORTS = np.round(np.arange(0.2, 0.96, 0.02), 2)
+_GRADES = np.round(np.arange(1.5, 4.9, 0.1), 1)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """An answer is accepted from `support` (0…1) and the expected grade `utility` (1…5) on."""
+
+    support: float
+    utility: float
+
+
+@dataclass(frozen=True)
+class JudgedCases:
+    """Cases with the evaluator's support (0…1) and expected grade (1…5), shape (cases,)."""
+
+    cases: Sequence[Case]
+    support: "np.ndarray[tuple[int], np.dtype[np.float64]]"
+    grade: "np.ndarray[tuple[int], np.dtype[np.float64]]"
+
+    def accepted(self, bars: Bars) -> dict[tuple[str, str], float]:
+        """The share of accepted answers by language and kind."""
+        above = (self.support >= bars.support) & (self.grade >= bars.utility)
+        cells: dict[tuple[str, str], list[bool]] = defaultdict(list)
+        for case, is_accepted in zip(self.cases, above.tolist(), strict=True):
+            cells[case.language, case.kind].append(is_accepted)
+        return {cell: sum(found) / len(found) for cell, found in sorted(cells.items())}
+
+
+def judged(cases: Sequence[Case], scores: Scores) -> JudgedCases:
+    """What the evaluator makes of the cases."""
+    support = np.array(scores("support", [case.support for case in cases]))
+    utility = np.array(scores("utility", [case.utility for case in cases]))
+    return JudgedCases(cases, support, 3 + 2 * utility)
+
+
+def choose_bars(found: JudgedCases) -> Bars:
+    """The bars at which right and wrong kinds are told best.
+
+    A language's right kinds count as much as its wrong ones, and each of these as much as any.
+    """
+    right = {(case.language, case.kind): case.right for case in found.cases}
+
+    def quality(bars: Bars) -> float:
+        by_side: dict[tuple[str, bool], list[float]] = defaultdict(list)
+        for (language, kind), share in found.accepted(bars).items():
+            is_right = right[language, kind]
+            by_side[language, is_right].append(share if is_right else 1 - share)
+        return sum(sum(shares) / len(shares) for shares in by_side.values())
+
+    every = (Bars(float(support), float(grade)) for support in _SUPPORTS for grade in _GRADES)
+    return max(every, key=quality)
+
+
+def report(found: JudgedCases, bars: Bars) -> str:
+    """The bars, and the share of each kind of answer that they accept."""
+    right = {(case.language, case.kind): case.right for case in found.cases}
+    lines = [f"accepted from support {bars.support:.2f} and utility grade {bars.utility:.1f} on:"]
+    for (language, kind), share in found.accepted(bars).items():
+        side = "right" if right[language, kind] else "wrong"
+        lines.append(f"  {language} {side}, {kind}: {share:.3f}")
+    return "\n".join(lines)
