@@ -11,26 +11,36 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from benchmarks.evaluator_actions import on_actions
 from benchmarks.evaluator_judgements import on_judgements
+from benchmarks.evaluator_kinds import on_acceptance, on_kinds
 from benchmarks.evaluator_relevance import (
     HELD_BACK_PERCENT,
+    TESTS,
     Bench,
     Figures,
+    compare,
+    file_of,
     on_subjects,
     on_tests,
     on_validation,
     training_records,
 )
 from benchmarks.evaluator_report import report
-from evaluator.calibration.evaluate import Score
+from benchmarks.evaluator_spans import Reader, on_spans
+from evaluator.calibration.acceptance import Bars, Scores
+from evaluator.calibration.evaluate import contests
 from evaluator.data.hard_negatives import Meaning
+from evaluator.data.records import read_file
 from evaluator.errors import DataError, EvaluatorError
 from evaluator.inference.scorer import Scorer, in_batches, load_scorer
 from evaluator.model.checkpoint import load_thresholds
+from evaluator.schema import Task
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 FIGURES = Path(__file__).with_suffix(".json")
@@ -54,7 +64,8 @@ def measured(chosen: argparse.Namespace) -> Figures:
     settings = EvaluatorSettings(weights=chosen.weights, backend=chosen.backend)
     scorer = load_scorer(settings)
     meaning = Meaning(chosen.cache) if chosen.minilm else None
-    bench = Bench(chosen.data, relevance_of(scorer), meaning, chosen.most, chosen.seed)
+    relevance = partial(scores_of(scorer), "relevance")
+    bench = Bench(chosen.data, relevance, meaning, chosen.most, chosen.seed)
     training = training_records(chosen.data)
     head = {
         "evaluator": scorer.name,
@@ -77,10 +88,31 @@ def measured(chosen: argparse.Namespace) -> Figures:
 
     thresholds, whole = load_thresholds(chosen.weights), chosen.left_out
     part(lambda: on_tests(bench, training), "tests", "seen")
+    part(lambda: (on_kinds(bench),), "kinds")
+    bars = Bars(thresholds.support, thresholds.utility)
+    part(lambda: (on_acceptance(bench, scores_of(scorer), bars),), "acceptance")
     part(lambda: (on_actions(bench, training, thresholds),), "actions")
     part(lambda: (on_subjects(bench, whole="en_popqa" in whole),), "subjects")
     part(lambda: on_validation(bench, training, whole), "validation", "left_out")
     part(lambda: (on_judgements(bench, scorer, say),), "judgements")
+    reader = Reader(chosen.weights)
+    part(lambda: (on_spans(bench, reader),), "spans")
+    part(lambda: (masked(bench, reader, bars),), "masked")
+    return figures
+
+
+def masked(bench: Bench, reader: Reader, bars: Bars) -> Figures:
+    """The same tables with attention between the texts masked off: what reading across brings."""
+    reader.network.reads_across = False
+    blind = replace(bench, relevance=partial(reader.scores, "relevance"))
+    figures: Figures = {"tests": {}}
+    for name in TESTS:
+        records = read_file(file_of(bench.data, name))
+        figures["tests"][name] = compare(blind, records, contests(records, bench.most, bench.seed))
+        figures["tests"][name].pop("_scores")
+    figures["kinds"] = on_kinds(blind)
+    figures["acceptance"] = on_acceptance(blind, reader.scores, bars)
+    figures["spans"] = on_spans(blind, reader)
     return figures
 
 
@@ -95,11 +127,11 @@ def begun(path: Path, head: Figures) -> Figures:
     return figures
 
 
-def relevance_of(scorer: Scorer) -> Score:
-    """The scorer's relevance scores; a pair it refuses scores as low as can be."""
+def scores_of(scorer: Scorer) -> Scores:
+    """The scorer's scores of a task; a pair it refuses scores as low as can be."""
 
-    def scores(pairs: list[tuple[str, str]]) -> list[float]:
-        results = in_batches(scorer, "relevance", pairs)
+    def scores(task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        results = in_batches(scorer, task, pairs)
         return [-1.0 if isinstance(result, str) else result.score for result in results]
 
     return scores

@@ -105,8 +105,8 @@ def on_acceptance(bench: Bench, scores: Scores, bars: Bars) -> Figures:
     """The share of answers accepted at the bars, by language and kind."""
     materials: list[Material] = []
     for name in TESTS:
-        found = (material_of(r, by_passage) for r in read_file(file_of(bench.data, name)))
-        materials += [material for material in found if material]
+        read = (material_of(r, by_passage) for r in read_file(file_of(bench.data, name)))
+        materials += [material for material in read if material]
     made = cases(materials, bench.seed, MOST, WORDINGS)
     found = judged(made, scores)
     figures: Figures = {"support": bars.support, "utility": bars.utility}

@@ -9,7 +9,7 @@ import random
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ import torch
 
 from benchmarks.evaluator_relevance import HELD_BACK_PERCENT, Bench, Figures, file_of
 from evaluator.data.records import Record, by_article, held_back, read_file
-from evaluator.inference.scorer import padded
+from evaluator.inference.scorer import judgement, padded
 from evaluator.model import t5
 from evaluator.model.checkpoint import check_folder
 from evaluator.model.tokenization import PairTokenizer
-from evaluator.schema import Row
+from evaluator.schema import Row, Task
 from evaluator.training.train import best_span
 
 SETS = ("en_squad2_half", "zh_cmrc2018_dev", "zh_drcd")
@@ -32,7 +32,7 @@ _PUNCTUATION = re.compile(rf"[{re.escape(string.punctuation)}，。、；：？�
 
 
 class Reader:
-    """The evaluator's span output: the answer's text, "" for none."""
+    """The evaluator by PyTorch: scores, and its span output as text, "" for no answer."""
 
     def __init__(self, weights: Path) -> None:
         config = check_folder(weights)
@@ -40,13 +40,32 @@ class Reader:
         self._tokenizer = PairTokenizer.from_folder(weights, int(config["max_length"]))
 
     @torch.inference_mode()
-    def answers(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
-        encoded = self._tokenizer.encode("relevance", pairs)
-        found = [""] * len(pairs)
+    def scores(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The task's scores, by PyTorch; -1 for a pair that cannot be read."""
+        found = [-1.0] * len(pairs)
+        for some in self._batches(task, pairs):
+            ids, mask = (torch.from_numpy(part) for part in padded([row for _, row in some]))
+            logits, _ = self.network(ids, mask)
+            for (i, _), own in zip(some, logits.numpy(), strict=True):
+                result = judgement(task, own)
+                found[i] = -1.0 if isinstance(result, str) else result.score
+        return found
+
+    def _batches(
+        self, task: Task, pairs: Sequence[tuple[str, str]]
+    ) -> Iterator[list[tuple[int, Row]]]:
+        """Batches of rows with their places, shortest first."""
+        encoded = self._tokenizer.encode(task, pairs)
         kept = [(i, row) for i, row in enumerate(encoded) if isinstance(row, Row)]
         kept.sort(key=lambda each: len(each[1].ids))
         for start in range(0, len(kept), 16):
-            some = kept[start : start + 16]
+            yield kept[start : start + 16]
+
+    @torch.inference_mode()
+    def answers(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
+        """Each pair's answer."""
+        found = [""] * len(pairs)
+        for some in self._batches("relevance", pairs):
             ids, mask = (torch.from_numpy(part) for part in padded([row for _, row in some]))
             _, spans = self.network(ids, mask)
             for (i, row), span in zip(some, spans.numpy(), strict=True):
