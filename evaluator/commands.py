@@ -110,6 +110,32 @@ def train(
 
 
 @app.command()
+def label(
+    file: Annotated[Path, typer.Argument(help="Rows {question, passage?, answer?}, *.jsonl.")],
+    out: Annotated[Path, typer.Option(help="Critic rows are appended to this file.")],
+    base_url: Annotated[str, typer.Option(help="An OpenAI-compatible endpoint, ending in /v1.")],
+    model: Annotated[str, typer.Option(help="The model that is asked.")],
+    task: Annotated[
+        list[str] | None, typer.Option(help="A judgement, several times for several; else all.")
+    ] = None,
+    input_price: Annotated[float, typer.Option(min=0, help="Per million tokens read.")] = 0.0,
+    output_price: Annotated[float, typer.Option(min=0, help="Per million tokens said.")] = 0.0,
+    dry_run: Annotated[bool, typer.Option(help="Only tell rows, tokens and cost.")] = False,
+) -> None:
+    """Ask a language model for reflection tokens on rows of one's own, for `train` to read."""
+    with _when_interrupted(f"the same command goes on after what {out} holds"):
+        labelling, openai = import_module("evaluator.data.labelling"), import_module("openai")
+        key = import_module("evaluator.settings").LabelSettings().api_key.get_secret_value()
+        client = openai.OpenAI(base_url=base_url, api_key=key or "none", max_retries=5, timeout=60)
+        endpoint = labelling.LabelEndpoint(client, model, input_price, output_price)
+        tasks = task or list(labelling.INSTRUCTIONS)
+        if unknown := set(tasks) - labelling.INSTRUCTIONS.keys():
+            raise EvaluatorError(f"No judgement is called {', '.join(sorted(unknown))}.")
+        written = labelling.label(file, out, tasks, endpoint, _timed(), dry=dry_run)
+        typer.echo(f"{written} rows written to {out}")
+
+
+@app.command()
 def convert(
     checkpoint: Annotated[Path, typer.Argument(help="A pickled checkpoint, *.bin or *.pt.")],
     out: Annotated[Path, typer.Option(help="Folder for model.safetensors.")],

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import pydantic_settings
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from evaluator.errors import SettingsError
@@ -92,6 +99,18 @@ class EvaluatorSettings(BaseSettings):
                 for fault in error.errors(include_url=False, include_input=False)
             ]
             raise SettingsError("; ".join(faults)) from None
+
+
+class LabelSettings(BaseSettings):
+    """The key of the endpoint that `label` asks, as the service reads it."""
+
+    model_config = _SOURCES
+
+    api_key: SecretStr = Field(
+        default=SecretStr(""),
+        validation_alias=AliasChoices("SELFCRAG_OPENAI_API_KEY", "OPENAI_API_KEY"),
+        description="Key of the OpenAI-compatible endpoint.",
+    )
 
 
 class ServeSettings(BaseSettings):

@@ -1,0 +1,194 @@
+"""Labels from a language model: reflection tokens for rows of one's own (Self-RAG, section 3.2.1).
+
+The result is a file of critic rows, {task, instruction, input, output: one token}, that `train`
+reads. A row is asked about every judgement its fields allow.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import openai
+
+from evaluator.data.file_formats import DataRow, read_rows
+from evaluator.data.text import is_chinese
+from evaluator.errors import DataError, EvaluatorError
+from evaluator.schema import LABELS, Task
+
+CONCURRENCY = 8
+OUTPUT_TOKENS = 16
+LOG_EVERY = 100  # rows
+MAX_UNREADABLE = 0.5  # of the first rows: then the model does not do what it is asked
+_CHARS_PER_TOKEN = 4  # English; a Chinese character counts as a token
+_TASK_NAMES: dict[Task, str] = {
+    "relevance": "relevance", "support": "groundness", "utility": "utility",
+    "retrieval": "retrieval",
+}  # fmt: skip
+"""As the published critic rows call them."""
+
+INSTRUCTIONS: dict[str, str] = dict(
+    section.strip().split("\n", 1)
+    for section in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("=== ")[1:]
+)
+Log = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One row to be labelled: a task, and its texts as critic rows hold them."""
+
+    task: Task
+    text: str
+
+
+@dataclass(frozen=True)
+class LabelEndpoint:
+    """An OpenAI-compatible endpoint; prices are per million tokens, 0 where nothing is told."""
+
+    client: openai.OpenAI
+    model: str
+    input_price: float = 0.0
+    output_price: float = 0.0
+
+    def cost(self, input_tokens: float, output_tokens: float) -> str:
+        """The tokens in words, with what they cost where prices are known."""
+        told = f"{input_tokens:,.0f} tokens in and {output_tokens:,.0f} out"
+        price = (input_tokens * self.input_price + output_tokens * self.output_price) / 1e6
+        return f"{told}, {price:,.2f} at the prices given" if price else told
+
+
+def label(
+    file: Path,
+    out: Path,
+    tasks: Sequence[Task],
+    endpoint: LabelEndpoint,
+    log: Log,
+    *,
+    dry: bool = False,
+) -> int:
+    """Ask about every row of `file`, append what was answered to `out`, return the rows written.
+
+    Rows that `out` holds already are not asked again, so that a run that broke off goes on. Told
+    before: rows and estimated tokens; `dry` ends there. A reply without exactly one token is left
+    out and told. Raises DataError for a file that cannot be read, EvaluatorError where the
+    endpoint fails for good or half of the first replies cannot be read.
+    """
+    known = _written(out)
+    wanted = [each for row in read_rows(file) for each in _asked(row, tasks)]
+    missing = [each for each in dict.fromkeys(wanted) if (each.task, each.text) not in known]
+    tokens = sum(_tokens(INSTRUCTIONS[each.task] + each.text) for each in missing)
+    cost = endpoint.cost(tokens, 8 * len(missing))
+    log(f"{len(missing)} of {len(set(wanted))} rows to label with {endpoint.model}: about {cost}")
+    if dry or not missing:
+        return 0
+    done = _Done()
+    with out.open("a", encoding="utf-8") as file_out, ThreadPoolExecutor(CONCURRENCY) as pool:
+        for first in range(0, len(missing), LOG_EVERY):
+            some = missing[first : first + LOG_EVERY]
+            for asked, (token, usage) in zip(
+                some, pool.map(lambda each: _answered(each, endpoint), some), strict=True
+            ):
+                done.count(token, usage)
+                if token:
+                    file_out.write(json.dumps(_row(asked, token), ensure_ascii=False) + "\n")
+            file_out.flush()
+            log(f"{done.rows} rows, {endpoint.cost(done.input_tokens, done.output_tokens)}")
+            if done.unreadable > MAX_UNREADABLE * done.rows:
+                raise EvaluatorError(
+                    f"{done.unreadable} of {done.rows} replies of {endpoint.model} held no "
+                    "reflection token: another model may follow the instruction."
+                )
+    if done.unreadable:
+        log(f"{done.unreadable} replies held no token or several; the same command asks again")
+    return done.rows - done.unreadable
+
+
+@dataclass
+class _Done:
+    rows: int = 0
+    unreadable: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def count(self, token: str, usage: Any) -> None:
+        self.rows, self.unreadable = self.rows + 1, self.unreadable + (not token)
+        if usage is not None:
+            self.input_tokens += usage.prompt_tokens or 0
+            self.output_tokens += usage.completion_tokens or 0
+
+
+def _asked(row: DataRow, tasks: Sequence[Task]) -> Iterator[Asked]:
+    """What can be asked about a row {question, passage?, answer?}."""
+    question, raw = row.text("question"), row.raw
+    passage = row.text("passage") if raw.get("passage") else ""
+    answer = row.text("answer") if raw.get("answer") else ""
+    for task in tasks:
+        needs = {"relevance": passage, "support": passage and answer, "utility": answer}
+        if not needs.get(task, True):
+            continue
+        parts = [f"Task instruction: {question}"]
+        if passage and task != "utility":
+            parts.append(f"Evidence: {passage}")
+        if answer and task in ("support", "utility"):
+            parts.append(f"Output: {answer}")
+        yield Asked(task, "\n".join(parts))
+
+
+def _answered(asked: Asked, endpoint: LabelEndpoint) -> tuple[str, Any]:
+    """The token of the reply, "" where it holds none or several, and the usage."""
+    try:
+        reply = endpoint.client.chat.completions.create(
+            model=endpoint.model,
+            messages=[
+                {"role": "system", "content": INSTRUCTIONS[asked.task]},
+                {"role": "user", "content": asked.text},
+            ],
+            temperature=0,
+            max_tokens=OUTPUT_TOKENS,
+        )
+    except openai.OpenAIError as error:
+        raise EvaluatorError(f"{endpoint.model} could not be asked: {error}") from error
+    said = (reply.choices[0].message.content or "") if reply.choices else ""
+    return token_of(said, asked.task), reply.usage
+
+
+def token_of(said: str, task: Task) -> str:
+    """The one token of the task that a reply spells, with or without brackets, else ""."""
+    found: list[str] = []
+    for token in sorted(LABELS[task], key=len, reverse=True):  # some spell a shorter one
+        spelt = re.compile(rf"(?<!\w){re.escape(token.strip('[]'))}(?!\w)", re.IGNORECASE)
+        if spelt.search(said):
+            found.append(token)
+            said = spelt.sub(" ", said)
+    return found[0] if len(found) == 1 else ""
+
+
+def _row(asked: Asked, token: str) -> dict[str, str]:
+    name, instruction = _TASK_NAMES[asked.task], INSTRUCTIONS[asked.task]
+    return {"task": name, "instruction": instruction, "input": asked.text, "output": token}
+
+
+def _written(out: Path) -> set[tuple[Task, str]]:
+    """Task and texts of the rows that `out` holds; a line that a kill has torn is cut off."""
+    if not out.exists():
+        return set()
+    content = out.read_bytes()
+    if whole := content[: content.rfind(b"\n") + 1]:
+        if whole != content:
+            out.write_bytes(whole)
+        by_name = {name: task for task, name in _TASK_NAMES.items()}
+        rows = list(read_rows(out))
+        try:
+            return {(by_name[row.raw["task"]], row.raw["input"]) for row in rows}
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{out} holds rows of another kind: name a new file.") from error
+    out.write_bytes(b"")
+    return set()
+
+
+def _tokens(text: str) -> float:
+    return len(text) / (1 if is_chinese(text) else _CHARS_PER_TOKEN)
