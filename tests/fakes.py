@@ -84,6 +84,7 @@ class FakeEvaluator:
 
     known: Mapping[str, float | None] = field(default_factory=dict)
     thresholds: Thresholds = THRESHOLDS
+    bars: Bars = field(default_factory=Bars)
     fails_from_call: int | None = None
     scores_until_call: int | None = None
     calls: list[list[tuple[str, str]]] = field(default_factory=list)
