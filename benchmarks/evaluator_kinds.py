@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.evaluator_relevance import TESTS, Bench, Figures, file_of
 from evaluator.calibration.acceptance import Bars, JudgedCases, Scores, judged
 from evaluator.data.records import Record, by_passage, read_file
-from evaluator.data.synthetic.acceptance import RIGHT, cases
+from evaluator.data.synthetic.build import RIGHT, cases
 from evaluator.data.synthetic.contrasts import Contrasts, Wordings, entries, versioned
 from evaluator.data.synthetic.material import Material, material_of
 from evaluator.data.text import contains_answer, sentences

@@ -309,7 +309,7 @@ def _bars(data: Path, seed: int, most: int, scores: Any) -> dict[str, float]:
     percent = records.HELD_BACK_PERCENT
     key = records.division(records.read_folder(data), percent)
     held = material.read_material(data, lambda group: records.held_back(group, percent), key)
-    cases = import_module("evaluator.data.synthetic.acceptance").cases(held, seed, most)
+    cases = import_module("evaluator.data.synthetic.build").cases(held, seed, most)
     found = acceptance.judged(cases, scores)
     bars = acceptance.choose_bars(found)
     typer.echo(acceptance.report(found, bars))

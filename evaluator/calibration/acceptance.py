@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.data.synthetic.acceptance import Case
+from evaluator.data.synthetic.build import Case
 from evaluator.schema import Task
 
 Scores = Callable[[Task, Sequence[tuple[str, str]]], list[float]]

@@ -67,6 +67,10 @@ def write_card(folder: Path) -> Path | None:
         "new_rate": f"{options['new_rate']:g}",
         "minutes": f"{options['minutes']:g}",
         "minutes_taken": training["minutes"],
+        "before": "".join(
+            f" Before that: {run['rows_seen']} rows in {run['minutes']} minutes."
+            for run in training.get("before", ())
+        ),
         "learning_rate": f"{options['learning_rate']:g}",
         "shares": ", ".join(f"{task} {share:g}" for task, share in options["shares"].items()),
         "files": "\n".join(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.data.hard_negatives import terms
-from evaluator.data.synthetic.answers import renumbered, shape_of
+from evaluator.data.synthetic.wording import renumbered, shape_of
 from evaluator.data.text import contains_answer, sentences
 
 Wordings = dict[str, dict[str, Any]]

@@ -6,9 +6,9 @@ import pytest
 
 from evaluator.calibration.model_card import SECTIONS
 from evaluator.data.records import JudgementRow, by_article, by_passage, held_back
-from evaluator.data.synthetic.answers import asked_for, shape_of, statement
-from evaluator.data.synthetic.build import constructed
+from evaluator.data.synthetic.build import KINDS, RIGHT, cases, constructed
 from evaluator.data.synthetic.material import read_material
+from evaluator.data.synthetic.wording import asked_for, shape_of, statement
 from evaluator.errors import DataError
 from evaluator.schema import LABELS
 
@@ -192,26 +192,33 @@ def test_support_joins_question_and_answer_and_shows_the_passage(rows: list[Judg
             assert row.kind.removeprefix("constructed: ") in SECTIONS["data"], "the card says how"
 
 
-def test_a_supported_short_answer_is_in_the_passage_and_a_swapped_one_is_not_the_answer(
+def test_right_answers_are_in_the_passage_and_wrong_ones_are_not_the_answer(
     rows: list[JudgementRow], folder: Path
 ) -> None:
     known = {
         (m.question, m.passage): m.answers
         for m in read_material(folder, lambda _: True, by_article)
     }
-    kinds: Counter[str] = Counter()
+    kinds = Counter(row.kind.removeprefix("constructed: ") for row in rows)
+    assert kinds.keys() >= KINDS.keys()
     for row in rows:
-        question, _, answer = row.first.partition(" [SEP] ")
+        kind, (question, _, answer) = row.kind[13:], row.first.partition(" [SEP] ")
         right = known.get((question, row.second), ())
-        if row.kind == "constructed: right answer" and right:
+        if row.task == "support" and kind in RIGHT and right:
             assert any(value in answer for value in right)
-        if row.kind == "constructed: swapped answer":
+        if kind in ("wrong value", "wrong statement", "changed sentence"):
             assert not any(value in answer for value in right)
-        if row.kind == "constructed: another passage":
+        if kind == "another passage":
             assert not any(value in row.second for value in right)
-        kinds[row.kind] += 1
-    assert kinds["constructed: right answer"]
-    assert kinds["constructed: swapped answer"]
+
+
+def test_a_language_has_as_many_cases_of_a_kind_as_asked(folder: Path) -> None:
+    made = cases(read_material(folder, lambda _: True, by_article), 1, 9)
+    counts = Counter((case.language, case.kind) for case in made)
+    asked = {name for name, kind in KINDS.items() if kind.accepted is not None}
+    assert {kind for _, kind in counts} == asked
+    assert set(counts.values()) == {9}
+    assert {case.kind for case in made if case.right} == set(RIGHT)
 
 
 def test_natural_labels_are_kept_and_contradictory_ones_left_out(rows: list[JudgementRow]) -> None:
