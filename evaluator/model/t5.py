@@ -26,7 +26,12 @@ from transformers import T5Config, T5Model
 
 from evaluator.errors import WeightsError
 from evaluator.model.checkpoint import ARCHITECTURE, TENSORS_FILE
-from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, SPECIAL_TOKENS
+from evaluator.model.tokenization import (
+    REFLECTION_TOKENS,
+    SEPARATOR,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+)
 from evaluator.schema import TASKS
 
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
@@ -91,7 +96,7 @@ class EvaluatorModel(nn.Module):
             encoder_attention_mask=mask,
             use_cache=False,
         ).last_hidden_state[:, 0]
-        can_answer = (ids >= len(SPECIAL_TOKENS)) & (sides == 1)
+        can_answer = ((ids >= len(SPECIAL_TOKENS)) | (ids == UNKNOWN)) & (sides == 1)
         can_answer = can_answer | (torch.arange(ids.shape[1], device=ids.device) == 0)
         places = self.span(encoded).float().masked_fill(~can_answer.unsqueeze(2), -1e9)
         return self.head(decoded).float(), places
