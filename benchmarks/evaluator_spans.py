@@ -18,12 +18,11 @@ import torch
 
 from benchmarks.evaluator_relevance import HELD_BACK_PERCENT, Bench, Figures, file_of
 from evaluator.data.records import Record, by_article, held_back, read_file
-from evaluator.inference.scorer import judgement, padded
+from evaluator.inference.scorer import answer_place, judgement, padded
 from evaluator.model import t5
 from evaluator.model.checkpoint import check_folder
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import Row, Task
-from evaluator.training.train import best_span
 
 SETS = ("en_squad2_half", "zh_cmrc2018_dev", "zh_drcd")
 DRAWS = 1000
@@ -65,14 +64,12 @@ class Reader:
     def answers(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
         """Each pair's answer."""
         found = [""] * len(pairs)
-        for some in self._batches("relevance", pairs):
+        for some in self._batches("answer", pairs):
             ids, mask = (torch.from_numpy(part) for part in padded([row for _, row in some]))
             _, spans = self.network(ids, mask)
-            for (i, row), span in zip(some, spans.numpy(), strict=True):
-                first, last = best_span(span)
-                if last:
-                    begin, end = self._tokenizer.place_of(pairs[i][1], row, first, last)
-                    found[i] = pairs[i][1][begin:end]
+            for (i, row), own in zip(some, spans.numpy(), strict=True):
+                if place := answer_place(row, own):
+                    found[i] = pairs[i][1][place.start : place.end]
         return found
 
 

@@ -290,6 +290,7 @@ def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
         scores=[score for part in parts for score in part.scores],
         labels=[label for part in parts for label in part.labels],
         probabilities=[shares for part in parts for shares in part.probabilities],
+        spans=[span for part in parts for span in part.spans],
         model=parts[-1].model if parts else "",
         tokens=sum(part.tokens for part in parts),
         queue_ms=max((part.queue_ms for part in parts), default=0.0),

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
+Task = Literal["relevance", "support", "utility", "retrieval", "rerank", "answer"]
 
 LABELS: dict[Task, tuple[str, ...]] = {
     "relevance": ("[Relevant]", "[Irrelevant]"),
@@ -14,7 +14,10 @@ LABELS: dict[Task, tuple[str, ...]] = {
     "utility": ("[Utility:1]", "[Utility:2]", "[Utility:3]", "[Utility:4]", "[Utility:5]"),
     "retrieval": ("[Retrieval]", "[No Retrieval]", "[Continue to Use Evidence]"),
 }
-"""Each task's reflection tokens, in the order the model's output holds them; `rerank` has none."""
+"""Each task's reflection tokens, in the order the model's output holds them.
+
+`rerank` has none; `answer` reads those of relevance and tells the answer's place besides.
+"""
 
 CompressMethod = Literal["longllmlingua", "selective_context"]
 
@@ -28,12 +31,19 @@ UTILITY_WEIGHTS = (-1.0, -0.5, 0.0, 0.5, 1.0)
 """Self-RAG's weight of each utility grade, worst first."""
 
 
+def judged_as(task: Task) -> Task:
+    """The task whose reflection tokens judge this one."""
+    return "relevance" if task == "answer" else task
+
+
 def score_of(task: Task, probabilities: Mapping[str, float]) -> float:
     """The task's score from its tokens' probabilities (`POST /score`).
 
     A group without any probability mass counts 0, never NaN.
     """
-    p = [probabilities.get(label, 0.0) for label in LABELS[task]]
+    p = [probabilities.get(label, 0.0) for label in LABELS[judged_as(task)]]
+    if task == "answer":
+        return p[0]
     if task == "relevance":
         return 2 * p[0] - 1
     if task == "support":
@@ -55,9 +65,23 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One pair as token ids, ready for a batch."""
+    """One pair as token ids, ready for a batch.
+
+    `offsets` are [start, end) of the second text's tokens in it, for the task `answer` alone.
+    """
 
     ids: tuple[int, ...]
+    offsets: tuple[tuple[int, int], ...] = ()
+
+
+class Span(BaseModel):
+    """Where a passage answers: [start, end) in characters."""
+
+    model_config = ConfigDict(frozen=True)
+
+    start: int
+    end: int
+    probability: float = Field(description="Of this beginning and this end among all others.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +91,7 @@ class RowScore:
     score: float
     label: str
     probabilities: dict[str, float]
+    span: Span | None = None
 
 
 def _without_lone_surrogates(text: object) -> object:
@@ -103,6 +128,11 @@ class ScoreResponse(BaseModel):
     labels: list[str | None] = Field(description='The likeliest token; "" where there is none.')
     probabilities: list[dict[str, float] | None] = Field(
         description="Per row: token to probability; {} from a model that only regresses."
+    )
+    spans: list[Span | None] = Field(
+        default_factory=list,
+        description="Of the task answer: the likeliest answer's place in the passage, null where "
+        "none is likelier. Empty for other tasks.",
     )
     model: str = Field(description="Name of the checkpoint.")
     tokens: int = Field(description="Tokens read, padding left out.")

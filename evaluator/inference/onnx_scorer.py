@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnxruntime as ort
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import judgement, padded
+from evaluator.inference.scorer import judgements, padded
 from evaluator.model.checkpoint import check_folder, known_tasks, name_of, weights_digest
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import Row, RowScore, Task
@@ -39,8 +39,9 @@ class OnnxScorer:
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = padded(rows)
-        (logits,) = self._session.run(["logits"], {"ids": ids, "mask": mask}, self._options)
-        return [judgement(task, row) for row in logits]
+        wanted = _OUTPUTS if task == "answer" else _OUTPUTS[:1]
+        logits, *spans = self._session.run(wanted, {"ids": ids, "mask": mask}, self._options)
+        return judgements(task, rows, logits, *spans)
 
 
 def _session(settings: EvaluatorSettings) -> ort.InferenceSession:

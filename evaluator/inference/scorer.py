@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from evaluator.errors import WeightsError
 from evaluator.model.checkpoint import check_folder
-from evaluator.schema import LABELS, TASKS, Row, RowScore, Task, score_of
+from evaluator.model.tokenization import SEPARATOR
+from evaluator.schema import LABELS, TASKS, Row, RowScore, Span, Task, judged_as, score_of
 from evaluator.settings import EvaluatorSettings
 
 Ids = npt.NDArray[np.int64]
@@ -125,17 +126,59 @@ def _pretrained(part: str, settings: EvaluatorSettings) -> object:
         ) from error
 
 
-def judgement(task: Task, logits: npt.NDArray[np.float32]) -> RowScore | str:
+def judgement(
+    task: Task, logits: npt.NDArray[np.float32], span: Span | None = None
+) -> RowScore | str:
     """One row's judgement from the logits of all reflection tokens, shape (13,)."""
-    first = sum(len(LABELS[other]) for other in TASKS[: TASKS.index(task)])
-    own = logits[first : first + len(LABELS[task])].astype(np.float64)
+    judged = judged_as(task)
+    first = sum(len(LABELS[other]) for other in TASKS[: TASKS.index(judged)])
+    own = logits[first : first + len(LABELS[judged])].astype(np.float64)
     if not np.isfinite(own).all():
         return NO_NUMBER
     weights = np.exp(own - own.max())
     shares = (weights / weights.sum()).tolist()
-    probabilities = dict(zip(LABELS[task], shares, strict=True))
+    probabilities = dict(zip(LABELS[judged], shares, strict=True))
     label = max(probabilities, key=probabilities.__getitem__)
-    return RowScore(score_of(task, probabilities), label, probabilities)
+    return RowScore(score_of(task, probabilities), label, probabilities, span)
+
+
+def judgements(
+    task: Task,
+    rows: Sequence[Row],
+    logits: npt.NDArray[np.float32],
+    spans: npt.NDArray[np.float32] | None = None,
+) -> list[RowScore | str]:
+    """A batch's judgements, from logits (rows, 13) and, for `answer`, spans (rows, length, 2)."""
+    if task != "answer" or spans is None:
+        return [judgement(task, own) for own in logits]
+    places = [answer_place(row, own) for row, own in zip(rows, spans, strict=True)]
+    return [judgement(task, own, place) for own, place in zip(logits, places, strict=True)]
+
+
+def answer_place(row: Row, spans: npt.NDArray[np.float32]) -> Span | None:
+    """The likeliest answer's place in the row's second text, from logits (length, 2)."""
+    first, last = best_span(spans[: len(row.ids)])
+    begins = row.ids.index(SEPARATOR) + 2  # behind the separator and the task's token
+    if not last or not row.offsets:
+        return None
+    weights = np.exp(spans - spans.max(0))
+    shares = weights / weights.sum(0)
+    start, end = row.offsets[first - begins][0], row.offsets[last - begins][1]
+    probability = float(shares[first, 0] * shares[last, 1])
+    return Span(start=start, end=end, probability=round(probability, 6))
+
+
+def best_span(spans: npt.NDArray[np.float32], most: int = 40) -> tuple[int, int]:
+    """First and last token of the likeliest answer, (0, 0) for none; logits (length, 2)."""
+    starts, ends = spans[:, 0], spans[:, 1]
+    whole = np.triu(starts[1:, None] + ends[None, 1:]) + np.tril(
+        np.full(2 * [len(starts) - 1], -1e9), -1
+    )
+    whole = np.where(np.tri(len(starts) - 1, k=most - 1) > 0, whole, -1e9)
+    start, end = np.unravel_index(int(whole.argmax()), whole.shape)
+    if whole[start, end] <= starts[0] + ends[0]:
+        return 0, 0
+    return int(start) + 1, int(end) + 1
 
 
 def padded(rows: Sequence[HasIds], pad: int = 0) -> tuple[Ids, Ids]:

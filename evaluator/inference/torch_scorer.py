@@ -9,7 +9,7 @@ from safetensors import SafetensorError
 from transformers import AutoTokenizer, T5ForSequenceClassification
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import NO_NUMBER, NO_TEXT, Scorer, judgement, padded
+from evaluator.inference.scorer import NO_NUMBER, NO_TEXT, Scorer, judgements, padded
 from evaluator.model import t5
 from evaluator.model.checkpoint import (
     ARCHITECTURE,
@@ -44,8 +44,8 @@ class TorchScorer:
     @torch.inference_mode()
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
-        logits, _ = self._model(ids, mask)
-        return [judgement(task, row) for row in logits.float().cpu().numpy()]
+        logits, spans = (part.float().cpu().numpy() for part in self._model(ids, mask))
+        return judgements(task, rows, logits, spans)
 
 
 class AuthorsScorer:

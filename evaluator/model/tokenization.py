@@ -7,13 +7,14 @@ answer, has `[task] answer [SEP] [task] passage [SEP] [task] question </s>`.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from opencc import OpenCC
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from evaluator.errors import WeightsError
-from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Row, Task
+from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Row, Task, judged_as
 
 PAD, END, UNKNOWN, SEPARATOR = range(4)
 REFLECTION_TOKENS = tuple(label for task in TASKS for label in LABELS[task])
@@ -54,13 +55,25 @@ class PairTokenizer:
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
         threes = [_in_order(task, first, second) for first, second in pairs]
-        ids = self.tokens([text for three in threes for text in three])
-        return [self._row(task, *ids[3 * i : 3 * i + 3]) for i in range(len(pairs))]
+        read = self._encoded([text for three in threes for text in three])
+        rows = [
+            self._row(judged_as(task), *(text.ids for text in read[3 * i : 3 * i + 3]))
+            for i in range(len(pairs))
+        ]
+        if task != "answer":
+            return rows
+        return [
+            row if isinstance(row, str) else replace(row, offsets=tuple(text.offsets))
+            for row, text in zip(rows, read[1::3], strict=True)
+        ]
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text by itself, as rows hold them."""
+        return [text.ids for text in self._encoded(texts)]
+
+    def _encoded(self, texts: Sequence[str]) -> list[Encoding]:
         read = [self._read(text) for text in texts]
-        return [e.ids for e in self._tokenizer.encode_batch(read, add_special_tokens=False)]
+        return self._tokenizer.encode_batch(read, add_special_tokens=False)
 
     def _read(self, text: str) -> str:
         """The text as it is tokenised: Traditional characters as Simplified ones.
@@ -69,13 +82,6 @@ class PairTokenizer:
         """
         text = text[: self._max_length * CHARS_PER_TOKEN]
         return text if text.isascii() else self._converter.convert(text)
-
-    def place_of(self, second: str, row: Row, first: int, last: int) -> tuple[int, int]:
-        """Where the row's tokens `first` to `last` stand in its second text: [start, end)."""
-        read = self._read(second)
-        offsets = self._tokenizer.encode(read, add_special_tokens=False).offsets
-        begins = row.ids.index(SEPARATOR) + 2  # behind the separator and the task's token
-        return offsets[first - begins][0], offsets[last - begins][1]
 
     def _row(self, task: Task, first: list[int], second: list[int], third: list[int]) -> Row | str:
         if not first:

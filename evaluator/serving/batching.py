@@ -335,6 +335,7 @@ def _response(request: _Request, model: str) -> ScoreResponse:
         scores=[row.score if row else None for row in scores],
         labels=[row.label if row else None for row in scores],
         probabilities=[row.probabilities if row else None for row in scores],
+        spans=[row.span if row else None for row in scores] if request.task == "answer" else [],
         model=model,
         tokens=request.tokens,
         queue_ms=round(request.queue_ms, 3),

@@ -34,7 +34,7 @@ from evaluator.data.records import HELD_BACK_PERCENT, JudgementRow, Key, Record
 from evaluator.data.synthetic.build import constructed
 from evaluator.data.synthetic.retrieval import needs
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.inference.scorer import HasIds, RowT, padded
+from evaluator.inference.scorer import HasIds, RowT, best_span, padded
 from evaluator.model import t5
 from evaluator.model.checkpoint import check_folder
 from evaluator.model.t5 import EvaluatorModel, ModelConfig
@@ -516,19 +516,6 @@ def validation(network: EvaluatorModel, check: Sequence[Example]) -> Figures:
     for (_, source), hits in sorted(found.items()):
         figures[f"span {source}"] = {"figure": round(sum(hits) / len(hits), 4), "rows": len(hits)}
     return figures
-
-
-def best_span(spans: Any, most: int = 40) -> tuple[int, int]:
-    """First and last token of the likeliest answer, (0, 0) for none; logits (length, 2)."""
-    starts, ends = spans[:, 0], spans[:, 1]
-    whole = np.triu(starts[1:, None] + ends[None, 1:]) + np.tril(
-        np.full(2 * [len(starts) - 1], -1e9), -1
-    )
-    whole = np.where(np.tri(len(starts) - 1, k=most - 1) > 0, whole, -1e9)
-    start, end = np.unravel_index(int(whole.argmax()), whole.shape)
-    if whole[start, end] <= starts[0] + ends[0]:
-        return 0, 0
-    return int(start) + 1, int(end) + 1
 
 
 def _figure(task: str, labels: Any, logits: Any) -> float | None:

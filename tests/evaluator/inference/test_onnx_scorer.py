@@ -11,8 +11,9 @@ import onnx
 import pytest
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import Scorer, load_scorer
-from evaluator.schema import TASKS, Row, RowScore, Task
+from evaluator.inference.scorer import Scorer, answer_place, load_scorer
+from evaluator.model.tokenization import END, SEPARATOR
+from evaluator.schema import TASKS, Row, RowScore, Span, Task
 from evaluator.settings import EvaluatorSettings
 
 PAIRS = [
@@ -41,6 +42,33 @@ def test_onnx_gives_pytorchs_scores(exported: Path, task: Task) -> None:
     alone = [scored(runtime, [pair], task)[0] for pair in PAIRS]
     assert scored(runtime, task=task) == pytest.approx(alone, abs=1e-5)
     assert np.ptp(alone) > 1e-4
+
+
+def test_answer_tells_the_place_beside_relevance(exported: Path) -> None:
+    found = [judged(loaded(exported, backend)) for backend in ("onnx", "torch")]
+    relevance = scored(loaded(exported))
+    for rows in found:
+        assert [2 * row.score - 1 for row in rows] == pytest.approx(relevance, abs=1e-4)
+        for (_, passage), row in zip(PAIRS, rows, strict=True):
+            assert row.span
+            assert passage[row.span.start : row.span.end].strip()
+            assert 0 < row.span.probability <= 1
+    spans = [[(row.span.start, row.span.end) for row in rows if row.span] for rows in found]
+    assert spans[0] == spans[1]
+
+
+def judged(scorer: Scorer) -> list[RowScore]:
+    rows = [row for row in scorer.encode("answer", PAIRS) if isinstance(row, Row)]
+    return [row for row in scorer.forward("answer", rows) if isinstance(row, RowScore)]
+
+
+def test_where_nowhere_is_likeliest_there_is_no_place() -> None:
+    row = Row((4, 30, SEPARATOR, 4, 31, 32, END), offsets=((0, 1), (2, 4)))
+    logits = np.full((7, 2), -1e9, dtype=np.float32)
+    logits[[0, 4, 5]] = [[0, 0], [2, -1], [-1, 3]]
+    assert answer_place(row, logits) == Span(start=0, end=4, probability=0.789994)
+    logits[0] = 9
+    assert answer_place(row, logits) is None
 
 
 def test_an_export_of_another_version_is_refused(exported: Path, tmp_path: Path) -> None:

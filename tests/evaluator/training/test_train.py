@@ -13,6 +13,7 @@ import torch
 
 from evaluator.data.records import JudgementRow, by_passage, division, read_folder, split
 from evaluator.errors import DataError
+from evaluator.inference.scorer import best_span
 from evaluator.model.tokenization import SEPARATOR, PairTokenizer
 from evaluator.schema import TASKS
 from evaluator.training.relevance_pairs import Pair
@@ -22,7 +23,6 @@ from evaluator.training.train import (
     Example,
     Group,
     TrainOptions,
-    best_span,
     evened,
     fit,
     mixed,
