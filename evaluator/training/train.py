@@ -122,6 +122,9 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     is computed, where `work` holds another run.
     """
     torch.manual_seed(options.seed)
+    # Adam's moments of rare tokens fade into numbers so small that a CPU computes them slowly.
+    # Threads take the mode from the one that starts them.
+    torch.set_flush_denormal(True)
     identity = {"options": asdict(options), "data": records.digests(data)}
     refuse_another_run(work / CHECKPOINT, identity)
     known, held, key = _records(data, options, log)
