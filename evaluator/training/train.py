@@ -122,9 +122,6 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     is computed, where `work` holds another run.
     """
     torch.manual_seed(options.seed)
-    # Adam's moments of rare tokens fade into numbers so small that a CPU computes them slowly.
-    # Threads take the mode from the one that starts them.
-    torch.set_flush_denormal(True)
     identity = {"options": asdict(options), "data": records.digests(data)}
     refuse_another_run(work / CHECKPOINT, identity)
     known, held, key = _records(data, options, log)
@@ -149,7 +146,12 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
         f"tasks: {', '.join(network.config.tasks)}"
     )
     learner = Evaluating(network, sampled(check, 1), options)
-    story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
+    # Adam's moments of rare tokens fade into numbers so small that a CPU computes them slowly.
+    torch.set_flush_denormal(True)
+    try:
+        story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
+    finally:
+        torch.set_flush_denormal(False)
 
     kinds = Counter(f"{row.task}: {row.kind}" for group in taught for row in group)
     figures = validation(network, sampled(check, 4))
