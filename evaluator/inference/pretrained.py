@@ -86,7 +86,10 @@ class RerankScorer:
             truncation="only_second", max_length=self._length,
         )  # fmt: skip
         types = read.get("token_type_ids") or [()] * len(texts)
-        return [TypedRow(tuple(i), types=tuple(t)) for i, t in zip(read["input_ids"], types, strict=True)]
+        return [
+            TypedRow(tuple(i), types=tuple(t))
+            for i, t in zip(read["input_ids"], types, strict=True)
+        ]
 
     def _prompted(self, texts: tuple[str, str]) -> tuple[str, str]:
         return texts
