@@ -128,10 +128,10 @@ async def test_cookies_are_not_kept(reader: PageReader, pages: PageServer) -> No
 async def test_the_loop_stays_free_while_pages_are_read(
     reader: PageReader, pages: PageServer
 ) -> None:
-    pages.markup = "<h1>Big</h1>" + "<p>a paragraph of text to be read</p>" * 12_000
+    pages.markup = f"<h1>Big</h1><p>{'<i>a</i>' * 70_000}</p>"  # far more to parse than to fetch
     await reader.read(f"{pages.url}/html")  # the first one also imports
     loop_s, all_s = time.thread_time(), time.process_time()  # of CPU: other work does not count
     page = await reader.read(f"{pages.url}/html")
     loop_s, all_s = time.thread_time() - loop_s, time.process_time() - all_s
-    assert len(page.paragraphs) == 80
+    assert page.paragraphs
     assert loop_s < 0.5 * all_s
