@@ -77,7 +77,8 @@ class Strip(_Value):
 
     `position` orders strips as they stand in their documents: (document rank, place within it).
     `retrieval_score` is its passage's; `relevance` is None where nothing graded it. `whole` is what
-    `text` was before it was compressed, empty where it was not.
+    `text` was before it was compressed, empty where it was not. `lead` is what introduces it in
+    its passage, such as a table's head, where that is not part of it.
     """
 
     id: str
@@ -91,6 +92,7 @@ class Strip(_Value):
     relevance: float | None = None
     kept: bool = False
     whole: str = ""
+    lead: str = ""
 
     @property
     def score(self) -> float:

@@ -16,6 +16,7 @@ WINDOW = 1
 # A sentence, table or listing longer than this is cut all the same: no model would read it whole.
 HARD_TOKENS = 400
 
+FENCE = "```"
 # Where an overlong sentence may be cut: after a clause, else at a space.
 CLAUSE = re.compile(r"(?<=[，、：,;:])\s*|\s+")
 UNIT = re.compile(rf"{HAN.pattern}|[^\s\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
@@ -117,9 +118,14 @@ def _section(
 
 
 def _pieces(block: Block) -> list[Piece]:
-    if block.whole:
-        lines = _within(block.text.rstrip().splitlines(), "\n")
-        return [Piece("\n", part, block.page) for part in lines if part.strip()]
+    if block.kind != "text":
+        first, *rows = block.text.rstrip().splitlines() or [""]
+        is_table = block.kind == "table"
+        parts = _within(rows if is_table and rows else [first, *rows], "\n")
+        if is_table and rows:  # each part of a long table has its head
+            parts = [f"{first}\n{part}" for part in parts]
+        shown = parts if is_table else [f"{FENCE}\n{part}\n{FENCE}" for part in parts]
+        return [Piece("\n", part, block.page) for part in shown if part.strip("`\n ")]
     pieces: list[Piece] = []
     for line in block.text.splitlines():
         lead = "\n"

@@ -7,13 +7,18 @@ from dataclasses import replace
 from graphs.grading.actions import uses_documents
 from graphs.options import Context, Repack, StripMode
 from graphs.state import Answer
-from graphs.text.sentences import sentence_spans, split_strips, token_count
+from graphs.text.sentences import sentence_spans, token_count
+from graphs.text.units import split_strips
 from graphs.types import Passage, Strip, WebPage
 
 
 def evaluator_text(text: Passage | Strip, with_title: bool) -> str:
-    """`title // text`, the paper's input for all sets but PopQA, which has no titles."""
-    return f"{text.title} // {text.text}" if with_title and text.title else text.text
+    """`title // text`, the paper's input for all sets but PopQA, which has no titles.
+
+    A strip is read with what introduces it.
+    """
+    lead = f"{text.lead}\n" if isinstance(text, Strip) and text.lead else ""
+    return f"{text.title} // {lead}{text.text}" if with_title and text.title else lead + text.text
 
 
 def strips_of(passages: Sequence[Passage], mode: StripMode) -> list[Strip]:
@@ -22,16 +27,17 @@ def strips_of(passages: Sequence[Passage], mode: StripMode) -> list[Strip]:
         Strip(
             id=f"{passage.id}#{place}",
             document_id=passage.id,
-            text=text,
+            text=unit.text,
             title=passage.title,
             source=passage.source,
             origin=passage.origin,
             position=(rank, place),
             retrieval_score=passage.retrieval_score,
             relevance=passage.relevance,
+            lead=unit.lead,
         )
         for rank, passage in enumerate(passages)
-        for place, text in enumerate(split_strips(passage.text, mode))
+        for place, unit in enumerate(split_strips(passage.text, mode))
     ]
 
 
