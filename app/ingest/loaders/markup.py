@@ -28,7 +28,8 @@ LIST_ITEM = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s*
 SENTENCE_END = re.compile(r"[.!?。！？；;:：…][\"'”’」』）)\]]*$")
 # What stands beside a heading to be linked to, and what Markdown names it by.
 ANCHOR = re.compile(r"\s*(?:[¶§#🔗]|\{#[\w.:-]+\})\s*$")
-LETTER = re.compile(r"[^\W\d_]")
+# Beside links of an index stand numbers at most, beside those of a table of values the values.
+LETTER, SIGN = re.compile(r"[^\W\d_]"), re.compile(r"\w")
 WIDE = re.compile(HAN.pattern + r"|[\u3000-\u303f\uff00-\uffef]")
 # Shorter lines are taken as written on purpose, longer ones as wrapped by an editor.
 WRAPPED_FROM = 40
@@ -160,7 +161,7 @@ class _Page:
             text = visible_text(node, self._hidden).strip("\n")
             yield Block(text, self._path(outline), "code")
         elif tag == "table":
-            if not self._only_leads_on([node]):
+            if not self._only_leads_on([node], SIGN):
                 yield Block(self._rows(node), self._path(outline), "table")
         else:
             yield from self._paragraph([node], outline)
@@ -178,17 +179,17 @@ class _Page:
     def _paragraph(self, nodes: list[LexborNode], outline: Outline) -> Iterator[Block]:
         lines = "".join(visible_text(node, self._hidden) for node in nodes).split("\n")
         text = joined([clean(line) for line in lines])
-        leads_on = bool(text) and self._only_leads_on(nodes)
+        leads_on = bool(text) and self._only_leads_on(nodes, LETTER)
         if text and not leads_on:
             yield Block(self._mark + text, self._path(outline))
             self._mark = ""
         nodes.clear()
 
-    def _only_leads_on(self, nodes: Sequence[LexborNode]) -> bool:
-        """Whether there are links to other places and nothing else: a menu, an index."""
+    def _only_leads_on(self, nodes: Sequence[LexborNode], word: re.Pattern[str]) -> bool:
+        """Whether there are links to other places and no other word: a menu, an index."""
         texts = [_texts(node, self._linked, self._hidden) for node in nodes]
         beside = "".join(own for own, _ in texts)
-        return any(linked for _, linked in texts) and not LETTER.search(beside)
+        return any(linked for _, linked in texts) and not word.search(beside)
 
 
 def _texts(node: LexborNode, linked: Collection[int], hidden: Collection[int]) -> tuple[str, bool]:
