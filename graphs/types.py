@@ -15,6 +15,8 @@ Language = Literal["en", "zh"]
 WebUse = Literal["auto", "never", "always"]
 RetrievalMode = Literal["adaptive", "always", "never"]
 Component = Literal["web_search", "fetch", "evaluator", "generator", "retriever", "critic"]
+Verdict = Literal["supported", "partly", "unsupported", "abstained", "not_judged"]
+SentenceLabel = Literal["supported", "contradicted", "unsupported", "not_checked"]
 StoppedBy = Literal[
     "answered",
     "accepted",
@@ -131,7 +133,8 @@ class Judgement(_Value):
     """What a critic says of one draft (Self-RAG 3.3); None where it was not judged.
 
     `relevance` and `support` lie in 0…1, `utility` in -1…1; `likelihood` is the exponential of the
-    mean log-probability of the draft's tokens. `weak` are its sentences without support,
+    mean log-probability of the draft's tokens. `supports` are its sentences with the support of
+    each, where they were judged one by one; `weak` are those without support,
     `uncovered` the parts of the question it leaves open, `criticism` what the critic said of it
     at once, if anything.
     """
@@ -140,6 +143,7 @@ class Judgement(_Value):
     support: float | None = None
     utility: float | None = None
     likelihood: float | None = None
+    supports: tuple[tuple[str, float], ...] = ()
     weak: tuple[str, ...] = ()
     uncovered: tuple[str, ...] = ()
     criticism: str = ""
@@ -271,6 +275,29 @@ class Citation(_Value):
     text: str
     score: float
     spans: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSentence:
+    """A sentence of the answer at [start, end) of it, and whether what it cites supports it.
+
+    `support` is 0…1, None where nobody checked it.
+    """
+
+    start: int
+    end: int
+    support: float | None = None
+    label: SentenceLabel = "not_checked"
+    citations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerVerdict:
+    """Whether the answer rests on its sources; `missing` are parts of the question not found."""
+
+    verdict: Verdict
+    sentences: tuple[AnswerSentence, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

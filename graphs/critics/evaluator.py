@@ -144,6 +144,11 @@ class _Examined:
             relevance=None if relevance is None else (relevance + 1) / 2,
             support=mean_of(supports),
             utility=mean_of([scores[self._utility], mean_of(coverage.values())]),
+            supports=tuple(
+                (sentence.text, support)
+                for sentence, support in zip(self._sentences, supports, strict=True)
+                if support is not None
+            ),
             weak=weak,
             uncovered=uncovered,
         )

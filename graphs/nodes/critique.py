@@ -81,6 +81,7 @@ def kept(best: Draft | None, draft: Draft, *, is_accepted: bool) -> State:
         "best": draft,
         "answer": draft.answer,
         "citations": citations_in(draft.answer, draft.knowledge),
+        "judgement": draft.judgement,
         "generator": draft.generator,
     }
 

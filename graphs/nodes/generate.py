@@ -57,6 +57,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         **update,
         "answer": written.answer,
         "citations": citations_in(written.answer, knowledge),
+        "judgement": written.judgement,
         "stopped_by": draft.stopped_by,
         "draft": draft,
         "spent": spent + written.usage,

@@ -97,6 +97,7 @@ def selected(drafts: Sequence[Draft], context: Context) -> State:
         "draft": chosen,
         "answer": chosen.answer,
         "citations": citations_in(chosen.answer, chosen.knowledge),
+        "judgement": chosen.judgement,
         "generator": chosen.generator,
         "stopped_by": chosen.stopped_by,
     }

@@ -155,7 +155,7 @@ def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
     """
     spans: dict[int, list[tuple[int, int]]] = {}
     prose = prose_of(answer)
-    for start, end in _cited_sentences(answer, prose):
+    for start, end in answer_sentences(answer):
         for n in cited_numbers(prose[start:end]):
             spans.setdefault(n, []).append((start, end))
     return [
@@ -163,9 +163,9 @@ def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
     ]
 
 
-def _cited_sentences(answer: str, prose: str) -> list[tuple[int, int]]:
+def answer_sentences(answer: str) -> list[tuple[int, int]]:
     """Sentences of the answer; markers that follow an end mark belong to the sentence before."""
-    spans: list[tuple[int, int]] = []
+    spans, prose = list[tuple[int, int]](), prose_of(answer)
     for start, end in sentence_spans(prose):
         leading = _LEADING_MARKERS.match(prose, start, end)
         if leading and spans:
