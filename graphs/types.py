@@ -167,7 +167,8 @@ class Draft(_Value):
     """An answer that nobody has accepted yet, and the knowledge it was written from.
 
     `[n]` in `answer` is the n-th strip of `knowledge`. `n` numbers the candidates of a run from 1.
-    `budget_exhausted`: its sentences were quoted because no model might be asked any more.
+    `budget_exhausted`: its sentences were quoted because no model might be asked any more. `cites`
+    are the strips behind an answer of a closed set, which holds no markers.
     """
 
     answer: str
@@ -178,6 +179,7 @@ class Draft(_Value):
     critique_score: float = 0.0
     chosen: bool = False
     budget_exhausted: bool = False
+    cites: tuple[int, ...] = ()
 
     @property
     def stopped_by(self) -> StoppedBy:

@@ -158,7 +158,7 @@ def sentences_of(draft: Draft) -> list[JudgedSentence]:
     """The draft's sentences; one that cites nothing may rest on any strip of its knowledge."""
     found = []
     for line in sentences(draft.answer):
-        named = [n for n in cited_numbers(line) if 1 <= n <= len(draft.knowledge)]
+        named = [n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge)]
         evidence = tuple(draft.knowledge[n - 1] for n in named) or draft.knowledge
         if text := without_markers(line).strip():
             found.append(JudgedSentence(text, evidence))

@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed, GeneratorFailed
+from graphs.generation.choices import choice_of, supported_choice
 from graphs.generation.extractive import (
     best_supported,
     candidate_sentences,
@@ -27,9 +28,11 @@ from graphs.options import Context
 from graphs.ports import ReflectiveGenerator, Services, with_answer
 from graphs.state import State, effective_question
 from graphs.text.citations import (
+    cited_numbers,
     prose_of,
     with_closed_code,
     with_marker,
+    without_markers,
     without_unknown_markers,
 )
 from graphs.text.model_output import (
@@ -57,13 +60,17 @@ _LIST_NUMBER = re.compile(r"\d{1,3}[.)]")  # it may stand alone before a block o
 
 @dataclass(frozen=True, slots=True)
 class GeneratedText:
-    """What a generator wrote; `answer` is empty where the knowledge supports none."""
+    """What a generator wrote; `answer` is empty where the knowledge supports none.
+
+    `cites` are the strips behind an answer of a closed set, which holds no markers itself.
+    """
 
     answer: str
     generator: str
     usage: Usage
     degraded: tuple[Degraded, ...] = ()
     judgement: Judgement | None = None
+    cites: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +120,19 @@ async def generate_answer(
     request: DraftRequest, services: Services, listener: Listener
 ) -> GeneratedText:
     """The answer; where a language model fails, sentences are quoted and `degraded` says so."""
+    heard = NO_LISTENER if request.choices else listener
     try:
         if services.reflective is not None:
-            return await _by_reflective(services.reflective, request, listener)
+            written = await _by_reflective(services.reflective, request, heard)
+            return await _closed(written, request, services, listener)
         if services.chat is not None:
             messages = answering_messages(request)
-            return await _by_chat(
-                services, services.chat, messages, len(request.knowledge), listener
+            written = await _by_chat(
+                services, services.chat, messages, len(request.knowledge), heard
             )
+            return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        listener.retract(str(error))  # what the model has said so far is void
+        heard.retract(str(error))  # what the model has said so far is void
         return after_failure(error, await quote(request, services, listener))
     return await quote(request, services, listener)
 
@@ -132,13 +142,16 @@ async def answer_directly(
 ) -> GeneratedText:
     """An answer from what the model knows; empty where there is no model, or it fails."""
     nothing = GeneratedText("", EXTRACTIVE, Usage())
+    heard = NO_LISTENER if request.choices else listener
     try:
         if services.reflective is not None:
-            return await _by_reflective(services.reflective, request, listener)
+            written = await _by_reflective(services.reflective, request, heard)
+            return await _closed(written, request, services, listener)
         if services.chat is not None:
-            return await _by_chat(services, services.chat, direct_messages(request), 0, listener)
+            written = await _by_chat(services, services.chat, direct_messages(request), 0, heard)
+            return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        listener.retract(str(error))
+        heard.retract(str(error))
         return after_failure(error, nothing)
     return nothing
 
@@ -151,18 +164,42 @@ async def revise_answer(
     A model that writes reflection tokens is not asked again about the same knowledge: it takes no
     criticism and would repeat itself.
     """
+    heard = NO_LISTENER if request.choices else listener
     try:
         if services.chat is not None:
             messages = revising_messages(request, draft.answer, criticism)
-            return await _by_chat(
-                services, services.chat, messages, len(request.knowledge), listener
+            written = await _by_chat(
+                services, services.chat, messages, len(request.knowledge), heard
             )
+            return await _closed(written, request, services, listener)
         if services.reflective is not None and len(request.knowledge) > len(draft.knowledge):
-            return await _by_reflective(services.reflective, request, listener)
+            written = await _by_reflective(services.reflective, request, heard)
+            return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        listener.retract(str(error))
+        heard.retract(str(error))
         return after_failure(error, GeneratedText("", draft.generator, Usage()))
     return GeneratedText("", draft.generator, Usage())
+
+
+async def _closed(
+    written: GeneratedText, request: DraftRequest, services: Services, listener: Listener
+) -> GeneratedText:
+    """What was written; of a closed set the choice that it comes to, told only now."""
+    if not request.choices:
+        return written
+    choice, usage = choice_of(written.answer, request.choices), Usage()
+    if choice is None:
+        choice, usage = await supported_choice(
+            request.question, without_markers(written.answer), request.choices, services.evaluator
+        )
+    if choice:
+        listener.token(choice)
+    return replace(
+        written,
+        answer=choice or "",
+        cites=tuple(cited_numbers(written.answer)),
+        usage=written.usage + usage,
+    )
 
 
 def after_failure(error: GeneratorFailed, stand_in: GeneratedText) -> GeneratedText:
@@ -247,7 +284,7 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
 
 
 async def _choose(request: DraftRequest, services: Services, listener: Listener) -> GeneratedText:
-    """The one of the choices that the knowledge supports best, cited with its strip."""
+    """The one of the choices that the knowledge supports best, and the strip that does."""
     places = [(n, choice) for n in range(len(request.knowledge)) for choice in request.choices]
     pairs = [
         (with_answer(request.question, choice), request.knowledge[n].text) for n, choice in places
@@ -265,9 +302,8 @@ async def _choose(request: DraftRequest, services: Services, listener: Listener)
     if not scored:
         return GeneratedText("", EXTRACTIVE, usage, degraded)
     _, (n, choice) = max(scored, key=lambda item: item[0])
-    answer = with_marker(choice, n + 1)
-    listener.token(answer)
-    return GeneratedText(answer, EXTRACTIVE, usage, degraded)
+    listener.token(choice)
+    return GeneratedText(choice, EXTRACTIVE, usage, degraded, cites=(n + 1,))
 
 
 async def _by_reflective(

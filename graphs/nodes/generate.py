@@ -43,6 +43,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         tuple(knowledge),
         generator=written.generator,
         judgement=written.judgement,
+        cites=written.cites,
         budget_exhausted=affordable is not services,
     )
     update |= {
@@ -56,7 +57,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
     return {
         **update,
         "answer": written.answer,
-        "citations": citations_in(written.answer, knowledge),
+        "citations": citations_in(written.answer, knowledge, written.cites),
         "judgement": written.judgement,
         "stopped_by": draft.stopped_by,
         "draft": draft,

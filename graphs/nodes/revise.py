@@ -9,7 +9,6 @@ from graphs.critics.evaluator import COVERED
 from graphs.errors import EvaluatorFailed, RetrieverFailed
 from graphs.generation.answer import (
     EXTRACTIVE,
-    NO_LISTENER,
     GeneratedText,
     Listener,
     request_of,
@@ -17,15 +16,13 @@ from graphs.generation.answer import (
     streamed,
 )
 from graphs.generation.extractive import Sentence, candidate_sentences, compose
-from graphs.generation.prompts import DraftRequest
 from graphs.grading.relevance import scores_of
 from graphs.grading.strips import evaluator_text, strips_of
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Evaluator, Services
-from graphs.reflection.scores import plain
 from graphs.state import Context, State, options_of, total_usage
 from graphs.text.citations import cited_numbers, without_markers
-from graphs.text.sentences import sentences
+from graphs.text.sentences import plain, sentences
 from graphs.types import Draft, Judgement, Passage, Strip, Usage
 
 MAX_ADDED = 3
@@ -192,22 +189,11 @@ async def _revised(
     knowledge = [*draft.knowledge, *added]
     request = request_of(state, knowledge, plan, context)
     criticism = state["critique"][-1].criticism
-    written = await _by_model(request, draft, criticism, services, listener)
-    revision = Draft(written.answer, tuple(knowledge), judgement=written.judgement)
+    written = await revise_answer(request, draft, criticism, services, listener)
+    revision = Draft(
+        written.answer, tuple(knowledge), judgement=written.judgement, cites=written.cites
+    )
     return revision, replace(written, usage=written.usage + usage)
-
-
-async def _by_model(
-    request: DraftRequest, draft: Draft, criticism: str, services: Services, listener: Listener
-) -> GeneratedText:
-    """What the model writes; of a closed set it is told once it is known to be one of them."""
-    if not request.choices:
-        return await revise_answer(request, draft, criticism, services, listener)
-    written = await revise_answer(request, draft, criticism, services, NO_LISTENER)
-    if plain(without_markers(written.answer)) not in map(plain, request.choices):
-        return replace(written, answer="")
-    listener.token(written.answer)
-    return written
 
 
 def _retracting(runtime: Runtime[Context], round_: int, why: str) -> Listener:

@@ -7,9 +7,9 @@ the critic's judgement tells, and where nobody judged them, that is what is said
 from collections.abc import Sequence
 
 from graphs.critics.evaluator import SUPPORTED
-from graphs.reflection.scores import plain
 from graphs.state import Answer
 from graphs.text.citations import answer_sentences, cited_numbers, without_markers
+from graphs.text.sentences import plain
 from graphs.types import AnswerSentence, AnswerVerdict, Citation, Judgement, SentenceLabel, Verdict
 
 _ENDED_EARLY = ("budget", "deadline", "cancelled")
@@ -33,10 +33,11 @@ def verdict_of(state: Answer) -> AnswerVerdict:
 def _sentence(
     text: str, start: int, end: int, citations: Sequence[Citation], judgement: Judgement | None
 ) -> AnswerSentence:
-    numbers = tuple(cited_numbers(text))
-    bare = without_markers(text).strip()
-    sources = [citation for citation in citations if citation.n in numbers]
-    if any(plain(bare) in plain(citation.text) for citation in sources):
+    sources = [c for c in citations if any(first < end and start < last for first, last in c.spans)]
+    numbers, bare = tuple(citation.n for citation in sources), without_markers(text).strip()
+    # A choice of a closed set bears no marker: that its word occurs in a source says nothing.
+    is_quoted = cited_numbers(text) and any(plain(bare) in plain(c.text) for c in sources)
+    if is_quoted:
         return AnswerSentence(start, end, 1.0, "supported", numbers)
     support, label = _judged(bare, judgement)
     return AnswerSentence(start, end, support, label, numbers)

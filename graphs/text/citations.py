@@ -148,12 +148,15 @@ def _is_block(code: re.Match[str]) -> bool:
     return not any(map(str.isalpha, code.string[line : code.start()]))
 
 
-def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
+def citations_in(
+    answer: str, knowledge: Sequence[Strip], cites: Sequence[int] = ()
+) -> list[Citation]:
     """One citation for every strip the answer names, by number, with the sentences it names it in.
 
-    `[n]` is the n-th strip of `knowledge`, counted from 1; other numbers cite nothing.
+    `[n]` is the n-th strip of `knowledge`, counted from 1; other numbers cite nothing. `cites` are
+    those behind the whole of an answer without markers.
     """
-    spans: dict[int, list[tuple[int, int]]] = {}
+    spans: dict[int, list[tuple[int, int]]] = {n: [(0, len(answer))] for n in cites}
     prose = prose_of(answer)
     for start, end in answer_sentences(answer):
         for n in cited_numbers(prose[start:end]):

@@ -70,3 +70,8 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
         return None
     start += piece.index(stripped)
     return start, start + len(stripped)
+
+
+def plain(answer: str) -> str:
+    """What makes two answers the same: case, blanks and outer marks aside."""
+    return " ".join(answer.casefold().split()).strip(" .。!！?？;；,，:：\"'“”‘’()（）[]*`")
