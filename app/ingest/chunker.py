@@ -16,6 +16,7 @@ WINDOW = 1
 # A sentence, table or listing longer than this is cut all the same: no model would read it whole.
 HARD_TOKENS = 400
 
+VERSION = "v2"  # of the form of chunks: other ones are read anew
 FENCE = "```"
 # Where an overlong sentence may be cut: after a clause, else at a space.
 CLAUSE = re.compile(r"(?<=[，、：,;:])\s*|\s+")
@@ -43,11 +44,12 @@ class Chunking:
         """What must be equal for chunks to be cut the same way."""
         match self.method:
             case "sentence":
-                return f"sentence-{self.tokens}"
+                sizes = [self.tokens]
             case "small_to_big":
-                return f"small_to_big-{self.tokens}-{self.parent_tokens}-{OVERLAP_TOKENS}"
+                sizes = [self.tokens, self.parent_tokens, OVERLAP_TOKENS]
             case "sliding_window":
-                return f"sliding_window-{self.tokens}-{OVERLAP_TOKENS}-{WINDOW}"
+                sizes = [self.tokens, OVERLAP_TOKENS, WINDOW]
+        return "-".join([self.method, *map(str, sizes), VERSION])
 
 
 DEFAULT_CHUNKING = Chunking()

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphs.text.citations import with_closed_code, with_marker, without_markers
-from graphs.text.sentences import sentences, word_count
+from graphs.text.sentences import word_count
+from graphs.text.units import quotable
 from graphs.types import Strip
 
 MAX_SENTENCES = 3
@@ -16,8 +17,6 @@ MIN_SENTENCE_WORDS = 3
 _MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|(?<!\s)\s*+\|\s*+$")
 # Quoted questions too: an example of asking answers nothing.
 _ASKS = re.compile(r"[?？][\"'`”’」』）】》)\]}]*$")
-# Of a line with data in it, such as JSON.
-_DATA = re.compile(r"[\[{]\s*\"|\"\s*[\]}]")
 _ENDED = re.compile(r"[。！？；.!?][\"'”’」』）】》)\]]*$")
 
 
@@ -34,29 +33,16 @@ class Sentence:
 def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
     """What may be quoted: no questions, no fragments where there is anything longer.
 
-    Nor pieces of data that hold sentences.
+    A sentence comes with the code, list or table that it introduces, and never without it.
     """
     found = [
         Sentence(n, text, strip.score, strip.relevance)
         for n, strip in enumerate(knowledge, start=1)
-        for line in strip.text.split("\n")
-        for piece in _whole_sentences(line)
-        if (text := _plain(piece)) and not _ASKS.search(text)
+        for unit in quotable("\n".join(filter(None, [strip.lead, strip.text])))
+        if (text := _plain(unit)) and not _ASKS.search(text) and not text.endswith((":", "："))
     ]
     long = [item for item in found if word_count(item.text) >= MIN_SENTENCE_WORDS]
     return long or found
-
-
-def _whole_sentences(line: str) -> list[str]:
-    """The sentences of a line but what the end marks within data have cut out of it."""
-    has_data = _DATA.search(line) is not None
-    return [piece for piece in sentences(line) if not (has_data and _is_cut(piece))]
-
-
-def _is_cut(piece: str) -> bool:
-    """Whether something that opens before it or in it is closed elsewhere."""
-    are_open = any(piece.count(opens) != piece.count(closes) for opens, closes in ("[]", "{}"))
-    return are_open or piece.count('"') % 2 == 1 or piece.startswith((",", "]", "}"))
 
 
 def best_supported(

@@ -72,6 +72,28 @@ def split_strips(text: str, mode: StripMode = "sentences") -> list[Unit]:
     return [Unit(text[span.start : span.end], span.lead) for span in _units(text)]
 
 
+def quotable(text: str) -> list[str]:
+    """What may be quoted of a text: sentences with what they introduce, items, rows with the head.
+
+    Code that nothing introduces is no answer.
+    """
+    found: list[str] = []
+    introduces = False
+    for block in _blocks(text):
+        piece = text[block.start : block.end]
+        if block.kind == "prose":
+            found += [piece[start:end] for start, end in sentence_spans(piece)]
+        elif found and (introduces or block.kind == "code"):
+            found[-1] += f"\n{piece}"
+        elif block.kind == "list":
+            found += piece.splitlines()
+        elif block.kind == "table":
+            head, *rows = piece.splitlines()
+            found += [f"{head}\n{row}" for row in rows]
+        introduces = block.kind == "prose" and _INTRODUCES.search(piece) is not None
+    return found
+
+
 def _units(text: str) -> list[_Span]:
     found: list[_Span] = []
     prose: list[tuple[int, int]] = []  # sentences that no block of another kind has parted

@@ -1,5 +1,7 @@
 """The answer without a language model."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,34 +50,34 @@ def test_fragments_serve_where_there_is_nothing_longer() -> None:
     assert candidate_sentences([strip("Why?"), strip("***")]) == []
 
 
-def test_pieces_of_data_are_not_quoted() -> None:
-    for line in [
-        """-d '{"pairs": [["How long is it? [SEP] It is long.", "A strip is short."]]}'""",
-        """-d '{"pairs": [["它有多长？", "一个知识条是同一段落里的几句话。"]]}'""",
-        # A strip may begin within a line.
-        """[SEP] A strip is a few sentences.", "A strip is short."]]}'""",
-        """{"role": "assistant", "content": "知识条是一个段落中的几个句子。", "run_id": "run-1"}""",
-    ]:
-        told = ["A longer passage is cut.", "更长的段落被切开。"]
-        lines = ["curl http://localhost/score \\", line, *told]
-        found = candidate_sentences([strip("\n".join(lines))])
+def test_what_a_sentence_introduces_is_quoted_with_it() -> None:
+    text = (
+        "Without locking writes:\n```\nCREATE INDEX CONCURRENTLY i ON t (a);\n```\nIt takes longer."
+    )
+    unit, after = [item.text for item in candidate_sentences([strip(text)])]
 
-        assert [item.text for item in found] == [lines[0], *told]
+    assert unit.startswith("Without locking writes:\n```\nCREATE")
+    assert after == "It takes longer."
+    answer = "".join(compose([Sentence(1, unit), Sentence(1, after)]))
+    assert answer.endswith("\n```\n[1]\nIt takes longer [1].")
 
 
-def test_sentences_with_quotes_and_brackets_are_quoted() -> None:
-    for line, texts in [
-        ("The board's width is 6\". It is oak.", ["The board's width is 6\".", "It is oak."]),
-        ('He said "It is tall. It is old."', ['He said "It is tall.', 'It is old."']),
-        ("他说“塔很高大。它已经很老。”", ["他说“塔很高大。", "它已经很老。”"]),
-        ('Send ["a", "b"] to it. It then answers.', ['Send ["a", "b"] to it.', "It then answers."]),
-        ('请发送 ["甲", "乙"] 给它。它会回答你。', ['请发送 ["甲", "乙"] 给它。', "它会回答你。"]),
-        ("It lies in [0, 1). It is a share.", ["It lies in [0, 1).", "It is a share."]),
-        ('{"upper": 0.7, "lower": -0.6}', ['{"upper": 0.7, "lower": -0.6}']),
-    ]:
-        found = candidate_sentences([strip(line)])
+def test_code_and_introductions_alone_are_not_quoted() -> None:
+    code = '```\n{"upper": "It is tall. It is old."}\n```'
+    assert candidate_sentences([strip(code), strip("It has these parts:", 1)]) == []
+    led = replace(strip(code), lead="Set it in the file:")
+    assert [item.text for item in candidate_sentences([led])] == [f"Set it in the file:\n{code}"]
 
-        assert [item.text for item in found] == texts
+
+def test_rows_and_items_are_quoted_one_by_one() -> None:
+    table = "name | default\nmax_rows | 100 rows\nmin_rows | 7 rows"
+    found = candidate_sentences([strip(f"{table}\n- the first item of all\n- 第二项在这里写着")])
+    assert [item.text for item in found] == [
+        "name | default\nmax_rows | 100 rows",
+        "name | default\nmin_rows | 7 rows",
+        "the first item of all",
+        "第二项在这里写着",
+    ]
 
 
 def test_footnotes_of_a_source_do_not_become_citations() -> None:
