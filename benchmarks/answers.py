@@ -73,7 +73,7 @@ def ask(client: httpx.Client, row: dict[str, Any], workflow: str, *, refinement:
         kept=is_in([strip["text"] for strip in body["strips"] if strip["kept"]]),
         answered=bool(body["citations"]) and is_in([body["answer"]]),
         abstained=body["verdict"] == "abstained",
-        names_open=bool(opened) and _names(opened, missing, body["answer"]),
+        names_open=bool(opened) and _names(str(opened), missing, body["answer"]),
         verdict=body["verdict"],
         stopped_by=body["stopped_by"],
         seconds=round(seconds, 3),
