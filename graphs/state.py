@@ -87,6 +87,7 @@ class Answer(TypedDict, total=False):
     candidates: Drafts
     critique: Critiques
     judgement: MaybeJudgement
+    missing: list[str]
     compression: MaybeCompression
     generator: str
     stopped_by: types.StoppedBy
@@ -171,6 +172,7 @@ class ReflectOutput(TypedDict, total=False):
     web_strips: Strips
     critique: Critiques
     judgement: MaybeJudgement
+    missing: list[str]
     generator: str
     stopped_by: types.StoppedBy
     degraded: DegradedSum
@@ -210,6 +212,7 @@ def reset_run_state(state: State) -> State:
         "candidates": [],
         "critique": [],
         "judgement": None,
+        "missing": [],
         "compression": None,
         "retrievals": 0,
         "index_exhausted": False,

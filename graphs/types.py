@@ -168,7 +168,8 @@ class Draft(_Value):
 
     `[n]` in `answer` is the n-th strip of `knowledge`. `n` numbers the candidates of a run from 1.
     `budget_exhausted`: its sentences were quoted because no model might be asked any more. `cites`
-    are the strips behind an answer of a closed set, which holds no markers.
+    are the strips behind an answer of a closed set, which holds no markers. `missing` are parts of
+    the question that nothing was found for; the last paragraph of `answer` names them.
     """
 
     answer: str
@@ -180,6 +181,12 @@ class Draft(_Value):
     chosen: bool = False
     budget_exhausted: bool = False
     cites: tuple[int, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The answer without what it names as not found."""
+        return self.answer.rpartition("\n\n")[0] if self.missing else self.answer
 
     @property
     def stopped_by(self) -> StoppedBy:

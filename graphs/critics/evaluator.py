@@ -120,7 +120,7 @@ class _Examined:
             ]
             for sentence in self._sentences
         ]
-        self._utility = pairs.add("utility", question, without_markers(draft.answer))
+        self._utility = pairs.add("utility", question, without_markers(draft.said))
         self._parts = {
             part: [pairs.add("utility", part, sentence.text) for sentence in self._sentences]
             for part in (parts if len(parts) > 1 else ())
@@ -157,7 +157,7 @@ class _Examined:
 def sentences_of(draft: Draft) -> list[JudgedSentence]:
     """The draft's sentences; one that cites nothing may rest on any strip of its knowledge."""
     found = []
-    for line in sentences(draft.answer):
+    for line in sentences(draft.said):
         named = [n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge)]
         evidence = tuple(draft.knowledge[n - 1] for n in named) or draft.knowledge
         if text := without_markers(line).strip():

@@ -15,6 +15,7 @@ from graphs.generation.extractive import (
     candidate_sentences,
     compose,
     first_sentences,
+    with_each_part,
 )
 from graphs.generation.prompts import (
     DraftRequest,
@@ -62,7 +63,8 @@ _LIST_NUMBER = re.compile(r"\d{1,3}[.)]")  # it may stand alone before a block o
 class GeneratedText:
     """What a generator wrote; `answer` is empty where the knowledge supports none.
 
-    `cites` are the strips behind an answer of a closed set, which holds no markers itself.
+    `cites` are the strips behind an answer of a closed set, which holds no markers itself;
+    `missing` are the parts of the question that its last paragraph names as not found.
     """
 
     answer: str
@@ -71,6 +73,7 @@ class GeneratedText:
     degraded: tuple[Degraded, ...] = ()
     judgement: Judgement | None = None
     cites: tuple[int, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +263,7 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
     if request.choices:
         return await _choose(request, services, listener)
     candidates = candidate_sentences(request.knowledge)
-    usage, degraded = Usage(), tuple[Degraded, ...]()
+    usage, degraded, missing = Usage(), tuple[Degraded, ...](), list[str]()
     try:
         graded = await relevance_of(
             [request.question, *request.subquestions],
@@ -273,14 +276,16 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
         degraded = (error.degraded,)
     else:
         chosen = best_supported(candidates, graded.best, request.floor, keep_best=request.keep_best)
+        by_part = dict(zip(request.subquestions, graded.by_question[1:], strict=True))
+        chosen, missing = with_each_part(chosen, candidates, by_part, request.floor)
         usage = graded.usage
         if unscored := graded.best.count(None):
             reason = f"{unscored} sentences of the knowledge could not be graded."
             degraded = (Degraded("evaluator", reason),)
-    pieces = compose(chosen)
+    pieces = compose(chosen, missing, request.language)
     for text in pieces:
         listener.token(text)
-    return GeneratedText("".join(pieces), EXTRACTIVE, usage, degraded)
+    return GeneratedText("".join(pieces), EXTRACTIVE, usage, degraded, missing=tuple(missing))
 
 
 async def _choose(request: DraftRequest, services: Services, listener: Listener) -> GeneratedText:

@@ -1,13 +1,14 @@
 """An answer without a language model: the best supported sentences, each cited."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphs.text.citations import with_closed_code, with_marker, without_markers
 from graphs.text.sentences import word_count
 from graphs.text.units import quotable
-from graphs.types import Strip
+from graphs.types import Language, Strip
+from prompts import prompt
 
 MAX_SENTENCES = 3
 WITHIN = 0.5
@@ -75,6 +76,29 @@ def best_supported(
     return sorted(in_order, key=lambda item: lead.index(item.n))
 
 
+def with_each_part(
+    chosen: Sequence[Sentence],
+    candidates: Sequence[Sentence],
+    scores: Mapping[str, Sequence[float | None]],
+    floor: float,
+) -> tuple[list[Sentence], list[str]]:
+    """The chosen sentences with the best one for each part; parts that none answers.
+
+    `scores` are the candidates' for each part. Where nothing is quoted at all, no part is named.
+    """
+    quoted, missing = list(chosen), list[str]()
+    texts = {item.text for item in chosen}
+    for part, row in scores.items():
+        graded = [(score, -at) for at, score in enumerate(row) if score is not None]
+        score, at = max(graded, default=(floor - 1, 0))
+        if score < floor:
+            missing.append(part)
+        elif candidates[-at].text not in texts:
+            quoted.append(replace(candidates[-at], score=score))
+            texts.add(candidates[-at].text)
+    return quoted, missing if quoted else []
+
+
 def _support(relevance: float, strip_relevance: float | None) -> float:
     return relevance if strip_relevance is None else (relevance + strip_relevance) / 2
 
@@ -86,10 +110,16 @@ def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:
     return sorted(best, key=lambda item: item.n)
 
 
-def compose(chosen: Sequence[Sentence]) -> list[str]:
-    """The pieces of the answer; joined they are its text."""
+def compose(
+    chosen: Sequence[Sentence], missing: Sequence[str] = (), language: Language = "en"
+) -> list[str]:
+    """The pieces of the answer; joined they are its text. Missing parts are its last paragraph."""
     gaps = ["", *(_gap_after(item.text) for item in chosen)]
-    return [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
+    said = [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
+    if not missing:
+        return said
+    parts = ("；" if language == "zh" else "; ").join(part.strip(" ?？") for part in missing)
+    return [*said, "\n\n" + prompt("missing", language).render(parts=parts)]
 
 
 def _gap_after(sentence: str) -> str:

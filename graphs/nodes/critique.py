@@ -83,6 +83,7 @@ def kept(best: Draft | None, draft: Draft, *, is_accepted: bool) -> State:
         "answer": draft.answer,
         "citations": citations_in(draft.answer, draft.knowledge, draft.cites),
         "judgement": draft.judgement,
+        "missing": list(draft.missing),
         "generator": draft.generator,
     }
 

@@ -44,6 +44,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         generator=written.generator,
         judgement=written.judgement,
         cites=written.cites,
+        missing=written.missing,
         budget_exhausted=affordable is not services,
     )
     update |= {
@@ -59,6 +60,7 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         "answer": written.answer,
         "citations": citations_in(written.answer, knowledge, written.cites),
         "judgement": written.judgement,
+        "missing": list(written.missing),
         "stopped_by": draft.stopped_by,
         "draft": draft,
         "spent": spent + written.usage,

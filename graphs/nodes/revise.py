@@ -23,7 +23,7 @@ from graphs.ports import Evaluator, Services
 from graphs.state import Context, State, options_of, total_usage
 from graphs.text.citations import cited_numbers, without_markers
 from graphs.text.sentences import plain, sentences
-from graphs.types import Draft, Judgement, Passage, Strip, Usage
+from graphs.types import Draft, Judgement, Language, Passage, Strip, Usage
 
 MAX_ADDED = 3
 """Strips added to a draft for one open part."""
@@ -55,26 +55,32 @@ async def strips_for(
 
 
 async def revise_extractively(
-    draft: Draft, judgement: Judgement, added: Sequence[Strip], evaluator: Evaluator
+    draft: Draft,
+    judgement: Judgement,
+    added: Sequence[Strip],
+    evaluator: Evaluator,
+    language: Language = "en",
 ) -> tuple[Draft, Usage]:
     """The draft without its weak sentences, with the best sentence for each open part.
 
-    Raises EvaluatorFailed.
+    Parts that still have none are named. Raises EvaluatorFailed.
     """
     knowledge = [*draft.knowledge, *added]
     stays = [item for item in quoted_in(draft) if item.text not in judgement.weak]
     quotable = [i for i in candidate_sentences(knowledge) if i.text not in judgement.weak]
     texts = [item.text for item in quotable]
     rows, usage = await scores_of(judgement.uncovered, texts, evaluator)
-    comes = []
-    for grades in rows:
+    comes, missing = [], list[str]()
+    for part, grades in zip(judgement.uncovered, rows, strict=True):
         best = max(
             ((score, -place) for place, score in enumerate(grades) if score is not None),
             default=(COVERED - 1, 0),
         )
         if best[0] >= COVERED:
             comes.append(quotable[-best[1]])
-    return recomposed([*stays, *comes], knowledge), usage
+        else:
+            missing.append(part)
+    return recomposed([*stays, *comes], knowledge, missing, language), usage
 
 
 def unused(draft: Draft, pool: Sequence[Strip]) -> list[Strip]:
@@ -87,19 +93,26 @@ def unused(draft: Draft, pool: Sequence[Strip]) -> list[Strip]:
 def quoted_in(draft: Draft) -> list[Sentence]:
     """The draft's cited sentences as they were quoted."""
     found = []
-    for line in sentences(draft.answer):
+    for line in sentences(draft.said):
         numbers = [n for n in cited_numbers(line) if 1 <= n <= len(draft.knowledge)]
         if numbers:
             found.append(Sentence(numbers[0], without_markers(line).strip()))
     return found
 
 
-def recomposed(chosen: Sequence[Sentence], knowledge: Sequence[Strip]) -> Draft:
+def recomposed(
+    chosen: Sequence[Sentence],
+    knowledge: Sequence[Strip],
+    missing: Sequence[str] = (),
+    language: Language = "en",
+) -> Draft:
     """The sentences as one answer, none twice, from that part of the knowledge which they cite."""
     once = list({plain(item.text): item for item in reversed(chosen)}.values())[::-1]
     numbers = list(dict.fromkeys(item.n for item in once))
     renumbered = [replace(item, n=numbers.index(item.n) + 1) for item in once]
-    return Draft("".join(compose(renumbered)), tuple(knowledge[n - 1] for n in numbers))
+    missing = missing if renumbered else ()
+    answer = "".join(compose(renumbered, missing, language))
+    return Draft(answer, tuple(knowledge[n - 1] for n in numbers), missing=tuple(missing))
 
 
 async def revise(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -182,7 +195,9 @@ async def _revised(
         max(plan.thresholds.strip_floor, plan.thresholds.lower),
     )
     if not services.writes_by_model:
-        revision, more = await revise_extractively(draft, judgement, added, services.evaluator)
+        revision, more = await revise_extractively(
+            draft, judgement, added, services.evaluator, plan.language
+        )
         if plain(revision.answer) not in {"", *state.get("seen", [])}:
             listener.token(revision.answer)
         return revision, GeneratedText(revision.answer, EXTRACTIVE, usage + more)

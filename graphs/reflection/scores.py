@@ -94,6 +94,7 @@ def selected(drafts: Sequence[Draft], context: Context) -> State:
         "answer": chosen.answer,
         "citations": citations_in(chosen.answer, chosen.knowledge, chosen.cites),
         "judgement": chosen.judgement,
+        "missing": list(chosen.missing),
         "generator": chosen.generator,
         "stopped_by": chosen.stopped_by,
     }

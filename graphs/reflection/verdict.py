@@ -26,7 +26,8 @@ def verdict_of(state: Answer) -> AnswerVerdict:
         _sentence(answer[start:end], start, end, citations, judgement)
         for start, end in answer_sentences(answer)
     )
-    missing = judgement.uncovered if judgement else ()
+    uncovered = judgement.uncovered if judgement else ()
+    missing = tuple(dict.fromkeys([*state.get("missing", []), *uncovered]))
     return AnswerVerdict(_overall(found, missing), found, missing)
 
 

@@ -12,9 +12,10 @@ from graphs.generation.extractive import (
     candidate_sentences,
     compose,
     first_sentences,
+    with_each_part,
 )
 from graphs.text.citations import citations_in
-from graphs.types import Strip
+from graphs.types import Draft, Strip
 
 SCORE = st.none() | st.floats(-1, 1)
 
@@ -179,3 +180,24 @@ def test_code_is_quoted_whole() -> None:
 
         assert said == answer
         assert [citation.n for citation in citations_in(said, knowledge)] == [1]
+
+
+def test_each_part_has_its_sentence_or_is_named_as_missing() -> None:
+    candidates = [of_graded(1, "It is tall.", 0.9), of_graded(2, "It was built in 1904.", 0.2)]
+    scores = {"How tall?": (0.9, -0.9), "When built?": (-0.9, 0.3), "At what price?": (-0.8, None)}
+    quoted, missing = with_each_part(candidates[:1], candidates, scores, -0.5)
+    assert [item.text for item in quoted] == ["It is tall.", "It was built in 1904."]
+    assert missing == ["At what price?"]
+    answer = "".join(compose(quoted, missing))
+    assert answer.endswith(
+        "It was built in 1904 [2].\n\nNot found in the documents: At what price."
+    )
+    zh = "".join(compose(quoted, ["价格是多少？"], "zh"))
+    assert zh.endswith("\n\n在文档中没有找到：价格是多少。")
+    draft = Draft(answer, missing=tuple(missing))
+    assert draft.said.endswith("[2].")
+
+
+def test_where_nothing_is_quoted_no_part_is_named() -> None:
+    candidates = [of_graded(1, "It is tall.", -0.9)]
+    assert with_each_part([], candidates, {"How tall?": (-0.9,)}, -0.5) == ([], [])
