@@ -75,7 +75,7 @@ def hyde_messages(question: str) -> list[BaseMessage]:
 
 
 def answering_messages(request: DraftRequest) -> list[BaseMessage]:
-    """The question beneath its numbered knowledge: `[1] (title — source) text`."""
+    """The question beneath its numbered knowledge: `[1] (title — source)`, then the text."""
     body = prompt("answer", request.language).render(
         knowledge=_numbered(request.knowledge),
         question=request.closed_question,
@@ -149,10 +149,15 @@ def _instructed(system: str, body: str, language: Language) -> list[BaseMessage]
 
 
 def _numbered(knowledge: Sequence[Strip]) -> str:
-    return "\n".join(
-        f"[{n}] ({one_line(strip.title)} — {strip.source}) {one_line(strip.text)}"
+    """Each strip under its number, as it stands: line breaks of code and tables mean something."""
+    return "\n\n".join(
+        f"[{n}] ({one_line(strip.title)} — {strip.source})\n{_with_lead(strip)}"
         for n, strip in enumerate(knowledge, start=1)
     )
+
+
+def _with_lead(strip: Strip) -> str:
+    return f"{strip.lead}\n{strip.text}" if strip.lead else strip.text
 
 
 def _dialogue(history: Sequence[Message], language: Language) -> str:
