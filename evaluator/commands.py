@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -178,10 +178,16 @@ def calibrate(
     )  # fmt: skip
     labelled = _labelled(data, questions, seed, most)
     settings = _settings(weights)
-    scores = _scores(settings)
+    inference = import_module("evaluator.inference.scorer")
+    scorer = inference.load_scorer(settings)
+    scores = inference.scores_of(scorer)
     result = calibration.calibrate(labelled, partial(scores, "relevance"), aims)
     typer.echo(calibration.report(result))
-    bars = _bars(data, seed, most // 8, scores) if data else _kept_bars(settings.weights)
+    judges = {"support", "utility"} <= set(scorer.tasks)
+    bars = _bars(data, seed, most // 8, scores) if data and judges else None
+    if bars is None:
+        typer.echo("no answers to calibrate the critic's bars on: they stay as they were")
+        bars = _kept_bars(settings.weights)
     update = {"source": "data" if data else "questions", **bars}
     stored = result.thresholds.model_copy(update=update)
     path = calibration.store(stored, settings.weights)
@@ -210,7 +216,8 @@ def measure(
     with _needs("train"):
         measuring = import_module("evaluator.calibration.evaluate")
     settings = _settings(weights)
-    score_pairs = partial(_scores(settings), "relevance")
+    inference = import_module("evaluator.inference.scorer")
+    score_pairs = partial(inference.scores_of(inference.load_scorer(settings)), "relevance")
     figures = measuring.measure(file, score_pairs, most, seed, minilm=minilm)
     typer.echo(json.dumps(figures, indent=2))
     if keep:
@@ -301,8 +308,8 @@ def _kept_bars(weights: Path) -> dict[str, float]:
     return {"support": stored.support, "utility": stored.utility}
 
 
-def _bars(data: Path, seed: int, most: int, scores: Any) -> dict[str, float]:
-    """The critic's bars, chosen on answers to held-back questions, right and wrong ones."""
+def _bars(data: Path, seed: int, most: int, scores: Any) -> dict[str, float] | None:
+    """The critic's bars, chosen on right and wrong answers to held-back questions, if there are."""
     acceptance = import_module("evaluator.calibration.acceptance")
     records = import_module("evaluator.data.records")
     material = import_module("evaluator.data.synthetic.material")
@@ -312,17 +319,7 @@ def _bars(data: Path, seed: int, most: int, scores: Any) -> dict[str, float]:
     cases = import_module("evaluator.data.synthetic.build").cases(held, seed, most)
     found = acceptance.judged(cases, scores)
     bars = acceptance.choose_bars(found)
+    if bars is None:
+        return None
     typer.echo(acceptance.report(found, bars))
     return {"support": bars.support, "utility": bars.utility}
-
-
-def _scores(settings: Any) -> Callable[[Task, Sequence[tuple[str, str]]], list[float]]:
-    """The configured evaluator's scores; a pair that it refuses scores as low as can be."""
-    inference = import_module("evaluator.inference.scorer")
-    scorer = inference.load_scorer(settings)
-
-    def scores(task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        results = inference.in_batches(scorer, task, pairs)
-        return [-1.0 if isinstance(result, str) else result.score for result in results]
-
-    return scores

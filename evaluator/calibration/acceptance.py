@@ -5,21 +5,20 @@ on the right side: right ones above both bars, wrong ones below one of them.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from evaluator.data.synthetic.build import Case
-from evaluator.schema import Task
+from evaluator.inference.scorer import Scores
 
-Scores = Callable[[Task, Sequence[tuple[str, str]]], list[float]]
 _SUPPORTS = np.round(np.arange(0.2, 0.96, 0.02), 2)
 _GRADES = np.round(np.arange(1.5, 4.9, 0.1), 1)
 
 
 @dataclass(frozen=True)
-class Bars:
+class AnswerBars:
     """An answer is accepted from `support` (0…1) and the expected grade `utility` (1…5) on."""
 
     support: float
@@ -34,7 +33,7 @@ class JudgedCases:
     support: "np.ndarray[tuple[int], np.dtype[np.float64]]"
     grade: "np.ndarray[tuple[int], np.dtype[np.float64]]"
 
-    def accepted(self, bars: Bars) -> dict[tuple[str, str], float]:
+    def accepted(self, bars: AnswerBars) -> dict[tuple[str, str], float]:
         """The share of accepted answers by language and kind."""
         above = (self.support >= bars.support) & (self.grade >= bars.utility)
         cells: dict[tuple[str, str], list[bool]] = defaultdict(list)
@@ -50,25 +49,27 @@ def judged(cases: Sequence[Case], scores: Scores) -> JudgedCases:
     return JudgedCases(cases, support, 3 + 2 * utility)
 
 
-def choose_bars(found: JudgedCases) -> Bars:
-    """The bars at which right and wrong kinds are told best.
+def choose_bars(found: JudgedCases) -> AnswerBars | None:
+    """The bars at which right and wrong kinds are told best; None without cases of either side.
 
     A language's right kinds count as much as its wrong ones, and each of these as much as any.
     """
     right = {(case.language, case.kind): case.right for case in found.cases}
+    if len(set(right.values())) < 2:
+        return None
 
-    def quality(bars: Bars) -> float:
+    def quality(bars: AnswerBars) -> float:
         by_side: dict[tuple[str, bool], list[float]] = defaultdict(list)
         for (language, kind), share in found.accepted(bars).items():
             is_right = right[language, kind]
             by_side[language, is_right].append(share if is_right else 1 - share)
         return sum(sum(shares) / len(shares) for shares in by_side.values())
 
-    every = (Bars(float(support), float(grade)) for support in _SUPPORTS for grade in _GRADES)
+    every = (AnswerBars(float(support), float(grade)) for support in _SUPPORTS for grade in _GRADES)
     return max(every, key=quality)
 
 
-def report(found: JudgedCases, bars: Bars) -> str:
+def report(found: JudgedCases, bars: AnswerBars) -> str:
     """The bars, and the share of each kind of answer that they accept."""
     right = {(case.language, case.kind): case.right for case in found.cases}
     lines = [f"accepted from support {bars.support:.2f} and utility grade {bars.utility:.1f} on:"]

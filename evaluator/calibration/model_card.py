@@ -5,16 +5,14 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from evaluator.data.text import named_sections
 from evaluator.model.checkpoint import ARCHITECTURE, THRESHOLDS_FILE, check_folder, load_thresholds
 from evaluator.settings import WEIGHTS
 
 MEASURED_FILE = "measured.json"
 """Figures of `measure --keep`, by the measured file's name."""
 
-SECTIONS = dict(
-    section.strip().split("\n", 1)
-    for section in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("=== ")[1:]
-)
+SECTIONS = named_sections(Path(__file__).with_suffix(".txt"))
 """The card's text by section, with `$names` for what is filled in."""
 
 SOURCES = dict(line.split(" | ", 1) for line in SECTIONS["sources"].splitlines())
@@ -44,6 +42,12 @@ _AIMS = {
 """The figures of thresholds.json that say what they were chosen for, by their flags."""
 
 
+_AVERAGED = (
+    "\nThe weights are the mean of networks along these runs, by share and name: {shares} (model"
+    "\nsoups, arXiv 2203.05482). The figures below are those of the mean.\n"
+)
+
+
 def write_card(folder: Path) -> Path | None:
     """Write README.md beside the weights; thresholds and measurements where they are there.
 
@@ -71,6 +75,9 @@ def write_card(folder: Path) -> Path | None:
             f" Before that: {run['rows_seen']} rows in {run['minutes']} minutes."
             for run in training.get("before", ())
         ),
+        "averaged": _AVERAGED.format(shares=", ".join(map("{0[1]:g} {0[0]}".format, told)))
+        if (told := list(made_by.get("averaged", {}).items()))
+        else "",
         "learning_rate": f"{options['learning_rate']:g}",
         "shares": ", ".join(f"{task} {share:g}" for task, share in options["shares"].items()),
         "files": "\n".join(

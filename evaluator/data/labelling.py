@@ -8,14 +8,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import openai
 
 from evaluator.data.file_formats import DataRow, read_rows
-from evaluator.data.text import is_chinese
+from evaluator.data.text import is_chinese, named_sections
 from evaluator.errors import DataError, EvaluatorError
 from evaluator.schema import LABELS, Task
 
@@ -23,6 +24,7 @@ CONCURRENCY = 8
 OUTPUT_TOKENS = 16
 LOG_EVERY = 100  # rows
 MAX_UNREADABLE = 0.5  # of the first rows: then the model does not do what it is asked
+_OPENING = b'{"task": "'  # of a row
 _CHARS_PER_TOKEN = 4  # English; a Chinese character counts as a token
 _TASK_NAMES: dict[Task, str] = {
     "relevance": "relevance", "support": "groundness", "utility": "utility",
@@ -30,10 +32,7 @@ _TASK_NAMES: dict[Task, str] = {
 }  # fmt: skip
 """As the published critic rows call them."""
 
-INSTRUCTIONS: dict[str, str] = dict(
-    section.strip().split("\n", 1)
-    for section in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("=== ")[1:]
-)
+INSTRUCTIONS = named_sections(Path(__file__).with_suffix(".txt"))
 Log = Callable[[str], None]
 
 
@@ -77,7 +76,7 @@ def label(
     out and told. Raises DataError for a file that cannot be read, EvaluatorError where the
     endpoint fails for good or half of the first replies cannot be read.
     """
-    known = _written(out)
+    known, size = _written(out)
     wanted = [each for row in read_rows(file) for each in _asked(row, tasks)]
     missing = [each for each in dict.fromkeys(wanted) if (each.task, each.text) not in known]
     tokens = sum(_tokens(INSTRUCTIONS[each.task] + each.text) for each in missing)
@@ -86,7 +85,7 @@ def label(
     if dry or not missing:
         return 0
     done = _Done()
-    with out.open("a", encoding="utf-8") as file_out, ThreadPoolExecutor(CONCURRENCY) as pool:
+    with _appending(out, size) as file_out, ThreadPoolExecutor(CONCURRENCY) as pool:
         for first in range(0, len(missing), LOG_EVERY):
             some = missing[first : first + LOG_EVERY]
             for asked, (token, usage) in zip(
@@ -172,22 +171,40 @@ def _row(asked: Asked, token: str) -> dict[str, str]:
     return {"task": name, "instruction": instruction, "input": asked.text, "output": token}
 
 
-def _written(out: Path) -> set[tuple[Task, str]]:
-    """Task and texts of the rows that `out` holds; a line that a kill has torn is cut off."""
-    if not out.exists():
-        return set()
-    content = out.read_bytes()
-    if whole := content[: content.rfind(b"\n") + 1]:
-        if whole != content:
-            out.write_bytes(whole)
-        by_name = {name: task for task, name in _TASK_NAMES.items()}
-        rows = list(read_rows(out))
-        try:
-            return {(by_name[row.raw["task"]], row.raw["input"]) for row in rows}
-        except (KeyError, TypeError) as error:
-            raise DataError(f"{out} holds rows of another kind: name a new file.") from error
-    out.write_bytes(b"")
-    return set()
+def _written(out: Path) -> tuple[set[tuple[Task, str]], int]:
+    """Task and texts of the rows that `out` holds, and its bytes up to a line that a kill tore."""
+    content = out.read_bytes() if out.exists() else b""
+    last = content.rpartition(b"\n")[2]
+    by_name = {name: task for task, name in _TASK_NAMES.items()}
+    whole = content
+    if last[: len(_OPENING)] == _OPENING[: len(last)] and not _is_json(last):
+        whole = content[: len(content) - len(last)]
+    try:
+        rows = [json.loads(line) for line in whole.splitlines()]
+        return {(by_name[row["task"]], row["input"]) for row in rows}, len(whole)
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{out} holds rows of another kind: name a new file.") from error
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+@contextmanager
+def _appending(out: Path, size: int) -> Iterator[TextIO]:
+    """The file behind its first `size` bytes, at the beginning of a line."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("a+b") as file:
+        file.truncate(size)
+        file.seek(max(0, size - 1))
+        if file.read() not in (b"", b"\n"):
+            file.write(b"\n")
+    with out.open("a", encoding="utf-8") as file_out:
+        yield file_out
 
 
 def _tokens(text: str) -> float:

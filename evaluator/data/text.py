@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 _SENTENCE_END = re.compile(r"(?<=[。！？；])|(?<=[.!?;])[\"'”’)\]]*\s+|\n+")
 _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -10,6 +11,12 @@ _CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 def sentences(text: str) -> list[str]:
     """The text's sentences without surrounding blanks; 。！？； end one as . ! ? ; do."""
     return [part.strip() for part in _SENTENCE_END.split(text) if part and part.strip()]
+
+
+def named_sections(path: Path) -> dict[str, str]:
+    """The parts of a text file, each under a line `=== name`, by their names."""
+    parts = path.read_text(encoding="utf-8").split("=== ")[1:]
+    return dict(part.strip().split("\n", 1) for part in parts)
 
 
 def is_sound(text: str) -> bool:

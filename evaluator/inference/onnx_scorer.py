@@ -4,7 +4,6 @@ import ctypes
 import sys
 from collections.abc import Sequence
 
-import numpy as np
 import onnxruntime as ort
 
 from evaluator.errors import WeightsError
@@ -14,7 +13,7 @@ from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
-_OUTPUTS = (["logits", "spans"], ["judged"])
+_OUTPUTS = ["logits", "spans"]
 
 
 class OnnxScorer:
@@ -28,8 +27,6 @@ class OnnxScorer:
         self.name = name_of(str(config.get("architecture")), self.digest)
         self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._session = _session(settings)
-        self._rests = len(self._session.get_inputs()) > 2  # weights that read each text for itself
-        self._outputs = [output.name for output in self._session.get_outputs()]
         self._options = ort.RunOptions()  # gives a batch's memory back, not kept for the next one
         self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         if sys.platform == "linux":  # the C library, if glibc, gives back what loading has freed
@@ -42,11 +39,8 @@ class OnnxScorer:
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = padded(rows)
-        inputs = {"ids": ids, "mask": mask}
-        if self._rests:
-            inputs["decode"] = np.array(task != "relevance")  # which the measures alone judge
-        outputs = self._outputs if task == "answer" else self._outputs[:1]
-        logits, *spans = self._session.run(outputs, inputs, self._options)
+        wanted = _OUTPUTS if task == "answer" else _OUTPUTS[:1]
+        logits, *spans = self._session.run(wanted, {"ids": ids, "mask": mask}, self._options)
         return judgements(task, rows, logits, *spans)
 
 
@@ -63,7 +57,7 @@ def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
         session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # its exceptions have no base of their own
         raise WeightsError(f"{path} cannot be loaded: {error}") from error
-    if [entry.name for entry in session.get_outputs()] not in _OUTPUTS:
+    if [entry.name for entry in session.get_outputs()] != _OUTPUTS:
         raise WeightsError(f"{path} is of another version: run `selfcrag-evaluator export`.")
     return session
 

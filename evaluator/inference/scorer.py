@@ -1,7 +1,7 @@
 """Scorers: what a loaded model offers the worker, and the loading of models by the settings."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, cast
 
@@ -17,6 +17,8 @@ from evaluator.settings import EvaluatorSettings
 Ids = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.float32]
 InputType = Literal["query", "passage"]
+Scores = Callable[[Task, Sequence[tuple[str, str]]], list[float]]
+"""Scores of pairs, in order."""
 
 BATCH_TOKENS = 1536
 NO_NUMBER = "The model gave no number for this pair."
@@ -171,12 +173,11 @@ def answer_place(row: Row, spans: npt.NDArray[np.float32]) -> Span | None:
 def best_span(spans: npt.NDArray[np.float32], most: int = 40) -> tuple[int, int]:
     """First and last token of the likeliest answer, (0, 0) for none; logits (length, 2)."""
     starts, ends = spans[:, 0], spans[:, 1]
-    whole = np.triu(starts[1:, None] + ends[None, 1:]) + np.tril(
-        np.full(2 * [len(starts) - 1], -1e9), -1
-    )
-    whole = np.where(np.tri(len(starts) - 1, k=most - 1) > 0, whole, -1e9)
-    start, end = np.unravel_index(int(whole.argmax()), whole.shape)
-    if whole[start, end] <= starts[0] + ends[0]:
+    count = len(spans) - 1
+    allowed = np.tri(count, k=most - 1, dtype=bool) & np.tri(count, dtype=bool).T
+    pairs = np.where(allowed, starts[1:, None] + ends[None, 1:], -np.inf)
+    start, end = np.unravel_index(int(pairs.argmax()), pairs.shape)
+    if pairs[start, end] <= starts[0] + ends[0]:
         return 0, 0
     return int(start) + 1, int(end) + 1
 
@@ -212,3 +213,13 @@ def in_batches(
     for batch in cut(rows, batch_tokens):
         results.update(zip(batch, scorer.forward(task, batch), strict=True))
     return [row if isinstance(row, str) else results[row] for row in encoded]
+
+
+def scores_of(scorer: Scorer) -> Scores:
+    """The scorer's scores of a task; a pair that it refuses scores as low as can be."""
+
+    def scores(task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        results = in_batches(scorer, task, pairs)
+        return [-1.0 if isinstance(result, str) else result.score for result in results]
+
+    return scores

@@ -10,7 +10,7 @@ from transformers import AutoTokenizer, T5ForSequenceClassification
 
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import NO_NUMBER, NO_TEXT, Scorer, judgements, padded
-from evaluator.model import measured_t5, t5
+from evaluator.model import t5
 from evaluator.model.checkpoint import (
     ARCHITECTURE,
     check_folder,
@@ -36,9 +36,7 @@ class TorchScorer:
         self.name = name_of(str(config.get("architecture")), self.digest)
         self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._device, precision = place(settings)
-        is_measured = config.get("architecture") == measured_t5.ARCHITECTURE
-        load = measured_t5.load if is_measured else t5.load
-        self._model = load(folder, config).lowered(precision).to(self._device)
+        self.network = t5.load(folder, config).to(self._device, precision)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         return self._tokenizer.encode(task, pairs)
@@ -46,9 +44,8 @@ class TorchScorer:
     @torch.inference_mode()
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
         ids, mask = (torch.from_numpy(part).to(self._device) for part in padded(rows))
-        logits, spans = self._model(ids, mask)
-        found = spans.float().cpu().numpy() if task == "answer" else None
-        return judgements(task, rows, logits.float().cpu().numpy(), found)
+        logits, spans = (part.float().cpu().numpy() for part in self.network(ids, mask))
+        return judgements(task, rows, logits, spans)
 
 
 class AuthorsScorer:
@@ -173,7 +170,7 @@ def place(settings: EvaluatorSettings) -> tuple[torch.device, torch.dtype]:
 def load(settings: EvaluatorSettings) -> Scorer:
     """The configured folder as a scorer, ours or the authors' form by its config."""
     config = check_folder(settings.weights)
-    if config.get("architecture") in (ARCHITECTURE, measured_t5.ARCHITECTURE):
+    if config.get("architecture") == ARCHITECTURE:
         return TorchScorer(settings, config)
     if "T5ForSequenceClassification" in config.get("architectures", []):
         return AuthorsScorer(settings)

@@ -103,8 +103,7 @@ def known_tasks(config: dict[str, Any]) -> tuple[Task, ...]:
     tasks = tuple(task for task in TASKS if task in config.get("tasks", []))
     if not tasks:
         raise WeightsError("config.json names no task this worker knows.")
-    tells_place = config.get("architecture") == ARCHITECTURE and "relevance" in tasks
-    return (*tasks, "answer") if tells_place else tasks
+    return (*tasks, "answer") if "relevance" in tasks else tasks
 
 
 def weights_digest(folder: Path) -> str:

@@ -13,10 +13,10 @@ compute with.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -121,10 +121,6 @@ class EvaluatorModel(nn.Module):
         # The 1 carries biases: evaluator/training/minilm_transplant.py.
         return nn.functional.layer_norm(read, (self.config.d_model,)) + 1
 
-    def lowered(self, precision: torch.dtype) -> Self:
-        """The model in `precision`."""
-        return self.to(precision)
-
     def _precision(self) -> torch.dtype:
         return next(self.t5.encoder.block.parameters()).dtype
 
@@ -199,18 +195,9 @@ def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
         model = EvaluatorModel(ModelConfig(**config))
     except TypeError as error:
         raise WeightsError(f"{folder / 'config.json'} does not fit: {error}") from error
-    fill(model, folder / TENSORS_FILE, unpacked)
-    return model.eval()
-
-
-def fill(
-    model: nn.Module,
-    path: Path,
-    unpack: Callable[[Mapping[str, Tensor]], dict[str, Tensor]],
-) -> None:
-    """Load the file's tensors into the model; WeightsError when names or shapes do not fit."""
+    path = folder / TENSORS_FILE
     try:
-        stored = unpack(load_file(path))
+        stored = unpacked(load_file(path))
     except (RuntimeError, KeyError, SafetensorError) as error:
         raise WeightsError(f"{path} does not fit: {error}") from error
     expected = tensors(model)
@@ -224,6 +211,7 @@ def fill(
                 f"config.json asks for {tuple(value.shape)}."
             )
     model.load_state_dict(stored, strict=False)
+    return model.eval()
 
 
 def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

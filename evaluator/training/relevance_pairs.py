@@ -1,23 +1,35 @@
 """Training and validation pairs: a question's answering text beside what only looks like it."""
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import combinations, count
 from typing import Literal
 
-from evaluator.data.hard_negatives import Meaning, WordNeighbours, nearest_by_meaning
+from evaluator.data.hard_negatives import Meaning, WordNeighbours, nearest_by_meaning, terms
 from evaluator.data.records import CHUNK_CHARS, Record
-from evaluator.data.synthetic.contrasts import Contrasts, entries, versioned
+from evaluator.data.synthetic.contrasts import Contrasts, entries, filled, versioned
+from evaluator.data.synthetic.wording import framed, is_brief, statement
 from evaluator.data.text import contains_answer, sentences
 
-View = Literal["whole", "chunk", "strip"]
+View = Literal["whole", "chunk", "strip", "statement"]
 
-VIEW_SHARES: dict[View, float] = {"whole": 0.25, "chunk": 0.25, "strip": 0.5}
+VIEW_SHARES: dict[View, float] = {"whole": 0.3, "chunk": 0.15, "strip": 0.25, "statement": 0.3}
+FAQ_SHARE = 0.3
+"""Of the statements that no rule can word and the passage has no short clause for."""
+UNENDED_SHARE = 0.3
+"""Of the statements: those without the mark at the end."""
+_SHORT = {"en": 90, "zh": 40}
+"""Characters of a clause that can stand for a statement."""
+_CLAUSES = re.compile(r"(?<=[,;:，；：])\s*")
 TITLE_SHARE = 0.5
+HEADING_SHARE = 0.3
+"""Of the questions: those whose passages stand under a heading, a question they answer or its
+words, as in manuals and FAQs."""
 RANDOM_SHARE = 0.3
-TWINS = 3
+TWINS = 2
 MANUAL_SHARE = 0.08
 """Questions about made entries of manuals, for each question of the data."""
 
@@ -54,8 +66,10 @@ class Pairs:
         self._positives: dict[str, set[str]] = defaultdict(set)
         self._names: dict[str, set[str]] = defaultdict(set)
         self._articles: dict[str, list[int]] = defaultdict(list)
+        self._asked: dict[str, list[Record]] = defaultdict(list)
         for record in self._questions:
             if record.relevant:
+                self._asked[record.passage].append(record)
                 self._positives[record.question].add(record.passage)
                 self._names[record.passage] |= {record.title, *record.answers[:1]} - {""}
         for number, record in enumerate(self._passages):
@@ -96,22 +110,26 @@ class Pairs:
         view: View = "whole"
         if not record.relevant or record.answers:  # else nothing tells which sentences answer
             (view,) = self._rng.choices(list(VIEW_SHARES), list(VIEW_SHARES.values()))
-        titled = self._rng.random() < TITLE_SHARE
+        titled, headed = (self._rng.random() < share for share in (TITLE_SHARE, HEADING_SHARE))
         same = (record.question, False, self._language, record.source)
 
         def shown(other: Record, text: str) -> str:
-            return f"{other.title} // {text}" if titled and other.title else text
+            names = [other.title if titled else "", self._heading(other, record) if headed else ""]
+            title = " › ".join(filter(None, names))
+            return f"{title} // {text}" if title else text
 
         if not record.relevant:
             text = self._viewed(record.passage, "whole", ())
             return [_pair(same, shown(record, text), "unanswerable", group)]
         text = self._viewed(record.passage, view, record.answers)
+        if view == "statement":
+            text = self._stated(record) or text
         answer = max((a for a in record.answers if a in text), key=len, default=None)
         positive = replace(
             _pair(same, shown(record, text), "positive", group), relevant=True, answer=answer
         )
         pairs = [
-            _pair(same, shown(other, self._viewed(other.passage, view, ())), kind, group)
+            _pair(same, shown(other, self._beside(other, view)), kind, group)
             for kind, other in self._negatives(number, record)
         ]
         parts = sentences(record.passage)
@@ -119,14 +137,25 @@ class Pairs:
         if view != "whole" and len(parts) >= 3 and rest:
             neighbour = self._rng.choice(rest)
             pairs.append(_pair(same, shown(record, neighbour), "same passage", group))
+        if view == "statement" and (stated := self._stated_beside(record)):
+            pairs.append(_pair(same, shown(record, stated), "same passage", group))
         if record.answers:
             twins = self._contrasts.of(
                 record.question, text, record.answers, sorted(self._names[record.passage])
             )
             for twin in self._rng.sample(twins, min(TWINS, len(twins))):
-                made = replace(_pair(same, twin.passage, twin.kind, group), question=twin.question)
+                text = shown(record, twin.passage)
+                made = replace(_pair(same, text, twin.kind, group), question=twin.question)
                 pairs.append(made)
         return [positive, *pairs]
+
+    def _heading(self, other: Record, record: Record) -> str:
+        """A question about the passage, the one that is asked if it is about it, or its words."""
+        asked = [record] if other.passage == record.passage else self._asked.get(other.passage)
+        if not asked:
+            return ""
+        question = self._rng.choice(asked).question
+        return question if self._rng.random() < 0.5 else filled("{title}", question, self._language)
 
     def _negatives(self, number: int, record: Record) -> list[tuple[str, Record]]:
         chosen = [("words", other) for other in self._allowed(self._by_words[number], record)[:2]]
@@ -148,6 +177,49 @@ class Pairs:
             for other in shuffled
             if other.passage not in positives and not contains_answer(other.passage, record.answers)
         ]
+
+    def _beside(self, other: Record, view: View) -> str:
+        """What is seen of a passage that does not answer; a statement of what it does answer."""
+        asked = self._asked.get(other.passage)
+        stated = self._stated(self._rng.choice(asked)) if view == "statement" and asked else ""
+        return stated or self._viewed(other.passage, view, ())
+
+    def _stated_beside(self, record: Record) -> str:
+        """What answers another question about the passage, or "" where nothing does."""
+        asked = [r for r in self._asked.get(record.passage, ()) if r.question != record.question]
+        stated = self._stated(self._rng.choice(asked)) if asked else ""
+        return "" if contains_answer(stated, record.answers) else stated
+
+    def _stated(self, record: Record) -> str:
+        """The answer in a few words: a statement, a clause or an entry of a FAQ, or ""."""
+        value = record.answers[0] if record.answers else ""
+        if not value:
+            return ""
+        stated = statement(record.question, value, self._language)
+        if not stated or self._rng.random() < 0.3:
+            stated = self._clause(record, value) or stated
+        if stated and self._rng.random() < UNENDED_SHARE:
+            return stated.rstrip(" .。")
+        if not stated and is_brief(value) and self._rng.random() < FAQ_SHARE:
+            return f"{record.question} {framed(value, self._language, self._rng)}"
+        return stated or ""
+
+    def _clause(self, record: Record, value: str) -> str:
+        """The fewest clauses of one sentence that hold the answer and what the question names."""
+        asked = set(terms(record.question))
+        joint = "" if self._language == "zh" else " "
+        found: list[tuple[int, int, str]] = []
+        for sentence in sentences(record.passage):
+            if value not in sentence:
+                continue
+            parts = _CLAUSES.split(sentence)
+            least = len(asked & set(terms(sentence))) * 0.7
+            for first, last in combinations(range(len(parts) + 1), 2):
+                run = joint.join(parts[first:last])
+                shared = len(asked & set(terms(run)))
+                if value in run and len(run) <= _SHORT[self._language] and shared >= max(1, least):
+                    found.append((-shared, len(run), run))
+        return min(found)[2].strip(" ,;:，；：") if found else ""
 
     def _viewed(self, passage: str, view: View, answers: Sequence[str]) -> str:
         """The passage or a window of its sentences; around an answer where answers are given."""

@@ -15,7 +15,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from evaluator.data import records
 from evaluator.data.hard_negatives import Meaning
 from evaluator.data.records import HELD_BACK_PERCENT, JudgementRow, Key, Record
-from evaluator.data.synthetic.build import constructed
+from evaluator.data.synthetic.build import CONSTRUCTED, constructed
 from evaluator.data.synthetic.retrieval import needs
 from evaluator.errors import DataError, EvaluatorError
 from evaluator.inference.scorer import HasIds, RowT, best_span, padded
@@ -39,7 +39,7 @@ from evaluator.model import t5
 from evaluator.model.checkpoint import check_folder
 from evaluator.model.t5 import EvaluatorModel, ModelConfig
 from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, PairTokenizer
-from evaluator.schema import LABELS, TASKS, UTILITY_WEIGHTS, Row, Task
+from evaluator.schema import ANSWER_MARK, LABELS, TASKS, UTILITY_WEIGHTS, Row, Task
 from evaluator.training.minilm_transplant import build_tokenizer, transplant
 from evaluator.training.relevance_pairs import Pair, pairs_of
 
@@ -49,7 +49,7 @@ MAX_DIFFERENCES = 5
 MIN_RATE = 0.02  # of the full learning rate, at the end
 MAX_GRADIENT = 1.0  # norm; longer ones are clipped
 UNKNOWN_PLACE = -100  # of an answer that is somewhere in the passage: cross-entropy passes it over
-PARTS = 3  # of a batch, each padded to its own longest row
+SUB_BATCHES = 3  # of a batch, each padded to its own longest row
 _SORTED_AT_ONCE = 1024  # groups: longer runs pad less, shorter ones shuffle better
 _FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
 _CHECKED = {"relevance": 100, "support": 40, "utility": 40, "retrieval": 30}
@@ -137,21 +137,13 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     rows = PairTokenizer(tokenizer, options.train_length)
     relevance, others = of_pairs(pairs, rows), of_judgements(judged, rows)
     taught = mixed(relevance, others, options)
-    check = [
-        row for group in of_pairs(pairs_of(held, options.seed, meaning), rows) for row in group
-    ]
-    check += of_judgements(judged_held, rows)
+    check = held_back_rows(held, judged_held, rows, options, meaning)
     log(
-        f"{len(relevance)} questions and {len(others)} judgements, {len(check)} rows held back; "
-        f"tasks: {', '.join(network.config.tasks)}"
+        f"{len(relevance)} questions and {sum(map(len, others))} judgements, "
+        f"{len(check)} rows held back; tasks: {', '.join(network.config.tasks)}"
     )
     learner = Evaluating(network, sampled(check, 1), options)
-    # Adam's moments of rare tokens fade into numbers so small that a CPU computes them slowly.
-    torch.set_flush_denormal(True)
-    try:
-        story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
-    finally:
-        torch.set_flush_denormal(False)
+    story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
 
     kinds = Counter(f"{row.task}: {row.kind}" for group in taught for row in group)
     figures = validation(network, sampled(check, 4))
@@ -168,7 +160,32 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     log(f"validation: {summary(figures)}; weights written to {out}")
 
 
+def validated(network: EvaluatorModel, data: Path, tokenizer: Tokenizer, work: Path) -> Figures:
+    """What `train` would say of a network that it did not train, by the options of its last run."""
+    options = TrainOptions(**network.config.made_by["options"])
+    options = replace(options, left_out=tuple(options.left_out))
+    _, held, key = _records(data, options, lambda _: None)
+    _, judged_held = judgements(data, options, key)
+    rows = PairTokenizer(tokenizer, options.train_length)
+    meaning = Meaning(work) if options.init != "none" else None
+    return validation(
+        network, sampled(held_back_rows(held, judged_held, rows, options, meaning), 4)
+    )
+
+
 # Data
+
+
+def held_back_rows(
+    held: Sequence[Record],
+    judged: Sequence[JudgementRow],
+    rows: PairTokenizer,
+    options: TrainOptions,
+    meaning: Meaning | None,
+) -> list[Example]:
+    """The rows of all tasks that a validation reads."""
+    groups = of_pairs(pairs_of(held, options.seed, meaning), rows) + of_judgements(judged, rows)
+    return [row for group in groups for row in group]
 
 
 def _records(data: Path, options: TrainOptions, log: Log) -> tuple[list[Record], list[Record], Key]:
@@ -245,33 +262,49 @@ def placed(row: Sequence[int], answer: str | None, ids: Sequence[int]) -> tuple[
     return UNKNOWN_PLACE, UNKNOWN_PLACE
 
 
-def of_judgements(judgements: Sequence[JudgementRow], tokenizer: PairTokenizer) -> list[Example]:
-    """Rows of the other tasks that can be encoded."""
-    examples: list[Example] = []
+def of_judgements(judgements: Sequence[JudgementRow], tokenizer: PairTokenizer) -> list[Group]:
+    """Rows of the other tasks that can be encoded; made answers of one question stand together."""
+    groups: dict[Any, list[Example]] = defaultdict(list)
     for task, labels in LABELS.items():
         mine = [judgement for judgement in judgements if judgement.task == task]
         rows = tokenizer.encode(task, [(judgement.first, judgement.second) for judgement in mine])
-        examples += [
-            Example(row.ids, task, labels.index(own.label), own.language, own.source, own.kind)
-            for row, own in zip(rows, mine, strict=True)
-            if isinstance(row, Row)
-        ]
-    return examples
+        for number, (row, own) in enumerate(zip(rows, mine, strict=True)):
+            if isinstance(row, Row):
+                question = own.first.partition(ANSWER_MARK)[0]
+                compared = task in ("support", "utility") and own.kind.startswith(CONSTRUCTED)
+                key = (task, own.source, question) if compared else (task, number)
+                groups[key].append(
+                    Example(
+                        row.ids, task, labels.index(own.label), own.language, own.source, own.kind
+                    )
+                )
+    return [
+        tuple(sorted(group, key=lambda row: row.label != best(row.task)))
+        for group in groups.values()
+    ]
+
+
+def best(task: Task) -> int:
+    """The label of the best answers: the last grade of utility, the first of all else."""
+    return len(LABELS[task]) - 1 if task == "utility" else 0
 
 
 def mixed(
-    questions: Sequence[Group], judged: Sequence[Example], options: TrainOptions
+    questions: Sequence[Group], judged: Sequence[Group], options: TrainOptions
 ) -> list[Group]:
     """An epoch: as many questions as there are, with some of their rows, and other parts' rows."""
     rng = random.Random(options.seed)
     drawn = evened(questions, len(questions), rng)
     chosen = [_some(group, options.group, rng) for group in drawn]
     parts: dict[Part, list[Group]] = defaultdict(list)
-    for row in judged:
-        parts[part_of(row)].append((row,))
+    for group in judged:
+        parts[part_of(group[0])].append(group)
     rows = sum(map(len, chosen)) / options.shares["relevance"]
     for part, groups in parts.items():
-        chosen += evened(groups, round(rows * options.shares[part]), rng)
+        wanted = rows * options.shares[part]
+        drawn = evened(groups, round(wanted), rng)
+        rows_each = sum(map(len, drawn)) / max(1, len(drawn))
+        chosen += rng.sample(drawn, min(len(drawn), round(wanted / rows_each))) if drawn else []
     rng.shuffle(chosen)
     return chosen
 
@@ -415,7 +448,7 @@ class Evaluating:
         A question's rows are of all lengths: padded to the longest one, a third would be nothing.
         """
         device = self.network.head.weight.device
-        size = len(rows) if device.type == "cuda" else math.ceil(len(rows) / PARTS)
+        size = len(rows) if device.type == "cuda" else math.ceil(len(rows) / SUB_BATCHES)
         order = sorted(range(len(rows)), key=lambda place: len(rows[place].ids))
         longest_row = max(len(row.ids) for row in rows)
         judged, spanned = [], []
@@ -430,15 +463,18 @@ class Evaluating:
         return torch.cat(judged)[back], torch.cat(spanned)[back]
 
     def _listwise(self, batch: Sequence[Group], logits: Tensor) -> Tensor:
-        """Of a question's rows the answering one against the others, by the margin."""
-        margins = logits[:, 0] - logits[:, 1]
+        """Of a question's rows the best one against the others, by the margin of its token."""
         losses, first = [], 0
         for group in batch:
-            if len(group) > 1 and group[0].label == 0 and group[1].label != 0:
-                mine = margins[first : first + len(group)]
-                losses.append(torch.logsumexp(mine, 0) - mine[0])
+            task, right = group[0].task, best(group[0].task)
+            if group[0].label == right and any(row.label != right for row in group):
+                mine = logits[first : first + len(group), places(task)]
+                wrong = torch.cat([mine[:, :right], mine[:, right + 1 :]], 1).logsumexp(1)
+                margins = mine[:, right] - wrong
+                others = [place for place, row in enumerate(group) if row.label != right]
+                losses.append(torch.logsumexp(margins[[0, *others]], 0) - margins[0])
             first += len(group)
-        return torch.stack(losses).mean() if losses else margins.sum() * 0
+        return torch.stack(losses).mean() if losses else logits.sum() * 0
 
     def _spans(self, rows: Sequence[Example], spans: Tensor) -> Tensor:
         ends = torch.tensor([[row.start, row.end] for row in rows], device=spans.device)
@@ -614,12 +650,17 @@ def fit(
     at = run.at
     source = islice(batches(groups, options.batch_tokens, options.seed), at.step, None)
     learner.network.train()
-    while at.rows < options.rows and at.spent_s < 60 * options.minutes:
-        run.learn(next(source))
-        if at.step % LOG_EVERY == 0:
-            run.log_loss()
-        if at.step % options.check_every == 0:
-            run.check()
+    # Adam's moments of rare tokens fade into numbers so small that a CPU computes them slowly.
+    torch.set_flush_denormal(True)
+    try:
+        while at.rows < options.rows and at.spent_s < 60 * options.minutes:
+            run.learn(next(source))
+            if at.step % LOG_EVERY == 0:
+                run.log_loss()
+            if at.step % options.check_every == 0:
+                run.check()
+    finally:
+        torch.set_flush_denormal(False)
     stopped_by = "rows" if at.rows >= options.rows else "minutes"
     run.log_loss()
     if at.checked_step != at.step or not checkpoint.exists():

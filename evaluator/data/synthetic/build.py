@@ -32,6 +32,8 @@ class Kind:
     grade: int = 0
     accepted: bool | None = None
     """Whether a critic should accept it; None where that is a matter of taste."""
+    like: str = ""
+    """The right kind of the same form, which nothing but its content tells from this one."""
 
 
 KINDS: dict[str, Kind] = {
@@ -44,10 +46,10 @@ KINDS: dict[str, Kind] = {
     "right and wrong value": Kind(_PARTLY),
     "answer and changed neighbour": Kind(_PARTLY),
     "neighbour sentence": Kind(_FULLY, 2, accepted=False),
-    "wrong value": Kind(_NOT, accepted=False),
-    "wrong statement": Kind(_NOT, accepted=False),
-    "changed sentence": Kind(_NOT, accepted=False),
-    "negated": Kind(_NOT, accepted=False),
+    "wrong value": Kind(_NOT, accepted=False, like="short answer"),
+    "wrong statement": Kind(_NOT, accepted=False, like="statement"),
+    "changed sentence": Kind(_NOT, accepted=False, like="answering sentence"),
+    "negated": Kind(_NOT, accepted=False, like="answering sentence"),
     "nobody knows": Kind(_NOT, 1, accepted=False),
     "answer of another question": Kind(_NOT, 1, accepted=False),
     "only points": Kind(grade=1, accepted=False),
@@ -55,6 +57,10 @@ KINDS: dict[str, Kind] = {
     "another passage": Kind(_NOT),
     "unanswerable": Kind(_NOT),
 }
+LIKE_WEIGHT = 4
+"""How much likelier than any other a wrong answer is drawn that looks like the right one drawn."""
+CONSTRUCTED = "constructed: "
+"""How the kind of a made row begins."""
 RIGHT = tuple(name for name, kind in KINDS.items() if kind.accepted)
 
 
@@ -276,8 +282,10 @@ def constructed(
         rng = random.Random(f"{seed} {language}")
         mine = [material for material in materials if material.language == language]
         made = _made(mine, language, max_rows, side, rng)
-        own = [row for row in labelled if row.language == language and row.kind == "natural"]
-        bare = [row for row in labelled if row.language == language and row.kind != "natural"]
+        found = [row for row in labelled if row.language == language]
+        found = rng.sample(found, len(found))
+        own = [row for row in found if row.kind == "natural"]
+        bare = [row for row in found if row.kind != "natural"]
         for task in ("support", "utility", "retrieval"):
             for of_kind, count in ((made, max_rows), (own, max_rows), (bare, max_rows // 8)):
                 rows += balanced([row for row in of_kind if row.task == task], count, rng)
@@ -314,14 +322,17 @@ def _judged(
             by_label["support", kind.support].append(case)
         if kind.grade:
             by_label["utility", f"[Utility:{kind.grade}]"].append(case)
+    right = ""
     for (task, label), of_label in by_label.items():
-        case = rng.choice(of_label)
+        weights = [LIKE_WEIGHT if KINDS[case.kind].like == right else 1 for case in of_label]
+        (case,) = rng.choices(of_label, weights)
+        right = right or case.kind  # what is fully supported was made first
         texts = case.support if task == "support" else case.utility
         yield _row(material, task, texts, label, case.kind)
 
 
 def balanced(rows: Sequence[JudgementRow], max_rows: int, rng: random.Random) -> list[JudgementRow]:
-    """At most `max_rows` rows of one task, as many of each label that occurs."""
+    """At most `max_rows` rows of one task, the first ones, as many of each label that occurs."""
     by_label: dict[str, list[JudgementRow]] = defaultdict(list)
     for row in rows:
         by_label[row.label].append(row)
@@ -329,7 +340,7 @@ def balanced(rows: Sequence[JudgementRow], max_rows: int, rng: random.Random) ->
         return []
     share = min(max_rows // len(by_label), *map(len, by_label.values()))
     labels = [label for label in LABELS[rows[0].task] if label in by_label]
-    chosen = [row for label in labels for row in rng.sample(by_label[label], share)]
+    chosen = [row for label in labels for row in by_label[label][:share]]
     return rng.sample(chosen, len(chosen))
 
 
@@ -397,7 +408,7 @@ def _evidence(material: Material, evidence: str, label: str, kind: str) -> Judge
 def _row(
     material: Material, task: Task, texts: tuple[str, str], label: str, kind: str
 ) -> JudgementRow:
-    made = kind if kind == "natural" else f"constructed: {kind}"
+    made = kind if kind == "natural" else f"{CONSTRUCTED}{kind}"
     return JudgementRow(
         task, *texts, label, material.language, material.source, made, material.group
     )
