@@ -183,9 +183,9 @@ class Services:
 
     `chat` None: answers are extracted from the strips. `web_search` None: the web is off.
     `search_ahead` None: no search begins before the action is known. `reflective` takes the place
-    of `chat` for drafts. `lexical` reranks by term
-    weights kept since ingest; `reranks` says whether the evaluator has a reranking model besides.
-    `compressors` are those that need a local model, by their name among the options.
+    of `chat` for drafts. `lexical` reranks by term weights kept since ingest; `reranks` says
+    whether the evaluator has a reranking model besides. `compressors` are those that need a local
+    model, by their name among the options.
     """
 
     retriever: Retriever

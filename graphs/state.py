@@ -48,6 +48,7 @@ Paths = Annotated[list[types.Path], typed(list[types.Path])]
 Extensions = Annotated[list[types.Extension], typed(list[types.Extension])]
 MaybePlan = Annotated[types.Plan | None, typed(types.Plan | None)]
 MaybeRetrieval = Annotated[types.Retrieval | None, typed(types.Retrieval | None)]
+MaybeJudgement = Annotated[types.Judgement | None, typed(types.Judgement | None)]
 MaybeCompression = Annotated[types.Compression | None, typed(types.Compression | None)]
 LatestDraft = Annotated[types.Draft, typed(types.Draft)]
 LatestUsage = Annotated[types.Usage, typed(types.Usage)]
@@ -64,7 +65,7 @@ class Question(TypedDict, total=False):
 
 
 class Answer(TypedDict, total=False):
-    """The output of every workflow.
+    """The output of every workflow; `judgement` is the answer's, where a critic judged it.
 
     `standalone_question` is a follow-up made to stand alone; `queries` are what the knowledge base
     was asked where that was not the question itself.
@@ -85,6 +86,8 @@ class Answer(TypedDict, total=False):
     web_strips: Strips
     candidates: Drafts
     critique: Critiques
+    judgement: MaybeJudgement
+    missing: list[str]
     compression: MaybeCompression
     generator: str
     stopped_by: types.StoppedBy
@@ -168,6 +171,8 @@ class ReflectOutput(TypedDict, total=False):
     internal_strips: Strips
     web_strips: Strips
     critique: Critiques
+    judgement: MaybeJudgement
+    missing: list[str]
     generator: str
     stopped_by: types.StoppedBy
     degraded: DegradedSum
@@ -206,6 +211,8 @@ def reset_run_state(state: State) -> State:
         "web_strips": [],
         "candidates": [],
         "critique": [],
+        "judgement": None,
+        "missing": [],
         "compression": None,
         "retrievals": 0,
         "index_exhausted": False,

@@ -15,6 +15,8 @@ Language = Literal["en", "zh"]
 WebUse = Literal["auto", "never", "always"]
 RetrievalMode = Literal["adaptive", "always", "never"]
 Component = Literal["web_search", "fetch", "evaluator", "generator", "retriever", "critic"]
+Verdict = Literal["supported", "partly", "unsupported", "abstained", "not_judged"]
+SentenceLabel = Literal["supported", "contradicted", "unsupported", "not_checked"]
 StoppedBy = Literal[
     "answered",
     "accepted",
@@ -77,7 +79,8 @@ class Strip(_Value):
 
     `position` orders strips as they stand in their documents: (document rank, place within it).
     `retrieval_score` is its passage's; `relevance` is None where nothing graded it. `whole` is what
-    `text` was before it was compressed, empty where it was not.
+    `text` was before it was compressed, empty where it was not. `lead` is what introduces it in
+    its passage, such as a table's head, where that is not part of it.
     """
 
     id: str
@@ -91,6 +94,12 @@ class Strip(_Value):
     relevance: float | None = None
     kept: bool = False
     whole: str = ""
+    lead: str = ""
+
+    @property
+    def full_text(self) -> str:
+        """The text with what introduces it."""
+        return f"{self.lead}\n{self.text}" if self.lead else self.text
 
     @property
     def score(self) -> float:
@@ -129,7 +138,8 @@ class Judgement(_Value):
     """What a critic says of one draft (Self-RAG 3.3); None where it was not judged.
 
     `relevance` and `support` lie in 0…1, `utility` in -1…1; `likelihood` is the exponential of the
-    mean log-probability of the draft's tokens. `weak` are its sentences without support,
+    mean log-probability of the draft's tokens. `supports` are its sentences with the support of
+    each, where they were judged one by one; `weak` are those without support,
     `uncovered` the parts of the question it leaves open, `criticism` what the critic said of it
     at once, if anything.
     """
@@ -138,6 +148,7 @@ class Judgement(_Value):
     support: float | None = None
     utility: float | None = None
     likelihood: float | None = None
+    supports: tuple[tuple[str, float], ...] = ()
     weak: tuple[str, ...] = ()
     uncovered: tuple[str, ...] = ()
     criticism: str = ""
@@ -161,7 +172,9 @@ class Draft(_Value):
     """An answer that nobody has accepted yet, and the knowledge it was written from.
 
     `[n]` in `answer` is the n-th strip of `knowledge`. `n` numbers the candidates of a run from 1.
-    `budget_exhausted`: its sentences were quoted because no model might be asked any more.
+    `budget_exhausted`: its sentences were quoted because no model might be asked any more. `cites`
+    are the strips behind an answer of a closed set, which holds no markers. `missing` are parts of
+    the question that nothing was found for; the last paragraph of `answer` names them.
     """
 
     answer: str
@@ -172,6 +185,13 @@ class Draft(_Value):
     critique_score: float = 0.0
     chosen: bool = False
     budget_exhausted: bool = False
+    cites: tuple[int, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The answer without what it names as not found."""
+        return self.answer.rpartition("\n\n")[0] if self.missing else self.answer
 
     @property
     def stopped_by(self) -> StoppedBy:
@@ -269,6 +289,29 @@ class Citation(_Value):
     text: str
     score: float
     spans: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSentence:
+    """A sentence of the answer at [start, end) of it, and whether what it cites supports it.
+
+    `support` is 0…1, None where nobody checked it.
+    """
+
+    start: int
+    end: int
+    support: float | None = None
+    label: SentenceLabel = "not_checked"
+    citations: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerVerdict:
+    """Whether the answer rests on its sources; `missing` are parts of the question not found."""
+
+    verdict: Verdict
+    sentences: tuple[AnswerSentence, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ REASONS = {
     "revise": "Knowledge, the answer so far and its criticism, so that what was right stays.",
     "segment": "One sentence from one passage, so that each can be judged and cited apart.",
     "weak": "Names the sentence, for whoever revises to find it.",
+    "missing": "Of several parts those that nothing answers: silence would look like an answer.",
     "uncovered": "Names the part of the question, to look for.",
     "unhelpful": "Where nothing single can be named.",
     "unsupported": "The same for an answer that claims too much.",

@@ -9,15 +9,14 @@ from graphs.errors import CriticFailed, EvaluatorFailed
 from graphs.grading.relevance import best_of, mean_of
 from graphs.grading.strips import evaluator_text
 from graphs.ports import Evaluator, with_answer
-from graphs.text.citations import cited_numbers, without_markers
+from graphs.reflection.scores import SUPPORTED
+from graphs.text.citations import answer_sentences, cited_numbers, without_markers
 from graphs.text.language import language_of
 from graphs.text.questions import subquestions_of
-from graphs.text.sentences import sentences
+from graphs.text.sentences import stands_in
 from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 
-SUPPORTED = 0.5
-"""Below it a sentence is called weak: more than partial support is what keeps it."""
 COVERED = 0.0
 """Below it one of several parts is called uncovered: no sentence is of use for it (grade 3)."""
 
@@ -34,6 +33,11 @@ class JudgedSentence:
 
     text: str
     evidence: tuple[Strip, ...]
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether it stands word for word in its evidence, which supports it then."""
+        return any(stands_in(self.text, strip.full_text) for strip in self.evidence)
 
 
 class EvaluatorCritic:
@@ -116,11 +120,11 @@ class _Examined:
         self._support = [
             [
                 pairs.add("support", with_answer(question, sentence.text), strip.text)
-                for strip in sentence.evidence
+                for strip in (() if sentence.is_quoted else sentence.evidence)
             ]
             for sentence in self._sentences
         ]
-        self._utility = pairs.add("utility", question, without_markers(draft.answer))
+        self._utility = pairs.add("utility", question, without_markers(draft.said))
         self._parts = {
             part: [pairs.add("utility", part, sentence.text) for sentence in self._sentences]
             for part in (parts if len(parts) > 1 else ())
@@ -128,7 +132,10 @@ class _Examined:
 
     def judgement(self, scores: dict[_Place, float | None]) -> Judgement:
         relevance = best_of(scores[place] for place in self._strips)
-        supports = [best_of(scores[place] for place in places) for places in self._support]
+        supports = [
+            1.0 if sentence.is_quoted else best_of(scores[place] for place in places)
+            for sentence, places in zip(self._sentences, self._support, strict=True)
+        ]
         coverage = {
             part: best_of(scores[place] for place in places) for part, places in self._parts.items()
         }
@@ -144,6 +151,11 @@ class _Examined:
             relevance=None if relevance is None else (relevance + 1) / 2,
             support=mean_of(supports),
             utility=mean_of([scores[self._utility], mean_of(coverage.values())]),
+            supports=tuple(
+                (sentence.text, support)
+                for sentence, support in zip(self._sentences, supports, strict=True)
+                if support is not None
+            ),
             weak=weak,
             uncovered=uncovered,
         )
@@ -152,8 +164,9 @@ class _Examined:
 def sentences_of(draft: Draft) -> list[JudgedSentence]:
     """The draft's sentences; one that cites nothing may rest on any strip of its knowledge."""
     found = []
-    for line in sentences(draft.answer):
-        named = [n for n in cited_numbers(line) if 1 <= n <= len(draft.knowledge)]
+    for start, end in answer_sentences(draft.said):
+        line = draft.said[start:end]
+        named = [n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge)]
         evidence = tuple(draft.knowledge[n - 1] for n in named) or draft.knowledge
         if text := without_markers(line).strip():
             found.append(JudgedSentence(text, evidence))

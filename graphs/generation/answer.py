@@ -9,11 +9,14 @@ from langchain_core.messages import AIMessageChunk, BaseMessage
 from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed, GeneratorFailed
+from graphs.generation.choices import choice_of, supported_choice
 from graphs.generation.extractive import (
-    best_supported,
-    candidate_sentences,
+    Piece,
+    best_pieces,
     compose,
-    first_sentences,
+    pieces_of,
+    quoted_sentences,
+    with_each_part,
 )
 from graphs.generation.prompts import (
     DraftRequest,
@@ -23,13 +26,16 @@ from graphs.generation.prompts import (
     usage_of,
 )
 from graphs.grading.relevance import relevance_of
+from graphs.grading.strips import evaluator_text
 from graphs.options import Context
 from graphs.ports import ReflectiveGenerator, Services, with_answer
 from graphs.state import State, effective_question
 from graphs.text.citations import (
+    cited_numbers,
     prose_of,
     with_closed_code,
     with_marker,
+    without_markers,
     without_unknown_markers,
 )
 from graphs.text.model_output import (
@@ -57,13 +63,19 @@ _LIST_NUMBER = re.compile(r"\d{1,3}[.)]")  # it may stand alone before a block o
 
 @dataclass(frozen=True, slots=True)
 class GeneratedText:
-    """What a generator wrote; `answer` is empty where the knowledge supports none."""
+    """What a generator wrote; `answer` is empty where the knowledge supports none.
+
+    `cites` are the strips behind an answer of a closed set, which holds no markers itself;
+    `missing` are the parts of the question that its last paragraph names as not found.
+    """
 
     answer: str
     generator: str
     usage: Usage
     degraded: tuple[Degraded, ...] = ()
     judgement: Judgement | None = None
+    cites: tuple[int, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +105,14 @@ def request_of(
         question=effective_question(state),
         history=state.get("history", []),
         knowledge=knowledge,
-        # Graded like a passage that makes the action Incorrect, a sentence supports nothing.
+        # Graded like a passage that makes the action Incorrect, a strip answers nothing.
         floor=max(plan.thresholds.strip_floor, plan.thresholds.lower),
         language=plan.language,
         keep_best=state.get("action") == "correct",
         subquestions=plan.subquestions,
         choices=context.choices,
+        asked=state["question"],
+        with_titles=context.ablation.grade_titles,
     )
 
 
@@ -113,16 +127,19 @@ async def generate_answer(
     request: DraftRequest, services: Services, listener: Listener
 ) -> GeneratedText:
     """The answer; where a language model fails, sentences are quoted and `degraded` says so."""
+    heard = NO_LISTENER if request.choices else listener
     try:
         if services.reflective is not None:
-            return await _by_reflective(services.reflective, request, listener)
+            written = await _by_reflective(services.reflective, request, heard)
+            return await _closed(written, request, services, listener)
         if services.chat is not None:
             messages = answering_messages(request)
-            return await _by_chat(
-                services, services.chat, messages, len(request.knowledge), listener
+            written = await _by_chat(
+                services, services.chat, messages, len(request.knowledge), heard
             )
+            return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        listener.retract(str(error))  # what the model has said so far is void
+        heard.retract(str(error))  # what the model has said so far is void
         return after_failure(error, await quote(request, services, listener))
     return await quote(request, services, listener)
 
@@ -132,13 +149,16 @@ async def answer_directly(
 ) -> GeneratedText:
     """An answer from what the model knows; empty where there is no model, or it fails."""
     nothing = GeneratedText("", EXTRACTIVE, Usage())
+    heard = NO_LISTENER if request.choices else listener
     try:
         if services.reflective is not None:
-            return await _by_reflective(services.reflective, request, listener)
+            written = await _by_reflective(services.reflective, request, heard)
+            return await _closed(written, request, services, listener)
         if services.chat is not None:
-            return await _by_chat(services, services.chat, direct_messages(request), 0, listener)
+            written = await _by_chat(services, services.chat, direct_messages(request), 0, heard)
+            return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        listener.retract(str(error))
+        heard.retract(str(error))
         return after_failure(error, nothing)
     return nothing
 
@@ -151,18 +171,48 @@ async def revise_answer(
     A model that writes reflection tokens is not asked again about the same knowledge: it takes no
     criticism and would repeat itself.
     """
+    heard = NO_LISTENER if request.choices else listener
     try:
         if services.chat is not None:
             messages = revising_messages(request, draft.answer, criticism)
-            return await _by_chat(
-                services, services.chat, messages, len(request.knowledge), listener
+            written = await _by_chat(
+                services, services.chat, messages, len(request.knowledge), heard
             )
+            return await _closed(written, request, services, listener)
         if services.reflective is not None and len(request.knowledge) > len(draft.knowledge):
-            return await _by_reflective(services.reflective, request, listener)
+            written = await _by_reflective(services.reflective, request, heard)
+            return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        listener.retract(str(error))
+        heard.retract(str(error))
         return after_failure(error, GeneratedText("", draft.generator, Usage()))
     return GeneratedText("", draft.generator, Usage())
+
+
+async def _closed(
+    written: GeneratedText, request: DraftRequest, services: Services, listener: Listener
+) -> GeneratedText:
+    """What was written; of a closed set the choice that it comes to, told only now."""
+    if not request.choices:
+        return written
+    choice, usage = choice_of(written.answer, request.choices), Usage()
+    degraded = written.degraded
+    if choice is None:
+        text = without_markers(written.answer)
+        try:
+            choice, usage = await supported_choice(
+                request.question, text, request.choices, services.evaluator
+            )
+        except EvaluatorFailed as error:
+            degraded = (*degraded, error.degraded)
+    if choice:
+        listener.token(choice)
+    return replace(
+        written,
+        answer=choice or "",
+        cites=tuple(cited_numbers(written.answer)),
+        usage=written.usage + usage,
+        degraded=degraded,
+    )
 
 
 def after_failure(error: GeneratorFailed, stand_in: GeneratedText) -> GeneratedText:
@@ -219,35 +269,59 @@ def cut_short(finish_reason: str) -> tuple[Degraded, ...]:
 
 
 async def quote(request: DraftRequest, services: Services, listener: Listener) -> GeneratedText:
-    """The best supported sentences of the knowledge; none where none is supported."""
+    """The best strips of the knowledge; none where none answers."""
     if request.choices:
         return await _choose(request, services, listener)
-    candidates = candidate_sentences(request.knowledge)
+    parts, unnamed = request.answerable()
+    if not parts:
+        return GeneratedText("", EXTRACTIVE, Usage())
+    pieces, grades = pieces_of(request.knowledge), dict[str, Sequence[float | None]]()
     usage, degraded = Usage(), tuple[Degraded, ...]()
     try:
-        graded = await relevance_of(
-            [request.question, *request.subquestions],
-            [sentence.text for sentence in candidates],
-            services.evaluator,
-        )
+        pieces, grades, usage = await _graded(request, parts, pieces, services)
     except EvaluatorFailed as error:
         # Graded strips may be quoted; of ungraded ones nobody knows whether they answer anything.
-        chosen = first_sentences([s for s in candidates if s.strip_relevance is not None])
         degraded = (error.degraded,)
     else:
-        chosen = best_supported(candidates, graded.best, request.floor, keep_best=request.keep_best)
-        usage = graded.usage
-        if unscored := graded.best.count(None):
-            reason = f"{unscored} sentences of the knowledge could not be graded."
+        if unscored := sum(piece.grade is None for piece in pieces):
+            reason = f"{unscored} strips of the knowledge could not be graded."
             degraded = (Degraded("evaluator", reason),)
-    pieces = compose(chosen)
-    for text in pieces:
+    chosen = best_pieces(pieces, request.floor, keep_best=request.keep_best)
+    chosen, missing = with_each_part(
+        chosen, pieces, grades, request.floor, keep_best=request.keep_best
+    )
+    missing = [part for part in request.subquestions if chosen and part in {*missing, *unnamed}]
+    said = compose(quoted_sentences(chosen), missing, request.language)
+    for text in said:
         listener.token(text)
-    return GeneratedText("".join(pieces), EXTRACTIVE, usage, degraded)
+    return GeneratedText("".join(said), EXTRACTIVE, usage, degraded, missing=tuple(missing))
+
+
+async def _graded(
+    request: DraftRequest, parts: Sequence[str], pieces: Sequence[Piece], services: Services
+) -> tuple[list[Piece], dict[str, Sequence[float | None]], Usage]:
+    """Pieces with their grades, and all of them for each part, in one request at most.
+
+    Where a part of the question is left out, the others alone grade.
+    """
+    is_whole = len(parts) == max(1, len(request.subquestions))
+    read = [piece for piece in pieces if request.subquestions or piece.grade is None]
+    if not read:
+        return list(pieces), {}, Usage()
+    questions = list(dict.fromkeys([request.question, *parts] if is_whole else parts))
+    texts = [evaluator_text(piece.strip, request.with_titles) for piece in read]
+    graded = await relevance_of(questions, texts, services.evaluator)
+    own = dict(zip(read, graded.best, strict=True))
+    known = [replace(p, grade=own[p]) if p.grade is None or not is_whole else p for p in pieces]
+    by_part: dict[str, Sequence[float | None]] = dict(
+        zip(questions, graded.by_question, strict=True)
+    )
+    grades = {part: by_part[part] for part in parts if request.subquestions}
+    return known, grades, graded.usage
 
 
 async def _choose(request: DraftRequest, services: Services, listener: Listener) -> GeneratedText:
-    """The one of the choices that the knowledge supports best, cited with its strip."""
+    """The one of the choices that the knowledge supports best, and the strip that does."""
     places = [(n, choice) for n in range(len(request.knowledge)) for choice in request.choices]
     pairs = [
         (with_answer(request.question, choice), request.knowledge[n].text) for n, choice in places
@@ -265,9 +339,8 @@ async def _choose(request: DraftRequest, services: Services, listener: Listener)
     if not scored:
         return GeneratedText("", EXTRACTIVE, usage, degraded)
     _, (n, choice) = max(scored, key=lambda item: item[0])
-    answer = with_marker(choice, n + 1)
-    listener.token(answer)
-    return GeneratedText(answer, EXTRACTIVE, usage, degraded)
+    listener.token(choice)
+    return GeneratedText(choice, EXTRACTIVE, usage, degraded, cites=(n + 1,))
 
 
 async def _by_reflective(

@@ -1,96 +1,132 @@
-"""An answer without a language model: the best supported sentences, each cited."""
+"""An answer without a language model: the best strips, quoted and cited sentence by sentence."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphs.text.citations import with_closed_code, with_marker, without_markers
-from graphs.text.sentences import sentences, word_count
-from graphs.types import Strip
+from graphs.text.sentences import word_count
+from graphs.text.units import quotable, split_strips
+from graphs.types import Language, Strip
+from prompts import prompt
 
+MAX_STRIPS = 3
+WITHIN = 1.0
+"""Strips graded this far below the best one say something else."""
+MAX_PIECE_WORDS = 120
+"""Longer knowledge is quoted in pieces, each with its own grade."""
 MAX_SENTENCES = 3
-WITHIN = 0.5
-"""Sentences this far below the best one say something else."""
+"""Of a run that is stopped before it can choose: the openings of the best strips."""
 MIN_SENTENCE_WORDS = 3
 
 _MARKUP = re.compile(r"^(?:(?:[-*+•>|#]+|\d{1,3}[.)])\s+)+|(?<!\s)\s*+\|\s*+$")
 # Quoted questions too: an example of asking answers nothing.
 _ASKS = re.compile(r"[?？][\"'`”’」』）】》)\]}]*$")
-# Of a line with data in it, such as JSON.
-_DATA = re.compile(r"[\[{]\s*\"|\"\s*[\]}]")
 _ENDED = re.compile(r"[。！？；.!?][\"'”’」』）】》)\]]*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of the `n`-th strip (from 1); `score` is its strip's until its own is known."""
+    """A sentence of the `n`-th strip (from 1), with its strip's score."""
 
     n: int
     text: str
     score: float = 0.0
-    strip_relevance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What is quoted as a whole: a graded strip, or part of the `n`-th strip (from 1)."""
+
+    n: int
+    strip: Strip
+    grade: float | None = None
 
 
 def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
     """What may be quoted: no questions, no fragments where there is anything longer.
 
-    Nor pieces of data that hold sentences.
+    A sentence comes with the code, list or table that it introduces, and never without it.
     """
     found = [
-        Sentence(n, text, strip.score, strip.relevance)
+        Sentence(n, text, strip.score)
         for n, strip in enumerate(knowledge, start=1)
-        for line in strip.text.split("\n")
-        for piece in _whole_sentences(line)
-        if (text := _plain(piece)) and not _ASKS.search(text)
+        for unit in quotable(strip.full_text)
+        if (text := _plain(unit)) and not _ASKS.search(text) and not text.endswith((":", "："))
     ]
     long = [item for item in found if word_count(item.text) >= MIN_SENTENCE_WORDS]
     return long or found
 
 
-def _whole_sentences(line: str) -> list[str]:
-    """The sentences of a line but what the end marks within data have cut out of it."""
-    has_data = _DATA.search(line) is not None
-    return [piece for piece in sentences(line) if not (has_data and _is_cut(piece))]
+def pieces_of(knowledge: Sequence[Strip]) -> list[Piece]:
+    """Graded strips as they are; passages that nothing graded, and long strips, as their strips.
+
+    Only what holds something to quote.
+    """
+    found: list[Piece] = []
+    for n, strip in enumerate(knowledge, start=1):
+        if strip.relevance is not None and word_count(strip.text) <= MAX_PIECE_WORDS:
+            found.append(Piece(n, strip, strip.relevance))
+            continue
+        units = split_strips(strip.full_text)
+        found += [Piece(n, replace(strip, text=unit.text, lead=unit.lead)) for unit in units]
+    return [piece for piece in found if candidate_sentences([piece.strip])]
 
 
-def _is_cut(piece: str) -> bool:
-    """Whether something that opens before it or in it is closed elsewhere."""
-    are_open = any(piece.count(opens) != piece.count(closes) for opens, closes in ("[]", "{}"))
-    return are_open or piece.count('"') % 2 == 1 or piece.startswith((",", "]", "}"))
+def best_pieces(pieces: Sequence[Piece], floor: float, *, keep_best: bool) -> list[Piece]:
+    """The best pieces, best first; none where the best one is below the floor.
+
+    `keep_best` quotes that one all the same.
+    """
+    graded = [piece for piece in pieces if piece.grade is not None]
+    best_first = sorted(graded, key=lambda piece: -_grade(piece))
+    if not best_first:
+        return []
+    best = _grade(best_first[0])
+    if best < floor:
+        return best_first[:1] if keep_best else []
+    return [piece for piece in best_first if _grade(piece) >= best - WITHIN][:MAX_STRIPS]
 
 
-def best_supported(
-    candidates: Sequence[Sentence],
-    scores: Sequence[float | None],
+def with_each_part(
+    chosen: Sequence[Piece],
+    pieces: Sequence[Piece],
+    grades: Mapping[str, Sequence[float | None]],
     floor: float,
     *,
     keep_best: bool,
-) -> list[Sentence]:
-    """At most three sentences, the best strip's first; none where none is supported.
+) -> tuple[list[Piece], list[str]]:
+    """The chosen pieces with the best one for each part; parts that none answers.
 
-    Sentences of one strip keep their order. A sentence's support is the mean of its own relevance
-    and its strip's: alone it may lack its subject, and a good strip may hold sentences beside the
-    point. Where its strip was not graded its own alone counts.
+    `grades` are the pieces' for each part. Where no part is answered, nothing is quoted, unless
+    `keep_best` says that something must be.
     """
-    judged = [
-        replace(item, score=_support(score, item.strip_relevance))
-        for item, score in zip(candidates, scores, strict=True)
-        if score is not None
-    ]
-    best_first = _unique(sorted(judged, key=lambda item: -item.score))
-    if not best_first:
-        return []
-    bar = max(floor, best_first[0].score - WITHIN)
-    chosen = [item for item in best_first if item.score >= bar][:MAX_SENTENCES]
-    if not chosen and keep_best:
-        chosen = best_first[:1]
-    lead = list(dict.fromkeys(item.n for item in chosen))
-    in_order = [item for item in dict.fromkeys(judged) if item in chosen]
-    return sorted(in_order, key=lambda item: lead.index(item.n))
+    quoted, missing = list(chosen), list[str]()
+    for part, row in grades.items():
+        known = [(grade, -at) for at, grade in enumerate(row) if grade is not None]
+        grade, at = max(known, default=(floor - 1, 0))
+        if grade < floor:
+            missing.append(part)
+        elif pieces[-at] not in quoted:
+            quoted.append(pieces[-at])
+    if grades and len(missing) == len(grades) and not keep_best:
+        return [], []
+    return quoted, missing if quoted else []
 
 
-def _support(relevance: float, strip_relevance: float | None) -> float:
-    return relevance if strip_relevance is None else (relevance + strip_relevance) / 2
+def quoted_sentences(pieces: Sequence[Piece]) -> list[Sentence]:
+    """The pieces' sentences, none twice."""
+    return _unique(
+        [
+            replace(sentence, n=piece.n)
+            for piece in pieces
+            for sentence in candidate_sentences([piece.strip])
+        ]
+    )
+
+
+def _grade(piece: Piece) -> float:
+    return -1.0 if piece.grade is None else piece.grade
 
 
 def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:
@@ -100,10 +136,16 @@ def first_sentences(candidates: Sequence[Sentence]) -> list[Sentence]:
     return sorted(best, key=lambda item: item.n)
 
 
-def compose(chosen: Sequence[Sentence]) -> list[str]:
-    """The pieces of the answer; joined they are its text."""
+def compose(
+    chosen: Sequence[Sentence], missing: Sequence[str] = (), language: Language = "en"
+) -> list[str]:
+    """The pieces of the answer; joined they are its text. Missing parts are its last paragraph."""
     gaps = ["", *(_gap_after(item.text) for item in chosen)]
-    return [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
+    said = [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
+    if not missing:
+        return said
+    parts = ("；" if language == "zh" else "; ").join(part.strip(" ?？") for part in missing)
+    return [*said, "\n\n" + prompt("missing", language).render(parts=parts)]
 
 
 def _gap_after(sentence: str) -> str:

@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from graphs.text.language import language_of
 from graphs.text.model_output import whole_characters, without_fence, without_reasoning
-from graphs.text.questions import MAX_PARTS
+from graphs.text.questions import MAX_PARTS, names_in, unnamed_in
 from graphs.types import Language, Message, Strip, Usage
 from prompts import prompt
 
@@ -26,8 +26,9 @@ _QUOTES = '"“”「」` '
 class DraftRequest:
     """What a draft is written from.
 
-    Sentences below `floor` may not be quoted, unless `keep_best` says that something must be.
-    `subquestions` grade sentences too; `choices` is a closed set of answers.
+    Strips below `floor` may not be quoted, unless `keep_best` says that something must be.
+    `subquestions` grade strips too, `with_titles` as the run's passages are; `choices` is a closed
+    set of answers. `asked` is the question as it was put, where another one was made of it.
     """
 
     question: str
@@ -38,6 +39,20 @@ class DraftRequest:
     keep_best: bool = False
     subquestions: Sequence[str] = ()
     choices: Sequence[str] = ()
+    asked: str = ""
+    with_titles: bool = True
+
+    def answerable(self) -> tuple[list[str], list[str]]:
+        """The question, or its parts, whose names all stand in the knowledge, and the other ones.
+
+        Of a follow-up the names of its own words count, if it has any: its topic may be another.
+        """
+        told = "\n".join(f"{s.title}\n{s.source}\n{s.whole or s.full_text}" for s in self.knowledge)
+        parts = list(self.subquestions) or [self.question]
+        unnamed = [part for part in parts if unnamed_in(told, part)]
+        if unnamed and not self.subquestions and names_in(self.asked):
+            unnamed = parts if unnamed_in(told, self.asked) else []
+        return [part for part in parts if part not in unnamed], unnamed
 
     @property
     def closed_question(self) -> str:
@@ -75,7 +90,7 @@ def hyde_messages(question: str) -> list[BaseMessage]:
 
 
 def answering_messages(request: DraftRequest) -> list[BaseMessage]:
-    """The question beneath its numbered knowledge: `[1] (title — source) text`."""
+    """The question beneath its numbered knowledge: `[1] (title — source)`, then the text."""
     body = prompt("answer", request.language).render(
         knowledge=_numbered(request.knowledge),
         question=request.closed_question,
@@ -149,8 +164,9 @@ def _instructed(system: str, body: str, language: Language) -> list[BaseMessage]
 
 
 def _numbered(knowledge: Sequence[Strip]) -> str:
-    return "\n".join(
-        f"[{n}] ({one_line(strip.title)} — {strip.source}) {one_line(strip.text)}"
+    """Each strip under its number, as it stands: line breaks of code and tables mean something."""
+    return "\n\n".join(
+        f"[{n}] ({one_line(strip.title)} — {strip.source})\n{strip.full_text}"
         for n, strip in enumerate(knowledge, start=1)
     )
 

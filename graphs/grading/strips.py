@@ -1,5 +1,6 @@
 """Knowledge strips: made from passages, selected by score, joined and repacked as knowledge."""
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,13 +8,24 @@ from dataclasses import replace
 from graphs.grading.actions import uses_documents
 from graphs.options import Context, Repack, StripMode
 from graphs.state import Answer
-from graphs.text.sentences import sentence_spans, split_strips, token_count
+from graphs.text.citations import without_blocks
+from graphs.text.sentences import IDEOGRAPHS, sentence_spans, token_count
+from graphs.text.units import split_strips
 from graphs.types import Passage, Strip, WebPage
+
+_WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W_{IDEOGRAPHS}]+")
 
 
 def evaluator_text(text: Passage | Strip, with_title: bool) -> str:
-    """`title // text`, the paper's input for all sets but PopQA, which has no titles."""
-    return f"{text.title} // {text.text}" if with_title and text.title else text.text
+    """`title // text`, the paper's input for all sets but PopQA, which has no titles.
+
+    A strip is read with what introduces it, and without blocks of code where it has prose: code
+    repeats a question's words and answers nothing by itself.
+    """
+    whole = text.full_text if isinstance(text, Strip) else text.text
+    if isinstance(text, Strip) and (prose := without_blocks(whole)).strip():
+        whole = prose
+    return f"{text.title} // {whole}" if with_title and text.title else whole
 
 
 def strips_of(passages: Sequence[Passage], mode: StripMode) -> list[Strip]:
@@ -22,16 +34,17 @@ def strips_of(passages: Sequence[Passage], mode: StripMode) -> list[Strip]:
         Strip(
             id=f"{passage.id}#{place}",
             document_id=passage.id,
-            text=text,
+            text=unit.text,
             title=passage.title,
             source=passage.source,
             origin=passage.origin,
             position=(rank, place),
             retrieval_score=passage.retrieval_score,
             relevance=passage.relevance,
+            lead=unit.lead,
         )
         for rank, passage in enumerate(passages)
-        for place, text in enumerate(split_strips(passage.text, mode))
+        for place, unit in enumerate(split_strips(passage.text, mode))
     ]
 
 
@@ -83,7 +96,10 @@ def join(internal: Iterable[Strip], external: Iterable[Strip], budget_tokens: in
     The best-scored strips get the budget; their order stays. The first of them always fits, cut
     to the budget if it must be.
     """
-    unique = _unique(strip for strip in [*internal, *external] if strip.kept)
+    kept = [strip for strip in [*internal, *external] if strip.kept]
+    best_first = sorted(kept, key=lambda strip: (strip.origin == "web", -strip.score))
+    known = {strip.id for strip in _unique(best_first)}
+    unique = [strip for strip in kept if strip.id in known]
     chosen: dict[str, Strip] = {}
     left = budget_tokens
     for strip in sorted(unique, key=lambda strip: -strip.score):
@@ -98,11 +114,16 @@ def join(internal: Iterable[Strip], external: Iterable[Strip], budget_tokens: in
 
 
 def _unique(strips: Iterable[Strip]) -> list[Strip]:
-    """The first strip of every text, case and blanks aside."""
-    first: dict[str, Strip] = {}
+    """The strips that add a word to those before them, marks and case aside.
+
+    The same page often comes in two forms, with other marks.
+    """
+    unique: list[tuple[Strip, set[str]]] = []
     for strip in strips:
-        first.setdefault(" ".join(strip.text.casefold().split()), strip)
-    return list(first.values())
+        words = set(_WORD.findall(strip.text.casefold()))
+        if not any(words <= known for _, known in unique):
+            unique.append((strip, words))
+    return [strip for strip, _ in unique]
 
 
 def _cut(text: str, budget_tokens: int) -> str:

@@ -131,6 +131,8 @@ async def draft(state: State, runtime: Runtime[Context], *, services: Services) 
         answer=written.answer,
         generator=written.generator,
         judgement=written.judgement,
+        cites=written.cites,
+        missing=written.missing,
         budget_exhausted=affordable is not services,
     )
     return {"drafts": [finished], "usage": written.usage, "degraded": list(written.degraded)}

@@ -8,9 +8,10 @@ from graphs.critics.evaluator import criticism_of
 from graphs.errors import CriticFailed
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
-from graphs.reflection.scores import accepted, plain, score_of
+from graphs.reflection.scores import accepted, score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.citations import citations_in
+from graphs.text.sentences import plain
 from graphs.types import Critique, Draft, Judgement, Plan, StoppedBy, Usage
 
 
@@ -80,7 +81,9 @@ def kept(best: Draft | None, draft: Draft, *, is_accepted: bool) -> State:
     return {
         "best": draft,
         "answer": draft.answer,
-        "citations": citations_in(draft.answer, draft.knowledge),
+        "citations": citations_in(draft.answer, draft.knowledge, draft.cites),
+        "judgement": draft.judgement,
+        "missing": list(draft.missing),
         "generator": draft.generator,
     }
 

@@ -43,6 +43,8 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
         tuple(knowledge),
         generator=written.generator,
         judgement=written.judgement,
+        cites=written.cites,
+        missing=written.missing,
         budget_exhausted=affordable is not services,
     )
     update |= {
@@ -56,7 +58,9 @@ async def generate(state: State, runtime: Runtime[Context], *, services: Service
     return {
         **update,
         "answer": written.answer,
-        "citations": citations_in(written.answer, knowledge),
+        "citations": citations_in(written.answer, knowledge, written.cites),
+        "judgement": written.judgement,
+        "missing": list(written.missing),
         "stopped_by": draft.stopped_by,
         "draft": draft,
         "spent": spent + written.usage,

@@ -9,7 +9,6 @@ from graphs.critics.evaluator import COVERED
 from graphs.errors import EvaluatorFailed, RetrieverFailed
 from graphs.generation.answer import (
     EXTRACTIVE,
-    NO_LISTENER,
     GeneratedText,
     Listener,
     request_of,
@@ -17,16 +16,14 @@ from graphs.generation.answer import (
     streamed,
 )
 from graphs.generation.extractive import Sentence, candidate_sentences, compose
-from graphs.generation.prompts import DraftRequest
 from graphs.grading.relevance import scores_of
 from graphs.grading.strips import evaluator_text, strips_of
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Evaluator, Services
-from graphs.reflection.scores import plain
 from graphs.state import Context, State, options_of, total_usage
-from graphs.text.citations import cited_numbers, without_markers
-from graphs.text.sentences import sentences
-from graphs.types import Draft, Judgement, Passage, Strip, Usage
+from graphs.text.citations import answer_sentences, cited_numbers, without_markers
+from graphs.text.sentences import plain
+from graphs.types import Draft, Judgement, Language, Passage, Strip, Usage
 
 MAX_ADDED = 3
 """Strips added to a draft for one open part."""
@@ -58,26 +55,32 @@ async def strips_for(
 
 
 async def revise_extractively(
-    draft: Draft, judgement: Judgement, added: Sequence[Strip], evaluator: Evaluator
+    draft: Draft,
+    judgement: Judgement,
+    added: Sequence[Strip],
+    evaluator: Evaluator,
+    language: Language = "en",
 ) -> tuple[Draft, Usage]:
     """The draft without its weak sentences, with the best sentence for each open part.
 
-    Raises EvaluatorFailed.
+    Parts that still have none are named. Raises EvaluatorFailed.
     """
     knowledge = [*draft.knowledge, *added]
-    stays = [item for item in quoted_in(draft) if item.text not in judgement.weak]
-    quotable = [i for i in candidate_sentences(knowledge) if i.text not in judgement.weak]
+    stays = [item for item in quoted_in(draft) if not is_weak(item, judgement)]
+    quotable = [i for i in candidate_sentences(knowledge) if not is_weak(i, judgement)]
     texts = [item.text for item in quotable]
     rows, usage = await scores_of(judgement.uncovered, texts, evaluator)
-    comes = []
-    for grades in rows:
+    comes, missing = [], list[str]()
+    for part, grades in zip(judgement.uncovered, rows, strict=True):
         best = max(
             ((score, -place) for place, score in enumerate(grades) if score is not None),
             default=(COVERED - 1, 0),
         )
         if best[0] >= COVERED:
             comes.append(quotable[-best[1]])
-    return recomposed([*stays, *comes], knowledge), usage
+        else:
+            missing.append(part)
+    return recomposed([*stays, *comes], knowledge, missing, language), usage
 
 
 def unused(draft: Draft, pool: Sequence[Strip]) -> list[Strip]:
@@ -89,20 +92,36 @@ def unused(draft: Draft, pool: Sequence[Strip]) -> list[Strip]:
 
 def quoted_in(draft: Draft) -> list[Sentence]:
     """The draft's cited sentences as they were quoted."""
-    found = []
-    for line in sentences(draft.answer):
-        numbers = [n for n in cited_numbers(line) if 1 <= n <= len(draft.knowledge)]
-        if numbers:
-            found.append(Sentence(numbers[0], without_markers(line).strip()))
+    found, said, begins = [], draft.said, None
+    for start, end in answer_sentences(said):
+        begins = start if begins is None else begins
+        numbers = [n for n in cited_numbers(said[start:end]) if 1 <= n <= len(draft.knowledge)]
+        if numbers:  # one marker closes the lines of a list, a table or code
+            begins = begins if "\n" in said[begins:start] else start
+            found.append(Sentence(numbers[0], without_markers(said[begins:end]).strip()))
+            begins = None
     return found
 
 
-def recomposed(chosen: Sequence[Sentence], knowledge: Sequence[Strip]) -> Draft:
+def is_weak(item: Sentence, judgement: Judgement) -> bool:
+    """Whether the critic calls it, or a sentence in it, weak."""
+    lines = (item.text[start:end] for start, end in answer_sentences(item.text))
+    return any(line in judgement.weak for line in (item.text, *lines))
+
+
+def recomposed(
+    chosen: Sequence[Sentence],
+    knowledge: Sequence[Strip],
+    missing: Sequence[str] = (),
+    language: Language = "en",
+) -> Draft:
     """The sentences as one answer, none twice, from that part of the knowledge which they cite."""
     once = list({plain(item.text): item for item in reversed(chosen)}.values())[::-1]
     numbers = list(dict.fromkeys(item.n for item in once))
     renumbered = [replace(item, n=numbers.index(item.n) + 1) for item in once]
-    return Draft("".join(compose(renumbered)), tuple(knowledge[n - 1] for n in numbers))
+    missing = missing if renumbered else ()
+    answer = "".join(compose(renumbered, missing, language))
+    return Draft(answer, tuple(knowledge[n - 1] for n in numbers), missing=tuple(missing))
 
 
 async def revise(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -185,29 +204,20 @@ async def _revised(
         max(plan.thresholds.strip_floor, plan.thresholds.lower),
     )
     if not services.writes_by_model:
-        revision, more = await revise_extractively(draft, judgement, added, services.evaluator)
+        revision, more = await revise_extractively(
+            draft, judgement, added, services.evaluator, plan.language
+        )
         if plain(revision.answer) not in {"", *state.get("seen", [])}:
             listener.token(revision.answer)
         return revision, GeneratedText(revision.answer, EXTRACTIVE, usage + more)
     knowledge = [*draft.knowledge, *added]
     request = request_of(state, knowledge, plan, context)
     criticism = state["critique"][-1].criticism
-    written = await _by_model(request, draft, criticism, services, listener)
-    revision = Draft(written.answer, tuple(knowledge), judgement=written.judgement)
+    written = await revise_answer(request, draft, criticism, services, listener)
+    revision = Draft(
+        written.answer, tuple(knowledge), judgement=written.judgement, cites=written.cites
+    )
     return revision, replace(written, usage=written.usage + usage)
-
-
-async def _by_model(
-    request: DraftRequest, draft: Draft, criticism: str, services: Services, listener: Listener
-) -> GeneratedText:
-    """What the model writes; of a closed set it is told once it is known to be one of them."""
-    if not request.choices:
-        return await revise_answer(request, draft, criticism, services, listener)
-    written = await revise_answer(request, draft, criticism, services, NO_LISTENER)
-    if plain(without_markers(written.answer)) not in map(plain, request.choices):
-        return replace(written, answer="")
-    listener.token(written.answer)
-    return written
 
 
 def _retracting(runtime: Runtime[Context], round_: int, why: str) -> Listener:

@@ -10,7 +10,7 @@ from graphs.errors import EvaluatorFailed, GeneratorFailed, SearchFailed
 from graphs.generation.prompts import LIST_MARK, rewriting_messages, text_of, usage_of
 from graphs.grading.actions import searches_again
 from graphs.grading.relevance import relevance_of
-from graphs.grading.strips import paragraphs_of, select, with_relevance
+from graphs.grading.strips import evaluator_text, paragraphs_of, select, with_relevance
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
@@ -152,8 +152,9 @@ async def select_web_strips(
     if not context.ablation.selection:
         return {"web_strips": [replace(strip, kept=True) for strip in strips]}
     questions = [effective_question(state), *plan.subquestions]
+    texts = [evaluator_text(strip, context.ablation.grade_titles) for strip in strips]
     try:
-        graded = await relevance_of(questions, [s.text for s in strips], services.evaluator)
+        graded = await relevance_of(questions, texts, services.evaluator)
     except EvaluatorFailed as error:
         return {"web_strips": strips, "degraded": [error.degraded]}
     selected = select(

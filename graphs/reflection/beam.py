@@ -14,9 +14,8 @@ from graphs.generation.extractive import candidate_sentences
 from graphs.generation.prompts import DraftRequest, segment_messages, text_of, usage_of
 from graphs.grading.relevance import mean_of, scores_of
 from graphs.ports import Evaluator, ReflectiveGenerator, Services
-from graphs.reflection.scores import plain
 from graphs.text.citations import with_closed_code, with_marker, without_markers
-from graphs.text.sentences import sentences
+from graphs.text.sentences import plain, sentences
 from graphs.types import Degraded, Draft, Extension, Judgement, Path, Segment, Strip, Usage
 
 END = "END"

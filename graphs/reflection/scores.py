@@ -17,12 +17,16 @@ from graphs.options import Context
 from graphs.state import Answer, Question, State
 from graphs.text.citations import citations_in, without_markers
 from graphs.text.language import answer_language
+from graphs.text.sentences import plain
 from graphs.types import Bars, Draft, Judgement
 
 *RETRIEVE, CONTINUE = LABELS["retrieval"]
 RELEVANT, SUPPORT, UTILITY = LABELS["relevance"], LABELS["support"], LABELS["utility"]
 
 Probabilities = Mapping[str, float]
+
+SUPPORTED = 0.5
+"""Below it a sentence is called weak: more than partial support is what keeps it."""
 
 
 def retrieval_share(p: Probabilities) -> float:
@@ -76,11 +80,6 @@ def accepted(judgement: Judgement, bars: Bars) -> bool:
     )
 
 
-def plain(answer: str) -> str:
-    """What makes two answers the same: case, blanks and outer marks aside."""
-    return " ".join(answer.casefold().split()).strip(" .。!！?？;；,，:：\"'“”‘’()（）[]")
-
-
 def _weighed(p: Probabilities, group: Sequence[str], weights: Sequence[float]) -> float:
     mass = [p.get(token, 0.0) for token in group]
     total = sum(mass)
@@ -96,7 +95,9 @@ def selected(drafts: Sequence[Draft], context: Context) -> State:
         "candidates": [chosen if draft.n == chosen.n else draft for draft in drafts],
         "draft": chosen,
         "answer": chosen.answer,
-        "citations": citations_in(chosen.answer, chosen.knowledge),
+        "citations": citations_in(chosen.answer, chosen.knowledge, chosen.cites),
+        "judgement": chosen.judgement,
+        "missing": list(chosen.missing),
         "generator": chosen.generator,
         "stopped_by": chosen.stopped_by,
     }

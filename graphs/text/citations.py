@@ -131,13 +131,15 @@ def prose_of(text: str) -> str:
 
     A line with backticks that open no code stays: nobody knows which of them belong together.
     """
-    without_blocks = _CODE_ALONE.sub(
-        lambda code: "\n" * len(code[0]) if _is_block(code) else code[0], text
-    )
     return "\n".join(
         _without_code(line) if with_closed_code(line) == line else line
-        for line in without_blocks.split("\n")
+        for line in without_blocks(text).split("\n")
     )
+
+
+def without_blocks(text: str) -> str:
+    """The text, as long as before, with line ends for blocks of code."""
+    return _CODE_ALONE.sub(lambda code: "\n" * len(code[0]) if _is_block(code) else code[0], text)
 
 
 def _is_block(code: re.Match[str]) -> bool:
@@ -148,14 +150,17 @@ def _is_block(code: re.Match[str]) -> bool:
     return not any(map(str.isalpha, code.string[line : code.start()]))
 
 
-def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
+def citations_in(
+    answer: str, knowledge: Sequence[Strip], cites: Sequence[int] = ()
+) -> list[Citation]:
     """One citation for every strip the answer names, by number, with the sentences it names it in.
 
-    `[n]` is the n-th strip of `knowledge`, counted from 1; other numbers cite nothing.
+    `[n]` is the n-th strip of `knowledge`, counted from 1; other numbers cite nothing. `cites` are
+    those behind the whole of an answer without markers.
     """
-    spans: dict[int, list[tuple[int, int]]] = {}
+    spans: dict[int, list[tuple[int, int]]] = {n: [(0, len(answer))] for n in cites}
     prose = prose_of(answer)
-    for start, end in _cited_sentences(answer, prose):
+    for start, end in answer_sentences(answer):
         for n in cited_numbers(prose[start:end]):
             spans.setdefault(n, []).append((start, end))
     return [
@@ -163,9 +168,9 @@ def citations_in(answer: str, knowledge: Sequence[Strip]) -> list[Citation]:
     ]
 
 
-def _cited_sentences(answer: str, prose: str) -> list[tuple[int, int]]:
+def answer_sentences(answer: str) -> list[tuple[int, int]]:
     """Sentences of the answer; markers that follow an end mark belong to the sentence before."""
-    spans: list[tuple[int, int]] = []
+    spans, prose = list[tuple[int, int]](), prose_of(answer)
     for start, end in sentence_spans(prose):
         leading = _LEADING_MARKERS.match(prose, start, end)
         if leading and spans:
@@ -183,7 +188,7 @@ def _citation(n: int, strip: Strip, spans: Sequence[tuple[int, int]]) -> Citatio
         origin=strip.origin,
         title=strip.title,
         source=strip.source,
-        text=strip.whole or strip.text,
+        text=strip.whole or strip.full_text,
         score=strip.score,
         spans=tuple(spans),
     )

@@ -55,6 +55,37 @@ def _with_topic(question: str, topic: str) -> str:
     return f"{question.strip()} ({named[:MAX_TOPIC_CHARS]})"
 
 
+# max_rows, core.fileMode, --all: words that nobody puts in other words.
+_CODE = re.compile(
+    r"(?<![\w.-])(?![A-Za-z]*\d+(?:\.\d+)+(?!\w))"
+    r"(?:--?[A-Za-z](?:[\w-]*[A-Za-z0-9])?(?![\w-])"
+    r"|[A-Za-z_]\w+(?:[._]\w{2,})+|(?=\w{6})[a-z]+[A-Z]\w*)",
+    re.ASCII,
+)
+_VERSION = re.compile(
+    r"(?<![\d.])\d+(?:\.\d+)+(?!\.?\d)(?!\s?(?:%|[KMGTkmgt]i?[Bb]\b|[kMG]?Hz|[kcmn]m\b|kg\b|m?s\b))"
+)
+
+
+def names_in(question: str) -> list[str]:
+    """Names of code, options and versions in a question."""
+    return list(dict.fromkeys([*_CODE.findall(question), *_VERSION.findall(question)]))
+
+
+def unnamed_in(evidence: str, question: str) -> list[str]:
+    """Those of the question's names that stand nowhere in the evidence."""
+    text = evidence.casefold().replace("\\_", "_").replace("–", "--").replace("—", "--")
+
+    def stands(name: str) -> bool:
+        before, after = (r"\d.", r"\d") if name[0].isdigit() else (r"\w", r"\w")
+        if name.startswith("-"):
+            before, after = r"\w-", r"\w-"
+        whole = rf"(?<![{before}]){re.escape(name.casefold())}(?![{after}])"
+        return re.search(whole, text, re.ASCII) is not None
+
+    return [name for name in names_in(question) if not stands(name)]
+
+
 _AUXILIARY = "is|are|was|were|do|does|did|can|could|should|would|will|has|have|must|may"
 _ASKING = rf"(?:what|who|whom|whose|where|when|why|how|which|{_AUXILIARY})\b"
 _OPENING = rf"(?:(?:to|in|at|for|by|from|with|on) )?{_ASKING}"

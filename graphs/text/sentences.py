@@ -1,9 +1,6 @@
 """Sentences and strips of English and Chinese text, without dictionaries or models."""
 
 import re
-from collections.abc import Iterator, Sequence
-
-from graphs.options import StripMode
 
 IDEOGRAPHS = r"\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 HAN = re.compile(f"[{IDEOGRAPHS}]")
@@ -22,12 +19,6 @@ _ABBREVIATION = re.compile(
 )
 _CLOSES_SENTENCE = frozenset({"a.m", "p.m", "etc", "al", "Inc", "Ltd", "Co", "Jr", "Sr"})
 MAX_ABBREVIATION_CHARS = 16
-_WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\s{IDEOGRAPHS}]+")
-
-# About 60 subword tokens: short enough to be about one thing, long enough to be understood alone.
-STRIP_WORDS = 45
-FIXED_WORDS, MIN_TAIL_WORDS = 50, 10
-GROUP = 3
 
 
 def word_count(text: str) -> float:
@@ -81,55 +72,13 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
     return start, start + len(stripped)
 
 
-def split_strips(text: str, mode: StripMode = "sentences") -> list[str]:
-    """Knowledge strips in reading order (CRAG 4.4).
-
-    sentences: one or two sentences are one strip, longer text is cut every few sentences by
-    length. groups: every three sentences. words: every 50 words, a tail under 10 joins the strip
-    before. passage: the whole text.
-    """
-    if mode == "passage":
-        return [text.strip()] if text.strip() else []
-    if mode == "words":
-        return _fixed_windows(text)
-    spans = sentence_spans(text)
-    if mode == "groups":
-        groups = [spans[at : at + GROUP] for at in range(0, len(spans), GROUP)]
-    else:
-        groups = [spans] if 0 < len(spans) <= 2 else list(_grouped_by_length(text, spans))
-    return [text[group[0][0] : group[-1][1]] for group in groups if group]
+def stands_in(sentence: str, text: str) -> bool:
+    """Whether the sentence stands in the text word for word, marks around it aside."""
+    said = plain(sentence)
+    whole = re.compile(rf"(?<![0-9a-z]){re.escape(said)}(?![0-9a-z])")
+    return bool(said) and whole.search(plain(text)) is not None
 
 
-def _grouped_by_length(
-    text: str, spans: Sequence[tuple[int, int]]
-) -> Iterator[list[tuple[int, int]]]:
-    """Sentences in runs of about STRIP_WORDS; a short last run joins the one before."""
-    groups: list[list[tuple[int, int]]] = []
-    size = 0.0
-    for start, end in spans:
-        length = word_count(text[start:end])
-        if groups and size + length / 2 <= STRIP_WORDS:
-            groups[-1].append((start, end))
-            size += length
-        else:
-            groups.append([(start, end)])
-            size = length
-    if len(groups) > 1 and size < MIN_TAIL_WORDS:
-        groups[-2:] = [groups[-2] + groups[-1]]
-    yield from groups
-
-
-def _fixed_windows(text: str) -> list[str]:
-    units = [(match.start(), match.end(), match[0]) for match in _WORD.finditer(text)]
-    windows: list[list[tuple[int, int, str]]] = []
-    size = 0.0
-    for unit in units:
-        weight = 0.5 if HAN.match(unit[2]) else 1.0
-        if not windows or size + weight > FIXED_WORDS:
-            windows.append([])
-            size = 0.0
-        windows[-1].append(unit)
-        size += weight
-    if len(windows) > 1 and size < MIN_TAIL_WORDS:
-        windows[-2:] = [windows[-2] + windows[-1]]
-    return [text[window[0][0] : window[-1][1]] for window in windows]
+def plain(answer: str) -> str:
+    """What makes two answers the same: case, blanks and outer marks aside."""
+    return " ".join(answer.casefold().split()).strip(" .。!！?？;；,，:：\"'“”‘’()（）[]*`")

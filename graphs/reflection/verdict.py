@@ -1,0 +1,79 @@
+"""The verdict on an answer: which of its sentences their sources support.
+
+A sentence quoted word for word from a source that it cites is supported by construction; of others
+the critic's judgement tells, and where nobody judged them, that is what is said.
+"""
+
+from collections.abc import Sequence
+
+from graphs.reflection.scores import SUPPORTED
+from graphs.state import Answer
+from graphs.text.citations import answer_sentences, cited_numbers, without_markers
+from graphs.text.sentences import stands_in
+from graphs.types import AnswerSentence, AnswerVerdict, Citation, Judgement, SentenceLabel, Verdict
+
+_ENDED_EARLY = ("budget", "deadline", "cancelled")
+
+
+def verdict_of(state: Answer) -> AnswerVerdict:
+    """What is said of the answer of a run that has ended."""
+    answer, citations = state["answer"], state.get("citations", [])
+    judgement = state.get("judgement")
+    stopped_by = state.get("stopped_by")
+    if stopped_by == "no_evidence" or (stopped_by in _ENDED_EARLY and not citations):
+        return AnswerVerdict("abstained", (AnswerSentence(0, len(answer)),))
+    # A choice of a closed set bears no marker: that its word occurs in a source says nothing.
+    may_quote = bool(cited_numbers(answer))
+    found = tuple(
+        _sentence(answer, start, end, citations, judgement, may_quote=may_quote)
+        for start, end in answer_sentences(answer)
+    )
+    uncovered = judgement.uncovered if judgement else ()
+    missing = tuple(dict.fromkeys([*state.get("missing", []), *uncovered]))
+    return AnswerVerdict(_overall(found, missing), found, missing)
+
+
+def _sentence(
+    answer: str,
+    start: int,
+    end: int,
+    citations: Sequence[Citation],
+    judgement: Judgement | None,
+    *,
+    may_quote: bool,
+) -> AnswerSentence:
+    """One marker closes a list, a table or code: what is quoted rests on whatever holds it."""
+    sources = [c for c in citations if any(first < end and start < last for first, last in c.spans)]
+    bare = without_markers(answer[start:end]).strip()
+    held = [citation for citation in sources or citations if stands_in(bare, citation.text)]
+    if may_quote and held:
+        return AnswerSentence(start, end, 1.0, "supported", _numbers(sources or held))
+    support, label = _judged(bare, judgement)
+    return AnswerSentence(start, end, support, label, _numbers(sources))
+
+
+def _numbers(citations: Sequence[Citation]) -> tuple[int, ...]:
+    return tuple(citation.n for citation in citations)
+
+
+def _judged(text: str, judgement: Judgement | None) -> tuple[float | None, SentenceLabel]:
+    """A critic may judge each sentence, or the answer and name the weak ones."""
+    if judgement is None or judgement.support is None:
+        return None, "not_checked"
+    support = dict(judgement.supports).get(text)
+    if support is None and not judgement.supports:
+        support = judgement.support
+    if text in judgement.weak:
+        return support, "unsupported"
+    if support is None:
+        return None, "not_checked"
+    return support, "supported" if support >= SUPPORTED else "unsupported"
+
+
+def _overall(found: Sequence[AnswerSentence], missing: Sequence[str]) -> Verdict:
+    labels = {sentence.label for sentence in found}
+    if labels <= {"not_checked"}:
+        return "not_judged"
+    if labels == {"supported"} and not missing:
+        return "supported"
+    return "partly" if "supported" in labels else "unsupported"
