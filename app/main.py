@@ -77,7 +77,7 @@ def create_app(
                     await uploads.aclose()
 
     app = FastAPI(**ABOUT, lifespan=lifespan)
-    app.state.metrics = ServiceMetrics()
+    app.state.metrics, app.state.public_url = ServiceMetrics(), chosen.public_url
     for router in (
         *(ask.router, runs.runs_router, runs.threads_router, openai.router),
         *(documents.router, operation.router, ask.ui_router),

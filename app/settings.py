@@ -181,6 +181,11 @@ class Settings(StateSettings):
         default=(), description="Origins whose pages may ask the service from a browser."
     )
 
+    public_url: str = _service(
+        default="",
+        description="Address at which readers reach the page; empty: that of each request.",
+    )
+
     thresholds: Literal["calibrated", "popqa", "pubhealth", "arc", "biography"] = _evaluator(
         default="calibrated",
         description="calibrated: those of the weights; else the paper's, for its own checkpoints.",

@@ -11,7 +11,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,15 +32,15 @@ from benchmarks.evaluator_relevance import (
     training_records,
 )
 from benchmarks.evaluator_report import report
-from benchmarks.evaluator_spans import Reader, on_spans
-from evaluator.calibration.acceptance import Bars, Scores
+from benchmarks.evaluator_spans import on_spans
+from evaluator.calibration.acceptance import AnswerBars
 from evaluator.calibration.evaluate import contests
 from evaluator.data.hard_negatives import Meaning
 from evaluator.data.records import read_file
 from evaluator.errors import DataError, EvaluatorError
-from evaluator.inference.scorer import Scorer, in_batches, load_scorer
-from evaluator.model.checkpoint import load_thresholds
-from evaluator.schema import Task
+from evaluator.inference.scorer import load_scorer, scores_of
+from evaluator.inference.torch_scorer import TorchScorer
+from evaluator.model.checkpoint import check_folder, load_thresholds
 from evaluator.settings import WEIGHTS, EvaluatorSettings
 
 FIGURES = Path(__file__).with_suffix(".json")
@@ -89,30 +89,33 @@ def measured(chosen: argparse.Namespace) -> Figures:
     thresholds, whole = load_thresholds(chosen.weights), chosen.left_out
     part(lambda: on_tests(bench, training), "tests", "seen")
     part(lambda: (on_kinds(bench),), "kinds")
-    bars = Bars(thresholds.support, thresholds.utility)
+    bars = AnswerBars(thresholds.support, thresholds.utility)
     part(lambda: (on_acceptance(bench, scores_of(scorer), bars),), "acceptance")
     part(lambda: (on_actions(bench, training, thresholds),), "actions")
+    if "answer" in scorer.tasks:  # it reads across the texts
+        part(lambda: (on_spans(bench, scorer),), "spans")
     part(lambda: (on_subjects(bench, whole="en_popqa" in whole),), "subjects")
     part(lambda: on_validation(bench, training, whole), "validation", "left_out")
     part(lambda: (on_judgements(bench, scorer, say),), "judgements")
-    reader = Reader(chosen.weights)
-    part(lambda: (on_spans(bench, reader),), "spans")
-    part(lambda: (masked(bench, reader, bars),), "masked")
+    if "answer" in scorer.tasks:
+        part(lambda: (masked(bench, settings, bars),), "masked")
     return figures
 
 
-def masked(bench: Bench, reader: Reader, bars: Bars) -> Figures:
+def masked(bench: Bench, settings: EvaluatorSettings, bars: AnswerBars) -> Figures:
     """The same tables with attention between the texts masked off: what reading across brings."""
-    reader.network.reads_across = False
-    blind = replace(bench, relevance=partial(reader.scores, "relevance"))
+    scorer = TorchScorer(settings, check_folder(settings.weights))
+    scorer.network.reads_across = False
+    scores = scores_of(scorer)
+    blind = replace(bench, relevance=partial(scores, "relevance"))
     figures: Figures = {"tests": {}}
     for name in TESTS:
         records = read_file(file_of(bench.data, name))
         figures["tests"][name] = compare(blind, records, contests(records, bench.most, bench.seed))
         figures["tests"][name].pop("_scores")
     figures["kinds"] = on_kinds(blind)
-    figures["acceptance"] = on_acceptance(blind, reader.scores, bars)
-    figures["spans"] = on_spans(blind, reader)
+    figures["acceptance"] = on_acceptance(blind, scores, bars)
+    figures["spans"] = on_spans(blind, scorer)
     return figures
 
 
@@ -125,16 +128,6 @@ def begun(path: Path, head: Figures) -> Figures:
     if other := [key for key, value in head.items() if figures.get(key) != value]:
         raise DataError(f"{path} holds another run's figures (other {', '.join(other)}).")
     return figures
-
-
-def scores_of(scorer: Scorer) -> Scores:
-    """The scorer's scores of a task; a pair it refuses scores as low as can be."""
-
-    def scores(task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        results = in_batches(scorer, task, pairs)
-        return [-1.0 if isinstance(result, str) else result.score for result in results]
-
-    return scores
 
 
 def say(line: str) -> None:

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.evaluator_relevance import TESTS, Bench, Figures, file_of
-from evaluator.calibration.acceptance import Bars, JudgedCases, Scores, judged
+from evaluator.calibration.acceptance import AnswerBars, JudgedCases, judged
 from evaluator.data.records import Record, by_passage, read_file
 from evaluator.data.synthetic.build import RIGHT, cases
 from evaluator.data.synthetic.contrasts import Contrasts, Wordings, entries, versioned
 from evaluator.data.synthetic.material import Material, material_of
 from evaluator.data.text import contains_answer, sentences
+from evaluator.inference.scorer import Scores
 
 WORDINGS: Wordings = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 MOST = 200  # pairs and cases of a kind
@@ -101,7 +102,7 @@ def twins(records: Sequence[Record], language: str, seed: int) -> Twins:
     return made
 
 
-def on_acceptance(bench: Bench, scores: Scores, bars: Bars) -> Figures:
+def on_acceptance(bench: Bench, scores: Scores, bars: AnswerBars) -> Figures:
     """The share of answers accepted at the bars, by language and kind."""
     materials: list[Material] = []
     for name in TESTS:

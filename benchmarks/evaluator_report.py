@@ -22,7 +22,9 @@ def report(figures: Figures) -> str:
     if "tests" in figures:
         parts += [_relevance(figures), _seen(figures["seen"])]
     if "kinds" in figures:
-        parts += [_wrong_kinds(figures["kinds"]), _acceptance(figures["acceptance"])]
+        parts.append(_wrong_kinds(figures["kinds"]))
+    if "acceptance" in figures:
+        parts.append(_acceptance(figures["acceptance"]))
     if "validation" in figures:
         parts.append(_held_back(figures))
     if "actions" in figures:
@@ -30,7 +32,9 @@ def report(figures: Figures) -> str:
     if "judgements" in figures:
         parts += [*_judgements(figures), *_needs(figures)]
     if "spans" in figures:
-        parts += [_spans(figures["spans"]), _masked(figures)]
+        parts.append(_spans(figures["spans"]))
+    if "masked" in figures:
+        parts.append(_masked(figures))
     return "\n\n".join(parts) + "\n"
 
 

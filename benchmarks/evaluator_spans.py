@@ -9,20 +9,14 @@ import random
 import re
 import string
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from benchmarks.evaluator_relevance import HELD_BACK_PERCENT, Bench, Figures, file_of
 from evaluator.data.records import Record, by_article, held_back, read_file
-from evaluator.inference.scorer import answer_place, judgement, padded
-from evaluator.model import t5
-from evaluator.model.checkpoint import check_folder
-from evaluator.model.tokenization import PairTokenizer
-from evaluator.schema import Row, Task
+from evaluator.inference.scorer import Scorer, in_batches
 
 SETS = ("en_squad2_half", "zh_cmrc2018_dev", "zh_drcd")
 DRAWS = 1000
@@ -30,50 +24,7 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = re.compile(rf"[{re.escape(string.punctuation)}，。、；：？！“”‘’（）《》「」·\s]")
 
 
-class Reader:
-    """The evaluator by PyTorch: scores, and its span output as text, "" for no answer."""
-
-    def __init__(self, weights: Path) -> None:
-        config = check_folder(weights)
-        self.network = t5.load(weights, config)
-        self._tokenizer = PairTokenizer.from_folder(weights, int(config["max_length"]))
-
-    @torch.inference_mode()
-    def scores(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The task's scores, by PyTorch; -1 for a pair that cannot be read."""
-        found = [-1.0] * len(pairs)
-        for some in self._batches(task, pairs):
-            ids, mask = (torch.from_numpy(part) for part in padded([row for _, row in some]))
-            logits, _ = self.network(ids, mask)
-            for (i, _), own in zip(some, logits.numpy(), strict=True):
-                result = judgement(task, own)
-                found[i] = -1.0 if isinstance(result, str) else result.score
-        return found
-
-    def _batches(
-        self, task: Task, pairs: Sequence[tuple[str, str]]
-    ) -> Iterator[list[tuple[int, Row]]]:
-        """Batches of rows with their places, shortest first."""
-        encoded = self._tokenizer.encode(task, pairs)
-        kept = [(i, row) for i, row in enumerate(encoded) if isinstance(row, Row)]
-        kept.sort(key=lambda each: len(each[1].ids))
-        for start in range(0, len(kept), 16):
-            yield kept[start : start + 16]
-
-    @torch.inference_mode()
-    def answers(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
-        """Each pair's answer."""
-        found = [""] * len(pairs)
-        for some in self._batches("answer", pairs):
-            ids, mask = (torch.from_numpy(part) for part in padded([row for _, row in some]))
-            _, spans = self.network(ids, mask)
-            for (i, row), own in zip(some, spans.numpy(), strict=True):
-                if place := answer_place(row, own):
-                    found[i] = pairs[i][1][place.start : place.end]
-        return found
-
-
-def on_spans(bench: Bench, reader: Reader) -> Figures:
+def on_spans(bench: Bench, scorer: Scorer) -> Figures:
     """Figures of each set: held-back articles of those trained on, the whole of the others."""
     figures: Figures = {}
     for name in SETS:
@@ -81,9 +32,19 @@ def on_spans(bench: Bench, reader: Reader) -> Figures:
         if name != "zh_cmrc2018_dev":
             records = [r for r in records if held_back(by_article(r), HELD_BACK_PERCENT)]
         records = random.Random(bench.seed).sample(records, min(bench.most, len(records)))
-        found = reader.answers([(record.question, record.passage) for record in records])
+        found = answers(scorer, [(record.question, record.passage) for record in records])
         figures[name] = scored(records, found, bench.seed)
     return figures
+
+
+def answers(scorer: Scorer, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """What the span output finds in each passage, "" for nothing."""
+    found = in_batches(scorer, "answer", pairs)
+    spans = [None if isinstance(result, str) else result.span for result in found]
+    return [
+        passage[span.start : span.end] if span else ""
+        for (_, passage), span in zip(pairs, spans, strict=True)
+    ]
 
 
 def scored(records: Sequence[Record], found: Sequence[str], seed: int) -> Figures:

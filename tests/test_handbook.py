@@ -21,11 +21,12 @@ from evaluator.commands import app as evaluator_cli
 from evaluator.serving.app import create_app as create_worker
 from evaluator.settings import WEIGHTS as SHIPPED_WEIGHTS
 from evaluator.settings import EvaluatorSettings, ServeSettings
-from graphs.generation.extractive import MAX_SENTENCES, WITHIN
+from graphs.generation.extractive import MAX_PIECE_WORDS, MAX_STRIPS, WITHIN
 from graphs.grading.actions import PAPER_THRESHOLDS
 from graphs.options import Ablation, Context, Search
 from graphs.text.language import language_of
-from graphs.text.sentences import STRIP_WORDS, sentences
+from graphs.text.sentences import sentences
+from graphs.text.units import STRIP_WORDS
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS
 
 CANDIDATES = Search().depth
@@ -306,7 +307,8 @@ def figures() -> list[tuple[str, str, str]]:
             f"中文中 BM25 的权重是 {zh.lexical:g}，稠密分数的权重是 {zh.dense:g}",
         ),
         ("crag.md", f"about {STRIP_WORDS} words", f"大约 {STRIP_WORDS} 个词"),
-        ("generators.md", f"more than {WITHIN:g} below", f"低不超过 {WITHIN:g} 的"),
+        ("generators.md", f"more than {WITHIN:.1f} below", f"低 {WITHIN:.1f} 以上"),
+        ("generators.md", f"more than {MAX_PIECE_WORDS} words", f"超过 {MAX_PIECE_WORDS} 个词"),
         (
             "thresholds.md",
             f"wrong Correct and a wrong Incorrect cost {wrong:g} each and Ambiguous {ambiguous:g}",
@@ -325,7 +327,7 @@ def figures() -> list[tuple[str, str, str]]:
 def test_figures_are_those_of_the_code(language: str) -> None:
     for page, english, chinese in figures():
         assert (english if language == "en" else chinese) in text_of(language, page)
-    assert MAX_SENTENCES == 3, "the pages on generators say three in words"
+    assert MAX_STRIPS == 3, "the pages on generators say three in words"
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

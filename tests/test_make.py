@@ -106,7 +106,10 @@ def test_serve_neither_installs_nor_ingests(make: Path) -> None:
         ("ingest", ".venv/bin/selfcrag ingest docs"),
         ("bench", "-m benchmarks."),
         ("test", "-m pytest"),
-        ("test-extra", 'pytest -m "(slow or postgres or browser or node) and not gpu"'),
+        (
+            "test-extra",
+            'pytest -n 2 --dist loadfile -m "(slow or postgres or browser or node) and not gpu"',
+        ),
         ("check", ".venv/bin/mypy"),
     ],
 )

@@ -35,6 +35,13 @@ async def _uploads(request: Request) -> Uploads:
     return uploads
 
 
+async def _page_url(request: Request) -> str:
+    """Where a reader finds the page; what a proxy in front is called only a setting can tell."""
+    url = request.app.state.public_url or str(request.base_url)
+    return f"{url.removesuffix('/')}/"
+
+
+PageUrl = Annotated[str, Depends(_page_url)]
 LiveServices = Annotated[Services, _live("services")]
 LiveStore = Annotated[Store, _live("store")]
 LiveRuns = Annotated[Runs, _live("runs")]

@@ -16,6 +16,8 @@ WINDOW = 1
 # A sentence, table or listing longer than this is cut all the same: no model would read it whole.
 HARD_TOKENS = 400
 
+VERSION = "v2"  # of the form of chunks: other ones are read anew
+FENCE = "```"
 # Where an overlong sentence may be cut: after a clause, else at a space.
 CLAUSE = re.compile(r"(?<=[，、：,;:])\s*|\s+")
 UNIT = re.compile(rf"{HAN.pattern}|[^\s\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
@@ -42,11 +44,12 @@ class Chunking:
         """What must be equal for chunks to be cut the same way."""
         match self.method:
             case "sentence":
-                return f"sentence-{self.tokens}"
+                sizes = [self.tokens]
             case "small_to_big":
-                return f"small_to_big-{self.tokens}-{self.parent_tokens}-{OVERLAP_TOKENS}"
+                sizes = [self.tokens, self.parent_tokens, OVERLAP_TOKENS]
             case "sliding_window":
-                return f"sliding_window-{self.tokens}-{OVERLAP_TOKENS}-{WINDOW}"
+                sizes = [self.tokens, OVERLAP_TOKENS, WINDOW]
+        return "-".join([self.method, *map(str, sizes), VERSION])
 
 
 DEFAULT_CHUNKING = Chunking()
@@ -117,9 +120,14 @@ def _section(
 
 
 def _pieces(block: Block) -> list[Piece]:
-    if block.whole:
-        lines = _within(block.text.rstrip().splitlines(), "\n")
-        return [Piece("\n", part, block.page) for part in lines if part.strip()]
+    if block.kind != "text":
+        first, *rows = block.text.rstrip().splitlines() or [""]
+        is_table = block.kind == "table"
+        parts = _within(rows if is_table and rows else [first, *rows], "\n")
+        if is_table and rows:  # each part of a long table has its head
+            parts = [f"{first}\n{part}" for part in parts]
+        shown = parts if is_table else [f"{FENCE}\n{part}\n{FENCE}" for part in parts]
+        return [Piece("\n", part, block.page) for part in shown if part.strip("`\n ")]
     pieces: list[Piece] = []
     for line in block.text.splitlines():
         lead = "\n"

@@ -18,6 +18,7 @@ from collections.abc import (
     AsyncIterator,
     Coroutine,
     Iterator,
+    Mapping,
     Sequence,
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -84,6 +85,26 @@ class Brought:
 
     report: Report
     documents: list[StoredDocument]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPart:
+    """A chunk at [start, end) of its document's text."""
+
+    id: str
+    start: int
+    end: int
+    heading: str
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeDocument:
+    """A document as its chunks hold it."""
+
+    document: StoredDocument
+    text: str
+    parts: list[DocumentPart]
 
 
 class Uploads:
@@ -156,6 +177,16 @@ class Uploads:
         documents = await asyncio.to_thread(_matching, known, query.casefold())
         return documents[offset : offset + limit], len(documents)
 
+    async def read(self, document_id: str, owner: str = "") -> WholeDocument | None:
+        """A document of the owner's or a shared one, as its chunks hold it; None where none is."""
+        with seen_by(owner):
+            documents = {document.id: document for document in await self._index.documents()}
+            if document_id not in documents:
+                return None
+            names = ["id", "lead", "text", "heading", "page"]
+            chunks = await self._index.chunks_of(document_id, names)
+        return await asyncio.to_thread(_text_of, documents[document_id], chunks)
+
     async def delete(self, document_id: str, owner: str = "") -> bool:
         """Removes a document and the file it was uploaded as; False where there is none.
 
@@ -200,6 +231,15 @@ def uploads_into(retriever: object, settings: StateSettings) -> Uploads | None:
         max_bytes=settings.upload_max_bytes,
         chunking=Chunking(settings.chunking, settings.chunk_tokens),
     )
+
+
+def _text_of(document: StoredDocument, chunks: Sequence[Mapping[str, Any]]) -> WholeDocument:
+    text, parts = "", list[DocumentPart]()
+    for chunk in chunks:
+        text += chunk["lead"] if text else ""
+        start, text = len(text), text + chunk["text"]
+        parts.append(DocumentPart(chunk["id"], start, len(text), chunk["heading"], chunk["page"]))
+    return WholeDocument(document, text, parts)
 
 
 def _matching(known: Sequence[StoredDocument], query: str) -> list[StoredDocument]:

@@ -60,16 +60,19 @@ function settle(run) {
  * but in code.
  * Spans count characters, which are not always one unit of a JavaScript string.
  */
-function cited({ answer, citations }) {
+function cited({ answer, citations, sentences = [] }) {
   const signs = Array.from(answer);
-  const cuts = new Set([0, signs.length, ...citations.flatMap((it) => it.spans.flat())]);
+  const doubted = sentences.filter((it) => it.label === "unsupported" || it.label === "contradicted");
+  const bounds = doubted.flatMap((it) => [it.start, it.end]);
+  const cuts = new Set([0, signs.length, ...bounds, ...citations.flatMap((it) => it.spans.flat())]);
   const places = [...cuts].sort((a, b) => a - b).filter((at) => at <= signs.length);
   const numbers = new Set(citations.map((it) => it.n));
   return places.slice(1).map((end, index) => {
     const start = places[index];
     const on = citations.filter((it) => it.spans.some(([a, b]) => a <= start && end <= b));
     const carried = on.map((it) => it.n).join(" ");
-    return h("span", { data: { carried } }, ...marked(signs.slice(start, end).join(""), numbers));
+    const label = doubted.find((it) => it.start <= start && end <= it.end)?.label;
+    return h("span", { data: { carried }, class: label && "doubted", title: label && t("verdict.unsupported") }, ...marked(signs.slice(start, end).join(""), numbers));
   });
 }
 
@@ -82,7 +85,7 @@ function marked(text, numbers) {
   });
 }
 
-function card({ n, title, source, text, score: grade, origin }) {
+function card({ n, strip_id: strip, title, source, text, score: grade, origin }) {
   const summary = h(
     "summary",
     {},
@@ -90,7 +93,7 @@ function card({ n, title, source, text, score: grade, origin }) {
     h("span", { class: "title" }, title || source),
     h("span", { class: "grade" }, score(grade)),
   );
-  const where = h("p", { class: "soft" }, t(`origin.${origin}`), " · ", link(source));
+  const where = h("p", { class: "soft" }, t(`origin.${origin}`), " · ", origin === "web" ? link(source) : h("a", { class: "source", href: `#document=${strip.split("#")[0]}` }, source));
   const it = h("details", { class: "citation", id: `citation-${n}` }, summary, h("blockquote", {}, text), where);
   it.addEventListener("toggle", () => light());
   return h("li", {}, it);

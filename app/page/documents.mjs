@@ -17,6 +17,22 @@ export async function load(more = false) {
   listed = more ? [...listed, ...page.documents] : page.documents;
   total = page.total;
   render();
+  byId("reader").hidden = true;
+}
+
+/** A document's text with the named part lit; a part's id begins with its document's. */
+export async function open(id) {
+  const told = await latest(`documents/${encodeURIComponent(id.split("-")[0])}`);
+  if (!told) return;
+  const [first, last] = id.split("..");
+  const from = told.blocks.findIndex((it) => it.id === first);
+  const to = last ? from + Number(last) - Number(first.split("-")[2]) : from;
+  const [start, end] = [told.blocks[from]?.start ?? 0, told.blocks[to]?.end ?? 0];
+  const signs = Array.from(told.text);
+  const [before, part, after] = [[0, start], [start, end], [end]].map((at) => signs.slice(...at).join(""));
+  const lit = h("mark", {}, part);
+  put(byId("reader"), h("h3", {}, told.title || told.source), h("div", { tabindex: 0 }, before, lit, after)).hidden = false;
+  lit.scrollIntoView({ block: "center" });
 }
 
 export function render() {
@@ -105,7 +121,7 @@ function row(it) {
     ? h("span", { class: "tag" }, t("shared"))
     : h("button", { class: "quiet", data: { id: it.id }, "aria-label": t("removeOf", it.title || it.source) }, t("remove"));
   const facts = [it.language, `${t("chunks")} ${it.chunks}`, bytes(it.bytes)].filter(Boolean).join(" · ");
-  return h("li", {}, h("div", {}, h("b", {}, it.title || it.source), h("p", { class: "soft" }, link(it.source), ` · ${facts}`)), button);
+  return h("li", {}, h("div", {}, h("a", { href: `#document=${it.id}` }, it.title || it.source), h("p", { class: "soft" }, link(it.source), ` · ${facts}`)), button);
 }
 
 /** The first press asks, the second deletes. */

@@ -10,10 +10,9 @@ export function render(run) {
   card.hidden = !run.answer;
   if (!run.answer || shown === run.drawing) return;
   shown = run.drawing;
-  const { models, usage, stopped_by: stopped, workflow, action } = run.answer;
+  const { models, usage, stopped_by: stopped, workflow } = run.answer;
   const told = [
     ["workflow", workflow],
-    ["action", action && t(`action.${action}`)],
     ["stopped_by", t(`stopped.${stopped}`)],
     ["total", ms(run.span)],
     ...Object.entries(models),

@@ -9,7 +9,7 @@ const passes = (error) => !(error instanceof Problem) || error.status >= 500 || 
 
 /**
  * Takes in the events; a connection that breaks is taken up where it broke. `told` hears of each
- * event and of each change. Throws where the service refuses, or where not even a name has come.
+ * event and of each change. Throws where it is refused.
  */
 export async function follow(run, first, signal, told) {
   let response = first;

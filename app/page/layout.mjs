@@ -1,4 +1,4 @@
-/** Places a directed graph in layers from top to bottom (after Sugiyama, Tagawa and Toda, 1981). */
+/** Places a directed graph in layers from top to bottom (Sugiyama 1981). */
 
 const NODE = { width: 166, height: 26 };
 const DOT = { width: 12, height: 12 };
@@ -68,7 +68,7 @@ function rank(cells, edges) {
   if (cells.has(END)) cells.get(END).rank = Math.max(...known.values()) + (known.size > 1 ? 1 : 0);
 }
 
-/** The edge's cells from layer to layer, with ways between its ends; they learn their neighbours. */
+/** The edge's cells from layer to layer, with ways between its ends. */
 function chain({ from, to }, cells) {
   const [first, last] = [cells.get(from), cells.get(to)];
   const found = [first];
@@ -128,7 +128,7 @@ function pullOf(cell, other) {
   return cell.isWay || other.isWay ? 0.2 : 2;
 }
 
-/** Moves a layer's cells towards their neighbours, as far as they leave room for each other. */
+/** Moves a layer's cells towards their neighbours. */
 function straighten(layer) {
   const wish = layer.map((cell) => {
     const near = [...cell.up, ...cell.down];

@@ -45,7 +45,8 @@ function draw() {
     swap(byId("ask"), byId("cancel"));
     byId("thread").hidden = !run.thread;
     tellState();
-    tellAction(run.found.action);
+    tell("action", run.found.action);
+    tell("verdict", run.answer?.verdict);
     if (run.done && !run.judged) {
       run.judged = true;
       runs.feedback(run);
@@ -68,10 +69,10 @@ function tellState() {
   if (byId("state").textContent !== said) byId("state").textContent = said;
 }
 
-function tellAction(action) {
-  const chip = byId("action");
-  chip.className = `chip ${action ?? ""}`;
-  chip.textContent = action ? t(`action.${action}`) : "";
+function tell(name, value) {
+  const chip = byId(name);
+  chip.className = `chip ${value ?? ""}`;
+  chip.textContent = value ? t(`${name}.${value}`) : "";
 }
 
 const done = () => `${t("stateDone", words.ms(run.span))} · ${t(`stopped.${run.answer?.stopped_by}`)}`;
@@ -183,7 +184,7 @@ async function route() {
   opening.abort();
   opening = new AbortController();
   const [name, value] = location.hash.slice(1).split("=");
-  const view = name === "diff" && !value ? "runs" : ["runs", "documents", "diff"].includes(name) ? name : "ask";
+  const view = name === "diff" && !value ? "runs" : name === "document" ? "documents" : ["runs", "documents", "diff"].includes(name) ? name : "ask";
   for (const it of ["ask", "runs", "documents"]) {
     const isShown = it === (view === "diff" ? "runs" : view);
     byId(`${it}-view`).hidden = !isShown;
@@ -193,8 +194,11 @@ async function route() {
   byId("trouble").hidden = true;
   if (name === "run" && value) await open(value);
   else if (view === "runs") await runs.load();
-  else if (view === "documents") await documents.load();
   else if (view === "diff") await Promise.all([runs.load(), runs.compare(...value.split(","))]);
+  else if (view === "documents") {
+    await documents.load();
+    if (value) await documents.open(value);
+  }
 }
 
 const go = () => route().catch(failed);
@@ -209,7 +213,7 @@ async function begin() {
   await route();
 }
 
-/** Says everything in the chosen language; the run is shown anew from what is known of it. */
+/** Says everything in the chosen language. */
 async function speak() {
   words.say();
   byId("language").textContent = words.current() === "zh" ? "English" : "中文";

@@ -21,7 +21,7 @@ export function parse(text) {
   return { nodes: [...nodes.values()], edges };
 }
 
-/** A sign that Mermaid's names cannot hold is written as a backslash and two hex digits. */
+/** Other signs are a backslash and two hex digits. */
 function plain(id) {
   return id.replace(/\\([0-9a-f]{2})/g, (_, code) => String.fromCharCode(Number.parseInt(code, 16)));
 }

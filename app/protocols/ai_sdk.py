@@ -19,6 +19,8 @@ from graphs.options import Context
 from graphs.types import Citation
 
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
+METADATA = {"action", "verdict", "missing", "stopped_by", "degraded", "models", "usage"}
+"""What of the answer the message keeps, beside its text and sources."""
 ANSWERED = {"text", "reasoning", "source-url", "source-document", "step-start"}
 
 
@@ -144,9 +146,7 @@ class UIParts:
         yield {
             "type": "finish",
             "finishReason": finish_reason(response),
-            "messageMetadata": response.model_dump(
-                mode="json", include={"action", "stopped_by", "degraded", "models", "usage"}
-            ),
+            "messageMetadata": response.model_dump(mode="json", include=METADATA),
         }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.protocols.openai import Chunks, data
+from app.protocols.openai import Chunks, address_of, data
 from app.protocols.progress_text import text
 from app.schemas.ask import AskResponse, Event, RetractEvent, ThreadId, TokenEvent
 from graphs.text.citations import renumbered
@@ -73,18 +73,18 @@ class WebUIChunks(Chunks):
         places = {source: n for n, source in enumerate(grouped, start=1)}
         numbers = {cited.n: places[cited.source] for cited in response.citations}
         for citations in grouped.values():
-            yield _event("source", _source(citations))
-        yield _event(
-            "status", {"description": text("answered", script_of(response.answer)), "done": True}
-        )
+            yield _event("source", _source(citations, self._base_url))
+        said = text(response.verdict, script_of(response.answer))
+        yield _event("status", {"description": said, "done": True})
         yield self.chunk({"content": renumbered(response.answer, numbers)})
         yield from self.end(response)
 
 
-def _source(citations: list[Citation]) -> dict[str, Any]:
+def _source(citations: list[Citation], base_url: str) -> dict[str, Any]:
     """One source with all passages cited of it; a file is named by its path, which is unique."""
     first = citations[0]
-    page = {"url": first.source} if first.origin == "web" else {}
+    address = address_of(first, base_url)
+    page = {"url": address} if "://" in address else {}
     name = first.title if first.origin == "web" else first.source
     return {
         "source": {"id": first.source, "name": name, **page},

@@ -4,6 +4,7 @@ A client of OpenAI's form cannot take text back, so drafts stay here until one i
 steps are told meanwhile as `reasoning_content`.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -12,11 +13,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.errors import ServiceError
 from app.protocols.messages import DialogueTurn, TextPart, text_of
-from app.protocols.progress_text import ProgressText
+from app.protocols.progress_text import ProgressText, text
 from app.runs.run import Run
 from app.schemas import ask
 from graphs.options import Context
+from graphs.text.language import script_of
 from graphs.text.sentences import sentence_spans
+from graphs.types import Citation
 
 DONE = "data: [DONE]\n\n"
 CUT_SHORT = ("deadline", "budget")
@@ -85,8 +88,14 @@ class ChatRequest(BaseModel):
         ]
 
 
+_STORED = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}-\d+(?:\.\.\d+)?")
+"""The id of a part of a stored document, or of parts that follow each other."""
+
+
 class UrlCitation(BaseModel):
-    """`[start_index, end_index)` of the content rests on `url`: a page's address, a file's path.
+    """`[start_index, end_index)` of the content rests on what `url` shows.
+
+    That is a page of the web, or a document of this service at the cited part.
 
     Indices count Unicode code points.
     """
@@ -184,13 +193,25 @@ def _error(message: str, kind: str, param: str | None, code: str) -> dict[str, A
     return OpenAIErrorBody(error=error).model_dump()
 
 
-def annotations(response: ask.AskResponse) -> list[Annotation]:
+def address_of(cited: Citation, base_url: str) -> str:
+    """Where the cited text can be read: its web page, or the page of this service, at its part.
+
+    What a caller gave along has no place: its own name then.
+    """
+    part, _, _ = cited.strip_id.partition("#")
+    return f"{base_url}#document={part}" if _STORED.fullmatch(part) else cited.source
+
+
+def annotations(response: ask.AskResponse, base_url: str) -> list[Annotation]:
     """One for every sentence of every citation, in the order of the text."""
     spans = ((start, end, cited) for cited in response.citations for start, end in cited.spans)
     return [
         Annotation(
             url_citation=UrlCitation(
-                url=cited.source, title=cited.title, start_index=start, end_index=end
+                url=address_of(cited, base_url),
+                title=cited.title,
+                start_index=start,
+                end_index=end,
             )
         )
         for start, end, cited in sorted(spans, key=lambda span: span[0])
@@ -198,8 +219,12 @@ def annotations(response: ask.AskResponse) -> list[Annotation]:
 
 
 def sources(response: ask.AskResponse) -> list[str]:
-    """`[n]` and what it stands for, the last lines of the reasoning: not all show annotations."""
-    return [f"[{cited.n}] {cited.title} — {cited.source}" for cited in response.citations]
+    """The verdict, and `[n]` with what it stands for: the last lines of the reasoning.
+
+    Not all clients show annotations.
+    """
+    verdict = text(response.verdict, script_of(response.answer))
+    return [verdict, *(f"[{c.n}] {c.title} — {c.source}" for c in response.citations)]
 
 
 def usage(response: ask.AskResponse) -> CompletionUsage:
@@ -216,12 +241,14 @@ def finish_reason(response: ask.AskResponse) -> Literal["stop", "length"]:
     return "length" if response.stopped_by in CUT_SHORT else "stop"
 
 
-def completion(run: Run, response: ask.AskResponse, reasoning: list[str]) -> ChatCompletion:
+def completion(
+    run: Run, response: ask.AskResponse, reasoning: list[str], base_url: str
+) -> ChatCompletion:
     """The whole answer; `reasoning` are the lines before its sources."""
     message = CompletionMessage(
         content=response.answer,
         reasoning_content="\n".join([*reasoning, *sources(response)]),
-        annotations=annotations(response),
+        annotations=annotations(response, base_url),
     )
     return ChatCompletion(
         id=f"chatcmpl-{run.id}",
@@ -235,8 +262,8 @@ def completion(run: Run, response: ask.AskResponse, reasoning: list[str]) -> Cha
 class Chunks:
     """One run's events as the lines of a streamed completion; called with each in turn."""
 
-    def __init__(self, run: Run, question: str, include_usage: bool) -> None:
-        self._include_usage = include_usage
+    def __init__(self, run: Run, question: str, include_usage: bool, base_url: str) -> None:
+        self._include_usage, self._base_url = include_usage, base_url
         self._progress = ProgressText(question)
         self._head: dict[str, Any] = {
             "id": f"chatcmpl-{run.id}",
@@ -270,7 +297,7 @@ class Chunks:
             yield self.step(line)
         for piece in _sentences(response.answer):
             yield self.chunk({"content": piece})
-        if cited := annotations(response):
+        if cited := annotations(response, self._base_url):
             yield self.chunk({"annotations": [entry.model_dump() for entry in cited]})
         yield from self.end(response)
 

@@ -52,7 +52,11 @@ TEXTS: dict[str, tuple[str, str]] = {
     "withdrawn": ("The draft is withdrawn.", "草稿已撤回。"),
     "withdrawn_for": ("The draft is withdrawn: {reason}", "草稿已撤回：{reason}"),
     "degraded": ("Degraded: {component}: {reason}", "功能降级：{component}：{reason}"),
-    "answered": ("Answered.", "已回答。"),
+    "supported": ("Answered: the sources support it.", "已回答：来源支持这一答案。"),
+    "partly": ("Answered: the sources support it in part.", "已回答：来源支持其中一部分。"),
+    "unsupported": ("Answered: the sources do not support it.", "已回答：来源不支持这一答案。"),
+    "not_judged": ("Answered; nobody judged it.", "已回答，未经评判。"),
+    "abstained": ("No answer was found.", "没有找到答案。"),
     # Parts of these.
     "support": ("support {value:.2f}", "支持度 {value:.2f}"),
     "utility": ("utility {value:.2f}", "有用度 {value:.2f}"),

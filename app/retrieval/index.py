@@ -141,6 +141,9 @@ class Index(Protocol):
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         """These columns of these chunks, by id; those that are gone are left out."""
 
+    async def chunks_of(self, document_id: str, names: Sequence[str]) -> list[Row]:
+        """These columns of a document's chunks, in reading order; none of one not seen."""
+
 
 async def open_index(folder: Path, embedder: Embedder, url: str = "", token: str = "") -> Index:
     """The index, empty where there is none yet; `folder` is this machine's own in either case.

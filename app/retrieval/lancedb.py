@@ -160,6 +160,11 @@ class LanceIndex:
         rows = await self._table.query().where(wanted).select(["id", *names]).to_list()
         return {row["id"]: row for row in rows}
 
+    async def chunks_of(self, document_id: str, names: Sequence[str]) -> list[Row]:
+        wanted = LANCE.condition(Filters.model_construct(document_ids=[document_id]))
+        rows = await self._table.query().where(wanted).select(["position", *names]).to_list()
+        return sorted(rows, key=lambda row: int(row["position"]))
+
     async def _check(self) -> None:
         """Raises IndexMismatch where all was renewed for another embedder since it was opened."""
         try:

@@ -112,6 +112,12 @@ class MilvusIndex:
         return {row["id"]: row for row in self._query(wanted, ["id", *names])}
 
     @threaded
+    def chunks_of(self, document_id: str, names: Sequence[str]) -> list[Row]:
+        wanted = MILVUS.condition(Filters.model_construct(document_ids=[document_id]))
+        rows = self._query(wanted, ["position", *names])
+        return sorted(rows, key=lambda row: int(row["position"]))
+
+    @threaded
     def put(self, rows: Sequence[Row]) -> None:
         # Position 0, by which a document is known, comes last.
         ordered = sorted(rows, key=lambda row: (row["document_id"], -row["position"]))

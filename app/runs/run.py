@@ -20,6 +20,7 @@ from app.schemas import ask
 from app.storage.runs import RunRecord
 from graphs.ports import Services
 from graphs.reflection.scores import early_answer
+from graphs.reflection.verdict import verdict_of
 from graphs.state import Answer, Context, Question
 from graphs.types import Degraded, Draft, Judgement, Usage
 from graphs.workflows.registry import Graph
@@ -257,6 +258,7 @@ class Run:
             {
                 **_ABSENT,
                 **state,
+                **asdict(verdict_of(state)),
                 **_lists(state),
                 "run_id": self.id,
                 "thread_id": self.thread_id,

@@ -110,6 +110,9 @@ class AskResponse(BaseModel):
     thread_id: str
     workflow: str
     answer: str
+    verdict: types.Verdict = "not_judged"
+    sentences: list[types.AnswerSentence] = Field(default_factory=list)
+    missing: list[str] = Field(default_factory=list)
     citations: list[types.Citation]
     standalone_question: str | None = None
     queries: list[str] = Field(default_factory=list)

@@ -51,6 +51,23 @@ class Documents(BaseModel):
     total: int
 
 
+class DocumentBlock(BaseModel):
+    """A part of a document's text at [start, end), which is searched as one; see `strip_id`."""
+
+    id: str
+    start: int
+    end: int
+    heading: str = Field(description="The headings it stands under, outermost first.")
+    page: int | None = Field(None, description="From 1, where the document has pages.")
+
+
+class DocumentText(DocumentInfo):
+    """A document with its text, the parts that are searched joined."""
+
+    text: str
+    blocks: list[DocumentBlock]
+
+
 class ProgressEvent(Event):
     """`done` of `total` documents are read; `source` is being read now."""
 

@@ -89,7 +89,10 @@ class HttpSearch(ABC):
         await self._http.aclose()
 
     def _hits(self, reply: Mapping[str, Any], max_results: int) -> list[SearchResult]:
-        """The first hits that have an address, each an object with url, title and content."""
+        """The first hits that have an address, each an object with url, title and content.
+
+        The page's whole text, where an engine sends it, stands in for a page that cannot be read.
+        """
         hits = reply["results"]
         if not isinstance(hits, list):
             raise TypeError
@@ -97,7 +100,7 @@ class HttpSearch(ABC):
             SearchResult(
                 url=url,
                 title=text_of(hit.get("title")),
-                text=text_of(hit.get("content")),
+                text=text_of(hit.get("raw_content") or hit.get("content")),
                 score=score_of(hit.get("score"), rank),
             )
             for rank, hit in enumerate(hits[:max_results])
@@ -214,7 +217,10 @@ class TavilySearch(HttpSearch):
     async def _search(self, query: str, max_results: int) -> list[SearchResult]:
         # Its own bound on the time is longer than that of `search`.
         reply = await self._client.search(
-            query[:MAX_TAVILY_QUERY_CHARS], max_results=min(max_results, MAX_RESULTS)
+            query[:MAX_TAVILY_QUERY_CHARS],
+            max_results=min(max_results, MAX_RESULTS),
+            search_depth="advanced",
+            include_raw_content="text",
         )
         # It adds an empty list of results to whatever object came; the echo it does not.
         if "query" not in reply:

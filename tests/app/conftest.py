@@ -1,17 +1,20 @@
 """The service over a small knowledge base, with the parts that ship."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 
+import httpx
 import pytest
+import pytest_asyncio
 from fastapi import FastAPI
 
 from app.cli import ingest as ingest_command
 from app.composition import services
 from app.composition.embedder import endpoint_embedder
+from app.ingest.pipeline import ingest
 from app.main import create_app
 from app.retrieval.embedder import Embedder, StaticEmbedder
 from app.retrieval.index import make_folder, open_index
@@ -125,3 +128,29 @@ async def retriever(
     tmp_path: Path, embedder: StaticEmbedder, segmenter: Segmenter
 ) -> HybridRetriever:
     return HybridRetriever(await open_index(tmp_path / "data" / "index", embedder), segmenter)
+
+
+ROOT = Path(__file__).resolve().parents[2]
+# A port nobody listens on: Wikipedia cannot be reached.
+NOWHERE = "http://127.0.0.1:9/w/api.php"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def handbook(
+    tmp_path_factory: pytest.TempPathFactory, loaded: Loaded
+) -> AsyncIterator[httpx.AsyncClient]:
+    """The service over the handbook, as `make run` has it."""
+    data = tmp_path_factory.mktemp("state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        retriever = await loaded.open_retriever(data)
+        report = await ingest([Path("docs")], retriever.index, retriever.segmenter)
+    assert len(report.added) >= 16
+    app = create_app(Settings(_env_file=None, data_dir=data, wikipedia_api_url=NOWHERE))
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(app), base_url="http://localhost"
+        ) as client,
+    ):
+        yield client

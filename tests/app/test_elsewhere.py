@@ -22,7 +22,7 @@ from tests.app.test_lasting import opened
 Serve = Callable[..., Serving]
 
 ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔有多高？"
+CHINESE = "乌木城的红塔高多少米？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 NOBODYS = "0" * 32

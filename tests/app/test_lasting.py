@@ -27,7 +27,7 @@ from tests.app.serving import Serving
 from tests.app.slow import SlowEvaluator, Waiting
 
 ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔有多高？"
+CHINESE = "乌木城的红塔高多少米？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 GONE_PID = 2**22 + 1
 """Above the most that Linux gives out."""

@@ -20,7 +20,7 @@ from tests.app.serving import Serving, events_of, wait_until
 from tests.app.slow import SlowChat, SlowEvaluator, SlowRetriever, SlowWebSearch, Waiting
 
 ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔有多高？"
+CHINESE = "乌木城的红塔高多少米？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 PAGE = WebPage("https://example.org/tower", "Tower", 0.9, ("The red tower of Umbra was repaired.",))

@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,7 +122,7 @@ def test_markers_count_sources(serve: Serve) -> None:
                 cited(1, "a.md"),
                 cited(3, "https://example.org", web=True),
                 cited(4, "a.md"),
-                cited(7, "b.md"),
+                replace(cited(7, "b.md"), strip_id="0123456789abcdef-01234567-12..14#3"),
             ],
         }
     )
@@ -129,7 +130,7 @@ def test_markers_count_sources(serve: Serve) -> None:
     class Told:
         id, workflow = "r1", "rag"
 
-    chunks: Chunks = WebUIChunks(Told(), ENGLISH, False)
+    chunks: Chunks = WebUIChunks(Told(), ENGLISH, False, "http://here/")
     text = chunks(0, AnswerEvent(response=response))
     lines = [json.loads(line[6:]) for line in text.strip().split("\n\n")]
     sources = [x["event"]["data"] for x in lines if x.get("event", {}).get("type") == "source"]
@@ -137,6 +138,8 @@ def test_markers_count_sources(serve: Serve) -> None:
     assert [source["source"]["id"] for source in sources] == ["a.md", "https://example.org", "b.md"]
     assert sources[0]["document"] == ["Text 1.", "Text 4."]
     assert sources[1]["source"]["name"] == "Title 3"
+    assert "url" not in sources[0]["source"]
+    assert sources[2]["source"]["url"] == "http://here/#document=0123456789abcdef-01234567-12..14"
     assert shown(lines) == ["One [1]. Two [2]. Three [1][3]. [99]"]
 
 

@@ -86,6 +86,7 @@ def calls(run_id: str, other_id: str, thread_id: str, document_id: str) -> list[
         call("GET", f"/runs/{other_id}/diff/{run_id}"),
         call("GET", f"/threads/{thread_id}"),
         call("DELETE", f"/threads/{thread_id}"),
+        call("GET", f"/documents/{document_id}"),
         call("DELETE", f"/documents/{document_id}"),
     ]
 

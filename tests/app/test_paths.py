@@ -21,13 +21,13 @@ BASALT = "Why do basalt columns mostly have six sides?"
 TEA = "普洱茶产自哪里？"
 INTERNAL = {
     "en": ("How tall is the red tower of Umbra?", "87 metres"),
-    "zh": ("乌木城的红塔有多高？", "八十七米"),
+    "zh": ("乌木城的红塔高多少米？", "八十七米"),
 }
 # Local and web knowledge both, whatever the evaluator thinks of it.
 BOTH = {"ablation": {"only_action": "ambiguous"}, "strip_floor": -20.0, "lower": -20.0}
 MIXED = {
     "en": "How tall is the red tower of Umbra, and how far does a lighthouse throw its beam?",
-    "zh": "乌木城的红塔有多高？灯塔的光为什么在三十公里以外也能看见？",
+    "zh": "乌木城的红塔高多少米？灯塔的光为什么在三十公里以外也能看见？",
 }
 WRONG_KEY = "sk-wrong-and-secret-0815"
 WRONG_KEYS = {"openai_api_key": WRONG_KEY, "tavily_api_key": WRONG_KEY}
@@ -237,7 +237,7 @@ def test_two_parts_may_fail_at_once(world: World, pages: PageServer, tavily: Tav
     """No chat endpoint, and hosts of this network, which are not read unless allowed."""
     port = free_port()
     serving = world.serving(openai_base_url=f"http://127.0.0.1:{port}/v1", fetch_allowed_hosts=())
-    answer = serving.ask(BASALT, workflow="crag", options={"strip_floor": -20.0})
+    answer = serving.ask(BASALT, workflow="crag", options={"strip_floor": -20.0, "lower": -1.0})
     reasons = {entry["component"]: entry["reason"] for entry in answer["degraded"]}
 
     assert set(reasons) == {"generator", "fetch"}

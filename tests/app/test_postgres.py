@@ -25,7 +25,7 @@ Serve = Callable[..., Serving]
 pytestmark = pytest.mark.postgres
 
 ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔有多高？"
+CHINESE = "乌木城的红塔高多少米？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 

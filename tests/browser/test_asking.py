@@ -71,6 +71,22 @@ def test_a_step_tells_what_it_found(page: Page) -> None:
     assert page.count("#steps li[data-step=grade] .field .dot") >= 1
 
 
+def test_sentences_that_the_critic_calls_unsupported_are_marked(
+    open_page: Open, serve: Serve
+) -> None:
+    made_up = "It was built of glass by the sea in one night [1]."
+    poor = fakes.services(
+        fakes.FakeRetriever([TOWER]),
+        chat=fakes.ScriptedChat(answers=[made_up]),
+        critic=fakes.FakeCritic(script=[fakes.POOR]),
+    )
+    page = open_page(serve(poor).url)
+    page.ask(ENGLISH)
+
+    assert "glass" in page.text("#answer .doubted")
+    assert page.text("#verdict") == "Not supported"
+
+
 def test_a_draft_taken_back_is_struck_through(open_page: Open, serve: Serve) -> None:
     page = open_page(serve(rejecting()).url)
 

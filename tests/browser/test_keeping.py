@@ -42,6 +42,9 @@ def test_a_document_is_brought_in_asked_about_and_deleted(page: Page, tmp_path: 
     assert "program.exe" in page.text("#upload-report")
     page.click("#to-ask")
     assert "nineteen" in page.ask("How long does the harbour of Lirn freeze?")
+    page.do("document.querySelector('.citation').open = true")
+    page.click(".citation a[href^='#document=']")
+    page.wait(lambda: "nineteen days" in page.text("#reader mark"))
 
     page.click("#to-documents")
     page.wait(lambda: "harbour.md" in page.text("#document-list"))

@@ -40,6 +40,8 @@ def test_an_expected_failure_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     assert "\n" not in str(failed)
 
 
+# Ctrl-C may arrive where an exception is swallowed, as in a destructor; it is then raised again.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_in_training_says_what_was_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

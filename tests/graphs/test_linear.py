@@ -21,7 +21,8 @@ from graphs.reflection.tokens import clean
 from graphs.text.citations import without_unknown_markers
 from graphs.text.language import answer_language
 from graphs.text.questions import is_courtesy, standalone, subquestions_of
-from graphs.text.sentences import sentences, split_strips
+from graphs.text.sentences import sentences
+from graphs.text.units import split_strips
 from graphs.types import Message, Strip
 
 LENGTH = 1_200

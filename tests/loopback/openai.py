@@ -27,7 +27,7 @@ Failure = Literal["", "drop", "end", "hang", "hang_midway", "garbage", "empty", 
 _ROLES = frozenset({"developer", "system", "user", "assistant", "tool"})
 _QUESTION = re.compile(r"^(?:Question:|问题[:：])[ \t]*(.*)$", re.MULTILINE)
 _KEYWORDS_LAST = re.compile(r"(?:Keywords:|关键词[:：])\s*$")
-_NUMBERED = re.compile(r"^\[(\d+)\][ \t]*(?:\((.*?)\)[ \t]+)?(.+)$", re.MULTILINE)
+_NUMBERED = re.compile(r"^\[(\d+)\][ \t]*(?:\((.*?)\)\s+)?(.+)$", re.MULTILINE)
 _SENTENCE = re.compile(r".+?(?:[。！？]|[.!?](?=\s|$)|$)")
 _ENGLISH = re.compile(r"[A-Za-z][A-Za-z-]{2,}")
 _STOP = frozenset(

@@ -96,6 +96,23 @@ async def documents(
     return schemas.Documents(documents=[_info(document) for document in documents], total=total)
 
 
+@router.get(PATH + "/{document_id}", responses=problems(404, 422, 500, 503))
+async def document(
+    document_id: str, uploads: LiveUploads, caller: CurrentCaller
+) -> schemas.DocumentText:
+    """A document's text, and where in it each searched part stands.
+
+    A strip's `document_id` begins with the id of such a part.
+    """
+    with _mapped():
+        found = await uploads.read(document_id, caller.owner)
+    if found is None:
+        raise NotFound(f"There is no document {document_id}.")
+    blocks = [schemas.DocumentBlock(**asdict(part)) for part in found.parts]
+    info = _info(found.document).model_dump()
+    return schemas.DocumentText(**info, text=found.text, blocks=blocks)
+
+
 @router.delete(
     PATH + "/{document_id}", status_code=204, responses=problems(404, 409, 422, 500, 503)
 )

@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Json, TypeAdapter
 
-from app.api.dependencies import CurrentCaller, LiveGraphs, LiveRuns
+from app.api.dependencies import CurrentCaller, LiveGraphs, LiveRuns, PageUrl
 from app.api.problems import DETAILS, problem_response
 from app.api.sse import EventStream, while_client_stays
 from app.errors import ThreadBusy
@@ -71,6 +71,7 @@ async def complete(
     caller: CurrentCaller,
     runs: LiveRuns,
     graphs: LiveGraphs,
+    page_url: PageUrl,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
     name = model(body.model, graphs).id
@@ -94,8 +95,10 @@ async def complete(
     text = question["question"]
     if body.stream:
         form = open_webui.WebUIChunks if open_webui.speaks(request.headers) else openai.Chunks
-        return EventStream(run, runs, detach=False, encode=form(run, text, body.wants_usage))
-    return await while_client_stays(request, whole(request, run, text), run, runs)
+        return EventStream(
+            run, runs, detach=False, encode=form(run, text, body.wants_usage, page_url)
+        )
+    return await while_client_stays(request, whole(request, run, text, page_url), run, runs)
 
 
 def options_of(body: openai.ChatRequest) -> Context:
@@ -115,11 +118,11 @@ def thread_of(body: openai.ChatRequest) -> str | None:
     return checked(open_webui.THREAD, thread_id, "#/metadata/thread_id")
 
 
-async def whole(request: Request, run: Run, question: str) -> Response:
+async def whole(request: Request, run: Run, question: str, page_url: str) -> Response:
     """The run's last word as one JSON body: the completion, or the error that ended it."""
     last, progress = await run.outcome(), ProgressText(question)
     if isinstance(last, ErrorEvent):
         return problem_response(request.scope, last.problem)
     reasoning = [line for event in await run.all_events() for line in progress.lines(event)]
-    completed = openai.completion(run, last.response, reasoning)
+    completed = openai.completion(run, last.response, reasoning, page_url)
     return Response(as_json(completed.model_dump()), media_type="application/json")

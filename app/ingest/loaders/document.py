@@ -4,6 +4,7 @@ import hashlib
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 # No document is larger, whichever way it comes in.
 MAX_BYTES = 20_000_000
@@ -28,15 +29,16 @@ class DocumentRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, list item, table or listing, and the headings it stands under.
+    """A paragraph, list item, entry, table or listing, and the headings it stands under.
 
-    `whole` blocks (tables, listings) are cut at line ends only, and only where they are too long.
-    `page` counts from 1, where the document has pages.
+    A listing and a table are cut at line ends only, and only where they are too long. An entry is
+    a defined term with what is said of it: "term: text"; what follows in it has the term as its
+    last heading. `page` counts from 1, where the document has pages.
     """
 
     text: str
     headings: tuple[str, ...] = ()
-    whole: bool = False
+    kind: Literal["text", "code", "table"] = "text"
     page: int | None = None
 
 

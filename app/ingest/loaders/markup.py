@@ -1,7 +1,7 @@
 """Markdown, HTML and plain text loaders: a title, and blocks that know their headings."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
 from markdown_it import MarkdownIt
@@ -26,6 +26,10 @@ STANDING = BLOCK_ELEMENTS | {*HEADINGS, "pre", "table", "br"}
 HOLDING = ", ".join([*HEADINGS, "p", "li", "pre", "table", "div", "dt", "dd", "br"])
 LIST_ITEM = re.compile(r"\s*(?:[-*+•·]|\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s*\S")
 SENTENCE_END = re.compile(r"[.!?。！？；;:：…][\"'”’」』）)\]]*$")
+# What stands beside a heading to be linked to, and what Markdown names it by.
+ANCHOR = re.compile(r"\s*(?:[¶§#🔗]|\{#[\w.:-]+\})\s*$")
+# Beside links of an index stand numbers at most, beside those of a table of values the values.
+LETTER, SIGN = re.compile(r"[^\W\d_]"), re.compile(r"\w")
 WIDE = re.compile(HAN.pattern + r"|[\u3000-\u303f\uff00-\uffef]")
 # Shorter lines are taken as written on purpose, longer ones as wrapped by an editor.
 WRAPPED_FROM = 40
@@ -100,43 +104,70 @@ class _Page:
         titled = _above(page.css("h1"))
         self._hidden = hidden_elements(page)
         self._hidden |= {node.mem_id for node in page.css("header")} - titled
+        self._linked = {link.mem_id for link in page.css("a[href]")}
+        self._mark = ""  # before the next paragraph: a list item's dash, an entry's term
+        self._terms: list[str] = []  # whose entries are being read, outermost first
 
     def walk(self, root: LexborNode | None, outline: Outline) -> Iterator[Block]:
         """Blocks in reading order; text between block elements counts as a paragraph."""
-        loose: list[str] = []
-        ahead = [root.iter(include_text=True)] if root is not None else []
+        loose: list[LexborNode] = []
+        ahead = [(root.iter(include_text=True), 0)] if root is not None else []
         while ahead:
-            child = next(ahead[-1], None)
+            children, terms = ahead[-1]
+            child = next(children, None)
             if child is None:
                 ahead.pop()
-                yield from _paragraph(loose, outline)
+                yield from self._paragraph(loose, outline)
+                del self._terms[terms:]
+                self._mark = ""
             elif child.mem_id in self._hidden:
                 continue
             elif child.tag not in STANDING and child.mem_id not in self._holders:
-                loose.append(visible_text(child, self._hidden))
+                loose.append(child)
             else:
-                yield from _paragraph(loose, outline)
+                yield from self._paragraph(loose, outline)
+                depth = len(self._terms)
+                self._enter(child)
                 if self._is_inner(child):
-                    ahead.append(child.iter(include_text=True))
+                    ahead.append((child.iter(include_text=True), depth))
                 else:
                     yield from self._block(child, outline)
+                    if child.tag != "dt":
+                        del self._terms[depth:]
+
+    def _enter(self, node: LexborNode) -> None:
+        """A list item has a dash before its first words, an entry its term."""
+        if node.tag == "li":
+            self._mark = "- "
+        elif node.tag == "dd" and self._mark:
+            self._terms.append(self._mark.removesuffix(": "))
 
     def _is_inner(self, node: LexborNode) -> bool:
         tag = node.tag or ""
         if tag == "table":
             return node.mem_id in self._layout
-        return tag not in HEADINGS and tag != "pre" and node.mem_id in self._holders
+        return tag not in HEADINGS and tag not in ("pre", "dt") and node.mem_id in self._holders
 
     def _block(self, node: LexborNode, outline: Outline) -> Iterator[Block]:
         tag = node.tag or ""
         if tag in HEADINGS:
-            outline.enter(HEADINGS[tag], clean(visible_text(node, self._hidden)))
+            outline.enter(HEADINGS[tag], ANCHOR.sub("", clean(visible_text(node, self._hidden))))
+        elif tag == "dt":
+            term = ANCHOR.sub("", clean(visible_text(node, self._hidden)))
+            told = self._mark.removesuffix(": ")
+            self._mark = f"{told}, {term}: " if told and term else f"{term}: " if term else ""
         elif tag == "pre":
-            yield Block(visible_text(node, self._hidden).strip("\n"), outline.path, whole=True)
+            self._mark = ""
+            text = visible_text(node, self._hidden).strip("\n")
+            yield Block(text, self._path(outline), "code")
         elif tag == "table":
-            yield Block(self._rows(node), outline.path, whole=True)
+            if not self._only_leads_on([node], SIGN):
+                yield Block(self._rows(node), self._path(outline), "table")
         else:
-            yield from _paragraph([visible_text(node, self._hidden)], outline)
+            yield from self._paragraph([node], outline)
+
+    def _path(self, outline: Outline) -> tuple[str, ...]:
+        return (*outline.path, *self._terms)
 
     def _rows(self, table: LexborNode) -> str:
         rows = (row.css("td, th") for row in table.css("tr"))
@@ -145,12 +176,37 @@ class _Page:
         )
         return "\n".join(line for line in lines if line.strip(" |"))
 
+    def _paragraph(self, nodes: list[LexborNode], outline: Outline) -> Iterator[Block]:
+        lines = "".join(visible_text(node, self._hidden) for node in nodes).split("\n")
+        text = joined([clean(line) for line in lines])
+        leads_on = bool(text) and self._only_leads_on(nodes, LETTER)
+        if text and not leads_on:
+            yield Block(self._mark + text, self._path(outline))
+            self._mark = ""
+        nodes.clear()
 
-def _paragraph(loose: list[str], outline: Outline) -> Iterator[Block]:
-    text = joined([clean(line) for line in "".join(loose).split("\n")])
-    loose.clear()
-    if text:
-        yield Block(text, outline.path)
+    def _only_leads_on(self, nodes: Sequence[LexborNode], word: re.Pattern[str]) -> bool:
+        """Whether there are links to other places and no other word: a menu, an index."""
+        texts = [_texts(node, self._linked, self._hidden) for node in nodes]
+        beside = "".join(own for own, _ in texts)
+        return any(linked for _, linked in texts) and not word.search(beside)
+
+
+def _texts(node: LexborNode, linked: Collection[int], hidden: Collection[int]) -> tuple[str, bool]:
+    """The text beside links, and whether there are any."""
+    beside: list[str] = []
+    has_links, ahead = False, [node]
+    while ahead:
+        here = ahead.pop()
+        if here.mem_id in hidden:
+            continue
+        if here.mem_id in linked:
+            has_links = has_links or bool(here.text().strip())
+        elif here.tag == "-text":
+            beside.append(here.text())
+        else:
+            ahead += here.iter(include_text=True)
+    return "".join(beside), has_links
 
 
 def _above(nodes: Sequence[LexborNode]) -> set[int]:

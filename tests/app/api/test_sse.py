@@ -19,7 +19,7 @@ from tests.app.serving import BEGINNING, Sent, Serving
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
 
 ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔有多高？"
+CHINESE = "乌木城的红塔高多少米？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 PAGE = WebPage("https://example.org/tower", "Tower", 0.9, ("The red tower of Umbra was repaired.",))
 BLOCK = re.compile(r"event: ([a-z]+)\ndata: ([^\n]+)\nid: (\d+)\n\n")

@@ -21,7 +21,7 @@ from tests.app.serving import Serving
 Command = Callable[..., Result]
 
 ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔有多高？"
+CHINESE = "乌木城的红塔高多少米？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 GATE = fakes.passage("How tall the red gate of Umbra is nobody knows.", 2)
 TURM = fakes.passage("乌木城的红塔高八十七米。", 3)

@@ -65,15 +65,26 @@ def test_sections_are_never_mixed() -> None:
 def test_a_listing_stays_whole_where_it_fits() -> None:
     listing = "\n".join(f"step {number}. go on" for number in range(12))
     around = "word " * 100
-    chunks = chunk([Block(around), Block(listing, whole=True), Block(around)])
+    chunks = chunk([Block(around), Block(listing, kind="code"), Block(around)])
     assert sum(listing in found.text for found in chunks) == 1
 
 
 def test_a_long_listing_is_cut_at_line_ends() -> None:
     lines = [f"value number {number} is {number * 7}" for number in range(300)]
-    chunks = chunk([Block("\n".join(lines), whole=True)])
+    chunks = chunk([Block("\n".join(lines), kind="code")])
     assert len(chunks) > 1
-    assert [line for found in chunks for line in found.text.splitlines()] == lines
+    texts = [found.text for found in chunks]
+    assert all(text.startswith("```\n") and text.endswith("\n```") for text in texts)
+    assert [line for found in chunks for line in found.text.splitlines() if line != "```"] == lines
+
+
+def test_each_part_of_a_long_table_has_its_head() -> None:
+    rows = [f"option_{number} | {number * 7} seconds" for number in range(300)]
+    chunks = chunk([Block("\n".join(["name | default", *rows]), kind="table")])
+    assert len(chunks) > 1
+    lines = [found.text.splitlines() for found in chunks]
+    assert {first for first, *_ in lines} == {"name | default"}
+    assert [row for _, *own in lines for row in own if row != "name | default"] == rows
 
 
 def test_a_long_sentence_stays_whole_up_to_the_hard_cap() -> None:

@@ -214,6 +214,8 @@ async def test_tavily_gets_what_it_accepts(
     request = tavily.requests[0]
     assert len(request.body["query"]) == 400
     assert request.body["max_results"] == 20
+    assert request.body["search_depth"] == "advanced"
+    assert request.body["include_raw_content"] == "text"
     assert request.headers["authorization"] == f"Bearer {TAVILY_KEY}"
     assert "x-project-id" not in request.headers
     await engine.aclose()

@@ -87,11 +87,17 @@ def test_a_run_that_broke_off_goes_on_after_what_was_written(
     whole = out.read_text(encoding="utf-8")
     first, second = whole.splitlines(keepends=True)
     out.write_text(first + second[: len(second) // 2], encoding="utf-8")  # as a kill leaves it
+    torn = out.read_bytes()
+    assert label(file, out, ["utility"], endpoint(server), lambda _: None, dry=True) == 0
+    assert out.read_bytes() == torn
     server.requests.clear()
     assert label(file, out, ["utility"], endpoint(server), lambda _: None) == 1
     assert len(server.requests) == 1
     assert out.read_text(encoding="utf-8") == whole
     assert label(file, out, ["utility"], endpoint(server), lambda _: None) == 0
+    out.write_text(first.rstrip(), encoding="utf-8")  # a row is whole without its line's end
+    assert label(file, out, ["utility"], endpoint(server), lambda _: None) == 1
+    assert out.read_text(encoding="utf-8") == whole
 
 
 def test_a_dry_run_tells_the_cost_and_asks_nothing(
@@ -115,8 +121,12 @@ def test_an_endpoint_that_refuses_and_a_file_of_another_kind_are_told(
     server.status = 500
     with pytest.raises(EvaluatorError, match="stand-in could not be asked"):
         label(file, tmp_path / "out.jsonl", ["utility"], endpoint(server), lambda _: None)
-    with pytest.raises(DataError, match="rows of another kind"):
-        label(file, file, TASKS, endpoint(server), lambda _: None)
+    for own in (file, file.with_name("notes.txt")):
+        own.write_text(own.read_text(encoding="utf-8") if own == file else "Mine.", "utf-8")
+        before = own.read_bytes()
+        with pytest.raises(DataError, match="rows of another kind"):
+            label(file, own, TASKS, endpoint(server), lambda _: None)
+        assert own.read_bytes() == before
 
 
 @pytest.mark.parametrize(

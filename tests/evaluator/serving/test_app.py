@@ -106,7 +106,7 @@ async def test_a_task_not_trained_for_is_refused(relevance_alone: httpx.AsyncCli
 async def test_health_metrics_and_thresholds(http: httpx.AsyncClient) -> None:
     await scores(http, PAIRS[:2])
     assert (await http.get("/health/live")).status_code == 200
-    assert (await http.get("/health/ready")).json()["tasks"] == list(LABELS)
+    assert (await http.get("/health/ready")).json()["tasks"] == [*LABELS, "answer"]
     assert (await http.get("/thresholds")).json()["evaluator"].startswith("sha256:")
     metrics = (await http.get("/metrics")).text
     assert 'selfcrag_evaluator_pairs_total{task="relevance"} 2.0' in metrics

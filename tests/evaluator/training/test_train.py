@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from evaluator.data.records import JudgementRow, by_passage, division, read_folder, split
+from evaluator.data.synthetic.build import CONSTRUCTED
 from evaluator.errors import DataError
 from evaluator.inference.scorer import best_span
 from evaluator.model.tokenization import SEPARATOR, PairTokenizer
-from evaluator.schema import TASKS
+from evaluator.schema import ANSWER_MARK, LABELS, TASKS
 from evaluator.training.relevance_pairs import Pair
 from evaluator.training.train import (
     UNKNOWN_PLACE,
@@ -96,7 +97,7 @@ def test_the_likeliest_span_ends_after_it_begins() -> None:
 @pytest.mark.slow
 def test_relevance_spans_and_another_task_are_learnt_at_once(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    both = [*groups(), *((row,) for row in needs())]
+    both = [*groups(), *needs()]
     network = tiny_network()
     options = replace(OPTIONS, rows=6000, check_every=1000)
     learner = Evaluating(network, of_groups(both), options)
@@ -110,7 +111,7 @@ def test_relevance_spans_and_another_task_are_learnt_at_once(tmp_path: Path) -> 
     assert f"retrieval own {means['retrieval']:.3f}" in words
 
 
-def needs() -> list[Example]:
+def needs() -> list[Group]:
     return of_judgements(judgements(), PairTokenizer(tiny_tokenizer(), 48))
 
 
@@ -128,12 +129,23 @@ def test_the_mix_keeps_the_shares() -> None:
     rows = PairTokenizer(tiny_tokenizer(), 48)
     evidence = [replace(row, second="it is so") for row in judgements(400)]
     judged = of_judgements([*judgements(400), *evidence], rows)
-    assert Counter(map(part_of, judged)) == {"need": 400, "evidence": 400}
+    assert Counter(map(part_of, of_groups(judged))) == {"need": 400, "evidence": 400}
     shares = {**OPTIONS.shares, "relevance": 0.5, "need": 0.25, "evidence": 0.25}
     drawn = mixed(groups(100), judged, replace(OPTIONS, shares=shares))
     assert Counter(map(part_of, of_groups(drawn))) == {
         "relevance": 200, "need": 100, "evidence": 100,
     }  # fmt: skip
+
+
+def test_made_answers_of_one_question_are_learnt_beside_each_other_the_best_first() -> None:
+    made = [
+        JudgementRow("support", f"how long{ANSWER_MARK}{answer}", "it is so", label, "en", "own",
+                     f"{CONSTRUCTED}statement", "how long")
+        for answer, label in (("it", LABELS["support"][2]), ("so", LABELS["support"][0]))
+    ]  # fmt: skip
+    natural = [replace(row, kind="natural") for row in made]
+    judged = of_judgements([*made, *natural], PairTokenizer(tiny_tokenizer(), 48))
+    assert [[row.label for row in group] for group in judged] == [[0, 2], [2], [0]]
 
 
 def test_sources_are_evened_out_and_a_rare_one_repeated_six_times_at_most() -> None:

@@ -66,7 +66,8 @@ async def test_nothing_comes_for_a_part_that_nothing_answers() -> None:
     open_part = Judgement(uncovered=("why do fish swim",))
     revised, _ = await revise_extractively(draft, open_part, [BUILT], FakeEvaluator())
 
-    assert revised.answer == draft.answer
+    assert revised.said == draft.answer
+    assert revised.answer.endswith("Not found in the documents: why do fish swim.")
 
 
 async def test_where_all_is_weak_nothing_is_left() -> None:

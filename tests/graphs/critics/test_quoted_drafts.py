@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from graphs.critics.evaluator import EvaluatorCritic
 from graphs.critics.llm import LlmCritic
-from tests.fakes import FakeChat
+from graphs.types import Draft, Strip
+from tests.fakes import FakeChat, FakeEvaluator
 from tests.graphs.languages import EN, ZH, World
 from tests.graphs.traced import traced
 
@@ -25,3 +27,16 @@ async def test_a_sentence_that_it_calls_weak_goes(workflow: str, world: World) -
     shown = "".join(event["token"]["text"] for event in trace.said if "token" in event)
     assert "1652" in shown, "it was quoted"
     assert "1652" not in trace.said[-1]["token"]["text"], "then dropped"
+
+
+async def test_the_evaluator_is_not_asked_whether_a_source_supports_its_own_words() -> None:
+    source = Strip(
+        "p#0", "p", "The mill opened in 1852. It burned.", "T", "a.md", "internal", (0, 0)
+    )
+    evaluator = FakeEvaluator()
+    draft = Draft("The mill opened in 1852 [1]. It stands by the sea [1].", (source,))
+    (judgement,), _ = await EvaluatorCritic(evaluator).judge("When did it open?", [draft])
+
+    asked = dict(zip(evaluator.tasks, evaluator.calls, strict=True))["support"]
+    assert [pair[0].endswith("It stands by the sea.") for pair in asked] == [True]
+    assert dict(judgement.supports)["The mill opened in 1852."] == 1.0

@@ -309,7 +309,7 @@ async def test_a_document_is_summarised_for_the_question(world: World, workflow:
     summarised = [text for text in asked if world.full in text]
     assert len(summarised) == 1
     assert world.question in summarised[0]
-    assert any(") 1852" in text for text in asked)
+    assert any(")\n1852" in text for text in asked)
     assert [c.text for c in trace.output["citations"]] == [world.full * 3]
     assert trace.output["usage"].llm_calls >= 2
 
@@ -344,7 +344,7 @@ async def test_documents_are_summarised_side_by_side_and_once() -> None:
     asked = [chat.prompt(n) for n in range(len(chat.asked))]
     assert sum("You shorten a text" in text for text in asked) == 2
     drafted = [text for text in asked if "You shorten a text" not in text]
-    assert sum(f"(Mills — {EN.url}) short" in text for text in drafted) == 2
+    assert sum(f"(Mills — {EN.url})\nshort" in text for text in drafted) == 2
     assert len(trace.output["candidates"]) == len(drafted) == 3
 
 
@@ -367,7 +367,7 @@ async def test_a_local_model_compresses_each_candidate(by: str, world: World) ->
     trace = await traced(served, world.question, "rag", compress=by, compress_ratio=0.3)
 
     assert compressor.asked == [([world.full, world.half], 0.3)]
-    assert f") {world.full[:10].strip()}" in chat.prompt()
+    assert f")\n{world.full[:10].strip()}" in chat.prompt()
     assert world.full not in chat.prompt()
     assert world.half not in chat.prompt()
     assert [c.text for c in trace.output["citations"]] == [world.full]
@@ -394,7 +394,7 @@ async def test_summaries_leave_a_call_for_the_answer() -> None:
     trace = await traced(parts.services, EN.question, "rag", **options)
 
     assert len(chat.asked) == trace.output["usage"].llm_calls == 2
-    assert ") short" in chat.prompt()
+    assert ")\nshort" in chat.prompt()
     assert f"{EN.half} Cold." in chat.prompt()
 
 

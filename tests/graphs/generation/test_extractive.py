@@ -1,18 +1,31 @@
 """The answer without a language model."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphs.generation.answer import NO_LISTENER, generate_answer
 from graphs.generation.extractive import (
-    MAX_SENTENCES,
+    MAX_PIECE_WORDS,
+    MAX_STRIPS,
+    WITHIN,
+    Piece,
     Sentence,
-    best_supported,
+    best_pieces,
     candidate_sentences,
     compose,
     first_sentences,
+    pieces_of,
+    quoted_sentences,
+    with_each_part,
 )
+from graphs.generation.prompts import DraftRequest
 from graphs.text.citations import citations_in
-from graphs.types import Strip
+from graphs.text.questions import unnamed_in
+from graphs.types import Draft, Strip
+from tests.fakes import FakeEvaluator, services
 
 SCORE = st.none() | st.floats(-1, 1)
 
@@ -21,14 +34,19 @@ def strip(text: str, number: int = 0) -> Strip:
     return Strip(f"p#{number}", "p", text, "T", "a.md", "internal", (0, number), 0.5, kept=True)
 
 
-def of_graded(n: int, text: str, relevance: float) -> Sentence:
-    return Sentence(n, text, relevance, relevance)
+def graded(text: str, grade: float | None, n: int = 1) -> Piece:
+    return Piece(n, replace(strip(text, n), relevance=grade), grade)
 
 
-def best(
-    candidates: list[Sentence], scores: list[float | None], *, keep_best: bool = False
-) -> list[str]:
-    return [item.text for item in best_supported(candidates, scores, -0.5, keep_best=keep_best)]
+async def quoted(
+    *knowledge: Strip, evaluator: FakeEvaluator, keep_best: bool = False
+) -> tuple[str, int]:
+    """The answer, and how many pairs it took."""
+    request = DraftRequest(
+        "How tall?", [], knowledge, floor=0.0, language="en", keep_best=keep_best
+    )
+    found = await generate_answer(request, services(evaluator=evaluator), NO_LISTENER)
+    return found.answer, found.usage.scored_pairs
 
 
 def test_questions_marks_and_fragments_are_not_quoted() -> None:
@@ -48,34 +66,34 @@ def test_fragments_serve_where_there_is_nothing_longer() -> None:
     assert candidate_sentences([strip("Why?"), strip("***")]) == []
 
 
-def test_pieces_of_data_are_not_quoted() -> None:
-    for line in [
-        """-d '{"pairs": [["How long is it? [SEP] It is long.", "A strip is short."]]}'""",
-        """-d '{"pairs": [["它有多长？", "一个知识条是同一段落里的几句话。"]]}'""",
-        # A strip may begin within a line.
-        """[SEP] A strip is a few sentences.", "A strip is short."]]}'""",
-        """{"role": "assistant", "content": "知识条是一个段落中的几个句子。", "run_id": "run-1"}""",
-    ]:
-        told = ["A longer passage is cut.", "更长的段落被切开。"]
-        lines = ["curl http://localhost/score \\", line, *told]
-        found = candidate_sentences([strip("\n".join(lines))])
+def test_what_a_sentence_introduces_is_quoted_with_it() -> None:
+    text = (
+        "Without locking writes:\n```\nCREATE INDEX CONCURRENTLY i ON t (a);\n```\nIt takes longer."
+    )
+    unit, after = [item.text for item in candidate_sentences([strip(text)])]
 
-        assert [item.text for item in found] == [lines[0], *told]
+    assert unit.startswith("Without locking writes:\n```\nCREATE")
+    assert after == "It takes longer."
+    answer = "".join(compose([Sentence(1, unit), Sentence(1, after)]))
+    assert answer.endswith("\n```\n[1]\nIt takes longer [1].")
 
 
-def test_sentences_with_quotes_and_brackets_are_quoted() -> None:
-    for line, texts in [
-        ("The board's width is 6\". It is oak.", ["The board's width is 6\".", "It is oak."]),
-        ('He said "It is tall. It is old."', ['He said "It is tall.', 'It is old."']),
-        ("他说“塔很高大。它已经很老。”", ["他说“塔很高大。", "它已经很老。”"]),
-        ('Send ["a", "b"] to it. It then answers.', ['Send ["a", "b"] to it.', "It then answers."]),
-        ('请发送 ["甲", "乙"] 给它。它会回答你。', ['请发送 ["甲", "乙"] 给它。', "它会回答你。"]),
-        ("It lies in [0, 1). It is a share.", ["It lies in [0, 1).", "It is a share."]),
-        ('{"upper": 0.7, "lower": -0.6}', ['{"upper": 0.7, "lower": -0.6}']),
-    ]:
-        found = candidate_sentences([strip(line)])
+def test_code_and_introductions_alone_are_not_quoted() -> None:
+    code = '```\n{"upper": "It is tall. It is old."}\n```'
+    assert candidate_sentences([strip(code), strip("It has these parts:", 1)]) == []
+    led = replace(strip(code), lead="Set it in the file:")
+    assert [item.text for item in candidate_sentences([led])] == [f"Set it in the file:\n{code}"]
 
-        assert [item.text for item in found] == texts
+
+def test_rows_and_items_are_quoted_one_by_one() -> None:
+    table = "name | default\nmax_rows | 100 rows\nmin_rows | 7 rows"
+    found = candidate_sentences([strip(f"{table}\n- the first item of all\n- 第二项在这里写着")])
+    assert [item.text for item in found] == [
+        "name | default\nmax_rows | 100 rows",
+        "name | default\nmin_rows | 7 rows",
+        "the first item of all",
+        "第二项在这里写着",
+    ]
 
 
 def test_footnotes_of_a_source_do_not_become_citations() -> None:
@@ -86,56 +104,156 @@ def test_footnotes_of_a_source_do_not_become_citations() -> None:
     assert [citation.n for citation in citations_in(answer, knowledge)] == [1, 2]
 
 
-def test_support_is_the_mean_with_the_strips_grade() -> None:
-    candidates = [of_graded(1, "a", 0.9), of_graded(2, "b", -0.9)]
+async def test_graded_strips_are_quoted_whole_the_best_first_without_grading_anew() -> None:
+    knowledge = [
+        replace(strip("It stands there. Nobody knows since when.", 0), relevance=0.3),
+        replace(strip("The tower is tall. It has 87 metres.", 1), relevance=0.9),
+    ]
+    answer, pairs = await quoted(*knowledge, evaluator=FakeEvaluator())
 
-    assert best(candidates, [0.0, 0.9]) == ["a", "b"]
-    assert best(candidates, [0.1, 0.1]) == ["a"]
-
-
-def test_a_retrievers_score_is_no_support() -> None:
-    candidates = [Sentence(1, "a", 5.0), of_graded(2, "b", 5.0)]
-
-    assert best(candidates, [-0.6, None]) == []
-    assert best(candidates, [-0.5, None]) == ["a"]
-    assert best(candidates, [None, -0.6]) == ["b"], "a graded strip carries its sentences"
+    assert answer.startswith("The tower is tall [2]. It has 87 metres [2]. It stands there [1].")
+    assert pairs == 0
 
 
-def test_below_the_floor_only_the_best_is_kept_when_asked() -> None:
-    candidates = [of_graded(1, "a", -0.9), of_graded(1, "b", -0.9)]
+async def test_passages_that_nothing_graded_are_quoted_by_their_strips() -> None:
+    tall, items = (
+        "The tower is 87 metres tall. It was built so.",
+        "- a market hall\n- a fish market",
+    )
+    evaluator = FakeEvaluator(known={tall: 0.9, items: -0.9})
+    answer, pairs = await quoted(strip(f"{tall}\n{items}"), evaluator=evaluator)
 
-    assert best(candidates, [-0.9, -0.8]) == []
-    assert best(candidates, [-0.9, -0.8], keep_best=True) == ["b"]
-    assert best(candidates, [None, None], keep_best=True) == []
+    assert answer == "The tower is 87 metres tall [1]. It was built so [1]."
+    assert pairs == 2
+
+
+async def test_below_the_floor_only_the_best_is_quoted_when_asked() -> None:
+    knowledge = [
+        replace(strip(f"It is said on page {n}.", n), relevance=-0.1 * n) for n in (2, 1, 3)
+    ]
+    evaluator = FakeEvaluator()
+
+    assert (await quoted(*knowledge, evaluator=evaluator))[0] == ""
+    kept, _ = await quoted(*knowledge, evaluator=evaluator, keep_best=True)
+    assert kept == "It is said on page 1 [2]."
+
+
+@pytest.mark.parametrize(
+    ("question", "answered"),
+    [
+        ("What is the default of max_rows?", True),
+        ("What is the default of max_columns?", False),
+        ("What is the default in version 15.2?", True),
+        ("What is the default in version 5.2?", False),
+        ("列表的选项 --all 默认是什么？", False),
+        ("Which is the U.S. default, e.g. by law?", True),
+    ],
+)
+async def test_what_the_knowledge_does_not_name_is_not_answered(
+    question: str, answered: bool
+) -> None:
+    text = "The default of max_rows is 100 since version 15.2."
+    knowledge = [replace(strip(text), relevance=0.9)]
+    request = DraftRequest(question, [], knowledge, floor=0.0, language="en", keep_best=True)
+    found = await generate_answer(request, services(), NO_LISTENER)
+
+    assert bool(found.answer) == answered
+
+
+async def test_a_part_that_names_what_the_knowledge_does_not_is_open() -> None:
+    knowledge = [replace(strip("The default of max_rows is 100."), relevance=0.9)]
+    parts = ("What is the default of max_rows?", "What is that of max_columns?")
+    request = DraftRequest(
+        " ".join(parts), [], knowledge, floor=-1.0, language="en", keep_best=True,
+        subquestions=parts,
+    )  # fmt: skip
+    found = await generate_answer(request, services(), NO_LISTENER)
+
+    assert "max_rows is 100 [1]" in found.answer
+    assert found.missing == (parts[1],)
+
+
+async def test_of_a_follow_up_the_names_of_its_own_words_count() -> None:
+    knowledge = [replace(strip("The default of core.autocrlf is false."), relevance=0.9)]
+    asked = "What about core.autocrlf?"
+    request = DraftRequest(
+        f"{asked} (What does core.fileMode do)", [], knowledge, floor=0.0, language="en",
+        asked=asked,
+    )  # fmt: skip
+    found = await generate_answer(request, services(), NO_LISTENER)
+    assert "is false" in found.answer
+    other = replace(request, asked="And its default?")
+    assert (await generate_answer(other, services(), NO_LISTENER)).answer == ""
+
+
+@pytest.mark.parametrize(
+    ("evidence", "question"),
+    [
+        ("v2.4 is out", "What is in 2.4?"),
+        ("doc/python3.11/html", "What is new in Python 3.11?"),
+        ("Python 3.11", "What is new in Python3.11?"),
+        ("foo.bar_baz() returns", "What does bar_baz return?"),
+        ("The option –all with max\\_rows", "What does --all do to max_rows?"),
+        ("A file", "Are 2.5 GB enough for 30.5% of it, e.g. in the U.S., this -or- that?"),
+    ],
+)
+def test_names_are_found_in_the_forms_they_are_written_in(evidence: str, question: str) -> None:
+    assert unnamed_in(evidence, question) == []
+    assert unnamed_in("--all-progress of 2.40 and 3.1", f"{question} --all? 2.4? 3.11?")
+
+
+async def test_a_strip_that_answers_only_an_unnamed_part_is_not_quoted() -> None:
+    tall = replace(strip("The tower of Umbra is tall.", 0), relevance=0.2)
+    flag = replace(strip("The flag flies over the tower.", 1), relevance=0.9)
+    parts = ("How tall is the tower of Umbra?", "What does --flag of the tower do?")
+    request = DraftRequest(
+        " ".join(parts), [], [tall, flag], floor=0.0, language="en", subquestions=parts
+    )
+    known = {tall.text: 0.8, flag.text: -0.8}
+    evaluator = FakeEvaluator(
+        known={f"T // {text}": score for text, score in known.items()} | known
+    )
+    found = await generate_answer(request, services(evaluator=evaluator), NO_LISTENER)
+    assert "is tall" in found.answer
+    assert "flies" not in found.answer
+    assert found.missing == (parts[1],)
+
+
+def test_what_holds_nothing_to_quote_is_no_piece() -> None:
+    code = "```\nx = 1\n```"
+    assert pieces_of([replace(strip(code), relevance=0.9), strip("Why so?", 1)]) == []
+    rows = "\n".join(f"row_{n} = {n}" for n in range(100))
+    led = replace(strip(f"```\n{rows}\n```"), relevance=0.9, lead="Set the rows:")
+    assert pieces_of([led])
+
+
+def test_long_strips_are_graded_in_pieces() -> None:
+    long = replace(strip("One more sentence of it stands here. " * 40), relevance=0.9)
+    pieces = pieces_of([long, replace(strip("It is short."), relevance=0.5)])
+
+    assert len(pieces) > 3
+    assert {piece.n for piece in pieces if piece.grade is None} == {1}
+    assert pieces[-1].grade == 0.5
+    assert all(len(piece.strip.text.split()) <= MAX_PIECE_WORDS for piece in pieces)
+
+
+@given(st.lists(SCORE, max_size=8), st.floats(-1, 1), st.booleans())
+def test_chosen_pieces_are_few_near_the_best_and_in_order(
+    grades: list[float | None], floor: float, keep_best: bool
+) -> None:
+    pieces = [graded(f"s{n}", grade, n) for n, grade in enumerate(grades, start=1)]
+    chosen = [piece.grade for piece in best_pieces(pieces, floor, keep_best=keep_best)]
+    known = [grade for grade in grades if grade is not None]
+
+    assert len(chosen) <= MAX_STRIPS
+    assert chosen == sorted(known, reverse=True)[: len(chosen)]
+    assert bool(chosen) == (bool(known) and (keep_best or max(known) >= floor))
+    assert all(grade is not None and grade >= max(known) - WITHIN for grade in chosen)
 
 
 def test_a_sentence_of_two_strips_is_quoted_once() -> None:
-    candidates = [of_graded(1, "Same words.", 0.2), of_graded(2, "same words.", 0.6)]
-    twice = [of_graded(1, "Same words.", 0.2)] * 2
-
-    assert best(candidates, [0.5, 0.5]) == ["same words."]
-    assert best(twice, [0.5, 0.5]) == ["Same words."]
-    assert [item.n for item in first_sentences(candidates)] == [2]
-
-
-@given(
-    st.lists(st.tuples(st.integers(1, 4), SCORE, SCORE), max_size=12),
-    st.floats(-1, 1),
-)
-def test_chosen_sentences_are_few_and_supported_the_best_strips_first(
-    given_: list[tuple[int, float | None, float | None]], floor: float
-) -> None:
-    candidates = [Sentence(n, f"s{i}", 9.0, grade) for i, (n, grade, _) in enumerate(given_)]
-    scores = [own for _, _, own in given_]
-    chosen = best_supported(candidates, scores, floor, keep_best=False)
-
-    assert len(chosen) <= MAX_SENTENCES
-    assert all(item.score >= floor for item in chosen)
-    best = {n: max(item.score for item in chosen if item.n == n) for n in {i.n for i in chosen}}
-    assert [best[item.n] for item in chosen] == sorted((best[i.n] for i in chosen), reverse=True)
-    for n in best:
-        places = [int(item.text[1:]) for item in chosen if item.n == n]
-        assert places == sorted(places)
+    said = quoted_sentences([graded("Same words here.", 0.2), graded("same words here.", 0.6, 2)])
+    assert [(item.n, item.text) for item in said] == [(1, "Same words here.")]
 
 
 def test_unscored_openings_come_from_the_best_strips_in_order() -> None:
@@ -177,3 +295,25 @@ def test_code_is_quoted_whole() -> None:
 
         assert said == answer
         assert [citation.n for citation in citations_in(said, knowledge)] == [1]
+
+
+def test_each_part_has_its_sentence_or_is_named_as_missing() -> None:
+    pieces = [graded("It is so tall.", 0.9), graded("It was built in 1904.", 0.2, 2)]
+    grades = {"How tall?": (0.9, -0.9), "When built?": (-0.9, 0.3), "At what price?": (-0.8, None)}
+    chosen, missing = with_each_part(pieces[:1], pieces, grades, -0.5, keep_best=False)
+    quoted = quoted_sentences(chosen)
+    assert [item.text for item in quoted] == ["It is so tall.", "It was built in 1904."]
+    assert missing == ["At what price?"]
+    answer = "".join(compose(quoted, missing))
+    assert answer.endswith(
+        "It was built in 1904 [2].\n\nNot found in the documents: At what price."
+    )
+    zh = "".join(compose(quoted, ["价格是多少？"], "zh"))
+    assert zh.endswith("\n\n在文档中没有找到：价格是多少。")
+    draft = Draft(answer, missing=tuple(missing))
+    assert draft.said.endswith("[2].")
+
+
+def test_where_no_part_is_answered_nothing_is_quoted() -> None:
+    pieces = [graded("It is tall.", -0.9)]
+    assert with_each_part(pieces, pieces, {"How tall?": (-0.9,)}, -0.5, keep_best=False) == ([], [])

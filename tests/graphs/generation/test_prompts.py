@@ -32,7 +32,7 @@ async def test_the_dialogue_reaches_both_prompts(world: World) -> None:
         assert "user: Tell me of Hardanger.\nassistant: 它在挪威。" in said
         assert said.index("Hardanger.") < said.rindex(world.question)
     assert rewriting.endswith("Keywords:" if world.language == "en" else "关键词：")
-    assert f"[1] (Mills — {world.url}) {world.web}" in answering
+    assert f"[1] (Mills — {world.url})\n{world.web}" in answering
 
 
 async def test_without_dialogue_none_is_mentioned() -> None:

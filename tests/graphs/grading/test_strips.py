@@ -120,6 +120,14 @@ def test_internal_comes_before_external_without_repeats() -> None:
     ]
 
 
+def test_of_strips_that_say_the_same_the_better_one_is_joined() -> None:
+    long, short = strips(0.1, 0.9, kept=True)
+    long = replace(long, text=f"{short.text} and much more")
+    assert join([long, short], [], 1000) == [long, short], "the longer one adds words"
+    same = replace(long, text=f"{short.text}.")
+    assert join([same, short], [], 1000) == [short]
+
+
 def test_dropped_strips_are_not_joined() -> None:
     assert join(strips(0.9), strips(0.9, origin="web"), 1000) == []
 

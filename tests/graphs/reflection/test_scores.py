@@ -16,12 +16,12 @@ from graphs.reflection.scores import (
     UTILITY,
     accepted,
     needs_retrieval,
-    plain,
     retrieval_share,
     score_of,
 )
 from graphs.reflection.tokens import Token, retrieval_at
 from graphs.state import Context
+from graphs.text.sentences import plain
 from graphs.types import Bars, Judgement
 
 TOKENS = (*RETRIEVE, *RELEVANT, *SUPPORT, *UTILITY)

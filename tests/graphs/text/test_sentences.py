@@ -2,13 +2,12 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphs.options import StripMode
-from graphs.text.sentences import sentence_spans, sentences, split_strips
+from graphs.text.sentences import sentence_spans, sentences, stands_in
 
-MODES: list[StripMode] = ["sentences", "groups", "words", "passage"]
 # Texts made of what sentences are cut at, so that random ones are worth trying.
 PROSE = st.lists(
     st.sampled_from(
@@ -76,63 +75,21 @@ def test_sentences_hold_all_that_is_not_blank_once_and_in_order(text: str) -> No
     assert "".join(held.split()) == "".join(text.split())
 
 
-@given(PROSE, st.sampled_from(MODES))
-def test_strips_hold_all_that_is_not_blank_once_and_in_order(text: str, mode: StripMode) -> None:
-    strips = split_strips(text, mode)
-
-    assert "".join("".join(strips).split()) == "".join(text.split())
-    place = 0
-    for strip in strips:
-        assert strip == strip.strip() != ""
-        place = text.index(strip, place) + len(strip)
-
-
-def test_one_or_two_sentences_are_one_strip() -> None:
-    for text in ["Only one.", "One long enough. " + "word " * 200 + "end.", "一。二。"]:
-        assert split_strips(text) == [text]
-
-
-def test_longer_passages_are_cut_every_few_sentences() -> None:
-    english = " ".join(f"Sentence {n} holds exactly these nine words in it." for n in range(20))
-    chinese = "".join(f"第{n}句话一共有将近二十个汉字在里面说事情。" for n in range(20))
-
-    for text in (english, chinese):
-        strips = split_strips(text)
-        assert 3 <= len(strips) <= 7
-        assert all(2 <= len(sentences(strip)) <= 8 for strip in strips)
-        assert all(strip.endswith((".", "。")) for strip in strips)
-
-
-def test_groups_are_of_three_sentences() -> None:
-    assert split_strips("A b. C d. E f. G h.", "groups") == ["A b. C d. E f.", "G h."]
-    assert split_strips("一。二。三。四。五。六。七。", "groups") == [
-        "一。二。三。",
-        "四。五。六。",
-        "七。",
-    ]
-
-
-def test_windows_are_of_fifty_words_and_a_short_tail_joins() -> None:
-    for words, lengths in [
-        (50, [50]),
-        (59, [59]),
-        (60, [50, 10]),
-        (109, [50, 59]),
-        (110, [50, 50, 10]),
-        (9, [9]),
-    ]:
-        text = " ".join(f"w{n}" for n in range(words))
-
-        assert [len(strip.split()) for strip in split_strips(text, "words")] == lengths
-
-
 def test_chinese_is_never_split_on_blanks() -> None:
     text = "这是 一个 带 空格 的 句子，讲 造纸 厂 的 历史。"
 
     assert sentences(text) == [text]
-    assert [split_strips(text, mode) for mode in MODES] == [[text]] * 4
 
 
-def test_chinese_windows_count_two_ideographs_a_word() -> None:
-    assert [len(strip) for strip in split_strips("汉" * 220, "words")] == [100, 100, 20]
-    assert [len(strip) for strip in split_strips("汉" * 218, "words")] == [100, 118]
+@pytest.mark.parametrize(
+    ("sentence", "text", "stands"),
+    [
+        ("It is tall.", "Yes: it  is\ntall, indeed.", True),
+        ("It is tall.", "It is taller.", False),
+        ("87", "It was built in 1870.", False),
+        ("它很高。", "据说它很高，也很老。", True),
+        ("…", "Nothing.", False),
+    ],
+)
+def test_a_sentence_stands_in_a_text_word_for_word(sentence: str, text: str, stands: bool) -> None:
+    assert stands_in(sentence, text) == stands

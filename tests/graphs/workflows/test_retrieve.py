@@ -224,7 +224,7 @@ async def test_what_an_earlier_run_left_on_the_thread_is_void() -> None:
     assert MEANT["en"] in asked["standalone_question"]
     assert asked["queries"] == [asked["standalone_question"]]
     assert (again["standalone_question"], again["queries"]) == (None, [])
-    assert again["usage"] == Usage(scored_pairs=3)
+    assert again["usage"] == Usage(scored_pairs=2)
 
 
 def test_ranks_are_joined_reciprocally() -> None:

@@ -88,7 +88,7 @@ async def test_under_correct_the_search_is_ended_not_awaited() -> None:
     assert trace.nodes == LOCAL
     assert trace.answer.replace("[1]", "") == ZH.full
     assert (len(web.waiting.at_s), len(web.waiting.left_s)) == (1, 1)
-    assert trace.output["usage"] == Usage(scored_pairs=5, web_searches=1, discarded_searches=1)
+    assert trace.output["usage"] == Usage(scored_pairs=4, web_searches=1, discarded_searches=1)
     assert trace.output.get("web_pages", []) == []
 
 

@@ -58,7 +58,7 @@ async def test_without_refinement_whole_passages_are_used_unscored() -> None:
     trace = await traced(parts.services, EN.question, ablation=Ablation(refinement=False))
 
     assert [strip.kept for strip in trace.output["internal_strips"]] == [True, True]
-    assert [len(call) for call in parts.evaluator.calls] == [2, 2], "graded, then quoted"
+    assert [len(call) for call in parts.evaluator.calls] == [2], "graded once"
 
 
 async def test_without_rewriting_the_question_itself_is_searched() -> None:

@@ -9,7 +9,7 @@ from app.schemas.ask import AskResponse
 from tests.app.serving import BEGINNING, Serving
 
 ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔有多高？"
+CHINESE = "乌木城的红塔高多少米？"
 NUMBER = (int, float)
 
 # The contract, field by field; a tuple is a choice of types.
@@ -18,6 +18,9 @@ ANSWER: dict[str, Any] = {
     "thread_id": str,
     "workflow": str,
     "answer": str,
+    "verdict": str,
+    "sentences": list,
+    "missing": list,
     "citations": list,
     "standalone_question": (str, type(None)),
     "queries": list,

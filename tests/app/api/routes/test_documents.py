@@ -152,6 +152,25 @@ def test_the_list_is_paged_and_filtered(service: Serving) -> None:
     assert service.client.get("/documents", params={"limit": 0}).status_code == 422
 
 
+def test_a_document_is_read_with_its_parts(service: Serving) -> None:
+    page = "# Lamps\n\nThe lamp has seven wells.\n\n## Oil\n\nIt burns:\n\n- olive oil\n- 菜油\n"
+    (document,) = reported(upload(service, lamp__md=page.encode()))["documents"]
+    read = service.client.get(f"/documents/{document['id']}").json()
+    assert {name: read[name] for name in document} == document
+    assert read["text"] == "The lamp has seven wells.\nIt burns:\n- olive oil\n- 菜油"
+    parts = [
+        (read["text"][part["start"] : part["end"]], part["heading"]) for part in read["blocks"]
+    ]
+    assert parts == [
+        ("The lamp has seven wells.", ""),
+        ("It burns:\n- olive oil\n- 菜油", "Oil"),
+    ]
+    answer = service.ask("What does the lamp burn?", options={"web": "never"})
+    known = {part["id"] for part in read["blocks"]}
+    assert known & {strip["document_id"] for strip in answer["strips"]}
+    assert service.client.get("/documents/none").status_code == 404
+
+
 def test_what_is_deleted_is_gone_with_its_file(service: Serving, state: Path) -> None:
     (document,) = reported(upload(service, a__md=b"One.\n"))["documents"]
     path = f"/documents/{document['id']}"

@@ -95,7 +95,8 @@ def test_a_cancelled_run_leaves_no_turn_and_no_empty_thread(serve: Serve) -> Non
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"), [(ENGLISH, "The tower is red. "), ("乌木城的红塔有多高？", "红塔很高。")]
+    ("asked", "sentence"),
+    [(ENGLISH, "The tower is red. "), ("乌木城的红塔高多少米？", "红塔很高。")],
 )
 def test_a_long_answer_is_told_to_the_next_question_in_part(
     serve: Serve, asked: str, sentence: str

@@ -63,17 +63,17 @@ of a paragraph with a [link](https://example.org) and `code`.
 ### Old parts
 
 ```sh
-make  pump
+# make  pump
 ```
 """,
     )
     assert page.title == "The Pump House"
-    assert [(block.headings, block.text, block.whole) for block in page.blocks] == [
-        ((), "First line of a paragraph with a link and code.", False),
-        (("Parts",), "a valve", False),
-        (("Parts",), "a gauge", False),
-        (("Parts",), "part | price\nvalve | 3.50", True),
-        (("Parts", "Old parts"), "make  pump", True),
+    assert [(block.headings, block.text, block.kind) for block in page.blocks] == [
+        ((), "First line of a paragraph with a link and code.", "text"),
+        (("Parts",), "- a valve", "text"),
+        (("Parts",), "- a gauge", "text"),
+        (("Parts",), "part | price\nvalve | 3.50", "table"),
+        (("Parts", "Old parts"), "# make  pump", "code"),
     ]
 
 
@@ -120,11 +120,42 @@ def test_html_without_its_chrome() -> None:
     assert [(block.headings, block.text) for block in page.blocks] == [
         ((), "Loose text here."),
         ((), "A paragraph."),
-        (("Parts",), "valve"),
-        (("Parts",), "seat"),
-        (("Parts",), "gauge"),
+        (("Parts",), "- valve"),
+        (("Parts",), "- seat"),
+        (("Parts",), "- gauge"),
         (("Parts",), "part | price\nvalve | 3.50"),
         (("Parts",), "make\n  pump"),
+    ]
+
+
+def test_a_definition_is_its_term_and_what_is_said_of_it() -> None:
+    page = loaded(
+        "page.html",
+        b"""<dl><dt>max_rows</dt><dd>The most rows. The default is 100.</dd>
+<dt>min_rows</dt><dt>least</dt>
+<dd><p>The fewest.</p><pre>least = 1</pre><p>More of it.</p></dd></dl>
+<p>After them.</p>""",
+    )
+    assert [(block.headings, block.text) for block in page.blocks] == [
+        (("max_rows",), "max_rows: The most rows. The default is 100."),
+        (("min_rows, least",), "min_rows, least: The fewest."),
+        (("min_rows, least",), "least = 1"),
+        (("min_rows, least",), "More of it."),
+        ((), "After them."),
+    ]
+
+
+def test_what_only_leads_on_and_marks_of_headings_leave() -> None:
+    page = loaded(
+        "page.html",
+        """<table><tr><td><a href="a">Prev</a></td><td>|</td><td><a href="b">2</a></td></tr></table>
+<h2>Parts<a href="#parts">¶</a></h2><ul><li><a href="c">Index</a></li><li>a
+<a href="d">valve</a></li></ul><table><tr><td><a href="e">valve</a></td><td>3.50</td></tr></table>
+""".encode(),
+    )
+    assert [(block.headings, block.text) for block in page.blocks] == [
+        (("Parts",), "- a valve"),
+        (("Parts",), "valve | 3.50"),
     ]
 
 

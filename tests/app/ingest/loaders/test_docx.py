@@ -21,10 +21,10 @@ def test_headings_paragraphs_and_tables_are_kept() -> None:
     )
     document = load(Path("house.docx"), word(body))
     assert document.title == "The pump house"
-    assert [(block.headings, block.text, block.whole) for block in document.blocks] == [
-        ((), "It stands by the river.", False),
-        (("Parts",), "part | price\nvalve | 3.50", True),
-        (("维护",), "水泵在三月检修过。", False),
+    assert [(block.headings, block.text, block.kind) for block in document.blocks] == [
+        ((), "It stands by the river.", "text"),
+        (("Parts",), "part | price\nvalve | 3.50", "table"),
+        (("维护",), "水泵在三月检修过。", "text"),
     ]
 
 
