@@ -34,7 +34,7 @@ test: $(VENV)/.dev ## install what the tests need and run them
 	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-extra: $(VENV)/.extra ## install Ray, Milvus Lite, Chromium … and run the tests that take long
-	@$(BIN)/python -m pytest -m "(slow or postgres or browser or node) and not gpu"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or postgres or browser or node) and not gpu"
 
 check: $(VENV)/.dev ## style, types, architecture
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
