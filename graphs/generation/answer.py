@@ -108,7 +108,6 @@ def request_of(
         # Graded like a passage that makes the action Incorrect, a strip answers nothing.
         floor=max(plan.thresholds.strip_floor, plan.thresholds.lower),
         language=plan.language,
-        keep_best=state.get("action") == "correct",
         subquestions=plan.subquestions,
         choices=context.choices,
         asked=state["question"],
@@ -286,10 +285,8 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
         if unscored := sum(piece.grade is None for piece in pieces):
             reason = f"{unscored} strips of the knowledge could not be graded."
             degraded = (Degraded("evaluator", reason),)
-    chosen = best_pieces(pieces, request.floor, keep_best=request.keep_best)
-    chosen, missing = with_each_part(
-        chosen, pieces, grades, request.floor, keep_best=request.keep_best
-    )
+    chosen = best_pieces(pieces, request.floor)
+    chosen, missing = with_each_part(chosen, pieces, grades, request.floor)
     missing = [part for part in request.subquestions if chosen and part in {*missing, *unnamed}]
     said = compose(quoted_sentences(chosen), missing, request.language)
     for text in said:

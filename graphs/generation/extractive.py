@@ -73,19 +73,11 @@ def pieces_of(knowledge: Sequence[Strip]) -> list[Piece]:
     return [piece for piece in found if candidate_sentences([piece.strip])]
 
 
-def best_pieces(pieces: Sequence[Piece], floor: float, *, keep_best: bool) -> list[Piece]:
-    """The best pieces, best first; none where the best one is below the floor.
-
-    `keep_best` quotes that one all the same.
-    """
-    graded = [piece for piece in pieces if piece.grade is not None]
-    best_first = sorted(graded, key=lambda piece: -_grade(piece))
-    if not best_first:
-        return []
-    best = _grade(best_first[0])
-    if best < floor:
-        return best_first[:1] if keep_best else []
-    return [piece for piece in best_first if _grade(piece) >= best - WITHIN][:MAX_STRIPS]
+def best_pieces(pieces: Sequence[Piece], floor: float) -> list[Piece]:
+    """The best pieces, best first; none where the best one is below the floor."""
+    graded = [piece for piece in pieces if piece.grade is not None and piece.grade >= floor]
+    best_first = sorted(graded, key=lambda piece: -_grade(piece))[:MAX_STRIPS]
+    return [piece for piece in best_first if _grade(piece) >= _grade(best_first[0]) - WITHIN]
 
 
 def with_each_part(
@@ -93,13 +85,10 @@ def with_each_part(
     pieces: Sequence[Piece],
     grades: Mapping[str, Sequence[float | None]],
     floor: float,
-    *,
-    keep_best: bool,
 ) -> tuple[list[Piece], list[str]]:
     """The chosen pieces with the best one for each part; parts that none answers.
 
-    `grades` are the pieces' for each part. Where no part is answered, nothing is quoted, unless
-    `keep_best` says that something must be.
+    `grades` are the pieces' for each part. Where no part is answered, nothing is quoted.
     """
     quoted, missing = list(chosen), list[str]()
     for part, row in grades.items():
@@ -109,7 +98,7 @@ def with_each_part(
             missing.append(part)
         elif pieces[-at] not in quoted:
             quoted.append(pieces[-at])
-    if grades and len(missing) == len(grades) and not keep_best:
+    if grades and len(missing) == len(grades):
         return [], []
     return quoted, missing if quoted else []
 

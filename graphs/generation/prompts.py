@@ -26,9 +26,9 @@ _QUOTES = '"“”「」` '
 class DraftRequest:
     """What a draft is written from.
 
-    Strips below `floor` may not be quoted, unless `keep_best` says that something must be.
-    `subquestions` grade strips too, `with_titles` as the run's passages are; `choices` is a closed
-    set of answers. `asked` is the question as it was put, where another one was made of it.
+    Strips below `floor` may not be quoted. `subquestions` grade strips too, `with_titles` as the
+    run's passages are; `choices` is a closed set of answers. `asked` is the question as it was put,
+    where another one was made of it.
     """
 
     question: str
@@ -36,7 +36,6 @@ class DraftRequest:
     knowledge: Sequence[Strip]
     floor: float
     language: Language
-    keep_best: bool = False
     subquestions: Sequence[str] = ()
     choices: Sequence[str] = ()
     asked: str = ""

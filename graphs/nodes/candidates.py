@@ -8,7 +8,7 @@ from langgraph.runtime import Runtime
 from graphs.errors import CriticFailed
 from graphs.generation.answer import NO_LISTENER, generate_answer, request_of, streamed
 from graphs.generation.compression import compress_knowledge
-from graphs.grading.actions import action_of, relevant
+from graphs.grading.actions import relevant
 from graphs.grading.strips import internal_knowledge, join, repacked, strips_of
 from graphs.nodes.prepare import plan_of
 from graphs.options import Repack
@@ -110,17 +110,10 @@ def _distinct(knowledge: Sequence[Sequence[Strip]], order: Repack) -> list[Seque
 
 
 async def draft(state: State, runtime: Runtime[Context], *, services: Services) -> State:
-    """The candidate with its answer, streamed only where it is the only one.
-
-    Something is quoted at any rate from knowledge that, graded, would make the action Correct.
-    """
+    """The candidate with its answer, streamed only where it is the only one."""
     context, candidate = options_of(runtime), state["draft"]
     plan = plan_of(state, context, services)
     request = request_of(state, candidate.knowledge, plan, context)
-    relevance = [s.relevance for s in candidate.knowledge if s.relevance is not None]
-    if state.get("action") is None and relevance:
-        action = action_of(relevance, plan.thresholds.upper, plan.thresholds.lower)
-        request = replace(request, keep_best=action == "correct")
     affordable = services.within_budget(state.get("usage", Usage()), context)
     is_only = len(state.get("candidates", [])) == 1
     written = await generate_answer(

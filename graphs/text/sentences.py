@@ -19,6 +19,8 @@ _ABBREVIATION = re.compile(
 )
 _CLOSES_SENTENCE = frozenset({"a.m", "p.m", "etc", "al", "Inc", "Ltd", "Co", "Jr", "Sr"})
 MAX_ABBREVIATION_CHARS = 16
+_GOES_ON = frozenset("…,;:，；：、")
+"""No sentence begins with these: the mark before them is part of a name or a quotation."""
 
 
 def word_count(text: str) -> float:
@@ -51,8 +53,8 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 def _ends_sentence(text: str, mark: re.Match[str]) -> bool:
     follows = text[mark.end() : mark.end() + 3].lstrip()[:1]
     if mark[0] != ".":
-        goes_on = mark[0][0] in ".!?…" and mark[0][-1] not in "!?" and follows.islower()
-        return not goes_on
+        may_go_on = mark[0][-1] not in "!?" and follows.islower()
+        return not (mark[0][0] in ".!?…" and (may_go_on or follows in _GOES_ON))
     line = text.rfind("\n", 0, mark.start()) + 1
     before = text[max(line, mark.start() - MAX_ABBREVIATION_CHARS) : mark.end()]
     found = _ABBREVIATION.search(before)

@@ -38,13 +38,9 @@ def graded(text: str, grade: float | None, n: int = 1) -> Piece:
     return Piece(n, replace(strip(text, n), relevance=grade), grade)
 
 
-async def quoted(
-    *knowledge: Strip, evaluator: FakeEvaluator, keep_best: bool = False
-) -> tuple[str, int]:
+async def quoted(*knowledge: Strip, evaluator: FakeEvaluator) -> tuple[str, int]:
     """The answer, and how many pairs it took."""
-    request = DraftRequest(
-        "How tall?", [], knowledge, floor=0.0, language="en", keep_best=keep_best
-    )
+    request = DraftRequest("How tall?", [], knowledge, floor=0.0, language="en")
     found = await generate_answer(request, services(evaluator=evaluator), NO_LISTENER)
     return found.answer, found.usage.scored_pairs
 
@@ -127,15 +123,11 @@ async def test_passages_that_nothing_graded_are_quoted_by_their_strips() -> None
     assert pairs == 2
 
 
-async def test_below_the_floor_only_the_best_is_quoted_when_asked() -> None:
+async def test_nothing_below_the_floor_is_quoted() -> None:
     knowledge = [
         replace(strip(f"It is said on page {n}.", n), relevance=-0.1 * n) for n in (2, 1, 3)
     ]
-    evaluator = FakeEvaluator()
-
-    assert (await quoted(*knowledge, evaluator=evaluator))[0] == ""
-    kept, _ = await quoted(*knowledge, evaluator=evaluator, keep_best=True)
-    assert kept == "It is said on page 1 [2]."
+    assert (await quoted(*knowledge, evaluator=FakeEvaluator()))[0] == ""
 
 
 @pytest.mark.parametrize(
@@ -154,7 +146,7 @@ async def test_what_the_knowledge_does_not_name_is_not_answered(
 ) -> None:
     text = "The default of max_rows is 100 since version 15.2."
     knowledge = [replace(strip(text), relevance=0.9)]
-    request = DraftRequest(question, [], knowledge, floor=0.0, language="en", keep_best=True)
+    request = DraftRequest(question, [], knowledge, floor=0.0, language="en")
     found = await generate_answer(request, services(), NO_LISTENER)
 
     assert bool(found.answer) == answered
@@ -164,9 +156,8 @@ async def test_a_part_that_names_what_the_knowledge_does_not_is_open() -> None:
     knowledge = [replace(strip("The default of max_rows is 100."), relevance=0.9)]
     parts = ("What is the default of max_rows?", "What is that of max_columns?")
     request = DraftRequest(
-        " ".join(parts), [], knowledge, floor=-1.0, language="en", keep_best=True,
-        subquestions=parts,
-    )  # fmt: skip
+        " ".join(parts), [], knowledge, floor=-1.0, language="en", subquestions=parts
+    )
     found = await generate_answer(request, services(), NO_LISTENER)
 
     assert "max_rows is 100 [1]" in found.answer
@@ -237,18 +228,18 @@ def test_long_strips_are_graded_in_pieces() -> None:
     assert all(len(piece.strip.text.split()) <= MAX_PIECE_WORDS for piece in pieces)
 
 
-@given(st.lists(SCORE, max_size=8), st.floats(-1, 1), st.booleans())
+@given(st.lists(SCORE, max_size=8), st.floats(-1, 1))
 def test_chosen_pieces_are_few_near_the_best_and_in_order(
-    grades: list[float | None], floor: float, keep_best: bool
+    grades: list[float | None], floor: float
 ) -> None:
     pieces = [graded(f"s{n}", grade, n) for n, grade in enumerate(grades, start=1)]
-    chosen = [piece.grade for piece in best_pieces(pieces, floor, keep_best=keep_best)]
+    chosen = [piece.grade for piece in best_pieces(pieces, floor)]
     known = [grade for grade in grades if grade is not None]
 
     assert len(chosen) <= MAX_STRIPS
     assert chosen == sorted(known, reverse=True)[: len(chosen)]
-    assert bool(chosen) == (bool(known) and (keep_best or max(known) >= floor))
-    assert all(grade is not None and grade >= max(known) - WITHIN for grade in chosen)
+    assert bool(chosen) == (bool(known) and max(known) >= floor)
+    assert all(grade is not None and grade >= max(floor, max(known) - WITHIN) for grade in chosen)
 
 
 def test_a_sentence_of_two_strips_is_quoted_once() -> None:
@@ -300,7 +291,7 @@ def test_code_is_quoted_whole() -> None:
 def test_each_part_has_its_sentence_or_is_named_as_missing() -> None:
     pieces = [graded("It is so tall.", 0.9), graded("It was built in 1904.", 0.2, 2)]
     grades = {"How tall?": (0.9, -0.9), "When built?": (-0.9, 0.3), "At what price?": (-0.8, None)}
-    chosen, missing = with_each_part(pieces[:1], pieces, grades, -0.5, keep_best=False)
+    chosen, missing = with_each_part(pieces[:1], pieces, grades, -0.5)
     quoted = quoted_sentences(chosen)
     assert [item.text for item in quoted] == ["It is so tall.", "It was built in 1904."]
     assert missing == ["At what price?"]
@@ -316,4 +307,4 @@ def test_each_part_has_its_sentence_or_is_named_as_missing() -> None:
 
 def test_where_no_part_is_answered_nothing_is_quoted() -> None:
     pieces = [graded("It is tall.", -0.9)]
-    assert with_each_part(pieces, pieces, {"How tall?": (-0.9,)}, -0.5, keep_best=False) == ([], [])
+    assert with_each_part(pieces, pieces, {"How tall?": (-0.9,)}, -0.5) == ([], [])

@@ -45,6 +45,7 @@ def test_sentences() -> None:
             ["At 5 p.m. he left.", "It was 6 p.m.", "Then rain."],
         ),
         ('He said "Stop!" and left. Fine.', ['He said "Stop!" and left.', "Fine."]),
+        ('Begin with "squash! …" there. Fine.', ['Begin with "squash! …" there.', "Fine."]),
         ("She asked, “Why?” He left.", ["She asked, “Why?”", "He left."]),
         ("Wait... what? Done… Next.", ["Wait... what?", "Done…", "Next."]),
         ("他说：“好。”然后走了。", ["他说：“好。”", "然后走了。"]),
