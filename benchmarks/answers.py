@@ -155,6 +155,7 @@ def report(rows: Sequence[Asked], half: str) -> str:
         f"Half: {half}. Of covered questions: gold fact in the ten passages, in the kept evidence,",
         "in the answer, or an answer without it; of half covered ones the open part named; of",
         "uncovered ones abstained. Whether an answer with the fact is right, nobody has read.",
+        "Grades are kept between the settings of a question: pairs, not seconds, tell the cost.",
         "",
         f"| {' | '.join(HEAD)} |",
         "|---" * len(HEAD) + "|",

@@ -14,7 +14,7 @@ from graphs.options import StripMode
 from graphs.text.sentences import HAN, IDEOGRAPHS, sentence_spans, word_count
 
 # About 60 subword tokens: short enough to be about one thing, long enough to be understood alone.
-STRIP_WORDS = 45
+STRIP_WORDS = 70
 FIXED_WORDS, MIN_TAIL_WORDS = 50, 10
 GROUP = 3
 MAX_UNIT_WORDS = 120

@@ -89,9 +89,9 @@ def test_none_changes_nothing() -> None:
 def test_what_is_given_wins() -> None:
     context = Context(preset="best", rerank="none", expand=[])
 
-    assert (context.rerank, context.expand, context.compress) == ("none", [], "extractive")
+    assert (context.rerank, context.expand, context.repack) == ("none", [], "reverse")
     assert context.wants("rerank", "none")
-    assert not context.wants("compress", "extractive")
+    assert not context.wants("repack", "reverse")
 
 
 def test_the_services_preset_fills_a_run_without_one() -> None:
@@ -123,7 +123,6 @@ async def test_best_takes_the_path_it_names() -> None:
     ]  # fmt: skip
     assert trace.inner["retrieve"] == ["expand", "search", "rerank"]
     assert trace.output["queries"] == [EN.question, f"{EN.question}\nIt opened in 1852."]
-    assert trace.output["compression"] is not None
     assert trace.output["degraded"] == []
 
 

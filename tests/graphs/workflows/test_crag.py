@@ -133,7 +133,7 @@ async def test_a_web_without_relevant_paragraphs_is_no_evidence() -> None:
 
 async def test_under_correct_the_best_strip_stays_though_all_fall_below_the_floor() -> None:
     first, second, third = (f"Sentence {word} has words." for word in ("one", "two", "three"))
-    whole = " ".join([first * 9, second * 9, third * 9])
+    whole = " ".join([first * 16, second * 16, third * 16])
     low = FakeEvaluator(known={whole: 0.9})
     trace = await traced(EN.parts(whole, evaluator=low).services, "Bergen mill?", strip_floor=0.8)
 
