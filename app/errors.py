@@ -149,9 +149,15 @@ class DocumentsProblem(ServiceError):
 
 
 class TooManyRuns(ServiceError):
-    """As many runs as allowed are under way."""
+    """As many runs are under way as can be finished in time, and as many wait as may."""
 
     status, title = HTTPStatus.SERVICE_UNAVAILABLE, "Too many runs"
+
+    def __init__(self, at_work: int, waiting: int, retry_after_s: int) -> None:
+        super().__init__(
+            f"{at_work} runs are under way and {waiting} wait; try again in {retry_after_s} s."
+        )
+        self.headers = {"Retry-After": str(retry_after_s)}
 
 
 def internal_problem(run_id: str | None = None) -> Problem:

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.errors import InvalidRequest, TooManyRuns
+from app.errors import InvalidRequest
+from app.runs.admission import Admission, Place
 from app.runs.run import Run
 from app.schemas.ask import AskResponse, Event
 from app.storage.lifecycle import Store
@@ -30,7 +32,9 @@ Observe = Callable[[str, Event], None]
 
 
 class Runs:
-    """At most `most` at once; `observe` is called with every event of every run, in order.
+    """At most `most` at once, fewer where they would hold each other up.
+
+    `observe` is called with every event of every run, in order.
 
     Without a `store` nothing is kept: no thread goes on, no run can be looked at later.
     """
@@ -45,11 +49,11 @@ class Runs:
         preset: Preset = "none",
         observe: Observe = lambda *_: None,
     ) -> None:
-        self._graphs, self._services, self._most = graphs, services, most
+        self._graphs, self._services = graphs, services
+        self.admission = Admission(most)
         self._store, self._preset, self._observe = store, preset, observe
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
-        self._starting = 0
         self._watching: asyncio.Task[None] | None = None
 
     async def start(
@@ -64,32 +68,43 @@ class Runs:
     ) -> Run:
         """On a thread that is known, its latest turns are the history if the question has none.
 
-        Raises InvalidRequest as `checked_options` does, TooManyRuns when as many as allowed are
-        under way, ThreadBusy when one is on this thread, NotFound where the thread is another's.
+        Raises InvalidRequest as `checked_options` does, TooManyRuns when no place is free in time,
+        ThreadBusy when a run is on this thread, NotFound where the thread is another's.
         """
         context = checked_options(context, self._preset, self._services)
-        if len(self._tasks) + self._starting >= self._most:
-            raise TooManyRuns(f"{self._most} runs are under way; try again in a moment.")
+        place = await self.admission.enter(owner, context.deadline_ms / 1000)
+        try:
+            return await self._started(workflow, question, context, thread_id, place, detach=detach)
+        except BaseException:
+            self.admission.leave(place)
+            raise
+
+    async def _started(
+        self,
+        workflow: str,
+        question: Question,
+        context: Context,
+        thread_id: str | None,
+        place: Place,
+        *,
+        detach: bool,
+    ) -> Run:
         run = Run(
             self._graphs[workflow],
             self._services,
             question,
             context,
             thread_id=thread_id or uuid.uuid4().hex,
-            owner=owner,
+            owner=place.owner,
             detach=detach,
             tell=self._tell,
             finish=self._finish,
         )
         if self._store is not None:
-            self._starting += 1
-            try:
-                await self._enter_thread(self._store, run, is_new=thread_id is None)
-            finally:
-                self._starting -= 1
+            await self._enter_thread(self._store, run, is_new=thread_id is None)
         task = asyncio.create_task(run.execute(), name=f"run-{run.id}")
         self._tasks[run.id], self._live[run.id] = task, run
-        task.add_done_callback(lambda _: self._ended(run))
+        task.add_done_callback(lambda _: self._ended(run, place))
         return run
 
     async def _enter_thread(self, store: Store, run: Run, is_new: bool) -> None:
@@ -130,10 +145,12 @@ class Runs:
         except STORE_ERRORS:
             log.exception("the turn of run %s is not written yet", run.id)
 
-    def _ended(self, run: Run) -> None:
+    def _ended(self, run: Run, place: Place) -> None:
         self._tasks.pop(run.id, None)
         self._live.pop(run.id, None)
         run.conclude_stopped()
+        is_telling = run.response is not None and not run.is_cancelled
+        self.admission.leave(place, time.monotonic() - place.began_s if is_telling else None)
         if self._store is None:
             return
         if run.response is None:
