@@ -2,27 +2,44 @@
 
 import asyncio
 import logging
+import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from copy import deepcopy
 from threading import Thread
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import LOGGING_CONFIG
 
+from app.api.connections import BodyTimeout, connection_options
 from app.api.middleware import BodyLimit, add_authentication, check_address
 from app.api.openapi import ABOUT, describe
 from app.api.problems import add_error_handlers
+from app.api.readiness import Readiness
+from app.api.request_ids import RequestIds
 from app.api.routes import ask, documents, openai, operation, runs
 from app.composition.services import open_services
 from app.errors import StartFailed
 from app.ingest.uploads import uploads_into
+from app.observability.logging import (
+    NO_PLACE,
+    NO_SOCKET,
+    AccessTextFormatter,
+    JsonFormatter,
+    RunLog,
+    Seldom,
+    ServerTextFormatter,
+    TextFormatter,
+)
 from app.observability.metrics import CountRequests, ServiceMetrics
+from app.observability.tracing import set_tracing
+from app.retrieval.index import visible_to
 from app.runs.manager import Runs
+from app.schemas.ask import Event
 from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing
 from app.storage.database import open_engine
@@ -31,8 +48,8 @@ from graphs.ports import Services
 from graphs.workflows.registry import WORKFLOWS
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-RUNS_END_WITHIN_S = 3
-STOP_WITHIN_S = 8
+STOP_WITHIN_S = 5
+"""For open requests to end when no run is left."""
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -50,6 +67,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        set_tracing(chosen.langsmith)
         async with (
             source(chosen) as services,
             open_engine(chosen) as engine,
@@ -59,13 +77,20 @@ def create_app(
             app.state.engine, app.state.store, app.state.keys = engine, store, keys
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
+            app.state.readiness = Readiness(services, engine)
+            run_log = RunLog(visible_to.get)
+
+            def observe(run_id: str, event: Event) -> None:
+                app.state.metrics.observe(run_id, event)
+                run_log.observe(run_id, event)
+
             app.state.runs = Runs(
                 graphs,
                 services,
                 chosen.max_runs,
                 store,
                 preset=chosen.preset,
-                observe=app.state.metrics.observe,
+                observe=observe,
             )
             uploads = uploads_into(services.retriever, chosen)
             app.state.uploads = uploads
@@ -87,9 +112,11 @@ def create_app(
     add_error_handlers(app)
     # What is added last is met first.
     app.add_middleware(BodyLimit, except_to={documents.PATH})
+    app.add_middleware(BodyTimeout)
     if authenticates:
         add_authentication(app, chosen)
     app.add_middleware(CountRequests, metrics=app.state.metrics)
+    app.add_middleware(RequestIds)
     describe(app)
     return app
 
@@ -113,15 +140,24 @@ def listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-def log_config(level: str) -> dict[str, Any]:
-    """uvicorn's own configuration from `level` on, with the time before each line.
+def log_config(level: str, form: Literal["text", "json"] = "text") -> dict[str, Any]:
+    """uvicorn's own configuration from `level` on, with time and fields, or as JSON lines.
 
     What others log in this process looks alike, unless that is configured already.
     """
-    logging.basicConfig(level=level.upper(), format=LOG_FORMAT)
+    is_json = form == "json"
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if is_json else TextFormatter(LOG_FORMAT))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+    logging.getLogger("asyncio").addFilter(Seldom(NO_SOCKET))
+    logging.getLogger("uvicorn.error").addFilter(Seldom(NO_PLACE))
     config = deepcopy(LOGGING_CONFIG)
-    for formatter in config["formatters"].values():
+    texts = {"default": ServerTextFormatter, "access": AccessTextFormatter}
+    for name, formatter in config["formatters"].items():
+        formatter["()"] = JsonFormatter if is_json else texts[name]
         formatter["fmt"] = f"%(asctime)s {formatter['fmt']}"
+        if is_json:
+            formatter.pop("use_colors", None)
     for logger in config["loggers"].values():
         logger["level"] = level.upper()
     return config
@@ -149,17 +185,18 @@ class DaemonThreads(ThreadPoolExecutor):
 
 
 class Server(uvicorn.Server):
-    """At its end runs get some time to end, too; then they are stopped and their clients told."""
+    """At its end runs get some time to end, too; then they are told with the best answer so far."""
 
     def __init__(
         self,
         config: uvicorn.Config,
         app: FastAPI,
-        runs_end_within_s: float = RUNS_END_WITHIN_S,
+        runs_end_within_s: float,
         announce: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
-        self._app, self._runs_end_within_s, self._announce = app, runs_end_within_s, announce
+        self._app, self._announce = app, announce
+        self.runs_end_within_s = runs_end_within_s
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -174,8 +211,8 @@ class Server(uvicorn.Server):
             stopping.cancel()
 
     async def _stop_runs(self) -> None:
-        await asyncio.sleep(self._runs_end_within_s)
         runs: Runs = self._app.state.runs
+        await runs.drain(self.runs_end_within_s)
         await runs.aclose()
 
 
@@ -189,15 +226,25 @@ async def serve(
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     await check_address(settings)
     with listen(settings.host, settings.port) as bound:
-        logs = log_config(settings.log_level)
+        logs = log_config(settings.log_level, settings.log_format)
         logging.getLogger("httpx").setLevel(logging.WARNING)
         await prepare()
         async with open_services(settings) as services:
             # The services are open already: what fails in opening them is told before the app is.
             app = create_app(settings, lambda _: nullcontext(services))
-            config = uvicorn.Config(app, log_config=logs, timeout_graceful_shutdown=STOP_WITHIN_S)
+            config = uvicorn.Config(
+                app,
+                log_config=logs,
+                timeout_graceful_shutdown=math.ceil(settings.shutdown_grace_s) + STOP_WITHIN_S,
+                **connection_options(settings.max_connections),
+            )
             host, port = bound.getsockname()[:2]
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            server = Server(config, app, announce=lambda: announce(f"self-crag answers on {url}"))
+            server = Server(
+                config,
+                app,
+                settings.shutdown_grace_s,
+                announce=lambda: announce(f"self-crag answers on {url}"),
+            )
             await asyncio.sleep(0)  # what was interrupted until here ends here
             await server.serve(sockets=[bound])

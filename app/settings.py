@@ -259,7 +259,14 @@ class Settings(StateSettings):
     )
 
     max_runs: int = _service(
-        default=64, ge=1, description="Most runs under way at once; beyond it 503."
+        default=64,
+        ge=1,
+        description="Most runs under way at once; fewer where they would hold each other up.",
+    )
+    shutdown_grace_s: float = _service(
+        default=20.0,
+        ge=0,
+        description="Seconds that runs under way get to end when the service is told to stop.",
     )
     keep_runs_days: float = _service(
         default=30.0,
@@ -269,6 +276,16 @@ class Settings(StateSettings):
     )
     preset: Preset = _service(
         default="none", description="Preset of runs that name none: none, best, balanced, fast."
+    )
+    log_format: Literal["text", "json"] = _service(
+        default="text", description="How lines of the log are written: text or json."
+    )
+    max_connections: int = _service(
+        default=500, ge=2, description="Most connections of clients at once; beyond it 503."
+    )
+    langsmith: bool = _service(
+        default=False,
+        description="Send whole runs, questions and answers included, to LangSmith.",
     )
 
     @model_validator(mode="after")

@@ -144,7 +144,7 @@ async def serve(folder: Path) -> None:
         config = uvicorn.Config(app, log_level="info", loop="asyncio", http="h11")
         port = str(bound.getsockname()[1])
         await asyncio.to_thread((folder / PORT).write_text, port, encoding="utf-8")
-        await Server(config, app).serve(sockets=[bound])
+        await Server(config, app, runs_end_within_s=3).serve(sockets=[bound])
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from evaluator import errors, schema
-from evaluator.errors import EvaluatorError, WorkerError
+from evaluator.errors import EvaluatorError, WorkerError, WorkerRefused, WorkersDisagree
 from evaluator.schema import Pair, Task
 
-__all__ = ["EvaluatorClient", "EvaluatorError", "WorkerError"]
+__all__ = ["EvaluatorClient", "EvaluatorError", "WorkerError", "WorkerRefused", "WorkersDisagree"]
 
 MAX_PAUSE_S = 2.0
 RECONNECT_PAUSE_S = 0.2

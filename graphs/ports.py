@@ -177,6 +177,14 @@ class KeywordExtractor(Protocol):
         ...
 
 
+class Circuit(Protocol):
+    """The circuit breaker of a dependency."""
+
+    def openness(self) -> float:
+        """0 closed, 1 open, 0.5 half-open."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """Everything a graph may call; built once by the application, shared by all runs.
@@ -185,7 +193,7 @@ class Services:
     `search_ahead` None: no search begins before the action is known. `reflective` takes the place
     of `chat` for drafts. `lexical` reranks by term weights kept since ingest; `reranks` says
     whether the evaluator has a reranking model besides. `compressors` are those that need a local
-    model, by their name among the options.
+    model, by their name among the options. `circuits` are the breakers by dependency.
     """
 
     retriever: Retriever
@@ -201,6 +209,7 @@ class Services:
     reranks: bool = False
     compressors: Mapping[str, Compressor] = field(default_factory=dict)
     embedder_name: str = ""
+    circuits: Mapping[str, Circuit] = field(default_factory=dict)
 
     def within_budget(self, usage: types.Usage, context: Context) -> "Services":
         """As they are; without the models that write where the run's budget is spent."""

@@ -148,7 +148,7 @@ LAYERS = {
         types errors options state ports text grading generation reflection critics nodes workflows
     """,
     "app": """
-        schemas errors settings observability llm retrieval websearch
+        schemas errors settings state_folder observability resilience llm retrieval websearch
         ingest.loaders ingest storage runs protocols composition api api.routes
         main studio cli
     """,

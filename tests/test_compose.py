@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.main import RUNS_END_WITHIN_S, STOP_WITHIN_S
+from app.main import STOP_WITHIN_S
+from app.settings import Settings
 from tests.docker_files import (
     ALONE,
     DOCKER,
@@ -85,7 +86,7 @@ def test_what_is_built_is_one_of_our_images(name: str, file: str) -> None:
 
 
 def test_there_is_time_to_end() -> None:
-    assert _seconds("app") > RUNS_END_WITHIN_S + STOP_WITHIN_S + 5
+    assert _seconds("app") > Settings(_env_file=None).shutdown_grace_s + STOP_WITHIN_S + 5
     # The worker gives open requests ten seconds.
     assert _seconds("worker") > 10
 

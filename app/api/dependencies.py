@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from app.api.readiness import Readiness
 from app.errors import DocumentsProblem
 from app.ingest.uploads import Uploads
 from app.observability.metrics import ServiceMetrics
@@ -46,6 +47,7 @@ LiveServices = Annotated[Services, _live("services")]
 LiveStore = Annotated[Store, _live("store")]
 LiveRuns = Annotated[Runs, _live("runs")]
 LiveGraphs = Annotated[dict[str, Graph], _live("graphs")]
+LiveReadiness = Annotated[Readiness, _live("readiness")]
 LiveMetrics = Annotated[ServiceMetrics, _live("metrics")]
 LiveUploads = Annotated[Uploads, Depends(_uploads)]
 CurrentCaller = Annotated[Caller, Depends(_caller)]

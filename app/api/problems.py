@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
+from app.api.request_ids import HEADER, request_id_of
 from app.errors import InvalidRequest, ServiceError, StoreFailed, internal_problem, message_of
 from app.protocols.openai import NotOffered, error_of
 from app.schemas.ask import FieldError, Problem
@@ -40,7 +41,9 @@ def problem_response(
 ) -> JSONResponse:
     """In the form of the interface that was asked; one that passes tells when to try again."""
     passes = {"Retry-After": RETRY_AFTER_S} if problem.status in (409, 429, 503) else {}
-    all_headers = {**passes, **(headers or {})}
+    # Faults of ours are answered further out than where responses get their id.
+    named = {HEADER: request_id} if (request_id := request_id_of(scope)) else {}
+    all_headers = {**passes, **named, **(headers or {})}
     # Wherever the app is mounted.
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     if path == OPENAI_PATH or path.startswith(f"{OPENAI_PATH}/"):

@@ -19,6 +19,7 @@ from app.ingest.files import Report, is_url
 from app.ingest.pipeline import Questioner
 from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import downloaded, page_reader
+from app.observability.tracing import set_tracing
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
@@ -120,6 +121,7 @@ async def _questioner(
     from app.llm.chat import chat_model  # noqa: PLC0415 -- two seconds to load
 
     service = load_settings(Settings)
+    set_tracing(service.langsmith)
     chat = chat_model(
         service.openai_base_url,
         service.openai_api_key.get_secret_value(),

@@ -89,6 +89,48 @@ def ingest(
         ingest_paths(paths or [], data_dir, prune=prune, renew=renew, on_cluster=ray)
 
 
+@cli.command()
+def backup(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="A new folder, or a new file that ends in .tar or .tar.gz; -: standard output.",
+        ),
+    ],
+) -> None:
+    """Copy the state folder, also while the service runs."""
+    from app.cli import state
+
+    with interruptible("no backup was made"):
+        state.make_backup(target)
+
+
+@cli.command()
+def restore(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="What `selfcrag backup` made; -: standard input.")
+    ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the state that is there.")
+    ] = False,
+) -> None:
+    """Bring a backup into the state folder, while no service runs."""
+    from app.cli import state
+
+    with interruptible("the state is as it was before"):
+        state.restore_backup(source, force)
+
+
+@cli.command()
+def check() -> None:
+    """Look whether database, index and uploaded files are whole; exit code 1 where not."""
+    from app.cli import state
+
+    with interruptible("nothing was changed"):
+        state.check_state()
+
+
 @keys_cli.command("add")
 def add_key(
     owner: Owner,

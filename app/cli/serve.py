@@ -14,6 +14,7 @@ from app.cli.terminal import RunPrinter, errors, fail
 from app.composition.services import open_services
 from app.errors import ServiceError, wrong_fields
 from app.main import DaemonThreads, serve
+from app.observability.tracing import set_tracing
 from app.runs.manager import Runs
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
 from app.settings import Settings, load_settings, unknown_settings
@@ -27,6 +28,9 @@ def serve_until_stopped(host: str | None, port: int | None, paths: list[str]) ->
     changed = {"host": host, "port": port}
 
     async def prepare() -> None:
+        # What is wrong with the database is told before anything else is opened.
+        async with open_engine(settings) as engine, open_store(settings, engine):
+            pass
         if paths:
             await ingest(paths, settings)
 
@@ -58,6 +62,7 @@ def ask_once(question: str, workflow: str, pairs: list[str], as_json: bool) -> N
 
 async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool) -> bool:
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
+    set_tracing(settings.langsmith)
     printer = RunPrinter(Console(), request.question)
     async with (
         open_services(settings) as services,

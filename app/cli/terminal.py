@@ -16,7 +16,7 @@ from app.errors import ServiceError
 from app.protocols.progress_text import REPEATING, ProgressText
 from app.schemas.ask import AnswerEvent, AskResponse, ErrorEvent, Event, RetractEvent, StepEvent
 from app.settings import StateSettings, load_settings
-from app.storage.database import open_engine
+from app.storage.database import database_url, open_engine, unusable
 
 T = TypeVar("T")
 
@@ -41,7 +41,9 @@ def with_engine(act: Callable[[AsyncEngine], Awaitable[T]]) -> T:
 
     try:
         return asyncio.run(acted())
-    except (ServiceError, SQLAlchemyError, OSError) as error:
+    except SQLAlchemyError as error:
+        fail(unusable(database_url(load_settings(StateSettings)), error))
+    except (ServiceError, OSError) as error:
         fail(str(error))
 
 

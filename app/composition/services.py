@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
@@ -16,13 +16,21 @@ import httpx
 
 from app.composition.embedder import endpoint_embedder, open_retriever
 from app.errors import StartFailed
+from app.resilience.circuit_breaker import Attempt, CircuitBreaker
+from app.resilience.deadline import NO_TIME, call_limit, is_outage
 from app.retrieval.index import IndexMismatch
 from app.retrieval.terms import LexicalReranker, RareWords, term_tables
 from app.settings import Settings
 from app.websearch import engines
 from app.websearch.page import PageReader
 from app.websearch.search import FetchingWebSearch, SearchesAhead
-from evaluator.client import EvaluatorClient, EvaluatorError, WorkerError
+from evaluator.client import (
+    EvaluatorClient,
+    EvaluatorError,
+    WorkerError,
+    WorkerRefused,
+    WorkersDisagree,
+)
 from evaluator.schema import CompressMethod, Ready
 from evaluator.serving.app import create_app as create_worker
 from graphs.critics.evaluator import BARS, EvaluatorCritic
@@ -42,6 +50,8 @@ WORKER_TIMEOUT_S = 30.0
 """Longest wait for one answer of a worker."""
 CONNECT_S = 3.0
 """Longest wait for a worker's machine to take a connection."""
+JUDGING_RESERVE = 0.5
+"""Of the run's reserve: the other half is for grading what is quoted where a model hangs."""
 MODES: dict[str, Mode] = {
     "llm_direct": "direct",
     "llm_chain_of_thought": "chain_of_thought",
@@ -102,10 +112,19 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     retriever = await open_retriever(settings.data_dir, embedder, settings.index_url, token)
     client = await _worker_client(settings, stack)
     tables = term_tables(retriever.segmenter)
-    evaluator = await WorkerEvaluator.connect(client, PAPER_THRESHOLDS.get(settings.thresholds))
+    thresholds = PAPER_THRESHOLDS.get(settings.thresholds)
+    # A worker within this process cannot be away.
+    breaker = CircuitBreaker("evaluator") if settings.worker_url else None
+    evaluator = await WorkerEvaluator.connect(client, thresholds, breaker)
     worker = await client.abilities()
     writer = chat if settings.generator == "openai" else None
     chat_name = writer.model_name if writer is not None else "extractive"
+    breakers = (
+        breaker,
+        chat.endpoint.breaker if chat else None,
+        native.breaker if native else None,
+        web_search.breaker if web_search else None,
+    )
     return Services(
         retriever=retriever,
         evaluator=chosen_grader(settings, chat, evaluator),
@@ -120,6 +139,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         reranks="rerank" in worker.tasks,
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
+        circuits={each.name: each for each in breakers if each is not None},
     )
 
 
@@ -206,13 +226,23 @@ class WorkerEvaluator:
     """Scores through a worker, in-process or over HTTP; made by `connect`."""
 
     def __init__(
-        self, client: EvaluatorClient, name: str, thresholds: Thresholds, bars: Bars = BARS
+        self,
+        client: EvaluatorClient,
+        name: str,
+        thresholds: Thresholds,
+        bars: Bars = BARS,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
-        self._client = client
+        self._client, self._breaker = client, breaker
         self.name, self.thresholds, self.bars = name, thresholds, bars
 
     @classmethod
-    async def connect(cls, client: EvaluatorClient, preset: Thresholds | None) -> WorkerEvaluator:
+    async def connect(
+        cls,
+        client: EvaluatorClient,
+        preset: Thresholds | None,
+        breaker: CircuitBreaker | None = None,
+    ) -> WorkerEvaluator:
         """Asks the worker for its name and, without a preset, its thresholds. Raises WorkerError.
 
         Presets are for the authors' checkpoint, which only regresses: raises StartFailed where one
@@ -229,17 +259,40 @@ class WorkerEvaluator:
                 "The thresholds of SELFCRAG_THRESHOLDS were made for the CRAG authors' evaluator, "
                 f"not for {warm_up.model}: choose calibrated."
             )
-        return cls(client, warm_up.model, preset, bars)
+        return cls(client, warm_up.model, preset, bars, breaker)
 
     async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
-        try:
+        async with _worker_call(EvaluatorFailed, self._breaker):
             response = await self._client.score(task, pairs)
-        except WorkerError as error:
-            raise EvaluatorFailed(str(error)) from error
         return Scores(tuple(response.scores))
 
     async def ready(self) -> bool:
         return await self._client.ready()
+
+
+@asynccontextmanager
+async def _worker_call(
+    error: type[PortError], breaker: CircuitBreaker | None = None
+) -> AsyncIterator[None]:
+    """Bounded by the run's deadline. Raises `error` for what a worker does wrong."""
+
+    def failed(what: str) -> PortError:
+        return error(f"The evaluator's worker {what}.")
+
+    limit = call_limit(reserve=JUDGING_RESERVE)
+    if limit.is_over:
+        raise failed(NO_TIME)
+    began = asyncio.get_running_loop().time()
+    with breaker.attempt(failed) if breaker else nullcontext(Attempt()) as attempt:
+        try:
+            async with asyncio.timeout_at(limit.at):
+                yield
+        except WorkerError as problem:
+            attempt.has_failed = not isinstance(problem, WorkerRefused | WorkersDisagree)
+            raise error(str(problem)) from problem
+        except TimeoutError:
+            attempt.has_failed = is_outage(limit, asyncio.get_running_loop().time() - began)
+            raise failed(f"did not answer within {limit}") from None
 
 
 class WorkerCompressor:
@@ -249,10 +302,8 @@ class WorkerCompressor:
         self._client, self._method = client, method
 
     async def compress(self, question: str, texts: Sequence[str], ratio: float) -> Sequence[str]:
-        try:
+        async with _worker_call(CompressorFailed):
             return (await self._client.compress(self._method, question, texts, ratio)).texts
-        except WorkerError as error:
-            raise CompressorFailed(str(error)) from error
 
 
 def compressors_of(client: EvaluatorClient, worker: Ready) -> Mapping[str, Compressor]:

@@ -8,9 +8,8 @@ from pathlib import Path
 from urllib.parse import urldefrag
 
 from app.ingest.loaders.document import DocumentRefused, check_suffix, digest, read
+from app.retrieval.document_paths import SHARED_FOLDER, UPLOADS
 from app.retrieval.index import StoredDocument
-
-SHARED_FOLDER = "shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class StateFolder:
     """The service's own files: of these only the shared uploads are for everyone to read."""
 
     def __init__(self, folder: Path) -> None:
-        uploads = folder / "uploads"
+        uploads = folder / UPLOADS
         self._own = tuple(os.path.join(os.path.realpath(own), "") for own in (folder, uploads))
         self._shared = os.path.join(os.path.realpath(uploads / SHARED_FOLDER), "")
 

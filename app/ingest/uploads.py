@@ -32,12 +32,14 @@ from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
-from app.ingest.files import SHARED_FOLDER, Listed, Report
+from app.ingest.files import Listed, Report
 from app.ingest.pipeline import Ingest, Progress
+from app.retrieval.document_paths import UPLOADS, owner_folder
 from app.retrieval.index import Index, IndexUnusable, StoredDocument, visible_to, writing
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
+from app.state_folder import INCOMING, create_private, make_private
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,6 @@ T = TypeVar("T")
 
 WAIT_S = 5.0  # for another writer
 ABANDONED_S = 3600.0  # whoever received for so long has died
-INCOMING = ".incoming-"
 MAX_FILES, MAX_FIELDS = 1000, 1000
 MAX_TOTAL_BYTES = 200_000_000
 FIELDS = frozenset({"files", "file"})
@@ -119,7 +120,7 @@ class Uploads:
         max_bytes: int,
         chunking: Chunking = DEFAULT_CHUNKING,
     ) -> None:
-        self._folder = Path(os.path.realpath(data_dir)) / "uploads"
+        self._folder = Path(os.path.realpath(data_dir)) / UPLOADS
         self._index, self._segmenter, self._chunking = index, segmenter, chunking
         self._max_bytes = max_bytes
         self._under_way: set[asyncio.Task[Any]] = set()
@@ -155,7 +156,7 @@ class Uploads:
         with seen_by(owner):
             async with writing(self._index.folder, WAIT_S):
                 known = await self._index.documents()
-                folder = self._folder / (f"@{owner}" if owner else SHARED_FOLDER)
+                folder = self._folder / owner_folder(owner)
                 items = await asyncio.to_thread(listed_in, folder, files, owner, known)
                 work = Ingest(
                     self._index, self._segmenter, known, progress=progress, chunking=self._chunking
@@ -211,7 +212,7 @@ class Uploads:
         return True
 
     def _staging(self) -> Path:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private(self._folder)
         for left in self._folder.glob(f"{INCOMING}*"):
             # Whoever is done meanwhile has removed its own.
             with suppress(FileNotFoundError):
@@ -280,7 +281,8 @@ def seen_by(owner: str) -> Iterator[None]:
 def _move(items: Sequence[Listed]) -> None:
     for item in items:
         place = Path(item.path)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (place.parent.parent, place.parent):
+            make_private(folder)
         item.file.replace(place)
 
 
@@ -359,7 +361,7 @@ def _kept(form: FormData, folder: Path, max_bytes: int) -> list[Received]:
         # What has no title of its own is called as its file is.
         place = folder / str(number)
         place.mkdir()
-        with (place / name).open("xb") as file:
+        with create_private(place / name) as file:
             shutil.copyfileobj(part.file, file)
         received[name] = Received(name, place / name)
     if not received:

@@ -1,6 +1,5 @@
 """Chat model: any OpenAI-compatible endpoint for LangChain, failing in plain words."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
@@ -12,7 +11,8 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
-from app.llm.endpoint import CONNECT_TIMEOUT_S, FAILURES, NO_KEY, Endpoint
+from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint, Turn
+from app.resilience.circuit_breaker import CircuitBreaker
 
 
 class EndpointChat(ChatOpenAI):
@@ -24,28 +24,17 @@ class EndpointChat(ChatOpenAI):
     endpoint: Endpoint = Field(exclude=True)
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        deadline = self.endpoint.deadline()
         has_text = has_ended = False
         answer = cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))
-        async with self.endpoint.turn(deadline), aclosing(answer) as chunks:
-            while (chunk := await self._next(chunks, deadline)) is not None:
+        async with self.endpoint.turn() as turn, aclosing(answer) as chunks:
+            while (chunk := await _next(chunks, turn)) is not None:
                 has_text = has_text or bool(chunk.text.strip())
                 has_ended = has_ended or _is_last(chunk)
                 yield chunk
-        if not has_ended:
-            raise self.endpoint.failed("broke its answer off; try again")
+            if not has_ended:
+                raise turn.broke_off()
         if not has_text:
             raise self.endpoint.failed("gave an empty answer")
-
-    async def _next(
-        self, chunks: AsyncIterator[ChatGenerationChunk], deadline: float
-    ) -> ChatGenerationChunk | None:
-        try:
-            # Around the one step, not the loop: the reader's own time between must not be hit.
-            async with asyncio.timeout_at(deadline):
-                return await anext(chunks, None)
-        except FAILURES as error:
-            raise self.endpoint.failure(error) from None
 
     async def _agenerate(
         self,
@@ -72,6 +61,7 @@ def chat_model(
     temperature: float = 0.0,
     timeout_s: float = 60.0,
     max_concurrent: int = 8,
+    breaker: CircuitBreaker | None = None,
 ) -> EndpointChat:
     """A streaming chat model; `timeout_s` bounds a whole call, waiting for its turn included.
 
@@ -93,9 +83,22 @@ def chat_model(
         # A shared one would outlive the event loop it was made in.
         http_async_client=openai.DefaultAsyncHttpxClient(timeout=timeout),
         endpoint=Endpoint(
-            base_url, model, timeout_s=timeout_s, max_concurrent=max_concurrent, kind="chat"
+            base_url,
+            model,
+            timeout_s=timeout_s,
+            max_concurrent=max_concurrent,
+            kind="chat",
+            breaker=breaker,
         ),
     )
+
+
+async def _next(
+    chunks: AsyncIterator[ChatGenerationChunk], turn: Turn
+) -> ChatGenerationChunk | None:
+    # Around the one step, not the loop: the reader's own time between must not be hit.
+    async with turn.step():
+        return await anext(chunks, None)
 
 
 def _is_last(chunk: ChatGenerationChunk) -> bool:

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 import openai
 
+from app.resilience.circuit_breaker import Attempt, CircuitBreaker
+from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
 from graphs.errors import GeneratorFailed, RequestRefused
 
 # What the client raises on replies that are no completions.
@@ -21,57 +23,63 @@ NO_KEY = "none"
 class Endpoint:
     """Bounds the calls to one endpoint: at most `max_concurrent` at once, `timeout_s` each.
 
-    Waiting for a turn counts. `kind` names it in messages, "chat" or other.
+    Waiting for a turn counts. `kind` names it in messages, "chat" or other. The `breaker` keeps
+    calls from an endpoint that is down.
     """
 
     def __init__(
-        self, base_url: str, model: str, *, timeout_s: float, max_concurrent: int, kind: str
+        self,
+        base_url: str,
+        model: str,
+        *,
+        timeout_s: float,
+        max_concurrent: int,
+        kind: str,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
         self._base_url, self._model, self._kind = base_url, model, kind
         self._timeout_s, self._max_concurrent = timeout_s, max_concurrent
         self._slots = asyncio.Semaphore(max_concurrent)
-
-    def deadline(self) -> float:
-        """When a call that begins now must have ended, on the clock of the event loop."""
-        return asyncio.get_running_loop().time() + self._timeout_s
+        self.breaker = breaker or CircuitBreaker(kind)
 
     @asynccontextmanager
-    async def turn(self, deadline: float) -> AsyncIterator[None]:
-        """Raises GeneratorFailed where none is free until the deadline."""
-        try:
-            async with asyncio.timeout_at(deadline):
-                await self._slots.acquire()
-        except TimeoutError:
-            raise self.failed(
-                f"is busy: {self._max_concurrent} calls were under way for"
-                f" {self._timeout_s:g} s; try again or allow more at a time"
-            ) from None
-        try:
-            yield
-        finally:
-            self._slots.release()
+    async def turn(self) -> AsyncIterator["Turn"]:
+        """One of the calls at once, within its time.
+
+        Raises GeneratorFailed where none is free in time, or the breaker is open.
+        """
+        limit = call_limit(self._timeout_s)
+        if limit.is_over:
+            raise self.failed(NO_TIME)
+        with self.breaker.attempt(self.failed) as attempt:
+            try:
+                async with asyncio.timeout_at(limit.at):
+                    await self._slots.acquire()
+            except TimeoutError:
+                raise self.failed(
+                    f"is busy: {self._max_concurrent} calls were under way for"
+                    f" {limit}; try again or allow more at a time"
+                ) from None
+            try:
+                yield Turn(self, limit, attempt)
+            finally:
+                self._slots.release()
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
-        """A turn and the time of one call. Raises GeneratorFailed for all of FAILURES."""
-        deadline = self.deadline()
-        async with self.turn(deadline):
-            try:
-                async with asyncio.timeout_at(deadline):
-                    yield
-            except FAILURES as error:
-                raise self.failure(error) from None
+        """A turn of a single step. Raises GeneratorFailed for all of FAILURES."""
+        async with self.turn() as turn, turn.step():
+            yield
 
-    def failure(self, error: Exception) -> GeneratorFailed:
+    def failure(self, error: Exception, limit: CallLimit | None = None) -> GeneratorFailed:
         """What one of FAILURES means.
 
         Raise it `from None`, for some endpoints repeat the key in what they answer.
         """
         match error:
             case openai.APITimeoutError() | TimeoutError():
-                return self.failed(
-                    f"did not finish within {self._timeout_s:g} s; try again or allow more time"
-                )
+                within = limit or f"{self._timeout_s:g} s"
+                return self.failed(f"did not finish within {within}; try again or allow more time")
             case openai.APIConnectionError():
                 return self.failed(
                     "could not be reached or broke off; check that it runs and its address"
@@ -89,6 +97,43 @@ class Endpoint:
 
     def failed(self, what: str, error: type[GeneratorFailed] = GeneratorFailed) -> GeneratorFailed:
         return error(f"The {self._kind} endpoint at {_host(self._base_url)} {what}.")
+
+
+class Turn:
+    """A call under way, in steps such as the chunks of a stream, all within one limit."""
+
+    def __init__(self, endpoint: Endpoint, limit: CallLimit, attempt: Attempt) -> None:
+        self._endpoint, self._limit, self._attempt = endpoint, limit, attempt
+        self._began = asyncio.get_running_loop().time()
+        self._has_replied = False
+
+    @asynccontextmanager
+    async def step(self) -> AsyncIterator[None]:
+        """Raises GeneratorFailed for all of FAILURES."""
+        try:
+            async with asyncio.timeout_at(self._limit.at):
+                yield
+        except FAILURES as error:
+            self._attempt.has_failed = self._is_outage(error)
+            raise self._endpoint.failure(error, self._limit) from None
+        self._has_replied = True
+
+    def broke_off(self) -> GeneratorFailed:
+        """The failure of a stream that stops without its end."""
+        self._attempt.has_failed = True
+        return self._endpoint.failed("broke its answer off; try again")
+
+    def _is_outage(self, error: Exception) -> bool:
+        match error:
+            case TimeoutError():
+                waited_s = asyncio.get_running_loop().time() - self._began
+                # One that is writing is slow for this run alone.
+                is_writing = self._limit.by_run and self._has_replied
+                return is_outage(self._limit, waited_s) and not is_writing
+            case openai.APIStatusError():
+                return error.status_code == 429 or error.status_code >= 500
+            case _:
+                return isinstance(error, openai.APIConnectionError)
 
 
 def _refusal(status: int, model: str) -> str:

@@ -10,6 +10,7 @@ import openai
 from openai.types import Completion
 
 from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint
+from app.resilience.circuit_breaker import CircuitBreaker
 from graphs.ports import Reflected
 from graphs.reflection import tokens
 from graphs.reflection.scores import RELEVANT, RETRIEVE
@@ -52,6 +53,10 @@ class NativeGenerator:
             base_url, model, timeout_s=TIMEOUT_S, max_concurrent=MAX_CONCURRENT, kind="native"
         )
         self._kept: OrderedDict[str, _Reply] = OrderedDict()
+
+    @property
+    def breaker(self) -> CircuitBreaker:
+        return self._endpoint.breaker
 
     async def write(
         self, question: str, passage: Strip | None = None, preceding: str | None = None

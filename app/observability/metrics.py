@@ -6,6 +6,7 @@ in PromQL.
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, get_args, runtime_checkable
 
@@ -13,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.schemas import ask
+from graphs.ports import Circuit
 from graphs.types import Component
 
 _RUN_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
@@ -62,6 +64,10 @@ class ServiceMetrics:
         # There from the start: a rate misses the failure that a series begins with.
         for component in get_args(Component):
             self._degraded.labels(component)
+        self._places = Gauge("run_places", "Runs that may work at once", **ours)
+        self._waiting = Gauge("runs_waiting", "Questions that wait for a place", **ours)
+        about = "Circuit breaker of a dependency: 0 closed, 0.5 half-open, 1 open"
+        self._circuits = Gauge("circuit_open", about, ("dependency",), **ours)
         self._spent = {
             name: Counter(name, description, **ours)
             for name, description in {
@@ -102,6 +108,16 @@ class ServiceMetrics:
         if isinstance(retriever, Sized) and (size := await retriever.size()):
             self._documents.set(size[0])
             self._chunks.set(size[1])
+
+    def show_admission(self, places: int, waiting: int) -> None:
+        """Takes in how many runs may work at once, and how many wait for a place."""
+        self._places.set(places)
+        self._waiting.set(waiting)
+
+    def show_circuits(self, circuits: Mapping[str, Circuit]) -> None:
+        """Takes in how open the circuit breaker of each dependency is."""
+        for dependency, circuit in circuits.items():
+            self._circuits.labels(dependency).set(circuit.openness())
 
     def _answered(self, response: ask.AskResponse) -> None:
         action = response.action or "none"

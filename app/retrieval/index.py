@@ -5,14 +5,16 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from filelock import AsyncFileLock, Timeout
 
+from app.retrieval.document_paths import DocumentPaths
 from app.retrieval.embedder import Embedder, Vectors
+from app.state_folder import make_private
 from graphs.options import Filters
 from graphs.types import Language
 
@@ -125,6 +127,9 @@ class Index(Protocol):
     async def count(self) -> int:
         """How many chunks there are."""
 
+    async def probe(self) -> None:
+        """Reads a stored chunk, if there is any; fails as a search does that cannot read."""
+
     async def size(self) -> tuple[int, int] | None:
         """Documents and chunks of all owners; None where counting them costs too much."""
 
@@ -188,7 +193,9 @@ async def writing(folder: Path, wait_s: float | None = None) -> AsyncIterator[No
     """
     timeout = LOCK_TIMEOUT_S if wait_s is None else wait_s
     # Without an executor: whoever waited in a thread would keep it from those who search.
-    lock = AsyncFileLock(lock_file(folder), timeout, thread_local=False, run_in_executor=False)
+    lock = AsyncFileLock(
+        lock_file(folder), timeout, mode=0o600, thread_local=False, run_in_executor=False
+    )
     try:
         await lock.acquire()
     except Timeout as error:
@@ -208,6 +215,10 @@ def lock_file(folder: Path) -> Path:
     return folder.with_name(folder.name + ".lock")
 
 
+def with_kept_paths(rows: Iterable[Row], paths: DocumentPaths) -> list[Row]:
+    return [row | {"path": paths.kept(row.get("path", ""))} for row in rows]
+
+
 def completed(row: Row) -> Row:
     """The row with what it lacks: shared with everyone, returned as it was cut."""
     missing: Row = dict.fromkeys(("owner", "path", "chunking", "lead", "before"), "")
@@ -215,9 +226,15 @@ def completed(row: Row) -> Row:
     return missing | row
 
 
-def stored_documents(rows: Iterable[Sequence[Any]]) -> list[StoredDocument]:
-    """From the values of DOCUMENT_COLUMNS, ordered by source."""
-    return sorted((StoredDocument(*row) for row in rows), key=lambda document: document.source)
+def stored_documents(rows: Iterable[Sequence[Any]], paths: DocumentPaths) -> list[StoredDocument]:
+    """From the values of DOCUMENT_COLUMNS, ordered by source; paths are those of this machine."""
+    documents = [StoredDocument(*row) for row in rows]
+    at = [paths.here(document.path, document.owner) for document in documents]
+    named = [
+        document if document.path == path else replace(document, path=path)
+        for document, path in zip(documents, at, strict=True)
+    ]
+    return sorted(named, key=lambda document: document.source)
 
 
 def hit_of(row: Row, score: float) -> Hit:
@@ -244,7 +261,7 @@ def check(place: str, embedder: Embedder, written: dict[str, str]) -> None:
 def make_folder(folder: Path) -> None:
     """Raises IndexUnusable where it cannot be."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
     except OSError as error:
         reason = "it is a file" if isinstance(error, FileExistsError) else error.strerror
         raise IndexUnusable(

@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from app.retrieval import index
+from app.retrieval.document_paths import DocumentPaths
 from app.retrieval.embedder import Embedder, Vectors
 from app.retrieval.index import ANYTHING, LANCE, Hit, IndexMismatch, IndexUnusable, Row
+from app.state_folder import what_is_unfinished
 from graphs.options import Filters
 from graphs.types import Language
 
@@ -47,11 +49,14 @@ class LanceIndex:
         self._table = table
         self.embedder = embedder
         self.folder = folder
+        self._paths = DocumentPaths(folder.parent)
         # Those who page and search in the list ask for the same one again and again.
         self._last_list: tuple[object, list[index.StoredDocument]] = (None, [])
 
     @classmethod
     async def open(cls, folder: Path, embedder: Embedder) -> "LanceIndex":
+        if unfinished := what_is_unfinished(folder.parent):
+            raise IndexUnusable(f"{unfinished[0].upper()}{unfinished[1:]}.")
         for needed in (folder.parent, folder):
             await asyncio.to_thread(index.make_folder, needed)
         with _storage(folder):
@@ -79,7 +84,9 @@ class LanceIndex:
     async def put(self, rows: Sequence[Row]) -> None:
         if not rows:
             return
-        data = await asyncio.to_thread(_table_of, rows, self.embedder)
+        data = await asyncio.to_thread(
+            _table_of, index.with_kept_paths(rows, self._paths), self.embedder
+        )
         replaced = LANCE.among("document_id", sorted({row["document_id"] for row in rows}))
         with _storage(self.folder):
             await self._check()
@@ -118,11 +125,19 @@ class LanceIndex:
                 rows = (
                     await self._table.query().where(seen).select(index.DOCUMENT_COLUMNS).to_arrow()
                 )
-                last = self._last_list = (version, await asyncio.to_thread(_documents, rows))
+                last = self._last_list = (
+                    version,
+                    await asyncio.to_thread(_documents, rows, self._paths),
+                )
         return list(last[1])
 
     async def count(self) -> int:
         return int(await self._table.count_rows(LANCE.condition(ANYTHING)))
+
+    async def probe(self) -> None:
+        # Counts come from what is in memory already, long after the files are gone.
+        with _storage(self.folder):
+            await self._table.query().select(["id", "text"]).limit(1).to_list()
 
     async def size(self) -> tuple[int, int]:
         with _storage(self.folder):
@@ -176,6 +191,37 @@ class LanceIndex:
             ) from error
 
 
+async def inspected(folder: Path) -> list[index.StoredDocument]:
+    """The documents of all owners, after every row and the words of both languages were read.
+
+    Raises IndexMismatch where another version wrote the index, IndexUnusable.
+    """
+    with _storage(folder):
+        database = await lancedb.connect_async(folder)
+        if TABLE not in (await database.list_tables()).tables:
+            return []
+        table = await database.open_table(TABLE)
+        if (await _written(table)).get("format") != index.FORMAT:
+            raise IndexMismatch(
+                f"The index in {folder} was written by another version of self-crag. Run `selfcrag"
+                " ingest --reindex` to renew it; no document has to be read again."
+            )
+        rows = 0
+        async for batch in await table.query().to_batches():
+            rows += batch.num_rows
+        for column in await indexed(table) & set(index.TEXT_COLUMNS.values()):
+            words = await table.search("a", query_type="fts", fts_columns=[column])
+            await words.limit(1).to_list()
+        heads = await table.query().where("position = 0").select(index.DOCUMENT_COLUMNS).to_arrow()
+    documents = await asyncio.to_thread(_documents, heads, DocumentPaths(folder.parent))
+    if rows != (chunks := sum(document.chunks for document in documents)):
+        raise IndexUnusable(
+            f"The index in {folder} holds {rows} chunks where its documents have {chunks}: restore"
+            " a backup, or delete that folder and run `selfcrag ingest PATH`."
+        )
+    return documents
+
+
 async def renew(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
     """Writes every row anew over the old table, in one commit, and counts them.
 
@@ -225,9 +271,9 @@ def _storage(folder: Path) -> Iterator[None]:
         # Without the place in LanceDB's sources, which follows after the reason.
         reason = str(error).split(", /")[0].removeprefix("lance error: ")[:100]
         raise IndexUnusable(
-            f"The index in {folder} cannot be used ({reason}). If it is damaged, delete that folder"
-            " and run `selfcrag ingest PATH` to read the documents again; else see to it that"
-            " there is room on the disk and the folder may be written."
+            f"The index in {folder} cannot be used ({reason}). If it is damaged, restore"
+            " a backup or delete that folder and run `selfcrag ingest PATH` to read the documents"
+            " again; else see to it that there is room on the disk and the folder may be written."
         ) from error
 
 
@@ -241,10 +287,10 @@ def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
     return table.combine_chunks()
 
 
-def _documents(rows: pa.Table) -> list[index.StoredDocument]:
+def _documents(rows: pa.Table, paths: DocumentPaths) -> list[index.StoredDocument]:
     """Column by column, for there may be a hundred thousand."""
     columns = [rows[name].to_pylist() for name in index.DOCUMENT_COLUMNS]
-    return index.stored_documents(zip(*columns, strict=True))
+    return index.stored_documents(zip(*columns, strict=True), paths)
 
 
 def schema(embedder: Embedder) -> pa.Schema:

@@ -20,6 +20,7 @@ import numpy as np
 from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
 
 from app.retrieval import index
+from app.retrieval.document_paths import DocumentPaths
 from app.retrieval.embedder import Embedder, Vectors
 from app.retrieval.index import ANYTHING, MILVUS, Hit, IndexUnusable, Row
 from graphs.options import Filters
@@ -60,6 +61,7 @@ class MilvusIndex:
         self._url = url
         self.embedder = embedder
         self.folder = folder
+        self._paths = DocumentPaths(folder.parent)
 
     @classmethod
     @threaded
@@ -77,6 +79,9 @@ class MilvusIndex:
 
     async def tidy(self) -> None:
         """Milvus indexes and compacts by itself."""
+
+    async def probe(self) -> None:
+        await self.count()
 
     async def size(self) -> None:
         """Not known: Milvus would count every row."""
@@ -120,7 +125,8 @@ class MilvusIndex:
     @threaded
     def put(self, rows: Sequence[Row]) -> None:
         # Position 0, by which a document is known, comes last.
-        ordered = sorted(rows, key=lambda row: (row["document_id"], -row["position"]))
+        placed = index.with_kept_paths(rows, self._paths)
+        ordered = sorted(placed, key=lambda row: (row["document_id"], -row["position"]))
         with _reached(self._url):
             for at in range(0, len(ordered), BATCH_ROWS):
                 batch = [_stored(row, self.embedder) for row in ordered[at : at + BATCH_ROWS]]
@@ -150,7 +156,8 @@ class MilvusIndex:
         )
         oldest = {row["document_id"]: row for row in reversed(readings)}
         return index.stored_documents(
-            [row[name] for name in index.DOCUMENT_COLUMNS] for row in oldest.values()
+            ([row[name] for name in index.DOCUMENT_COLUMNS] for row in oldest.values()),
+            self._paths,
         )
 
     @threaded

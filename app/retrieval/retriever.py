@@ -56,7 +56,7 @@ class HybridRetriever:
     async def ready(self) -> bool:
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self.index.count()
+                await self.index.probe()
         except (*STORAGE_ERRORS, IndexMismatch):  # a TimeoutError is an OSError
             return False
         return True

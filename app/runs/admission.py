@@ -1,8 +1,8 @@
 """Admission: only what can be finished is taken on, in fair turns between owners.
 
 How many runs may work at once follows their latency, as adaptive concurrency limits do: a run is
-compared with runs that worked almost alone. While runs take about as long as those, one more may
-work each time all places were taken; where they take half as long again, fewer may. On two cores
+compared with runs that began alone. While runs take about as long as those, one more may work each
+time all places were taken; where they take clearly longer, fewer may. On two cores
 that ends at a few, with a worker on a GPU or a distant language model at many. Behind them waits a
 queue of half as many; whoever finds it full is told at once when to come back.
 """
@@ -18,11 +18,10 @@ from app.errors import TooManyRuns
 
 START = 4 * (os.cpu_count() or 1)
 """Runs that may work at once before anything is known of their latency."""
-ALONE = 2
-"""Runs under way at most where a run counts as working almost alone."""
-TOLERANCE = 1.5
+TOLERANCE = 1.4
 """Latency, in that of runs alone, from which on fewer may work."""
 EASY = 1.2
+"""Below it the limit grows by whole places, as it does while nothing is known."""
 SHRINK = 0.95
 WORST = 4.0
 """No single run counts for more, in latency of runs alone."""
@@ -49,7 +48,7 @@ class Limit:
     def learn(self, took_s: float, at_start: int, *, was_full: bool) -> None:
         """A run ended after `took_s` at work; `at_start` were under way when it began."""
         self.mean_s += MEMORY * (took_s - self.mean_s)
-        if at_start <= ALONE:
+        if not at_start:
             known = took_s if self._alone_s is None else self._alone_s
             self._alone_s = known + MEMORY * (took_s - known)
         if not self._alone_s:
@@ -70,11 +69,13 @@ class Place:
     at_start: int
     began_s: float
     was_full: bool = False
+    waited_s: float = 0.0
 
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
     owner: str
+    since_s: float = field(default_factory=time.monotonic)
     turn: asyncio.Future[Place] = field(default_factory=lambda: asyncio.Future())
 
 
@@ -137,7 +138,9 @@ class Admission:
             entry = min(able, key=lambda each: self._held[each.owner])
             self._queue.remove(entry)
             if not entry.turn.done():
-                entry.turn.set_result(self._placed(entry.owner))
+                place = self._placed(entry.owner)
+                place.waited_s = place.began_s - entry.since_s
+                entry.turn.set_result(place)
 
     def _may_work(self, owner: str) -> bool:
         """One owner among several leaves the last place to others."""

@@ -25,6 +25,8 @@ CANCELS_EVERY_S = 0.05
 """How often a run learns that it was cancelled at another process."""
 KEPT_WITHIN_S = 5.0
 """Longest wait of an answer for its thread to be written; then it is told all the same."""
+ENDED_WITHIN_S = 1.0
+"""Longest time for the runs' best answers so far when the service ends."""
 NEEDS_COMPRESSOR = "needs SELFCRAG_EVALUATOR_COMPRESSOR"
 STORE_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 
@@ -96,6 +98,7 @@ class Runs:
             context,
             thread_id=thread_id or uuid.uuid4().hex,
             owner=place.owner,
+            waited_s=place.waited_s,
             detach=detach,
             tell=self._tell,
             finish=self._finish,
@@ -182,8 +185,16 @@ class Runs:
             self.ask_to_stop(run)
             await asyncio.wait({task})
 
+    async def drain(self, within_s: float) -> None:
+        """Lets the runs under way end, for that long; returns when none is left."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=within_s)
+
     async def aclose(self) -> None:
-        """Stops all runs."""
+        """Ends all runs: with the best answer so far where one is at hand within ENDED_WITHIN_S."""
+        for run in list(self._live.values()):
+            self.ask_to_stop(run)
+        await self.drain(ENDED_WITHIN_S)
         tasks = list(self._tasks.values())
         if self._watching is not None:
             tasks.append(self._watching)

@@ -16,13 +16,14 @@ from typing import Any, Literal, cast
 from pydantic_core import to_jsonable_python
 
 from app.errors import internal_problem
+from app.resilience.deadline import run_ends_at
 from app.schemas import ask
 from app.storage.runs import RunRecord
 from graphs.ports import Services
 from graphs.reflection.scores import early_answer
 from graphs.reflection.verdict import verdict_of
 from graphs.state import Answer, Context, Question
-from graphs.types import Degraded, Draft, Judgement, Usage
+from graphs.types import Component, Degraded, Draft, Judgement, Usage
 from graphs.workflows.registry import Graph
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,30 @@ _ABSENT = {
 }
 """What an answer tells of steps that its workflow does not have."""
 
+_WAITS_FOR: Mapping[str, tuple[Component, str]] = {
+    "decide_retrieval": ("critic", "the need for retrieval was decided"),
+    "contextualise": ("generator", "the question was made to stand alone"),
+    "expand": ("generator", "further queries were written"),
+    "search": ("retriever", "the knowledge base was searched"),
+    "rerank": ("evaluator", "the passages were reranked"),
+    "grade": ("evaluator", "the passages were graded"),
+    "refine": ("evaluator", "the strips were graded"),
+    "rewrite_query": ("generator", "the search query was written"),
+    "search_web": ("web_search", "the web was searched"),
+    "select_web_strips": ("evaluator", "the web pages were graded"),
+    "build_candidates": ("generator", "the knowledge was compressed"),
+    "generate": ("generator", "the answer was written"),
+    "draft": ("generator", "a draft was written"),
+    "extend": ("generator", "the next segment was written"),
+    "judge": ("critic", "the drafts were judged"),
+    "prune": ("critic", "the segments were judged"),
+    "retrieve_more": ("retriever", "more passages were retrieved"),
+    "critique": ("critic", "the draft was judged"),
+    "criticise": ("critic", "the criticism was written"),
+    "revise": ("generator", "the answer was revised"),
+}
+"""By step: the component that it waits for, and what is going on meanwhile."""
+
 Tell = Callable[["Run", int, float, ask.Event], None]
 """Takes in a run's events as they happen: the run, the event's number, when in ms, the event."""
 Finish = Callable[["Run", ask.AskResponse], Awaitable[None]]
@@ -62,6 +87,7 @@ class Run:
         *,
         thread_id: str,
         owner: str,
+        waited_s: float,
         detach: bool,
         tell: Tell,
         finish: Finish,
@@ -71,7 +97,7 @@ class Run:
         self.response: ask.AskResponse | None = None
         self.is_cancelled = False
         self.is_ending = False
-        self._graph, self._services = graph, services
+        self._graph, self._services, self._waited_s = graph, services, waited_s
         self._thresholds = context.thresholds(services.evaluator.thresholds)
         request = {
             "question": question["question"],
@@ -94,7 +120,7 @@ class Run:
         self._events: list[ask.Event] = []
         self._more, self._done = asyncio.Event(), asyncio.Event()
         self._started = time.perf_counter()
-        self._step_started: dict[str, float] = {}
+        self._under_way: dict[str, tuple[str, float]] = {}
         self._timings_ms: dict[str, float] = {}
         self._state: Answer = {}
         self._drafts: list[Draft] = []
@@ -120,8 +146,11 @@ class Run:
     async def _until_it_ends(self) -> None:
         """By itself, at its deadline, or because somebody cancelled it."""
         try:
-            async with asyncio.timeout(self._context.deadline_ms / 1000) as deadline:
-                await self._through_graph()
+            left_s = self._context.deadline_ms / 1000 - self._waited_s
+            ends_at = asyncio.get_running_loop().time() + left_s
+            async with asyncio.timeout_at(ends_at) as deadline:
+                with run_ends_at(ends_at):
+                    await self._through_graph()
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -201,10 +230,11 @@ class Run:
         now, name = self._elapsed_ms(), task["name"]
         path = [*(place.split(":")[0] for place in namespace), name]
         if "input" in task:
-            self._step_started[task["id"]] = now
+            self._under_way[task["id"]] = name, now
             event = ask.StepEvent(step=name, path=path, phase="start", at_ms=now, detail={})
         else:
-            took = round(now - self._step_started.pop(task["id"], now), 3)
+            _, began = self._under_way.pop(task["id"], (name, now))
+            took = round(now - began, 3)
             self._timings_ms[name] = round(self._timings_ms.get(name, 0) + took, 3)
             detail = detail_of(task["result"] or {})
             if "action" in detail:
@@ -243,6 +273,8 @@ class Run:
         drafts = judged or sorted(self._drafts, key=lambda draft: draft.n)
         spent = self._state.get("usage", Usage()) + self._spent
         failed = [*self._state.get("degraded", ()), *self._failed]
+        if why == "deadline":
+            failed += self._awaited()
         steps = (event for event in self._events if isinstance(event, ask.StepEvent))
         is_writing = any(event.step == "generate" for event in steps)
         ending: Answer = {"candidates": drafts, "usage": spent, "degraded": failed}
@@ -250,6 +282,14 @@ class Run:
             self._state, self.question, drafts, self._context, why, is_writing=is_writing
         )
         self._state = {**self._state, **ending}
+
+    def _awaited(self) -> Sequence[Degraded]:
+        """What the steps under way were waiting for."""
+        names = [name for name, _ in self._under_way.values()]
+        waits = [_WAITS_FOR[name] for name in names if name in _WAITS_FOR]
+        return [
+            Degraded(component, f"The deadline came while {doing}.") for component, doing in waits
+        ]
 
     def _response(self) -> ask.AskResponse:
         """The body of `POST /ask`; what the workflow does not have is null or empty."""

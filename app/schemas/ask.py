@@ -276,4 +276,7 @@ class Workflows(BaseModel):
 
 
 class Health(BaseModel):
+    """`degraded` names dependencies that runs go on without; left out where there are none."""
+
     status: Literal["live", "ready", "starting"]
+    degraded: list[str] = Field(default_factory=list)

@@ -22,6 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from app.errors import StartFailed
 from app.settings import StateSettings
+from app.state_folder import make_private, what_is_unfinished
 
 log = logging.getLogger(__name__)
 metadata = sa.MetaData()
@@ -78,14 +79,17 @@ def database_url(settings: StateSettings) -> sa.URL:
 async def open_engine(settings: StateSettings) -> AsyncIterator[AsyncEngine]:
     """The database with every table of `metadata`. Raises StartFailed where it cannot be used."""
     url = database_url(settings)
-    if url.get_backend_name() == "sqlite" and url.database:
-        folder = Path(url.database).parent
-        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-    engine = create_async_engine(url, pool_pre_ping=url.get_backend_name() != "sqlite")
+    if unfinished := what_is_unfinished(settings.data_dir):
+        raise StartFailed(f"{unfinished}.")
+    engine = create_async_engine(
+        url, hide_parameters=True, pool_pre_ping=url.get_backend_name() != "sqlite"
+    )
     if url.get_backend_name() == "sqlite":
         _as_sqlite_should_be(engine.sync_engine)
     try:
         try:
+            if url.get_backend_name() == "sqlite" and url.database not in {None, "", ":memory:"}:
+                await asyncio.to_thread(_make_file, Path(str(url.database)))
             async with engine.begin() as connection:
                 if url.get_backend_name() != "sqlite":
                     await _assert_same_time(connection)
@@ -94,7 +98,7 @@ async def open_engine(settings: StateSettings) -> AsyncIterator[AsyncEngine]:
                     )
                 await connection.run_sync(metadata.create_all)
         except (SQLAlchemyError, OSError) as error:
-            raise StartFailed(_unusable(url, error)) from error
+            raise StartFailed(unusable(url, error)) from error
         yield engine
     finally:
         await engine.dispose()
@@ -114,6 +118,12 @@ def writing_engine(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(url.set(drivername="sqlite+pysqlite"))
     _as_sqlite_should_be(engine)
     return engine
+
+
+def _make_file(file: Path) -> None:
+    """Empty and with mode 600, which SQLite's other files of it take over."""
+    make_private(file.parent)
+    file.touch(mode=0o600)
 
 
 def _as_sqlite_should_be(engine: sa.Engine) -> None:
@@ -149,10 +159,22 @@ async def _assert_same_time(connection: AsyncConnection) -> None:
         )
 
 
-def _unusable(url: sa.URL, error: Exception) -> str:
-    """Where and why, without the password."""
+def unusable(url: sa.URL, error: Exception) -> str:
+    """Where, why and the way out, in one line without the password."""
     why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-    return f"the database {url.render_as_string()} cannot be used ({why})."
+    place = url.render_as_string()
+    if url.get_backend_name() != "sqlite":
+        return f"the database {place} cannot be used ({why}): see to it that its server runs."
+    if "locked" in why:
+        remedy = "another program holds it: try again when that has ended"
+    elif "malformed" in why or "not a database" in why or "disk I/O" in why:
+        remedy = (
+            "it is damaged: stop the service and run `selfcrag restore FROM --force` with a backup,"
+            " or move the file away to begin without keys, runs and conversations; documents stay"
+        )
+    else:
+        remedy = "see to it that its folder may be written and the disk has room"
+    return f"the database {place} cannot be used ({why}); {remedy}."
 
 
 class BatchWriter:

@@ -13,9 +13,16 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.errors import NotFound
+from app.errors import NotFound, StartFailed
 from app.settings import Settings
-from app.storage.database import FORGOTTEN_AT_ONCE, KNOWN_EVERYWHERE_S, BatchWriter, now, reading
+from app.storage.database import (
+    FORGOTTEN_AT_ONCE,
+    KNOWN_EVERYWHERE_S,
+    BatchWriter,
+    now,
+    reading,
+    unusable,
+)
 from app.storage.runs import KeptRuns, Row
 from app.storage.tables import PROCESSES, RUNS
 from app.storage.threads import Threads
@@ -144,12 +151,18 @@ def _is_alive(pid: int) -> bool:
 
 @asynccontextmanager
 async def open_store(settings: Settings, engine: AsyncEngine) -> AsyncIterator[Store]:
-    """What lasts, in order. Runs must have ended before it closes."""
+    """What lasts, in order. Runs must have ended before it closes.
+
+    Raises StartFailed where the database cannot be used.
+    """
     writer = BatchWriter(engine.url)
     store = Store(engine, writer, Threads(engine, writer), settings)
     keeping: asyncio.Task[None] | None = None
     try:
-        await store.arrive()
+        try:
+            await store.arrive()
+        except (SQLAlchemyError, OSError) as error:
+            raise StartFailed(unusable(engine.url, error)) from error
         keeping = asyncio.create_task(_keep_in_order(store), name="keep-in-order")
         yield store
     finally:

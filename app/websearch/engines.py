@@ -4,7 +4,7 @@ import asyncio
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from graphs.text.model_output import whole_characters
 USER_AGENT = "self-crag/0.1 (question answering service; python-httpx)"
 SEARCH_TIMEOUT_S = 8.0
 CONNECT_TIMEOUT_S = 3.0
+MAX_REPLY_BYTES = 8_000_000
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 MAX_RESULTS = 20
 """The most that Tavily gives, and that Wikipedia joins to their introductions."""
@@ -60,10 +61,11 @@ class HttpSearch(ABC):
         self._url = url
         self._http = httpx.AsyncClient(
             timeout=timeouts(SEARCH_TIMEOUT_S),
-            headers={"User-Agent": USER_AGENT},
+            # A compressed reply could grow in memory to a thousand times its size.
+            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
             follow_redirects=True,
             max_redirects=3,
-            event_hooks={"response": [_raise_for_error]},
+            event_hooks={"response": [_raise_for_error, _bound]},
         )
 
     async def search(self, query: str, max_results: int) -> list[SearchResult]:
@@ -72,6 +74,9 @@ class HttpSearch(ABC):
                 return await self._search(query, max_results)
         except httpx.HTTPStatusError as error:
             raise SearchFailed(self._refusal(error.response.status_code)) from None
+        except ReplyTooLarge:
+            problem = f"sent more than {MAX_REPLY_BYTES // 10**6} MB, which was not read on"
+            raise self._failed(problem) from None
         except (TimeoutError, httpx.TimeoutException):
             raise self._failed("did not answer in time ({}); check the network") from None
         except (httpx.HTTPError, httpx.InvalidURL):
@@ -126,6 +131,37 @@ class HttpSearch(ABC):
 async def _raise_for_error(response: httpx.Response) -> None:
     if response.is_error:
         response.raise_for_status()
+
+
+class ReplyTooLarge(Exception):
+    """The reply is larger than MAX_REPLY_BYTES."""
+
+
+class BoundedStream(httpx.AsyncByteStream):
+    """A body that raises ReplyTooLarge where it goes on beyond MAX_REPLY_BYTES."""
+
+    def __init__(self, stream: httpx.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        received = 0
+        async for chunk in self._stream:
+            received += len(chunk)
+            if received > MAX_REPLY_BYTES:
+                raise ReplyTooLarge
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+async def _bound(response: httpx.Response) -> None:
+    """Before a body is read. Raises ValueError where it is compressed, which was not asked for."""
+    encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()
+    if encoding not in {"", "identity"}:
+        raise ValueError
+    if isinstance(response.stream, httpx.AsyncByteStream):
+        response.stream = BoundedStream(response.stream)
 
 
 class WikipediaSearch(HttpSearch):

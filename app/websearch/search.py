@@ -6,9 +6,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+import httpx
+
+from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
 from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, SearchResult
 from app.websearch.page import PAGE_TIMEOUT_S, PageReader
 from app.websearch.ssrf_guard import PageFailed
+from graphs.errors import SearchFailed
 from graphs.ports import WebSearch
 from graphs.types import Degraded, WebPage
 
@@ -32,10 +37,16 @@ class FetchingWebSearch:
     """Wikipedia and `preferred_domains` (subdomains included) come first, the rest follows."""
 
     def __init__(
-        self, engine: SearchEngine, reader: PageReader, preferred_domains: Collection[str] = ()
+        self,
+        engine: SearchEngine,
+        reader: PageReader,
+        preferred_domains: Collection[str] = (),
+        *,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
         self._engine = engine
         self._reader = reader
+        self.breaker = breaker or CircuitBreaker("web_search")
         self._preferred = tuple(
             f".{domain.casefold().strip('.')}" for domain in (*ALWAYS_PREFERRED, *preferred_domains)
         )
@@ -43,21 +54,38 @@ class FetchingWebSearch:
     async def search(self, query: str, max_pages: int) -> Outcome:
         if max_pages < 1 or not query.strip():
             return (), ()
-        deadline = asyncio.get_running_loop().time() + TOTAL_TIMEOUT_S
-        results = await self._engine.search(
-            query, min(MAX_RESULTS, RESULTS_PER_PAGE_READ * max_pages)
+        limit = call_limit(TOTAL_TIMEOUT_S)
+        results = await self._found(
+            query, min(MAX_RESULTS, RESULTS_PER_PAGE_READ * max_pages), limit
         )
         ranked = sorted(
             _distinct(results), key=lambda it: not f".{_host(it.url)}".endswith(self._preferred)
         )
         read = await asyncio.gather(
-            *(self._read(result, deadline) for result in ranked[:max_pages])
+            *(self._read(result, limit.at) for result in ranked[:max_pages])
         )
         failures = [failure for _, failure in read if failure]
         pages = tuple(page for page, _ in read if page.paragraphs)
         return pages, _degraded(failures, len(read))
 
-    async def _read(self, result: SearchResult, deadline: float) -> tuple[WebPage, str]:
+    async def _found(self, query: str, max_results: int, limit: CallLimit) -> list[SearchResult]:
+        """Raises SearchFailed, also where the run's deadline comes first or the breaker is open."""
+        if limit.is_over:
+            raise _search_failed(NO_TIME)
+        began = asyncio.get_running_loop().time()
+        with self.breaker.attempt(_search_failed) as attempt:
+            try:
+                async with asyncio.timeout_at(limit.at):
+                    return await self._engine.search(query, max_results)
+            except SearchFailed as error:
+                attempt.has_failed = _is_down(error)
+                raise
+            except TimeoutError:
+                waited_s = asyncio.get_running_loop().time() - began
+                attempt.has_failed = is_outage(limit, waited_s)
+                raise _search_failed(f"did not answer within {limit}") from None
+
+    async def _read(self, result: SearchResult, deadline: float | None) -> tuple[WebPage, str]:
         """The page, and why it is made of the result's own text where it is."""
         try:
             async with asyncio.timeout_at(deadline):
@@ -122,6 +150,19 @@ def _cancel(tasks: dict[str, asyncio.Future[Outcome]], ticket: str) -> None:
     # Cancelling one that has failed already keeps asyncio from reporting its error, too.
     if ticket in tasks:
         tasks.pop(ticket).cancel()
+
+
+def _search_failed(what: str) -> SearchFailed:
+    return SearchFailed(f"The web search {what}.")
+
+
+def _is_down(error: SearchFailed) -> bool:
+    """Whether the engine itself failed: engines raise SearchFailed while handling what HTTP did."""
+    match error.__context__:
+        case httpx.HTTPStatusError(response=response):
+            return response.status_code == 429 or response.status_code >= 500
+        case cause:
+            return isinstance(cause, TimeoutError | httpx.TransportError)
 
 
 def _degraded(failures: Sequence[str], tried: int) -> tuple[Degraded, ...]:

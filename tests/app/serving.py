@@ -39,16 +39,20 @@ class Sent:
 
 
 class Serving:
-    """A context manager around an app; `client` speaks to it, `runs_under_way` looks inside."""
+    """A context manager around an app; `client` speaks to it, `runs_under_way` looks inside.
 
-    def __init__(self, app: FastAPI) -> None:
-        self.app = app
+    `options` are those of uvicorn.
+    """
+
+    def __init__(self, app: FastAPI, **options: Any) -> None:
+        self.app, self._options = app, options
 
     def __enter__(self) -> Self:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        config = uvicorn.Config(self.app, log_level="critical", timeout_graceful_shutdown=4)
+        options = {"log_level": "critical", "timeout_graceful_shutdown": 4, **self._options}
+        config = uvicorn.Config(self.app, **options)
         self.server = Server(config, self.app, runs_end_within_s=RUNS_END_WITHIN_S)
         self._thread = threading.Thread(
             target=self.server.run, kwargs={"sockets": [self._socket]}, daemon=True

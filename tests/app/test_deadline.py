@@ -54,4 +54,9 @@ def test_what_failed_is_told_where_the_run_is_stopped(
         answer = list(live)[-2].data
 
     assert (answer["answer"], answer["stopped_by"]) == ("Tall [1].", why)
-    assert answer["degraded"] == [{"component": "critic", "reason": "the critic is at a loss"}]
+    failed = {"component": "critic", "reason": "the critic is at a loss"}
+    awaited = {
+        "component": "generator",
+        "reason": "The deadline came while the answer was revised.",
+    }
+    assert answer["degraded"] == ([failed, awaited] if why == "deadline" else [failed])

@@ -53,6 +53,14 @@ def parts_that_wait(which: str, waiting: Waiting) -> Services:
 
 # The action that leads to the part that waits.
 ACTION = {"web search": "incorrect", "rewriting": "ambiguous"}
+# What the deadline names as waited for.
+WAITED_FOR = {
+    "retriever": ("retriever", "the knowledge base was searched"),
+    "evaluator": ("evaluator", "the passages were graded"),
+    "web search": ("web_search", "the web was searched"),
+    "answer": ("generator", "a draft was written"),
+    "rewriting": ("generator", "the search query was written"),
+}
 PARTS = ("retriever", "evaluator", "web search", "answer", "rewriting")
 
 
@@ -140,7 +148,9 @@ def test_the_deadline_ends_a_run_with_an_answer(serve: Serve, which: str) -> Non
 
     assert answer["stopped_by"] == "deadline"
     assert answer["answer"].isascii()
-    assert answer["degraded"] == []
+    component, doing = WAITED_FOR[which]
+    reason = f"The deadline came while {doing}."
+    assert answer["degraded"] == [{"component": component, "reason": reason}]
     assert DEADLINE_MS / 1000 - 0.01 < took_s < DEADLINE_MS / 1000 + GONE_WITHIN_S
     assert len(waiting.left_s) == 1, "nothing goes on behind the answer"
     assert serving.runs_under_way() == 0
@@ -237,7 +247,7 @@ def test_runs_do_not_wait_for_each_other(serve: Serve) -> None:
     assert max(waiting.at_s[:5]) - min(waiting.at_s[:5]) < 0.35, "all waited at once"
 
 
-def test_a_stopped_service_tells_who_still_waits(serve: Serve) -> None:
+def test_a_stopped_service_gives_the_best_answer_so_far(serve: Serve) -> None:
     waiting = Waiting()
     serving = serve(parts_that_wait("evaluator", waiting))
     told: dict[bool, Any] = {}
@@ -258,7 +268,25 @@ def test_a_stopped_service_tells_who_still_waits(serve: Serve) -> None:
 
     assert took_s < 5
     assert len(waiting.left_s) == 2
-    status, problem = told[False]
-    assert (status, problem["status"], problem["title"]) == (503, 503, "Stopped")
-    assert [event.name for event in told[True][1][-2:]] == ["error", "done"]
-    assert told[True][1][-2].data == problem
+    status, answer = told[False]
+    assert (status, answer["stopped_by"], bool(answer["answer"])) == (200, "cancelled", True)
+    assert [event.name for event in told[True][1][-2:]] == ["answer", "done"]
+
+
+def test_a_run_that_ends_in_the_grace_is_answered(serve: Serve) -> None:
+    waiting = Waiting(0.15)
+    slow = SlowEvaluator(waiting=waiting)
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow))
+    told: list[dict[str, Any]] = []
+
+    def ask() -> None:
+        body = {"question": ENGLISH, "workflow": "rag"}
+        told.append(httpx.post(f"{serving.url}/ask", json=body, timeout=20).json())
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    wait_until(lambda: bool(waiting.at_s), 5)
+    serving.server.runs_end_within_s = 5.0
+    serving.stop()
+    thread.join()
+    assert told[0]["stopped_by"] == "answered"

@@ -1,5 +1,6 @@
 """The service as a process: started, asked, signalled."""
 
+import json
 import re
 import signal
 import socket
@@ -43,6 +44,7 @@ def test_a_signal_ends_a_service_with_a_client_waiting(start: Start, data_dir: P
             **{"data_dir": data_dir, "search": "off", "port": port, "generator": "openai"},
             openai_api_key="none",
             openai_base_url=endpoint,
+            shutdown_grace_s=2,
         ).wait_for(f"http://127.0.0.1:{port}/health/ready")
         body = {"question": ENGLISH, "stream": True}
         url = f"http://127.0.0.1:{port}/ask"
@@ -54,8 +56,26 @@ def test_a_signal_ends_a_service_with_a_client_waiting(start: Start, data_dir: P
 
     assert took_s < 8
     assert f"answers on http://127.0.0.1:{port}" in process.said
-    assert "event: error" in rest
+    assert "event: answer" in rest, "the best one so far"
     assert rest[-4] == "event: done"
     assert "Traceback" not in process.said
     for told in ("INFO: +Application startup complete", r"INFO: +127\.0\.0\.1:\d+ - "):
         assert re.search(rf"^\d{{4}}-\d\d-\d\d [\d:,]+ {told}", process.said, re.MULTILINE), "timed"
+
+
+def test_the_log_is_json_where_the_settings_say_so(start: Start, data_dir: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    settings = {"data_dir": data_dir, "search": "off", "port": port, "log_format": "json"}
+    process = start("selfcrag", "serve", **settings).wait_for(f"{url}/health/ready")
+    headers = {"X-Request-ID": "req-1"}
+    response = httpx.post(f"{url}/ask", json={"question": ENGLISH}, headers=headers, timeout=60)
+    process.end()
+
+    written = [line for line in process.said.splitlines() if not line.startswith("self-crag")]
+    lines = [json.loads(line) for line in written]
+    (ended,) = (line for line in lines if line["message"] == "run ended")
+    assert ended["run_id"] == response.json()["run_id"]
+    (access,) = (line for line in lines if '"POST /ask HTTP/1.1" 200' in line["message"])
+    assert ended["request_id"] == access["request_id"] == "req-1"
+    assert ENGLISH not in process.said

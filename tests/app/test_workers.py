@@ -11,6 +11,7 @@ import httpx
 import pytest
 import uvicorn
 
+from app.api.readiness import KEPT_S
 from app.composition.services import open_services
 from app.errors import StartFailed
 from app.main import create_app as create_service
@@ -97,15 +98,18 @@ async def test_a_worker_over_http_gives_the_same_answer(
             assert lasting(apart) == about(lasting(within))
         assert (await client.get("/health/ready")).status_code == 200
         await worker.aclose()
+        await asyncio.sleep(KEPT_S)
         await assert_goes_on_without_the_worker(client)
 
 
 async def assert_goes_on_without_the_worker(client: httpx.AsyncClient) -> None:
-    assert (await client.get("/health/ready")).status_code == 503
+    ready = await client.get("/health/ready")
+    assert (ready.status_code, ready.json()["degraded"]) == (200, ["evaluator"])
     for question in (ENGLISH, CHINESE):
         answer = (await client.post("/ask", json={"question": question})).json()
         assert {entry["component"] for entry in answer["degraded"]} == {"critic", "evaluator"}
-        assert "Is the worker running?" in answer["degraded"][0]["reason"]
+        told = answer["degraded"][0]["reason"]
+        assert "Is the worker running?" in told or "failed 3 times in a row" in told
         assert answer["action"] is None
         assert answer["stopped_by"] == "no_evidence", "what nobody judged is not quoted"
         assert answer["citations"] == []

@@ -22,6 +22,7 @@ class SearxngServer(LoopbackServer):
         super().reset()
         self.has_json = True
         self.raw_reply: bytes | None = None
+        self.reply_headers: dict[str, str] = {}
 
     def routes(self) -> Sequence[BaseRoute]:
         return [Route("/search", self.search)]
@@ -36,7 +37,7 @@ class SearxngServer(LoopbackServer):
         if not request.query_params.get("q", "").strip():
             return Response("Bad request", status_code=400)
         if self.raw_reply is not None:
-            return Response(self.raw_reply, media_type="application/json")
+            return Response(self.raw_reply, 200, self.reply_headers, "application/json")
         results = [
             {
                 "url": self.pages.page_url(entry.slug),

@@ -29,6 +29,7 @@ class TavilyServer(LoopbackServer):
     def reset(self) -> None:
         super().reset()
         self.raw_reply: bytes | None = None
+        self.reply_headers: dict[str, str] = {}
 
     @property
     def queries(self) -> list[str]:
@@ -50,7 +51,7 @@ class TavilyServer(LoopbackServer):
         if self.status != 200:
             return refusal(self.status, f"Told to fail, with the key {key}.")
         if self.raw_reply is not None:
-            return Response(self.raw_reply, media_type="application/json")
+            return Response(self.raw_reply, 200, self.reply_headers, "application/json")
         return self._check(body) or self._results(body)
 
     def _check(self, body: Any) -> Response | None:

@@ -22,6 +22,7 @@ class WikipediaServer(LoopbackServer):
     def reset(self) -> None:
         super().reset()
         self.raw_reply: bytes | None = None
+        self.reply_headers: dict[str, str] = {}
 
     @property
     def api_url(self) -> str:
@@ -42,7 +43,7 @@ class WikipediaServer(LoopbackServer):
         if self.status != 200:
             return Response("told to fail", status_code=self.status)
         if self.raw_reply is not None:
-            return Response(self.raw_reply, media_type="application/json")
+            return Response(self.raw_reply, 200, self.reply_headers, "application/json")
         asked = request.query_params
         wanted = {"action": "query", "format": "json", "generator": "search"}
         if any(asked.get(name) != value for name, value in wanted.items()):

@@ -10,7 +10,7 @@ from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.middleware.gzip import GZipMiddleware
 
-from app.api.dependencies import LiveMetrics, LiveServices
+from app.api.dependencies import LiveMetrics, LiveReadiness, LiveRuns, LiveServices
 from app.api.problems import problem_response, problems
 from app.schemas.ask import Health, Problem
 
@@ -34,24 +34,23 @@ PAGE_HEADERS = {
 mimetypes.add_type("text/javascript", ".mjs")
 
 
-@router.get("/health/live", openapi_extra=OPEN)
+@router.get("/health/live", response_model_exclude_defaults=True, openapi_extra=OPEN)
 async def live() -> Health:
     """Say that the process answers."""
     return Health(status="live")
 
 
 @router.get("/health/ready", response_model=Health, openapi_extra=OPEN, responses=NOT_READY)
-async def ready(request: Request, services: LiveServices) -> Response:
-    """Say that index and evaluator are warm, or which of them is not."""
-    waiting = [
-        name
-        for name, part in (("index", services.retriever), ("evaluator", services.evaluator))
-        if not await part.ready()
-    ]
-    if waiting:
-        problem = Problem(title="Not ready", status=503, detail=f"Not ready: {', '.join(waiting)}.")
+async def ready(request: Request, readiness: LiveReadiness) -> Response:
+    """Say that index and database can be read, or which cannot; and what runs go on without."""
+    state = await readiness.state()
+    if state.unreadable:
+        parts = " and the ".join(state.unreadable)
+        detail = f"Not ready: the {parts} cannot be read."
+        problem = Problem(title="Not ready", status=503, detail=detail)
         return problem_response(request.scope, problem)
-    return JSONResponse(Health(status="ready").model_dump())
+    health = Health(status="ready", degraded=list(state.degraded))
+    return JSONResponse(health.model_dump(exclude_defaults=True))
 
 
 @router.get(
@@ -59,9 +58,11 @@ async def ready(request: Request, services: LiveServices) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {}}}, **problems()},
 )
-async def metrics(metrics: LiveMetrics, services: LiveServices) -> Response:
+async def metrics(metrics: LiveMetrics, services: LiveServices, runs: LiveRuns) -> Response:
     """Counters, histograms and gauges of this process in Prometheus' text format."""
     await metrics.measure(services.retriever)
+    metrics.show_circuits(services.circuits)
+    metrics.show_admission(runs.admission.limit.places, runs.admission.waiting)
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 

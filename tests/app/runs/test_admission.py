@@ -13,8 +13,8 @@ from app.runs.admission import Admission, Limit
 def settled(latency_s: Callable[[int], float], most: int = 64, runs: int = 3000) -> int:
     """Where the limit ends if a run takes `latency_s(runs at work)` and all places are taken."""
     limit = Limit(most, start=8)
-    for at_work in (0, 1):
-        limit.learn(latency_s(at_work + 1), at_work, was_full=False)
+    for _ in range(2):
+        limit.learn(latency_s(1), 0, was_full=False)
     for _ in range(runs):
         limit.learn(latency_s(limit.places), limit.places - 1, was_full=True)
     return limit.places
@@ -29,7 +29,7 @@ def test_where_runs_wait_for_others_machines_many_do() -> None:
 
 
 def test_a_far_machine_that_saturates_sets_the_limit() -> None:
-    assert 20 <= settled(lambda at_work: 2.0 * max(1.0, at_work / 20)) <= 34
+    assert 18 <= settled(lambda at_work: 2.0 * max(1.0, at_work / 20)) <= 34
 
 
 def test_what_is_not_asked_for_does_not_grow() -> None:

@@ -1,11 +1,15 @@
 """The engines over real HTTP: what they find, and in which words they fail."""
 
+import gzip
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
 
 from app.websearch import engines as module
 from app.websearch.engines import (
@@ -21,13 +25,33 @@ from graphs.errors import SearchFailed
 from tests.loopback.corpus import BY_SLUG
 from tests.loopback.pages import PageServer
 from tests.loopback.searxng import SearxngServer
-from tests.loopback.server import free_port
+from tests.loopback.server import LoopbackServer, free_port
 from tests.loopback.tavily import TAVILY_KEY, TavilyServer
 from tests.loopback.wikipedia import WikipediaServer
 
 Server = TavilyServer | WikipediaServer | SearxngServer
 Make = Callable[..., SearchEngine]
 NAMES = {"tavily": "Tavily", "wikipedia": "Wikipedia", "searxng": "SearXNG"}
+
+
+class Endless(LoopbackServer):
+    """Answers everything with more than anybody wants, and counts what it got rid of."""
+
+    def __init__(self, is_chunked: bool) -> None:
+        super().__init__()
+        self.sent = 0
+        self._headers = {} if is_chunked else {"Content-Length": str(10**9)}
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return [Route("/{path:path}", self.reply, methods=["GET", "POST"])]
+
+    async def reply(self, request: Request) -> Response:
+        async def blanks() -> AsyncIterator[bytes]:
+            while not await request.is_disconnected():
+                self.sent += 2**18
+                yield b" " * 2**18
+
+        return StreamingResponse(blanks(), headers=self._headers, media_type="application/json")
 
 
 def make_tavily(url: str) -> TavilySearch:
@@ -168,6 +192,26 @@ def test_a_control_character_parts_what_stands_around_it(sent: object, told: str
 @pytest.mark.parametrize("score", ["1" + "0" * 400, "1e999", "-1e999", "NaN", '"high"', "true"])
 def test_a_score_that_is_no_number_is_made_of_the_rank(score: str) -> None:
     assert score_of(json.loads(score), 1) == 0.5
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_reply_without_end_is_not_read_on(is_chunked: bool, name: str) -> None:
+    with Endless(is_chunked) as server:
+        engine = MAKE[name](server.url)
+        with pytest.raises(SearchFailed, match="sent more than 8 MB"):
+            await engine.search("lighthouse", 3)
+        await engine.aclose()
+    assert server.sent < 4 * module.MAX_REPLY_BYTES
+
+
+async def test_a_reply_that_grows_when_unpacked_is_not_unpacked(
+    engine: SearchEngine, server: Server
+) -> None:
+    server.raw_reply = gzip.compress(b" " * 10**8)
+    server.reply_headers = {"Content-Encoding": "gzip"}
+    with pytest.raises(SearchFailed, match="could not be understood"):
+        await engine.search("lighthouse", 3)
+    assert "gzip" not in server.requests[0].headers["accept-encoding"]
 
 
 async def test_a_slow_engine_fails_within_its_time(

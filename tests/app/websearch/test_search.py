@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience.deadline import run_ends_at
 from app.websearch import engines as engines
 from app.websearch import search as module
 from app.websearch.engines import SearchResult, TavilySearch, WikipediaSearch
@@ -161,6 +163,67 @@ async def test_a_failing_engine_is_not_hidden(web: WebSearch, tavily: TavilyServ
     tavily.status = 429
     with pytest.raises(SearchFailed, match="limiting"):
         await web.search("lighthouse", 5)
+
+
+async def test_an_engine_that_keeps_failing_is_let_be(
+    tavily: TavilyServer, reader: PageReader
+) -> None:
+    engine = TavilySearch(TAVILY_KEY, base_url=tavily.url)
+    breaker = CircuitBreaker("web_search", open_s=0.3)
+    web = FetchingWebSearch(engine, reader, breaker=breaker)
+    for status, told in (
+        *[(400, "did not accept")] * 4,
+        *[(500, "is failing on its side")] * 2,
+        (429, "limiting"),
+        (200, "failed 3 times in a row and is asked again in 1 s"),
+    ):
+        tavily.status = status
+        with pytest.raises(SearchFailed, match=told):
+            await web.search("lighthouse", 5)
+    assert len(tavily.requests) == 7
+    await asyncio.sleep(0.3)
+    assert (await web.search("lighthouse", 5))[0]
+    assert breaker.openness() == 0
+    await web.aclose()
+
+
+@pytest.mark.parametrize(("run_s", "opens"), [(0.5, False), (1.5, True)])
+async def test_a_silent_engine_gets_what_the_run_has_left(
+    tavily: TavilyServer, reader: PageReader, run_s: float, opens: bool
+) -> None:
+    tavily.delay_s = 30
+    breaker = CircuitBreaker("web_search", max_failures=1)
+    web = FetchingWebSearch(TavilySearch(TAVILY_KEY, base_url=tavily.url), reader, breaker=breaker)
+    started = time.monotonic()
+    with (
+        run_ends_at(asyncio.get_running_loop().time() + run_s),
+        pytest.raises(SearchFailed, match="all that the run's deadline left"),
+    ):
+        await web.search("lighthouse", 5)
+    assert time.monotonic() - started < run_s
+    assert breaker.openness() == opens
+    await web.aclose()
+
+
+async def test_pages_get_what_the_run_has_left(pages: PageServer) -> None:
+    reader = PageReader(allowed_private_hosts={pages.address})
+    web = FetchingWebSearch(Found(f"{pages.url}/drip"), reader)
+    started = time.monotonic()
+    with run_ends_at(asyncio.get_running_loop().time() + 0.6):
+        ((page,), (degraded,)) = await web.search("anything", 5)
+    assert time.monotonic() - started < 0.6
+    assert page.paragraphs == ("the result's own text",)
+    assert "was not read in time" in degraded.reason
+    await web.aclose()
+
+
+async def test_a_run_without_time_does_not_search(tavily: TavilyServer, web: WebSearch) -> None:
+    with (
+        run_ends_at(asyncio.get_running_loop().time()),
+        pytest.raises(SearchFailed, match="was not asked, for the run's deadline left"),
+    ):
+        await web.search("lighthouse", 5)
+    assert tavily.requests == []
 
 
 async def test_cancelling_stops_the_fetching(reader: PageReader, pages: PageServer) -> None:

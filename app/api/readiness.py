@@ -1,0 +1,98 @@
+"""Readiness: whether runs can be answered, tested by reading what they need.
+
+Index and database are needed. Without the evaluator, a language model or a search engine runs go
+on degraded: such a service stays ready and says so.
+"""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Awaitable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.storage.database import metadata, reading
+from app.storage.tables import RUNS
+from graphs.ports import Services
+
+KEPT_S = 1.0
+CHECK_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """`unreadable` keeps runs from being answered, `degraded` makes their answers worse."""
+
+    unreadable: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
+
+
+class Readiness:
+    """Checks at most once in KEPT_S, however many ask.
+
+    Dependencies elsewhere are not asked: their circuit breakers know how runs fared with them.
+    """
+
+    def __init__(self, services: Services, engine: AsyncEngine) -> None:
+        self._services, self._engine = services, engine
+        self._checking = asyncio.Lock()
+        self._state, self._until_s = State(), 0.0
+
+    async def state(self) -> State:
+        async with self._checking:
+            if time.monotonic() >= self._until_s:
+                self._state = await self._check()
+                self._until_s = time.monotonic() + KEPT_S
+            return self._state
+
+    async def _check(self) -> State:
+        index, database, evaluator = await asyncio.gather(
+            _in_time(self._services.retriever.ready()),
+            _in_time(can_be_read(self._engine)),
+            _in_time(self._services.evaluator.ready()),
+        )
+        parts = {"index": index, "database": database}
+        circuits = self._services.circuits.items()
+        degraded = {name for name, circuit in circuits if circuit.openness() > 0}
+        if not evaluator:
+            degraded.add("evaluator")
+        unreadable = tuple(name for name, is_readable in parts.items() if not is_readable)
+        return State(unreadable, tuple(sorted(degraded)))
+
+
+async def _in_time(check: Awaitable[bool]) -> bool:
+    try:
+        async with asyncio.timeout(CHECK_WITHIN_S):
+            return await check
+    except TimeoutError:
+        return False
+
+
+async def can_be_read(engine: AsyncEngine) -> bool:
+    """Whether the tables of the database can be read now.
+
+    Open connections keep reading an SQLite file that was removed or overwritten, so it is opened
+    anew.
+    """
+    path = engine.url.database
+    try:
+        if engine.url.get_backend_name() == "sqlite" and path:
+            await asyncio.to_thread(_read_file, Path(path))
+            return True
+        async with reading(engine) as connection:
+            await connection.execute(sa.select(RUNS.c.id).limit(1))
+    except (SQLAlchemyError, sqlite3.Error, OSError):
+        return False
+    return True
+
+
+def _read_file(path: Path) -> None:
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(address, uri=True, timeout=CHECK_WITHIN_S)) as connection:
+        for table in metadata.tables.values():
+            connection.execute(f'SELECT * FROM "{table.name}" LIMIT 1').fetchone()

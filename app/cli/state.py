@@ -1,0 +1,67 @@
+"""`selfcrag backup`, `restore` and `check`: the state folder as a whole."""
+
+import asyncio
+import sqlite3
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import typer
+
+from app.cli.terminal import errors, fail
+from app.errors import ServiceError
+from app.retrieval.index import IndexMismatch, IngestBusy
+from app.settings import StateSettings, load_settings
+from app.storage.backup import Summary, back_up, problems, restore
+
+T = TypeVar("T")
+
+
+def make_backup(target: str) -> None:
+    summary = _done(back_up(_settings(), target))
+    _tell(summary, f"backed up to {target}")
+
+
+def restore_backup(source: str, force: bool) -> None:
+    settings = _settings()
+    summary = _done(restore(settings, source, force=force))
+    _tell(summary, f"restored into {settings.data_dir}")
+
+
+def check_state() -> None:
+    settings = _settings()
+    found = _done(problems(settings))
+    for problem in found:
+        errors.print(f"selfcrag: {problem}", style="red", markup=False, soft_wrap=True)
+    if found:
+        raise typer.Exit(1)
+    typer.echo(f"{settings.data_dir}: nothing is wrong")
+    if settings.index_url:
+        typer.echo("the index is in Milvus, which was not looked at")
+
+
+def _settings() -> StateSettings:
+    try:
+        return load_settings(StateSettings)
+    except ServiceError as error:
+        fail(str(error))
+
+
+def _done(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return asyncio.run(work)
+    except (ServiceError, IndexMismatch, IngestBusy) as error:
+        fail(str(error))
+    except sqlite3.Error as error:
+        fail(f"the database cannot be read ({error}): `selfcrag check` tells the way out")
+    except OSError as error:
+        fail(f"{error.filename or 'the backup'}: {error.strerror or error}")
+
+
+def _tell(summary: Summary, what: str) -> None:
+    database = "the database" if summary.has_database else "no database"
+    errors.print(
+        f"{what}: {summary.documents} documents, {summary.uploads} uploaded files, {database}",
+        highlight=False, markup=False, soft_wrap=True,
+    )  # fmt: skip
+    for note in summary.notes:
+        errors.print(note, style="yellow", highlight=False, markup=False, soft_wrap=True)

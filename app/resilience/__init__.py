@@ -1,0 +1,1 @@
+"""Resilience: what a run's deadline leaves its calls, and circuit breakers of dependencies."""

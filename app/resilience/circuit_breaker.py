@@ -1,0 +1,86 @@
+"""Circuit breaker: a dependency that keeps failing is not asked for a while."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+MAX_FAILURES = 3
+OPEN_S = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Attempt:
+    """One call; whoever makes it sets `has_failed` where the dependency is at fault."""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+
+
+class CircuitBreaker:
+    """Closed at first; open after `max_failures` in a row for `open_s`; then half-open.
+
+    Half-open lets one call through as a probe, whose success closes it. Calls that neither succeed
+    nor fail (the request was refused, its client left) change nothing.
+    """
+
+    def __init__(
+        self, name: str, *, max_failures: int = MAX_FAILURES, open_s: float = OPEN_S
+    ) -> None:
+        self.name = name
+        self._max_failures, self._open_s = max_failures, open_s
+        self._failures = 0
+        self._open_until: float | None = None
+        self._is_probing = False
+
+    def openness(self) -> float:
+        """0 closed, 1 open, 0.5 half-open."""
+        if self._open_until is None:
+            return 0.0
+        return 1.0 if time.monotonic() < self._open_until else 0.5
+
+    def close(self) -> None:
+        self._failures, self._open_until = 0, None
+
+    @contextmanager
+    def attempt(self, refused: Callable[[str], Exception]) -> Iterator[Attempt]:
+        """Around a call. Raises at once what `refused` makes of the reason while it is open."""
+        is_probe = self._enter(refused)
+        attempt = Attempt()
+        try:
+            yield attempt
+        except BaseException:
+            if attempt.has_failed:
+                self._failed(is_probe=is_probe)
+            raise
+        else:
+            self._succeeded(is_probe=is_probe)
+        finally:
+            self._is_probing = self._is_probing and not is_probe
+
+    def _enter(self, refused: Callable[[str], Exception]) -> bool:
+        """Whether the call is the probe."""
+        if self._open_until is None:
+            return False
+        left_s = self._open_until - time.monotonic()
+        if left_s > 0 or self._is_probing:
+            when = f"is asked again in {math.ceil(left_s)} s" if left_s > 0 else "is being probed"
+            raise refused(f"failed {self._max_failures} times in a row and {when}")
+        self._is_probing = True
+        return True
+
+    def _failed(self, *, is_probe: bool) -> None:
+        if self._open_until is not None and not is_probe:
+            return  # begun before it opened
+        self._failures += 1
+        if is_probe or self._failures >= self._max_failures:
+            self._open_until = time.monotonic() + self._open_s
+            log.warning("circuit of %s open: not asked for %g s", self.name, self._open_s)
+
+    def _succeeded(self, *, is_probe: bool) -> None:
+        if is_probe:
+            log.info("circuit of %s closed: asked as before", self.name)
+        if is_probe or self._open_until is None:
+            self.close()

@@ -1,0 +1,467 @@
+"""Backup of the state folder: made while the service runs, restored whole or not at all.
+
+A backup holds the database, the index and the uploaded files; caches are made anew. What lies
+elsewhere, in a PostgreSQL or a Milvus, is backed up by its own tools.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+import sys
+import tarfile
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, closing, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import IO
+
+from app.errors import ServiceError, StartFailed
+from app.retrieval.document_paths import UPLOADS
+from app.retrieval.index import (
+    LANCEDB,
+    IndexMismatch,
+    IndexUnusable,
+    IngestBusy,
+    StoredDocument,
+    make_folder,
+    writing,
+)
+from app.settings import StateSettings
+from app.state_folder import INCOMING, RESTORING, create_private, make_private, what_is_unfinished
+from app.storage.database import FILE, database_url, open_engine, unusable
+
+INDEX = "index"
+MANIFEST, VERSIONS = ".manifest", "_versions"
+"""A manifest of the index names the files of one version."""
+PARTS = (FILE, INDEX, UPLOADS)
+BESIDE = (f"{FILE}-wal", f"{FILE}-shm")
+"""Files of the database's that belong to it while it is open."""
+NOT_STATE = {"cache", f"{INDEX}.lock"}
+ABOUT = "backup.json"
+"""Written last: a backup without it is not whole."""
+FORMAT = 1
+TAR = (".tar", ".tar.gz", ".tgz")
+STREAM = "-"
+WAIT_S = 5.0
+"""For whoever writes to the index; a long ingest is not waited for."""
+COPYING, UNPACKED, REPLACED = ".backup-", ".restore-", ".replaced-"
+ABANDONED_S = 86_400.0
+MAX_NAMED = 3
+
+
+class BackupFailed(ServiceError):
+    """A backup cannot be made, or what is to be restored is none or may not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a backup holds, and sentences on what it does not."""
+
+    documents: int
+    uploads: int
+    has_database: bool
+    notes: tuple[str, ...] = ()
+
+
+async def back_up(settings: StateSettings, target: str) -> Summary:
+    """A copy of the state, as a folder, as a tar where `target` ends so, or on standard output.
+
+    Raises BackupFailed, IndexUnusable, OSError, sqlite3.Error; then nothing is left at `target`.
+    """
+    state = settings.data_dir
+    if unfinished := what_is_unfinished(state):
+        raise BackupFailed(f"{unfinished}.")
+    if not _has_state(state):
+        raise BackupFailed(f"there is nothing to back up in {state}.")
+    if target != STREAM:
+        await asyncio.to_thread(_check_target, Path(target), state)
+    await asyncio.to_thread(_remove_abandoned, state)
+    copy = Path(await asyncio.to_thread(mkdtemp, prefix=COPYING, dir=state))
+    try:
+        await asyncio.to_thread(_copy_database, state / FILE, copy / FILE)
+        async with AsyncExitStack() as stack:
+            with suppress(IngestBusy):  # an ingest: what it commits meanwhile is whole as well
+                await stack.enter_async_context(writing(state / INDEX, WAIT_S))
+            await asyncio.to_thread(_link_index, state / INDEX, copy / INDEX)
+            await asyncio.to_thread(_link_uploads, state / UPLOADS, copy / UPLOADS)
+        documents = list[StoredDocument]()
+        try:
+            documents = await _documents_of(copy)
+        except IndexUnusable as error:
+            raise IndexUnusable(str(error).replace(str(copy), str(state))) from error
+        except IndexMismatch:  # an earlier version's, which --reindex renews
+            pass
+        uploads = len(_files_below(copy / UPLOADS))
+        notes = tuple(_elsewhere(settings))
+        summary = Summary(len(documents), uploads, (copy / FILE).exists(), notes)
+        about = {
+            "format": FORMAT,
+            "made_at": time.time(),
+            "documents": summary.documents,
+            "uploads": uploads,
+            "has_database": summary.has_database,
+        }
+        (copy / ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
+        await asyncio.to_thread(_write, copy, target)
+        return summary
+    finally:
+        await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
+
+
+async def restore(settings: StateSettings, source: str, *, force: bool = False) -> Summary:
+    """Puts a backup in the place of the state folder's parts, once it is unpacked and checked.
+
+    Raises BackupFailed, IngestBusy, OSError; then the state is as before. A process that is killed
+    while the parts are exchanged leaves a state that is refused until a restore has ended.
+    """
+    state = settings.data_dir
+    if not force and (_has_state(state) or what_is_unfinished(state)):
+        raise BackupFailed(
+            f"{state} holds state already: name another folder by SELFCRAG_DATA_DIR, or replace"
+            " what is there with --force."
+        )
+    await asyncio.to_thread(make_private, state)
+    async with writing(state / INDEX, WAIT_S):
+        unpacked = Path(await asyncio.to_thread(mkdtemp, prefix=UNPACKED, dir=state))
+        try:
+            await asyncio.to_thread(_unpack, source, unpacked)
+            summary = await _checked(unpacked, source, settings)
+            await asyncio.to_thread(_assert_unused, state / FILE)
+            await asyncio.to_thread(_exchange, unpacked, state)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, unpacked, ignore_errors=True)
+    return summary
+
+
+async def problems(settings: StateSettings) -> list[str]:
+    """A sentence for each thing that is wrong with the state, with the way out."""
+    state = settings.data_dir
+    if unfinished := what_is_unfinished(state):
+        return [f"{unfinished}."]
+    if not _has_state(state):
+        return [f"there is no state in {state}: run `selfcrag ingest PATH` to begin."]
+    found = [await _problem_of_database(settings)]
+    if not settings.index_url:
+        try:
+            documents = await _documents_of(state)
+        except IndexMismatch as error:
+            found.append(str(error))
+        else:
+            found += await asyncio.to_thread(_problems_of_uploads, state, documents)
+    return [problem for problem in found if problem]
+
+
+async def _problem_of_database(settings: StateSettings) -> str:
+    url = database_url(settings)
+    if url.get_backend_name() != "sqlite":
+        try:
+            async with open_engine(settings):
+                return ""
+        except StartFailed as error:
+            return str(error)
+    file = Path(url.database or "")
+    try:
+        await asyncio.to_thread(_check_database, file)
+    except sqlite3.Error as error:
+        return unusable(url, error)
+    return ""
+
+
+def _check_database(file: Path) -> None:
+    """Raises sqlite3.Error where its pages are damaged."""
+    if not file.exists():
+        return
+    with closing(sqlite3.connect(file)) as connection:
+        (first,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if first != "ok":
+            raise sqlite3.DatabaseError(f"malformed: {' '.join(str(first).split())[:100]}")
+
+
+async def _documents_of(state: Path) -> list[StoredDocument]:
+    """Of all owners, after the whole index was read. Raises IndexMismatch."""
+    if not (state / INDEX).exists():
+        return []
+    await asyncio.to_thread(make_folder, state / INDEX)  # a file in its place is told
+    lance = await asyncio.to_thread(import_module, LANCEDB)
+    documents: list[StoredDocument] = await lance.inspected(state / INDEX)
+    return documents
+
+
+def _problems_of_uploads(state: Path, documents: Sequence[StoredDocument]) -> list[str]:
+    found = []
+    folder = Path(os.path.realpath(state)) / UPLOADS
+    known = {document.path for document in documents if folder in Path(document.path).parents}
+    files = {str(file) for file in _received(folder)}
+    if lost := sorted(known - files):
+        found.append(
+            f"{len(lost)} uploaded documents have lost their files ({_named(lost)}): they are still"
+            " found by questions; upload them again, or restore a backup."
+        )
+    if unread := sorted(files - known):
+        found.append(
+            f"{len(unread)} files in {folder} are in no document ({_named(unread)}): upload them"
+            " again, or delete them."
+        )
+    return found
+
+
+def _named(paths: Sequence[str]) -> str:
+    names = [ascii(Path(path).name)[1:-1] if not path.isprintable() else Path(path).name
+             for path in paths[:MAX_NAMED]]  # fmt: skip
+    return ", ".join(names) + (", …" if len(paths) > MAX_NAMED else "")
+
+
+def _elsewhere(settings: StateSettings) -> Iterator[str]:
+    url = database_url(settings)
+    if url.get_backend_name() != "sqlite":
+        yield "Keys, runs and conversations are in PostgreSQL: use `pg_dump` and `pg_restore`."
+    elif Path(url.database or "").absolute() != (settings.data_dir / FILE).absolute():
+        yield f"The database {url.database} is not in the state folder: copy it by itself."
+    if settings.index_url:
+        yield "The index is in Milvus: use the tools of Milvus."
+
+
+def _has_state(state: Path) -> bool:
+    try:
+        names = {entry.name for entry in os.scandir(state)}
+    except FileNotFoundError:
+        return False
+    own = (COPYING, UNPACKED, REPLACED)
+    return any(name not in NOT_STATE and not name.startswith(own) for name in names)
+
+
+def _check_target(target: Path, state: Path) -> None:
+    if target.exists() and not (
+        target.is_dir() and not _is_tar(target) and not any(target.iterdir())
+    ):
+        raise BackupFailed(f"{target} is there already: name a new file or folder.")
+    if not target.parent.is_dir():
+        raise BackupFailed(f"there is no folder {target.parent} to put the backup in.")
+    if Path(os.path.realpath(state)) in Path(os.path.realpath(target)).parents:
+        raise BackupFailed(f"{target} lies in the state folder: name a place outside of it.")
+
+
+def _is_tar(target: Path) -> bool:
+    return target.name.endswith(TAR)
+
+
+def _remove_abandoned(state: Path) -> None:
+    for left in state.glob(f"{COPYING}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _copy_database(file: Path, copy: Path) -> None:
+    """As of one moment, by SQLite's own backup; whoever writes meanwhile is not held up."""
+    if not file.exists():
+        return
+    copy.touch(mode=0o600)
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+    _check_database(copy)
+
+
+def _link_index(index: Path, copy: Path) -> None:
+    """The manifests first: all that they name is there already, and stays as it is."""
+    if index.exists():
+        make_folder(copy if index.is_dir() else index)
+    _link_all([file for file in _written(index) if file.suffix == MANIFEST], index, copy)
+    _link_all([file for file in _written(index) if VERSIONS not in file.parts], index, copy)
+
+
+def _link_uploads(uploads: Path, copy: Path) -> None:
+    _link_all(_received(uploads), uploads, copy)
+
+
+def _link_all(files: Sequence[Path], folder: Path, copy: Path) -> None:
+    """The same files under other names: none of them is ever written to a second time."""
+    for file in files:
+        place = copy / file.relative_to(folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # cleaned away meanwhile
+            _link(file, place)
+
+
+def _link(file: Path, place: Path) -> None:
+    try:
+        os.link(file, place)
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except OSError:  # not on this file system
+        shutil.copyfile(file, place)
+
+
+def _files_below(folder: Path) -> list[Path]:
+    return sorted(Path(at, name) for at, _, names in os.walk(folder) for name in names)
+
+
+def _written(index: Path) -> list[Path]:
+    """Without what is still being written, which has a passing name with a number."""
+    return [file for file in _files_below(index) if "#" not in file.name]
+
+
+def _received(uploads: Path) -> list[Path]:
+    """Without what is still being received."""
+    return [
+        file
+        for file in _files_below(uploads)
+        if not file.relative_to(uploads).parts[0].startswith(INCOMING)
+    ]
+
+
+def _write(copy: Path, target: str) -> None:
+    files = [file for name in PARTS for file in _files_of(copy / name)] + [copy / ABOUT]
+    if target == STREAM:
+        with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as tar:
+            _fill(tar, files, copy)
+        return
+    place = Path(target)
+    written = Path(mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        if _is_tar(place):
+            archive = written / place.name
+            with create_private(archive) as out:
+                with tarfile.open(
+                    fileobj=out, mode="w" if place.suffix == ".tar" else "w:gz"
+                ) as tar:
+                    _fill(tar, files, copy)
+                _sync(out)
+            archive.rename(place)
+        else:
+            for file in files:
+                _copy_file(file, written / file.relative_to(copy))
+            written.rename(place)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+
+
+def _files_of(part: Path) -> list[Path]:
+    return [part] if part.is_file() else _files_below(part)
+
+
+def _fill(tar: tarfile.TarFile, files: Sequence[Path], folder: Path) -> None:
+    for file in files:
+        with file.open("rb") as content:
+            member = tarfile.TarInfo(file.relative_to(folder).as_posix())
+            status = os.fstat(content.fileno())
+            member.size, member.mtime, member.mode = status.st_size, status.st_mtime, 0o600
+            tar.addfile(member, content)
+
+
+def _copy_file(file: Path, place: Path) -> None:
+    _make_folders(place.parent)
+    with file.open("rb") as content, create_private(place) as out:
+        shutil.copyfileobj(content, out)
+        _sync(out)
+
+
+def _make_folders(folder: Path) -> None:
+    for missing in reversed([at for at in (folder, *folder.parents) if not at.exists()]):
+        make_private(missing)
+
+
+def _sync(out: IO[bytes]) -> None:
+    out.flush()
+    os.fsync(out.fileno())
+
+
+def _unpack(source: str, folder: Path) -> None:
+    """Raises BackupFailed where `source` is no whole backup."""
+    try:
+        if source == STREAM:
+            with tarfile.open(fileobj=sys.stdin.buffer, mode="r|*") as tar:
+                _unpack_members(tar, folder)
+        elif Path(source).is_dir():
+            for file in [
+                file for name in (*PARTS, ABOUT) for file in _files_of(Path(source, name))
+            ]:
+                _copy_file(file, folder / file.relative_to(source))
+        else:
+            with tarfile.open(source) as tar:
+                _unpack_members(tar, folder)
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        reason = str(error).partition("\n")[0].rstrip(":")
+        raise BackupFailed(f"{source} is no whole backup ({reason}).") from error
+    if not (folder / ABOUT).is_file():
+        raise BackupFailed(f"{source} is no whole backup: {ABOUT} is missing.")
+
+
+def _unpack_members(tar: tarfile.TarFile, folder: Path) -> None:
+    for member in tar:
+        if member.isfile() and member.name.split("/")[0] in {*PARTS, ABOUT}:
+            _make_folders((folder / member.name).parent)
+            tar.extract(member, folder, filter="data")
+
+
+async def _checked(folder: Path, source: str, settings: StateSettings) -> Summary:
+    """Raises BackupFailed where what was unpacked could not be used."""
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        newer = about["format"] > FORMAT
+        uploads, has_database = int(about["uploads"]), bool(about["has_database"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BackupFailed(f"{source} is no backup: {ABOUT} cannot be read.") from error
+    if newer:
+        raise BackupFailed(f"{source} was made by a later version of self-crag: update this one.")
+    documents: list[StoredDocument] = []
+    try:
+        await asyncio.to_thread(_check_database, folder / FILE)
+        documents = await _documents_of(folder)
+    except (IndexUnusable, sqlite3.Error) as error:
+        raise BackupFailed(
+            f"the backup {source} is damaged ({type(error).__name__}): take an earlier one."
+        ) from error
+    except IndexMismatch:  # an earlier version's, which --reindex renews
+        pass
+    is_whole = has_database == (folder / FILE).exists()
+    if not is_whole or uploads != len(_files_below(folder / UPLOADS)):
+        raise BackupFailed(f"the backup {source} lacks files: take an earlier one.")
+    return Summary(len(documents), uploads, has_database, tuple(_elsewhere(settings)))
+
+
+def _assert_unused(file: Path) -> None:
+    """Raises BackupFailed where a service has the database open."""
+    if not file.exists():
+        return
+    with closing(sqlite3.connect(file, timeout=1)) as connection:
+        try:
+            connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise BackupFailed(
+                    f"a service uses {file.parent}: stop it, and restore then."
+                ) from error
+        except sqlite3.DatabaseError:
+            pass  # damaged, which is why it is replaced
+
+
+def _exchange(unpacked: Path, state: Path) -> None:
+    """All parts or none; meanwhile, and after a kill on the way, nothing opens the state."""
+    marker, replaced = state / RESTORING, Path(mkdtemp(prefix=REPLACED, dir=state))
+    was_cut_off = marker.exists()
+    marker.touch(mode=0o600)
+    os.sync()
+    moves: list[tuple[Path, Path]] = []
+    try:
+        for name in (*PARTS, *BESIDE):
+            for start, end in ((state, replaced), (unpacked, state)):
+                if (start / name).exists():
+                    (start / name).rename(end / name)
+                    moves.append((start / name, end / name))
+        os.sync()
+    except BaseException:
+        for before, after in reversed(moves):
+            after.rename(before)
+        if not was_cut_off:
+            marker.unlink()
+        raise
+    marker.unlink()
+    for left in (*state.glob(f"{REPLACED}*"), *state.glob(f"{UNPACKED}*")):
+        shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,100 @@
+import logging
+import time
+
+import pytest
+
+from app.resilience.circuit_breaker import CircuitBreaker
+
+OPEN_S = 0.1
+
+
+class Down(Exception):
+    """The dependency is down."""
+
+
+class Refused(Exception):
+    """It does not take this request."""
+
+
+class NotAsked(Exception):
+    """The breaker is open."""
+
+
+@pytest.fixture
+def breaker() -> CircuitBreaker:
+    return CircuitBreaker("model", open_s=OPEN_S)
+
+
+def call(breaker: CircuitBreaker, raises: BaseException | None = None) -> None:
+    """One call, and what comes of it."""
+    with breaker.attempt(NotAsked) as attempt:
+        attempt.has_failed = isinstance(raises, Down)
+        if raises is not None:
+            raise raises
+
+
+def fails(breaker: CircuitBreaker, *errors: BaseException) -> None:
+    for error in errors:
+        with pytest.raises(type(error)):
+            call(breaker, error)
+
+
+def test_three_failures_in_a_row_open_it(
+    breaker: CircuitBreaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    fails(breaker, Down(), Down())
+    call(breaker)
+    fails(breaker, Down(), Down())
+    assert breaker.openness() == 0
+    fails(breaker, Down())
+
+    assert breaker.openness() == 1
+    with pytest.raises(NotAsked, match=r"failed 3 times in a row and is asked again in 1 s"):
+        call(breaker)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+@pytest.mark.parametrize("other", [Refused(), KeyboardInterrupt()])
+def test_what_is_no_fault_of_the_dependency_does_not_count(
+    breaker: CircuitBreaker, other: BaseException
+) -> None:
+    fails(breaker, other, other, other, other)
+    assert breaker.openness() == 0
+
+
+def test_a_probe_that_succeeds_closes_it(
+    breaker: CircuitBreaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    fails(breaker, Down(), Down(), Down())
+    time.sleep(OPEN_S)
+
+    assert breaker.openness() == 0.5
+    with breaker.attempt(NotAsked), pytest.raises(NotAsked, match="is being probed"):
+        call(breaker)
+    assert breaker.openness() == 0
+    assert caplog.records[-1].levelno == logging.INFO
+    fails(breaker, Down(), Down())
+    assert breaker.openness() == 0, "the count begins anew"
+
+
+def test_a_probe_that_fails_opens_it_again(breaker: CircuitBreaker) -> None:
+    fails(breaker, Down(), Down(), Down())
+    time.sleep(OPEN_S)
+    fails(breaker, Down(), NotAsked(""))
+    assert breaker.openness() == 1
+
+
+def test_a_probe_without_a_verdict_leaves_its_place_to_the_next(breaker: CircuitBreaker) -> None:
+    fails(breaker, Down(), Down(), Down())
+    time.sleep(OPEN_S)
+    fails(breaker, Refused())
+    assert breaker.openness() == 0.5
+    call(breaker)
+    assert breaker.openness() == 0
+
+
+def test_calls_begun_before_it_opened_change_nothing(breaker: CircuitBreaker) -> None:
+    with breaker.attempt(NotAsked):
+        fails(breaker, Down(), Down(), Down())
+    assert breaker.openness() == 1

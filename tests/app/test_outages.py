@@ -1,0 +1,180 @@
+"""Dependencies that hang or are down: answered in time all the same, and then left in peace."""
+
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.composition.services import WorkerEvaluator
+from app.llm.chat import chat_model
+from app.main import create_app
+from app.resilience.circuit_breaker import CircuitBreaker
+from app.settings import Settings
+from evaluator.client import EvaluatorClient
+from graphs.grading.actions import PAPER_THRESHOLDS
+from graphs.ports import Services
+from tests import fakes
+from tests.app.serving import Serving, wait_until
+from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
+from tests.loopback.server import free_port
+
+ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔高多少米？"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
+FACTS = {ENGLISH: "87 metres", CHINESE: "八十七米"}
+OPEN_S = 2.0
+DEADLINE_MS = 2000
+ALWAYS = {"retrieval": "always", "ablation": {"only_action": "correct"}}
+
+Serve = Callable[..., Serving]
+
+
+def asked(serving: Serving, question: str, **options: Any) -> tuple[dict[str, Any], float]:
+    """The answer and the seconds it took."""
+    started = time.perf_counter()
+    options = {**ALWAYS, "deadline_ms": DEADLINE_MS, **options}
+    answer = serving.ask(question, workflow="crag", options=options)
+    return answer, time.perf_counter() - started
+
+
+def reason(answer: dict[str, Any], component: str) -> str:
+    """Why it went on without this one, and no other."""
+    (entry,) = answer["degraded"]
+    assert entry["component"] == component
+    told: str = entry["reason"]
+    return told
+
+
+def circuit(serving: Serving, dependency: str) -> float:
+    series = f'selfcrag_circuit_open{{dependency="{dependency}"}} '
+    lines = serving.client.get("/metrics").text.splitlines()
+    return next(float(line.removeprefix(series)) for line in lines if line.startswith(series))
+
+
+@pytest.fixture
+def serving(openai_server: OpenAIServer, tmp_path: Path) -> Iterator[Serving]:
+    """Over a chat endpoint whose breaker is open for OPEN_S."""
+
+    @asynccontextmanager
+    async def source(_: Settings) -> AsyncIterator[Services]:
+        breaker = CircuitBreaker("chat", open_s=OPEN_S)
+        chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, breaker=breaker)
+        parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
+        yield replace(parts, circuits={breaker.name: breaker})
+        await chat.aclose()
+
+    settings = Settings(_env_file=None, data_dir=tmp_path)
+    with Serving(create_app(settings, source)) as serving:
+        yield serving
+
+
+@pytest.mark.parametrize("question", [ENGLISH, pytest.param(CHINESE, marks=pytest.mark.slow)])
+def test_a_model_that_hangs_is_asked_three_times_then_let_be(
+    serving: Serving, openai_server: OpenAIServer, question: str
+) -> None:
+    openai_server.failure = "hang"
+    for _ in range(3):
+        answer, took_s = asked(serving, question)
+        assert took_s < DEADLINE_MS / 1000
+        assert "did not finish" in reason(answer, "generator")
+        assert (answer["stopped_by"], answer["models"]["generator"]) == ("answered", "extractive")
+        assert FACTS[question] in answer["answer"]
+        assert answer["citations"]
+
+    answer, took_s = asked(serving, question)
+    assert took_s < 1
+    assert "failed 3 times in a row and is asked again in" in reason(answer, "generator")
+    assert FACTS[question] in answer["answer"]
+    assert len(openai_server.requests) == 3
+    assert circuit(serving, "chat") == 1
+
+    openai_server.failure = ""
+    wait_until(lambda: circuit(serving, "chat") == 0.5, 2 * OPEN_S)
+    answer, _ = asked(serving, question)
+    assert (answer["degraded"], answer["models"]["generator"]) == ([], "fake-chat")
+    assert len(openai_server.requests) == 4
+    assert circuit(serving, "chat") == 0
+
+
+def test_runs_without_patience_do_not_keep_others_from_the_model(
+    serving: Serving, openai_server: OpenAIServer
+) -> None:
+    openai_server.delay_s = 0.8
+    for _ in range(4):
+        answer, took_s = asked(serving, ENGLISH, deadline_ms=600)
+        assert took_s < 0.6
+        assert reason(answer, "generator")
+    assert circuit(serving, "chat") == 0
+    assert asked(serving, ENGLISH, deadline_ms=10_000)[0]["degraded"] == []
+
+
+def test_a_model_that_is_writing_is_not_down(serving: Serving, openai_server: OpenAIServer) -> None:
+    openai_server.token_delay_s = 0.4
+    for _ in range(3):
+        assert "did not finish" in reason(asked(serving, ENGLISH)[0], "generator")
+    assert circuit(serving, "chat") == 0
+
+
+@pytest.mark.parametrize(("status", "opens"), [(500, True), (429, True), (400, False)])
+def test_which_replies_of_a_model_count(
+    serving: Serving, openai_server: OpenAIServer, status: int, opens: bool
+) -> None:
+    openai_server.status = status
+    for _ in range(4):
+        answer, _ = asked(serving, ENGLISH)
+        assert FACTS[ENGLISH] in answer["answer"]
+    assert circuit(serving, "chat") == opens
+    assert len(openai_server.requests) == (3 if opens else 4)
+
+
+def test_a_client_that_leaves_does_not_count(serving: Serving, openai_server: OpenAIServer) -> None:
+    openai_server.failure = "hang"
+    for n in range(1, 4):
+        body = {"question": ENGLISH, "workflow": "crag", "stream": True, "options": ALWAYS}
+        with serving.client.stream("POST", "/ask", json=body):
+            wait_until(lambda n=n: len(openai_server.requests) == n, 5)
+        wait_until(lambda: serving.runs_under_way() == 0, 5)
+    assert circuit(serving, "chat") == 0
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address that takes connections and never answers."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def with_worker(url: str) -> Services:
+    worker = EvaluatorClient(httpx.AsyncClient(base_url=url, timeout=30, trust_env=False))
+    breaker = CircuitBreaker("evaluator")
+    evaluator = WorkerEvaluator(worker, "far", PAPER_THRESHOLDS["popqa"], breaker=breaker)
+    chat = fakes.FakeChat(chunks=["Tall [1]."])
+    parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
+    return replace(parts, evaluator=evaluator, circuits={breaker.name: breaker})
+
+
+def test_a_worker_that_hangs_ends_no_run(serve: Serve, silent: str) -> None:
+    serving = serve(with_worker(silent))
+    answer, took_s = asked(serving, ENGLISH, ablation={})
+
+    assert took_s < DEADLINE_MS / 1000
+    assert "all that the run's deadline left" in reason(answer, "evaluator")
+    assert (answer["stopped_by"], answer["answer"]) == ("answered", "Tall [1].")
+    assert circuit(serving, "evaluator") == 0
+
+
+def test_a_worker_that_is_down_is_let_be(serve: Serve) -> None:
+    serving = serve(with_worker(f"http://127.0.0.1:{free_port()}"))
+    for _ in range(3):
+        answer, _ = asked(serving, ENGLISH, ablation={}, deadline_ms=10_000)
+        assert "Is the worker running?" in reason(answer, "evaluator")
+    answer, _ = asked(serving, ENGLISH, ablation={})
+    assert "failed 3 times in a row and is asked again in" in reason(answer, "evaluator")
+    assert circuit(serving, "evaluator") == 1
