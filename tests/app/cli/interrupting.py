@@ -14,18 +14,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.cli import ingest, keys, main, runs, serve
+from app.cli import ingest, keys, main, runs, serve, state
 from app.storage import database
 
-LOADED = (ingest, keys, runs, serve)
+LOADED = (ingest, keys, runs, serve, state)
 database.BUSY_TIMEOUT_MS = 600
-AT_WORK_S = 0.2
+AT_WORK_S, SOON_S = 0.2, 0.02
+QUICK = ("backup", "check")
+"""They wait for no lock here."""
 START_S = 60.0
 
 
 def interrupt(log: Path) -> None:
     """As the terminal does, once the command is at its work: a service when it answers."""
-    time.sleep(AT_WORK_S)
+    time.sleep(SOON_S if sys.argv[1] in QUICK else AT_WORK_S)
     give_up_at = time.monotonic() + START_S
     while sys.argv[1] == "serve" and time.monotonic() < give_up_at:
         if "answers on" in log.read_text(encoding="utf-8"):
@@ -41,7 +43,8 @@ def forked(words: list[str], log: Path) -> int:
     os.dup2(out, 1)
     os.dup2(out, 2)
     sys.argv = ["selfcrag", *words]
-    if words[0] not in ("keys", "runs"):
+    os.dup2(os.pipe()[0], 0)  # nothing comes, and it does not end
+    if words[0] in ("serve", "ask", "ingest", "restore"):
         os.environ["SELFCRAG_DATA_DIR"] += f"-{words[0]}"
     handle = signal.signal
 
