@@ -92,6 +92,7 @@ def create_app(
                 preset=chosen.preset,
                 observe=observe,
             )
+            app.state.runs.begin_taking_over()
             uploads = uploads_into(services.retriever, chosen)
             app.state.uploads = uploads
             try:

@@ -2,7 +2,8 @@
 
 How many runs may work at once follows their latency, as adaptive concurrency limits do: a run is
 compared with runs that began alone. While runs take about as long as those, one more may work each
-time all places were taken; where they take clearly longer, fewer may. On two cores
+time all places were taken, and more slowly so once that was too many; where they take clearly
+longer, fewer may. On two cores
 that ends at a few, with a worker on a GPU or a distant language model at many. Behind them waits a
 queue of half as many; whoever finds it full is told at once when to come back.
 """
@@ -20,16 +21,14 @@ START = 4 * (os.cpu_count() or 1)
 """Runs that may work at once before anything is known of their latency."""
 TOLERANCE = 1.4
 """Latency, in that of runs alone, from which on fewer may work."""
-EASY = 1.2
-"""Below it the limit grows by whole places, as it does while nothing is known."""
 SHRINK = 0.95
 WORST = 4.0
 """No single run counts for more, in latency of runs alone."""
 MEMORY = 0.1
 """Weight of the newest run in the means."""
 FIRST_GUESS_S = 1.0
-PATIENCE = 1.5
-"""Longest wait in the queue, in mean times of a run; at least a second."""
+PATIENCE = 0.5
+"""Longest wait in the queue, in mean times of a run."""
 
 
 class Limit:
@@ -39,6 +38,7 @@ class Limit:
         self._most, self._value = most, float(min(most, start))
         self._alone_s: float | None = None
         self._ratio = 1.0
+        self._was_exceeded = False
         self.mean_s = FIRST_GUESS_S
 
     @property
@@ -56,8 +56,9 @@ class Limit:
         self._ratio += MEMORY * (min(WORST, took_s / self._alone_s) - self._ratio)
         if self._ratio > TOLERANCE:
             self._value = max(1.0, self._value * SHRINK)
+            self._was_exceeded = True
         elif was_full:
-            step = 1.0 if self._ratio < EASY else 1 / self._value
+            step = 1 / self._value if self._was_exceeded else 1.0
             self._value = min(float(self._most), self._value + step)
 
 
@@ -96,10 +97,15 @@ class Admission:
     def waiting(self) -> int:
         return len(self._queue)
 
+    @property
+    def free(self) -> int:
+        """Places that nobody waits for."""
+        return 0 if self._queue else max(0, self.limit.places - self.at_work)
+
     async def enter(self, owner: str, within_s: float) -> Place:
         """A place, at once or by turn within that time. Raises TooManyRuns, mostly at once."""
         if not self._queue and self._may_work(owner):
-            return self._placed(owner)
+            return self.place(owner)
         wait_s = self._expected_wait_s(self.waiting + 1)
         if not self._may_wait(owner) or wait_s + self.limit.mean_s > within_s:
             raise self._refusal()
@@ -107,7 +113,7 @@ class Admission:
         self._queue.append(entry)
         self._admit()
         try:
-            async with asyncio.timeout(min(within_s, max(1.0, PATIENCE * self.limit.mean_s))):
+            async with asyncio.timeout(min(within_s, PATIENCE * self.limit.mean_s)):
                 return await entry.turn
         except BaseException as error:
             if entry.turn.done() and not entry.turn.cancelled():
@@ -138,7 +144,7 @@ class Admission:
             entry = min(able, key=lambda each: self._held[each.owner])
             self._queue.remove(entry)
             if not entry.turn.done():
-                place = self._placed(entry.owner)
+                place = self.place(entry.owner)
                 place.waited_s = place.began_s - entry.since_s
                 entry.turn.set_result(place)
 
@@ -156,7 +162,8 @@ class Admission:
         # Whoever has nothing waiting may always stand in line, beyond the queue's end as well.
         return mine < share and (self.waiting < most or (bool(owner) and not mine))
 
-    def _placed(self, owner: str) -> Place:
+    def place(self, owner: str) -> Place:
+        """One at once, whatever the load: for a run that was taken on already."""
         place = Place(owner, self.at_work, time.monotonic())
         self._at_work.add(place)
         self._held[owner] += 1

@@ -1,19 +1,25 @@
 """The runs under way: started, cancelled, and all that happens in them told to whoever keeps it."""
 
 import asyncio
+import json
 import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import asdict
+from typing import cast
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.errors import InvalidRequest
+from app.retrieval.index import visible_to
 from app.runs.admission import Admission, Place
-from app.runs.run import Run
-from app.schemas.ask import AskResponse, Event
+from app.runs.run import Checkpoints, Ended, Run
+from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, RunEvent
 from app.storage.lifecycle import Store
+from app.storage.runs import LOST, Ending, Orphan, RunRecord
 from graphs.options import Preset
 from graphs.ports import Services
 from graphs.state import Context, Question
@@ -27,6 +33,10 @@ KEPT_WITHIN_S = 5.0
 """Longest wait of an answer for its thread to be written; then it is told all the same."""
 ENDED_WITHIN_S = 1.0
 """Longest time for the runs' best answers so far when the service ends."""
+TAKES_OVER_EVERY_S = 5.0
+"""How often runs of processes that are gone are looked for."""
+LAST_EVENTS = (AnswerEvent, ErrorEvent, DoneEvent)
+"""They are kept as one, with the run's status and its turn."""
 NEEDS_COMPRESSOR = "needs SELFCRAG_EVALUATOR_COMPRESSOR"
 STORE_ERRORS = (SQLAlchemyError, OSError, TimeoutError)
 
@@ -57,6 +67,8 @@ class Runs:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
         self._watching: asyncio.Task[None] | None = None
+        self._taking_over: asyncio.Task[None] | None = None
+        self._forgetting = set[asyncio.Task[None]]()
 
     async def start(
         self,
@@ -67,8 +79,11 @@ class Runs:
         *,
         owner: str = "",
         detach: bool = False,
+        resumable: bool = False,
     ) -> Run:
         """On a thread that is known, its latest turns are the history if the question has none.
+
+        A resumable run, or one that is detached, is taken up by another process if this one dies.
 
         Raises InvalidRequest as `checked_options` does, TooManyRuns when no place is free in time,
         ThreadBusy when a run is on this thread, NotFound where the thread is another's.
@@ -76,12 +91,17 @@ class Runs:
         context = checked_options(context, self._preset, self._services)
         place = await self.admission.enter(owner, context.deadline_ms / 1000)
         try:
-            return await self._started(workflow, question, context, thread_id, place, detach=detach)
+            run = await self._begun(
+                workflow, question, context, thread_id, place,
+                detach=detach, resumable=resumable or detach,
+            )  # fmt: skip
+            self._go(run, place)
+            return run
         except BaseException:
             self.admission.leave(place)
             raise
 
-    async def _started(
+    async def _begun(
         self,
         workflow: str,
         question: Question,
@@ -90,25 +110,66 @@ class Runs:
         place: Place,
         *,
         detach: bool,
+        resumable: bool,
     ) -> Run:
+        record = self._record(workflow, question, context, thread_id, place.owner, detach=detach)
         run = Run(
             self._graphs[workflow],
             self._services,
             question,
             context,
-            thread_id=thread_id or uuid.uuid4().hex,
-            owner=place.owner,
-            waited_s=place.waited_s,
-            detach=detach,
+            record,
             tell=self._tell,
             finish=self._finish,
+            waited_s=place.waited_s,
+            is_detached=detach,
+            checkpoints=self._checkpoints(record) if resumable else None,
         )
         if self._store is not None:
             await self._enter_thread(self._store, run, is_new=thread_id is None)
+        return run
+
+    def _record(
+        self,
+        workflow: str,
+        question: Question,
+        context: Context,
+        thread_id: str | None,
+        owner: str,
+        *,
+        detach: bool,
+    ) -> RunRecord:
+        thread_id = thread_id or uuid.uuid4().hex
+        request = {
+            "question": question["question"],
+            "workflow": workflow,
+            "thread_id": thread_id,
+            "detach": detach,
+            "options": context.model_dump(mode="json", exclude_unset=True),
+        }
+        return RunRecord(
+            id=uuid.uuid4().hex,
+            owner=owner,
+            thread_id=thread_id,
+            workflow=workflow,
+            question=question["question"],
+            request=json.dumps(request, ensure_ascii=False),
+            thresholds=json.dumps(asdict(context.thresholds(self._services.evaluator.thresholds))),
+            created_at=time.time(),
+        )
+
+    def _checkpoints(self, record: RunRecord) -> Checkpoints | None:
+        if self._store is None:
+            return None
+        thread = self._store.checkpoint_thread(record.id)
+        return Checkpoints(self._store.checkpoints, thread)
+
+    def _go(self, run: Run, place: Place) -> None:
         task = asyncio.create_task(run.execute(), name=f"run-{run.id}")
         self._tasks[run.id], self._live[run.id] = task, run
         task.add_done_callback(lambda _: self._ended(run, place))
-        return run
+        if self._watching is None and self._store is not None:
+            self._watching = asyncio.create_task(self._watch(self._store), name="watch-cancels")
 
     async def _enter_thread(self, store: Store, run: Run, is_new: bool) -> None:
         if is_new:
@@ -121,9 +182,21 @@ class Runs:
             except BaseException:
                 store.threads.let_go(run.record)
                 raise
-        store.runs.begin(run.record)
-        if self._watching is None:
-            self._watching = asyncio.create_task(self._watch(store), name="watch-cancels")
+        if not run.is_resumable:
+            store.runs.begin(run.record)
+            return
+        store.runs.begin(run.record, json.dumps(run.question, ensure_ascii=False))
+        # Its client may come back for it from now on.
+        await self._written(store, f"run {run.id} could not be kept as one to be resumed yet")
+
+    async def _written(self, store: Store, otherwise: str) -> bool:
+        try:
+            async with asyncio.timeout(KEPT_WITHIN_S):
+                await store.writer.flush()
+        except STORE_ERRORS:
+            log.exception("%s", otherwise)
+            return False
+        return True
 
     def live(self, run_id: str) -> Run | None:
         """A run under way in this process."""
@@ -131,34 +204,113 @@ class Runs:
 
     def _tell(self, run: Run, number: int, at_ms: float, event: Event) -> None:
         self._observe(run.id, event)
-        if self._store is not None:
+        if self._store is not None and not isinstance(event, LAST_EVENTS):
             self._store.runs.tell(run.id, number, at_ms, event)
 
-    async def _finish(self, run: Run, response: AskResponse) -> None:
-        """Whoever reads the answer may go on at once, at any process."""
+    async def _finish(self, run: Run, response: AskResponse | None, last: Ended) -> bool:
+        """Answer, status and turn as one: whoever reads the answer may go on, at any process."""
         if self._store is None:
-            return
-        if run.is_cancelled:
-            self._store.threads.let_go(run.record)
-            return
-        self._store.threads.answered(run.record, response)
-        try:
-            async with asyncio.timeout(KEPT_WITHIN_S):
-                await self._store.writer.flush()
-        except STORE_ERRORS:
-            log.exception("the turn of run %s is not written yet", run.id)
+            return True
+        ending = self._keep_ending(self._store, run, response, last)
+        await self._written(self._store, f"the end of run {run.id} is not written yet")
+        if ending.is_ours and run.is_resumable:
+            self._forget_checkpoints(self._store, run)
+        return ending.is_ours
+
+    def _keep_ending(
+        self, store: Store, run: Run, response: AskResponse | None, last: Ended
+    ) -> Ending:
+        has_turn = response is not None and not run.is_cancelled
+        turn = (
+            store.threads.answered(run.record, response)
+            if response is not None and has_turn
+            else store.threads.unanswered(run.record)
+        )
+        return store.runs.end(run.id, response, last, turn, is_cancelled=run.is_cancelled)
+
+    def _forget_checkpoints(self, store: Store, run: Run) -> None:
+        async def forget() -> None:
+            with suppress(Exception):  # they are looked for again when the store is tidied
+                await store.checkpoints.adelete_thread(store.checkpoint_thread(run.id))
+
+        task = asyncio.create_task(forget())
+        self._forgetting.add(task)
+        task.add_done_callback(self._forgetting.discard)
 
     def _ended(self, run: Run, place: Place) -> None:
         self._tasks.pop(run.id, None)
         self._live.pop(run.id, None)
-        run.conclude_stopped()
+        if not run.is_handed_over:
+            last = run.conclude_stopped()
+            if last and self._store is not None:
+                self._keep_ending(self._store, run, None, last)
         is_telling = run.response is not None and not run.is_cancelled
         self.admission.leave(place, time.monotonic() - place.began_s if is_telling else None)
+
+    def begin_taking_over(self) -> None:
+        """From now on runs of processes that are gone go on here, where there is room."""
+        if self._store is not None and self._taking_over is None:
+            taking_over = self._take_over_on(self._store)
+            self._taking_over = asyncio.create_task(taking_over, name="take-over")
+
+    async def _take_over_on(self, store: Store) -> None:
+        while True:
+            with suppress(*STORE_ERRORS):
+                for run_id in await store.runs.taken_away(list(self._live)):
+                    if run := self._live.get(run_id):
+                        log.warning("run %s was taken over by another process", run_id)
+                        self._hand_over(run)
+                if free := self.admission.free:
+                    await self.take_over(free)
+            await asyncio.sleep(TAKES_OVER_EVERY_S)
+
+    async def take_over(self, most: int, run_id: str | None = None) -> list[Run]:
+        """Goes on with so many runs of processes that are gone, or with this one."""
         if self._store is None:
-            return
-        if run.response is None:
-            self._store.threads.let_go(run.record)
-        self._store.runs.end(run.id, run.response, is_cancelled=run.is_cancelled)
+            return []
+        orphans = await self._store.runs.take_over(most, run_id)
+        return [run for orphan in orphans if (run := await self._resumed(self._store, orphan))]
+
+    async def _resumed(self, store: Store, orphan: Orphan) -> Run | None:
+        record, request = orphan.record, json.loads(orphan.record.request)
+        try:
+            graph = self._graphs[record.workflow]
+            # Thresholds were resolved when it began.
+            options = {**request["options"], **json.loads(record.thresholds)}
+            context = Context.model_validate(options)
+            checkpoints = Checkpoints(store.checkpoints, store.checkpoint_thread(record.id))
+            former = store.checkpoint_thread(record.id, orphan.former_process)
+            await store.checkpoints.acopy_thread(former, checkpoints.thread)
+            await store.checkpoints.adelete_thread(former)
+        except Exception:
+            log.exception("run %s cannot be resumed", record.id)
+            at_ms, number = orphan.events[-1][0] if orphan.events else 0.0, len(orphan.events)
+            last = [(number, at_ms, ErrorEvent(problem=LOST)), (number + 1, at_ms, DoneEvent())]
+            turn = store.threads.unanswered(record)
+            store.runs.end(record.id, None, last, turn, is_cancelled=False)
+            return None
+        run = Run(
+            graph,
+            self._services,
+            cast("Question", json.loads(orphan.question)),
+            context,
+            record,
+            tell=self._tell,
+            finish=self._finish,
+            is_detached=True,
+            checkpoints=checkpoints,
+            past=orphan.events,
+        )
+        log.warning(
+            "run resumed",
+            extra={"fields": {"run_id": run.id, "owner": record.owner, "times": orphan.times}},
+        )
+        as_owner = copy_context()
+        as_owner.run(visible_to.set, record.owner)
+        begun = RunEvent(run_id=run.id, thread_id=run.thread_id, workflow=run.workflow)
+        as_owner.run(self._observe, run.id, begun)
+        as_owner.run(self._go, run, self.admission.place(record.owner))
+        return run
 
     async def _watch(self, store: Store) -> None:
         """Cancels here what was cancelled elsewhere; ends with the last run."""
@@ -190,14 +342,27 @@ class Runs:
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=within_s)
 
+    def _hand_over(self, run: Run) -> None:
+        """Ends it here alone: from its last checkpoint on another process goes on with it."""
+        if (task := self._tasks.get(run.id)) and not run.is_ending:
+            run.hand_over()
+            task.cancel()
+
     async def aclose(self) -> None:
-        """Ends all runs: with the best answer so far where one is at hand within ENDED_WITHIN_S."""
+        """Ends all runs: with the best answer so far where one is at hand within ENDED_WITHIN_S.
+
+        Those that are detached are left to another process, or to the next one.
+        """
+        if self._taking_over is not None:
+            self._taking_over.cancel()
         for run in list(self._live.values()):
-            self.ask_to_stop(run)
+            if run.is_detached:
+                self._hand_over(run)
+            else:
+                self.ask_to_stop(run)
         await self.drain(ENDED_WITHIN_S)
-        tasks = list(self._tasks.values())
-        if self._watching is not None:
-            tasks.append(self._watching)
+        tasks = [*self._tasks.values(), *self._forgetting]
+        tasks += [task for task in (self._watching, self._taking_over) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -4,15 +4,16 @@ What nodes change becomes step details and, at the end, the answer, in the words
 """
 
 import asyncio
-import json
 import logging
 import time
-import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
+from copy import copy
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic_core import to_jsonable_python
 
 from app.errors import internal_problem
@@ -32,6 +33,13 @@ SUMS = ("usage", "degraded")
 SUBGRAPHS = ("retrieve", "draft_segments", "reflect")
 """Nodes that sum up what nodes in them have told already."""
 STOPPED = ask.Problem(title="Stopped", status=503, detail="The run was stopped before its answer.")
+HANDED_OVER = ask.Problem(
+    title="Handed over",
+    status=503,
+    detail="Another process goes on with the run: follow it at GET /runs/{run_id}/events.",
+)
+INTERRUPTED = "the step was interrupted and is done again"
+"""The reason of a retraction where a run is taken up by another process."""
 
 _AS_THEY_ARE = (
     *("standalone_question", "queries", "action", "rewritten_query", "answer", "stopped_by"),
@@ -71,12 +79,30 @@ _WAITS_FOR: Mapping[str, tuple[Component, str]] = {
 
 Tell = Callable[["Run", int, float, ask.Event], None]
 """Takes in a run's events as they happen: the run, the event's number, when in ms, the event."""
-Finish = Callable[["Run", ask.AskResponse], Awaitable[None]]
-"""Keeps a run's answer before anybody hears it, so that the next question knows of it."""
+Ended = Sequence[tuple[int, float, ask.Event]]
+"""The last events of a run: their numbers, when in ms, the events."""
+Finish = Callable[["Run", ask.AskResponse | None, Ended], Awaitable[bool]]
+"""Keeps how a run ended before anybody hears it, so that the next question knows of it; False where
+another process has taken the run over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Where the steps of a run are kept: the saver, and the run's own thread in it."""
+
+    saver: BaseCheckpointSaver[Any]
+    thread: str
+
+    @property
+    def config(self) -> RunnableConfig:
+        return {"configurable": {"thread_id": self.thread}}
 
 
 class Run:
-    """Started by `Runs.start`. `follow` may be read by any number of clients, at any time."""
+    """Started by `Runs.start`. `follow` may be read by any number of clients, at any time.
+
+    With `checkpoints` another process can take it up; `past` is what was told of one taken up.
+    """
 
     def __init__(
         self,
@@ -84,69 +110,81 @@ class Run:
         services: Services,
         question: Question,
         context: Context,
+        record: RunRecord,
         *,
-        thread_id: str,
-        owner: str,
-        waited_s: float,
-        detach: bool,
         tell: Tell,
         finish: Finish,
+        waited_s: float = 0.0,
+        is_detached: bool = False,
+        checkpoints: Checkpoints | None = None,
+        past: Sequence[tuple[float, ask.Event]] = (),
     ) -> None:
-        self.id, self.thread_id, self.workflow = uuid.uuid4().hex, thread_id, graph.get_name()
-        self.question, self._context = question, context
+        self.id, self.thread_id, self.workflow = record.id, record.thread_id, record.workflow
+        self.question, self.record, self._context = question, record, context
         self.response: ask.AskResponse | None = None
         self.is_cancelled = False
         self.is_ending = False
+        self.is_handed_over = False
+        self.is_resumable = checkpoints is not None
+        self.is_detached = is_detached and self.is_resumable
         self._graph, self._services, self._waited_s = graph, services, waited_s
         self._thresholds = context.thresholds(services.evaluator.thresholds)
-        request = {
-            "question": question["question"],
-            "workflow": self.workflow,
-            "thread_id": thread_id,
-            "detach": detach,
-            "options": context.model_dump(mode="json", exclude_unset=True),
-        }
-        self.record = RunRecord(
-            id=self.id,
-            owner=owner,
-            thread_id=thread_id,
-            workflow=self.workflow,
-            question=question["question"],
-            request=json.dumps(request, ensure_ascii=False),
-            thresholds=json.dumps(asdict(self._thresholds)),
-            created_at=time.time(),
-        )
-        self._tell_others, self._finish = tell, finish
+        self._tell_others, self._finish, self._checkpoints = tell, finish, checkpoints
         self._events: list[ask.Event] = []
         self._more, self._done = asyncio.Event(), asyncio.Event()
-        self._started = time.perf_counter()
+        self._worked_before_s = past[-1][0] / 1000 if past else 0.0
+        self._started = time.perf_counter() - self._worked_before_s
         self._under_way: dict[str, tuple[str, float]] = {}
         self._timings_ms: dict[str, float] = {}
         self._state: Answer = {}
         self._drafts: list[Draft] = []
         self._spent, self._failed = Usage(), list[Degraded]()
         self._texts: dict[int, str] = {}
+        self._is_taken_up = bool(past)
+        for _, event in past:
+            self._recall(event)
+
+    def _recall(self, event: ask.Event) -> None:
+        self._events.append(event)
+        if isinstance(event, ask.TokenEvent):
+            self._texts[event.round] = self._texts.get(event.round, "") + event.text
+        elif isinstance(event, ask.RetractEvent):
+            self._texts.pop(event.round, None)
+        elif isinstance(event, ask.StepEvent) and event.took_ms is not None:
+            took = self._timings_ms.get(event.step, 0) + event.took_ms
+            self._timings_ms[event.step] = round(took, 3)
 
     async def execute(self) -> None:
         """Runs the graph to its end or its deadline; every outcome becomes events."""
-        self._tell(ask.RunEvent(run_id=self.id, thread_id=self.thread_id, workflow=self.workflow))
+        if not self._is_taken_up:
+            begun = {"run_id": self.id, "thread_id": self.thread_id, "workflow": self.workflow}
+            self._tell(ask.RunEvent(**begun))
+        response: ask.AskResponse | None = None
         try:
             await self._until_it_ends()
             self._settle_text()
             response = self._response()
-            self.is_ending = True
-            await self._finish(self, response)
-            self.response = response
-            self._tell(ask.AnswerEvent(response=response))
+            last: ask.Event = ask.AnswerEvent(response=response)
         except Exception as error:
             log.error("run %s failed", self.id, exc_info=error)
-            self._tell(ask.ErrorEvent(problem=internal_problem(self.id)))
-        self._tell(ask.DoneEvent())
+            last = ask.ErrorEvent(problem=internal_problem(self.id))
+        self.is_ending = True
+        if await self._finish(self, response, self._numbered(last, ask.DoneEvent())):
+            self.response = response
+            self._tell(last)
+            self._tell(ask.DoneEvent())
+        else:
+            self.hand_over()
+
+    def _numbered(self, *last: ask.Event) -> Ended:
+        at_ms = self._elapsed_ms()
+        return [(n, at_ms, event) for n, event in enumerate(last, len(self._events))]
 
     async def _until_it_ends(self) -> None:
         """By itself, at its deadline, or because somebody cancelled it."""
         try:
-            left_s = self._context.deadline_ms / 1000 - self._waited_s
+            deadline_s = self._context.deadline_ms / 1000
+            left_s = deadline_s - self._waited_s - self._worked_before_s
             ends_at = asyncio.get_running_loop().time() + left_s
             async with asyncio.timeout_at(ends_at) as deadline:
                 with run_ends_at(ends_at):
@@ -161,11 +199,20 @@ class Run:
             cast("asyncio.Task[None]", asyncio.current_task()).uncancel()
             self._stop_early("cancelled")
 
-    def conclude_stopped(self) -> None:
-        """Tells whoever follows still that a stopped run has no more to say."""
-        if not self._done.is_set():
-            self._tell(ask.ErrorEvent(problem=STOPPED))
-            self._tell(ask.DoneEvent())
+    def conclude_stopped(self) -> Ended:
+        """Tells whoever follows still that a stopped run has no more to say; what it told."""
+        if self._done.is_set():
+            return []
+        last = self._numbered(ask.ErrorEvent(problem=STOPPED), ask.DoneEvent())
+        for _, _, event in last:
+            self._tell(event)
+        return last
+
+    def hand_over(self) -> None:
+        """Ends it here alone, without a last word: another process goes on with it."""
+        self.is_handed_over = True
+        self._done.set()
+        self._more.set()
 
     async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, ask.Event]]:
         """The numbered events from `start` on, as they come, until the run is done."""
@@ -191,15 +238,29 @@ class Run:
     async def outcome(self) -> ask.AnswerEvent | ask.ErrorEvent:
         """Its last word, once it is done."""
         events = await self.all_events()
-        return next(it for it in events if isinstance(it, ask.AnswerEvent | ask.ErrorEvent))
+        said = (it for it in events if isinstance(it, ask.AnswerEvent | ask.ErrorEvent))
+        return next(said, ask.ErrorEvent(problem=HANDED_OVER))
 
     async def _through_graph(self) -> None:
-        stream = self._graph.astream(
-            self.question,
+        graph, given, config = self._graph, cast("Question | None", self.question), None
+        if self._checkpoints is not None:
+            graph = copy(graph)
+            graph.checkpointer, config = self._checkpoints.saver, self._checkpoints.config
+        if self._is_taken_up:
+            self._retract_interrupted()
+            reached = await graph.aget_state(cast("RunnableConfig", config))
+            if reached.created_at is not None:
+                self._state, given = cast("Answer", reached.values), None
+                if not reached.next:
+                    return
+        stream = graph.astream(
+            given,
+            config,
             context=self._context,
             stream_mode=["tasks", "custom", "values"],
             subgraphs=True,
             version="v2",
+            durability="sync" if config else None,
         )
         async for part in stream:
             if part["type"] == "tasks":
@@ -210,6 +271,21 @@ class Run:
             elif not part["ns"]:
                 self._state = cast("Answer", part["data"])
                 self._spent, self._failed = Usage(), []
+
+    def _retract_interrupted(self) -> None:
+        """What was told by the innermost steps that had not ended, for they are done again."""
+        begun: list[tuple[list[str], int]] = []
+        for number, event in enumerate(self._events):
+            if isinstance(event, ask.StepEvent) and event.phase == "start":
+                begun.append((event.path, number))
+            elif isinstance(event, ask.StepEvent):
+                ended = next((each for each in begun if each[0] == event.path), None)
+                begun = [each for each in begun if each is not ended]
+        outer = [path[:n] for path, _ in begun for n in range(len(path))]
+        since = min((number for path, number in begun if path not in outer), default=0)
+        late = [event.round for event in self._events[since:] if isinstance(event, ask.TokenEvent)]
+        for round_ in sorted(set(late) & self._texts.keys()) if since else ():
+            self._tell_text({"retract": {"round": round_, "reason": INTERRUPTED}})
 
     def _keep(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         """What a step found counts at the deadline though a step beside it goes on.

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from itertools import groupby
@@ -45,7 +45,8 @@ RETRY_S, MAX_RETRY_S = 1.0, 30.0
 """The pause after a failure, which grows with each."""
 
 Row = Mapping[str, Any]
-Entry = tuple[sa.Executable, Row]
+Transaction = Callable[[sa.Connection], None]
+Entry = tuple[sa.Executable | Transaction, Row]
 
 _UNFIT = (IntegrityError, DataError, ValueError, TypeError, ArithmeticError)
 """The database refuses such a row, or its driver cannot say it: no second try will help."""
@@ -193,9 +194,16 @@ class BatchWriter:
 
         Where the database is away for long, what waits longest is given up.
         """
+        self._add((statement, row))
+
+    def add_transaction(self, write: Transaction) -> None:
+        """The same for what must be written as one; `write` is called again where that fails."""
+        self._add((write, {}))
+
+    def _add(self, entry: Entry) -> None:
         if len(self.waiting) >= MAX_WAITING:
             self.waiting.popleft()
-        self.waiting.append((statement, row))
+        self.waiting.append(entry)
         self._some.set()
 
     async def flush(self) -> None:
@@ -228,7 +236,10 @@ class BatchWriter:
             # Neighbours of one statement as one execution; their order stays.
             for _, entries in groupby(batch, key=lambda entry: id(entry[0])):
                 statements, rows = zip(*entries, strict=True)
-                connection.execute(statements[0], list(rows))
+                if isinstance(statements[0], sa.Executable):
+                    connection.execute(statements[0], list(rows))
+                else:
+                    statements[0](connection)
 
     async def look(self, query: sa.Select[Any]) -> Sequence[Any]:
         """The first column of what is found after all batches before, for those who look often."""

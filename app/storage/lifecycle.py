@@ -4,17 +4,21 @@ import asyncio
 import logging
 import os
 import socket
+import sqlite3
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
+import psycopg
+import sqlalchemy as sa
 from sqlalchemy import delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound, StartFailed
 from app.settings import Settings
+from app.storage.checkpoints import Thrifty, open_checkpoints
 from app.storage.database import (
     FORGOTTEN_AT_ONCE,
     KNOWN_EVERYWHERE_S,
@@ -38,6 +42,7 @@ TIDY_EVERY_BEATS = 12
 DAY_S = 86_400.0
 MAX_RUNS = 10_000
 """Most finished runs kept; beyond it the oldest without feedback go."""
+_CHECKPOINT_THREADS = sa.text("SELECT DISTINCT thread_id FROM checkpoints LIMIT 1000")
 _OPEN_HERE: set[str] = set()
 """Stores of this very process: several services may run in one."""
 
@@ -46,10 +51,15 @@ class Store:
     """Runs and threads of this process and of all others at the same database."""
 
     def __init__(
-        self, engine: AsyncEngine, writer: BatchWriter, threads: Threads, settings: Settings
+        self,
+        engine: AsyncEngine,
+        writer: BatchWriter,
+        threads: Threads,
+        checkpoints: Thrifty,
+        settings: Settings,
     ) -> None:
         self.process = uuid.uuid4().hex
-        self.writer, self.threads = writer, threads
+        self.writer, self.threads, self.checkpoints = writer, threads, checkpoints
         self.runs = KeptRuns(engine, writer, self.process)
         self._engine, self._settings = engine, settings
         self._host, self._pid = socket.gethostname(), os.getpid()
@@ -74,8 +84,12 @@ class Store:
             await asyncio.sleep(KNOWN_EVERYWHERE_S)  # it may have begun elsewhere in this moment
             return await self.runs.get(run_id, owner)
 
+    def checkpoint_thread(self, run_id: str, process: str | None = None) -> str:
+        """Where the checkpoints of a run are: a process that is only thought gone has another."""
+        return f"{run_id}.{process or self.process}"
+
     async def find_lost(self) -> None:
-        """Runs whose process is gone are marked as lost, and their threads are free."""
+        """Runs of processes that are gone can be taken over, or are lost and their threads free."""
         async with reading(self._engine) as connection:
             # In this order: a process that arrives meanwhile is known before it works.
             working = await connection.execute(
@@ -114,7 +128,24 @@ class Store:
         older_than = now() - self._settings.keep_runs_days * DAY_S
         runs = await self.runs.forget(MAX_RUNS, older_than)
         threads = await self.threads.forget(older_than)
+        await self._forget_checkpoints()
         return max(runs, threads) >= FORGOTTEN_AT_ONCE
+
+    async def _forget_checkpoints(self) -> None:
+        """Of runs that have ended, or that nobody knows of with their process."""
+        async with reading(self._engine) as connection:
+            kept = (await connection.execute(_CHECKPOINT_THREADS)).scalars().all()
+            ids = [thread.partition(".")[0] for thread in kept]
+            known = await connection.execute(
+                select(RUNS.c.id, RUNS.c.status).where(RUNS.c.id.in_(ids))
+            )
+            status_of = {row.id: row.status for row in known}
+            alive = set((await connection.execute(select(PROCESSES.c.id))).scalars())
+        for thread in kept:
+            run_id, _, process = thread.partition(".")
+            status = status_of.get(run_id, "running" if process in alive else "unknown")
+            if status != "running":
+                await self.checkpoints.adelete_thread(thread)
 
     def _is_gone(self, row: Any) -> bool:
         if row.id in _OPEN_HERE:
@@ -156,12 +187,15 @@ async def open_store(settings: Settings, engine: AsyncEngine) -> AsyncIterator[S
     Raises StartFailed where the database cannot be used.
     """
     writer = BatchWriter(engine.url)
-    store = Store(engine, writer, Threads(engine, writer), settings)
     keeping: asyncio.Task[None] | None = None
+    stack = AsyncExitStack()
     try:
         try:
+            checkpoints = await stack.enter_async_context(open_checkpoints(engine.url))
+            store = Store(engine, writer, Threads(engine, writer), checkpoints, settings)
+            stack.push_async_callback(_leave, store)
             await store.arrive()
-        except (SQLAlchemyError, OSError) as error:
+        except (SQLAlchemyError, OSError, sqlite3.Error, psycopg.Error) as error:
             raise StartFailed(unusable(engine.url, error)) from error
         keeping = asyncio.create_task(_keep_in_order(store), name="keep-in-order")
         yield store
@@ -171,5 +205,9 @@ async def open_store(settings: Settings, engine: AsyncEngine) -> AsyncIterator[S
             with suppress(asyncio.CancelledError):
                 await keeping
         await writer.aclose()
-        with suppress(SQLAlchemyError, OSError):
-            await store.leave()
+        await stack.aclose()
+
+
+async def _leave(store: Store) -> None:
+    with suppress(SQLAlchemyError, OSError):
+        await store.leave()

@@ -1,19 +1,46 @@
-"""Runs as they are kept: what was asked, every event as it was sent, what users say of it."""
+"""Runs as they are kept: what was asked, every event as it was sent, what users say of it.
+
+`runs.process` is the fencing token of a run: whatever tells of it is written while it is the
+writer's own, so that a process that only stood still cannot write once another has taken over.
+"""
 
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    Integer,
+    String,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound
-from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, Problem
+from app.schemas.ask import (
+    AnswerEvent,
+    AskResponse,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    Problem,
+    event_of,
+)
 from app.schemas.runs import FeedbackRequest, Status
 from app.storage.database import FORGOTTEN_AT_ONCE, BatchWriter, now, reading
-from app.storage.tables import EVENTS, FEEDBACK, RUNS
+from app.storage.tables import EVENTS, FEEDBACK, PROCESSES, RESUMABLE, RUNS
 
 Row = Mapping[str, Any]
 
@@ -21,13 +48,11 @@ LOST = Problem(
     title="Lost", status=503, detail="The process that worked on this run ended before it did."
 )
 
+MAX_RESUMED = 3
+"""A run that has outlived so many processes may be what ended them."""
+
 _BEGIN = RUNS.insert()
-_END = (
-    update(RUNS)
-    # Whoever ends a run knows better than those who took its process for gone.
-    .where(RUNS.c.id == bindparam("run"), or_(RUNS.c.status == "running", RUNS.c.status == "lost"))
-    .values(status=bindparam("ended_as"), stopped_by=bindparam("by"), ended_at=bindparam("at"))
-)
+_MAY_RESUME = RESUMABLE.insert()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +69,69 @@ class RunRecord:
     created_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A run taken over from a process that is gone; `events` are those it had told, with times."""
+
+    record: RunRecord
+    question: str
+    former_process: str
+    times: int
+    events: Sequence[tuple[float, Event]]
+
+
+@dataclass(slots=True)
+class Ending:
+    """The last of a run, kept as one: status, last events, what else goes with them.
+
+    Once written, `is_ours` tells whether it was; it is not where another process has taken over.
+    """
+
+    run_id: str
+    process: str
+    status: Status
+    stopped_by: str | None
+    rows: Sequence[Row]
+    more: Sequence[tuple[Any, Row]]
+    is_ours: bool = field(default=True, init=False)
+
+    def write(self, connection: Connection) -> None:
+        ended = (
+            update(RUNS)
+            # Whoever ends a run knows better than those who took its process for gone.
+            .where(RUNS.c.id == self.run_id, RUNS.c.process == self.process)
+            .where(or_(RUNS.c.status == "running", RUNS.c.status == "lost"))
+            .values(status=self.status, stopped_by=self.stopped_by, ended_at=now())
+        )
+        self.is_ours = connection.execute(ended).rowcount == 1
+        if not self.is_ours:
+            return
+        numbers = [row["number"] for row in self.rows]
+        # What was told where the run was given for lost.
+        stale = EVENTS.c.run_id == self.run_id, EVENTS.c.number >= min(numbers)
+        connection.execute(delete(EVENTS).where(*stale))
+        connection.execute(EVENTS.insert(), list(self.rows))
+        connection.execute(delete(RESUMABLE).where(RESUMABLE.c.run_id == self.run_id))
+        for statement, row in self.more:
+            connection.execute(statement, row)
+
+
 class KeptRuns:
     """Reads take no lock; writes go through the writer, but for those of users."""
 
     def __init__(self, engine: AsyncEngine, writer: BatchWriter, process: str) -> None:
         self._engine, self._writer, self._process = engine, writer, process
         insert = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
-        insertion = insert(EVENTS)
+        own = select(
+            bindparam("run_id", type_=String),
+            bindparam("number", type_=Integer),
+            bindparam("at_ms", type_=Float),
+            bindparam("name", type_=String),
+            bindparam("data", type_=Text),
+        ).where(RUNS.c.id == bindparam("run_id", type_=String), RUNS.c.process == process)
+        insertion = insert(EVENTS).from_select(
+            ["run_id", "number", "at_ms", "name", "data"], own.with_for_update(read=True)
+        )
         # Also in the place of an ending told for a run that was no loss.
         self._tell = insertion.on_conflict_do_update(
             index_elements=["run_id", "number"],
@@ -62,17 +143,83 @@ class KeptRuns:
             RUNS.c.status == "running", RUNS.c.process == process, RUNS.c.is_cancelled.is_(True)
         )
 
-    def begin(self, run: RunRecord) -> None:
+    def begin(self, run: RunRecord, question: str | None = None) -> None:
+        """With its `question` (JSON) where another process may take the run up."""
         begun = {"process": self._process, "status": "running", "is_cancelled": False}
         self._writer.add(_BEGIN, {**asdict(run), **begun})
+        if question is not None:
+            self._writer.add(_MAY_RESUME, {"run_id": run.id, "question": question, "resumed": 0})
 
     def tell(self, run_id: str, number: int, at_ms: float, event: Event) -> None:
         self._writer.add(self._tell, _event_row(run_id, number, at_ms, event))
 
-    def end(self, run_id: str, response: AskResponse | None, *, is_cancelled: bool) -> None:
-        status: Status = "cancelled" if is_cancelled else "done" if response else "failed"
-        by = response.stopped_by if response else None
-        self._writer.add(_END, {"run": run_id, "ended_as": status, "by": by, "at": now()})
+    def end(
+        self,
+        run_id: str,
+        response: AskResponse | None,
+        last: Iterable[tuple[int, float, Event]],
+        more: Sequence[tuple[Any, Row]],
+        *,
+        is_cancelled: bool,
+    ) -> Ending:
+        """Keeps how a run ended with its last events, and what `more` says, in one transaction."""
+        ending = Ending(
+            run_id,
+            self._process,
+            "cancelled" if is_cancelled else "done" if response else "failed",
+            response.stopped_by if response else None,
+            [_event_row(run_id, *each) for each in last],
+            more,
+        )
+        self._writer.add_transaction(ending.write)
+        return ending
+
+    async def take_over(self, most: int, run_id: str | None = None) -> Sequence[Orphan]:
+        """Makes runs of processes that are gone this one's, the oldest first."""
+        orphaned = (
+            RUNS.c.status == "running",
+            RUNS.c.process.not_in(select(PROCESSES.c.id)),
+            RUNS.c.process != self._process,
+            RESUMABLE.c.resumed < MAX_RESUMED,
+            true() if run_id is None else RUNS.c.id == run_id,
+        )
+        found = (
+            select(RUNS, RESUMABLE.c.question.label("input"), RESUMABLE.c.resumed)
+            .join(RESUMABLE, RESUMABLE.c.run_id == RUNS.c.id)
+            .where(*orphaned)
+            .order_by(RUNS.c.created_at)
+            .limit(most)
+        )
+        async with reading(self._engine) as connection:  # mostly there are none
+            if (await connection.execute(found.limit(1))).first() is None:
+                return []
+        async with self._engine.begin() as connection:
+            locked = found.with_for_update(of=RUNS, skip_locked=True)
+            rows = (await connection.execute(locked)).mappings().all()
+            ids = [row["id"] for row in rows]
+            await connection.execute(
+                update(RUNS).where(RUNS.c.id.in_(ids)).values(process=self._process)
+            )
+            await connection.execute(
+                update(RESUMABLE)
+                .where(RESUMABLE.c.run_id.in_(ids))
+                .values(resumed=RESUMABLE.c.resumed + 1)
+            )
+        return [await self._orphan(cast("Row", row)) for row in rows]
+
+    async def _orphan(self, row: Row) -> Orphan:
+        record = RunRecord(**{each.name: row[each.name] for each in fields(RunRecord)})
+        told = [
+            (each.at_ms, event_of(each.name, each.data)) for each in await self.events(record.id)
+        ]
+        events = [(at_ms, event) for at_ms, event in told if event is not None]
+        return Orphan(record, row["input"], row["process"], row["resumed"] + 1, events)
+
+    async def taken_away(self, run_ids: Sequence[str]) -> Sequence[str]:
+        """Those of the runs that another process has taken over."""
+        others = select(RUNS.c.id).where(RUNS.c.id.in_(run_ids), RUNS.c.process != self._process)
+        async with reading(self._engine) as connection:
+            return (await connection.execute(others)).scalars().all()
 
     async def get(self, run_id: str, owner: str | None) -> Row:
         """The run's row; an `owner` of None may see all. Raises NotFound."""
@@ -176,8 +323,15 @@ class KeptRuns:
                 yield cast("Row", row), row["data"]
 
     async def lose(self, processes: Sequence[str]) -> Sequence[str]:
-        """Ends the runs of processes that are gone, for whoever follows them."""
-        gone = RUNS.c.status == "running", RUNS.c.process.in_(processes)
+        """Ends the runs of processes that are gone, for whoever follows them.
+
+        But for those that can be taken up.
+        """
+        gone = (
+            RUNS.c.status == "running",
+            RUNS.c.process.in_(processes),
+            ~exists().where(RESUMABLE.c.run_id == RUNS.c.id, RESUMABLE.c.resumed < MAX_RESUMED),
+        )
         async with self._engine.begin() as connection:
             # Several processes may find them at once: each ends those that no other is ending.
             running = select(RUNS.c.id).where(*gone).with_for_update(skip_locked=True)

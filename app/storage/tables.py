@@ -34,6 +34,18 @@ RUNS = sa.Table(
     sa.Index("runs_by_age", "created_at"),
 )
 
+RESUMABLE = sa.Table(
+    "resumable_runs",
+    metadata,
+    sa.Column(
+        "run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column("question", sa.Text, nullable=False),
+    sa.Column("resumed", sa.Integer, nullable=False, default=0),
+)
+"""Runs under way that another process takes up if theirs is gone: from their last checkpoint, or
+from the question (with its dialogue) where there is none. `resumed`: how often that was done."""
+
 EVENTS = sa.Table(
     "events",
     metadata,

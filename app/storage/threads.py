@@ -96,8 +96,8 @@ class Threads:
         if known is None:
             await asyncio.sleep(KNOWN_EVERYWHERE_S)
 
-    def answered(self, run: RunRecord, response: AskResponse) -> None:
-        """The run's turn becomes part of the thread, which is free for the next."""
+    def answered(self, run: RunRecord, response: AskResponse) -> Sequence[tuple[Any, Row]]:
+        """What makes the run's turn part of the thread, which is free for the next then."""
         cited = [asdict(citation) for citation in response.citations]
         turn = {
             "thread": run.thread_id,
@@ -108,15 +108,19 @@ class Threads:
             "asked_at": run.created_at,
             "answered_at": now(),
         }
-        self._writer.add(_ADD_TURN, turn)
-        self._writer.add(_ANSWERED, {"thread": run.thread_id, "at": turn["answered_at"]})
-        self._writer.add(_LET_GO, {"thread": run.thread_id, "run": run.id})
+        row = {"thread": run.thread_id, "run": run.id}
+        answered_at = {"thread": run.thread_id, "at": turn["answered_at"]}
+        return [(_ADD_TURN, turn), (_ANSWERED, answered_at), (_LET_GO, row)]
+
+    def unanswered(self, run: RunRecord) -> Sequence[tuple[Any, Row]]:
+        """What frees the thread of a run without a turn; one without any turn is gone with it."""
+        row = {"thread": run.thread_id, "run": run.id}
+        return [(_UNANSWERED, row), (_LET_GO, row)]
 
     def let_go(self, run: RunRecord) -> None:
-        """Frees the thread of a run without a turn; one without any turn is gone with it."""
-        row = {"thread": run.thread_id, "run": run.id}
-        self._writer.add(_UNANSWERED, row)
-        self._writer.add(_LET_GO, row)
+        """The same at once, of a run that did not begin."""
+        for statement, row in self.unanswered(run):
+            self._writer.add(statement, row)
 
     async def history(self, thread_id: str) -> list[Message]:
         """The latest turns as a dialogue, oldest first, within the bounds.

@@ -48,6 +48,7 @@ async def ask(
     body: AskRequest, request: Request, caller: CurrentCaller, runs: LiveRuns, graphs: LiveGraphs
 ) -> Response:
     """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
+    is_streamed = body.stream or accepts_events(request)
     run = await runs.start(
         _built(body.workflow, graphs),
         Question(question=body.question),
@@ -55,8 +56,9 @@ async def ask(
         body.thread_id,
         owner=caller.owner,
         detach=body.detach,
+        resumable=is_streamed,  # by Last-Event-ID
     )
-    if body.stream or accepts_events(request):
+    if is_streamed:
         return EventStream(run, runs, body.detach)
     return await while_client_stays(request, whole(request, run), run, runs, body.detach)
 

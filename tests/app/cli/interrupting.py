@@ -18,7 +18,6 @@ from app.cli import ingest, keys, main, runs, serve, state
 from app.storage import database
 
 LOADED = (ingest, keys, runs, serve, state)
-database.BUSY_TIMEOUT_MS = 600
 AT_WORK_S, SOON_S = 0.2, 0.02
 QUICK = ("backup", "check")
 """They wait for no lock here."""
@@ -60,6 +59,7 @@ def forked(words: list[str], log: Path) -> int:
 
 
 def told(folder: Path, commands: list[list[str]]) -> list[tuple[int, str]]:
+    database.BUSY_TIMEOUT_MS = 600
     logs = [folder / f"{n}.log" for n in range(len(commands))]
     pids = [forked(words, log) for words, log in zip(commands, logs, strict=True)]
     statuses = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]

@@ -1,0 +1,204 @@
+"""Runs that outlive their process: taken up from the last checkpoint, ended once, by one."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, func, select, text
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.runs.manager import Runs
+from app.runs.run import Run
+from app.schemas.ask import AnswerEvent, ErrorEvent, Event, StepEvent
+from app.storage.database import reading
+from app.storage.lifecycle import Store
+from app.storage.tables import PROCESSES, RESUMABLE
+from graphs.state import Context, Question
+from graphs.types import Scores, Task
+from graphs.workflows.self_crag import build_self_crag
+from tests import fakes
+from tests.app.test_lasting import opened
+
+ENGLISH = "How tall is the red tower of Umbra?"
+CHINESE = "乌木城的红塔高多少米？"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
+CALLS_OF_A_STEP = 3
+"""A draft is judged for relevance, support and utility at once."""
+QUESTIONS = pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+
+
+@dataclass
+class Halting(fakes.FakeEvaluator):
+    """Counts what it is asked, and waits at the call of this number until it may go on."""
+
+    halts_at: int = -1
+    asked: list[Task] = field(default_factory=list)
+    is_there: asyncio.Event = field(default_factory=asyncio.Event)
+    may_go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
+        self.asked.append(task)
+        if len(self.asked) == self.halts_at:
+            self.is_there.set()
+            await self.may_go.wait()
+        return await super().score(task, pairs)
+
+
+def runs_of(evaluator: Halting, store: Store) -> Runs:
+    services = fakes.services(fakes.FakeRetriever([TOWER, TURM]), evaluator=evaluator)
+    return Runs({"self_crag": build_self_crag(services)}, services, 4, store)
+
+
+async def begun(runs: Runs, question: str, **how: Any) -> Run:
+    return await runs.start(
+        "self_crag", Question(question=question), Context(retrieval="always"), **how
+    )
+
+
+async def gone(engine: AsyncEngine, store: Store) -> None:
+    """As others see a process that was killed, or stands still."""
+    await store.writer.flush()
+    await store.checkpoints.flush()
+    async with engine.begin() as connection:
+        await connection.execute(delete(PROCESSES).where(PROCESSES.c.id == store.process))
+
+
+def told(run: Run) -> dict[str, Any]:
+    """What the answer says, but for names and times."""
+    assert run.response is not None
+    answer = run.response.model_dump(mode="json")
+    return {
+        name: answer[name] for name in answer if name not in ("run_id", "thread_id", "timings_ms")
+    }
+
+
+async def left_behind(engine: AsyncEngine) -> int:
+    async with reading(engine) as connection:
+        rows = await connection.scalar(select(func.count()).select_from(RESUMABLE))
+        checkpoints = await connection.scalar(text("SELECT count(*) FROM checkpoints"))
+        writes = await connection.scalar(text("SELECT count(*) FROM writes"))
+    return int(rows or 0) + int(checkpoints or 0) + int(writes or 0)
+
+
+def ended(events: Sequence[Event]) -> list[list[str]]:
+    """The steps that have ended, by their paths."""
+    steps = (event for event in events if isinstance(event, StepEvent))
+    return [step.path for step in steps if step.phase == "end"]
+
+
+async def uninterrupted(
+    folder: Path, question: str
+) -> tuple[dict[str, Any], list[list[str]], list[Task]]:
+    evaluator = Halting()
+    async with opened(folder) as (store, _):
+        runs = runs_of(evaluator, store)
+        run = await begun(runs, question)
+        events = await run.all_events()
+        await runs.aclose()
+    return told(run), ended(events), evaluator.asked
+
+
+@QUESTIONS
+async def test_a_run_goes_on_where_its_process_was_killed(tmp_path: Path, question: str) -> None:
+    """Wherever that was: the same answer, and no step twice but the one under way."""
+    whole, steps, calls = await uninterrupted(tmp_path / "whole", question)
+    assert len(calls) >= 3
+    for halt in range(1, len(calls) + 1):
+        folder = tmp_path / str(halt)
+        killed, later = Halting(halts_at=halt), Halting()
+        async with opened(folder) as (store, engine), opened(folder) as (other, _):
+            former = runs_of(killed, store)
+            run = await begun(former, question, detach=True)
+            await killed.is_there.wait()
+            await asyncio.sleep(0.1)
+            await gone(engine, store)
+            latter = runs_of(later, other)
+            (resumed,) = await latter.take_over(4)
+            events = await resumed.all_events()
+
+            assert told(resumed) == whole
+            assert resumed.id == run.id
+            assert sorted(ended(events)) == sorted(steps), "no finished step again"
+            assert len(killed.asked + later.asked) - len(calls) <= CALLS_OF_A_STEP
+            kept = await other.runs.events(run.id)
+            assert [each.name for each in kept] == [each.name for each in events]
+            assert [each.number for each in kept] == list(range(len(events)))
+            _, turns = await other.threads.get(run.thread_id, "")
+            assert [turn["answer"] for turn in turns] == [whole["answer"]]
+            await former.aclose()
+            await latter.aclose()
+            assert await left_behind(engine) == 0
+
+
+async def test_who_only_stood_still_writes_no_more(tmp_path: Path) -> None:
+    evaluator = Halting(halts_at=2)
+    async with opened(tmp_path) as (store, engine), opened(tmp_path) as (other, _):
+        former = runs_of(evaluator, store)
+        run = await begun(former, ENGLISH, detach=True)
+        await evaluator.is_there.wait()
+        await gone(engine, store)
+        latter = runs_of(Halting(), other)
+        (resumed,) = await latter.take_over(4)
+        events = await resumed.all_events()
+
+        evaluator.may_go.set()
+        last = await run.outcome()
+        await store.writer.flush()
+        assert isinstance(last, ErrorEvent)
+        assert last.problem.title == "Handed over"
+        kept = await other.runs.events(run.id)
+        assert [each.name for each in kept] == [each.name for each in events]
+        assert (await other.runs.get(run.id, ""))["status"] == "done"
+        _, turns = await other.threads.get(run.thread_id, "")
+        assert len(turns) == 1
+        await former.aclose()
+        await latter.aclose()
+
+
+async def test_a_run_that_ends_its_processes_is_given_up(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (first, engine):
+        evaluator = Halting(halts_at=1)
+        former = runs_of(evaluator, first)
+        run = await begun(former, ENGLISH, detach=True)
+        await evaluator.is_there.wait()
+        await gone(engine, first)
+        for _ in range(3):
+            async with opened(tmp_path) as (store, _):
+                halting = Halting(halts_at=1)
+                runs = runs_of(halting, store)
+                assert await runs.take_over(4)
+                await halting.is_there.wait()
+                await runs.aclose()
+        async with opened(tmp_path) as (store, _):
+            assert await runs_of(Halting(), store).take_over(4) == []
+            assert (await store.runs.get(run.id, ""))["status"] == "lost"
+        await former.aclose()
+
+
+async def test_a_client_that_waits_is_answered_when_the_service_ends(tmp_path: Path) -> None:
+    """What is detached is left to the next process instead."""
+    evaluator = Halting(halts_at=2)
+    async with opened(tmp_path) as (store, _):
+        runs = runs_of(evaluator, store)
+        waited_for = await begun(runs, ENGLISH, resumable=True)
+        await evaluator.is_there.wait()
+        detached = await begun(runs, CHINESE, detach=True)
+        evaluator.asked.clear()
+        evaluator.is_there.clear()
+        await evaluator.is_there.wait()
+        await runs.aclose()
+        last = await waited_for.outcome()
+    assert isinstance(last, AnswerEvent)
+    assert last.response.stopped_by == "cancelled"
+    async with opened(tmp_path) as (store, _):
+        runs = runs_of(Halting(), store)
+        (resumed,) = await runs.take_over(4)
+        await resumed.all_events()
+        await runs.aclose()
+    assert resumed.id == detached.id
+    assert resumed.response is not None
+    assert resumed.response.stopped_by == "accepted"
