@@ -12,10 +12,10 @@ are done again.
 import asyncio
 import logging
 import zlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import is_dataclass
-from inspect import getmembers
+from inspect import getmembers, isclass
 from typing import Any
 
 import aiosqlite
@@ -62,7 +62,8 @@ class _Zlib(CipherProtocol):
 
 def _serializer() -> EncryptedSerializer:
     """Loads values of the graphs' own types alone: a checkpoint could name any callable."""
-    known = [(it.__module__, it.__name__) for _, it in getmembers(types, is_dataclass)]
+    ours = (it for _, it in getmembers(types, isclass) if is_dataclass(it))
+    known = [(it.__module__, it.__name__) for it in ours]
     return EncryptedSerializer(_Zlib(), JsonPlusSerializer(allowed_msgpack_modules=known))
 
 
@@ -72,7 +73,7 @@ class Thrifty(Saver):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waiting: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
-        self._writing = set[asyncio.Task[None]]()
+        self._writing = set[asyncio.Task[Any]]()
         self._given_up = set[str]()
 
     async def aput(
@@ -87,7 +88,7 @@ class Thrifty(Saver):
         if thread not in self._given_up:
             try:
                 async with asyncio.timeout(WRITTEN_WITHIN_S):
-                    await super().aput(config, checkpoint, metadata, new_versions)
+                    await self._whole(super().aput(config, checkpoint, metadata, new_versions))
             except Exception as error:  # noqa: BLE001 -- the drivers' own, of two databases
                 self._give_up(thread, error)
         self._waiting.pop((thread, namespace, place.get("checkpoint_id", "")), None)
@@ -114,9 +115,17 @@ class Thrifty(Saver):
 
     def _write_soon(self, key: tuple[str, ...]) -> None:
         if key in self._waiting:
-            task = asyncio.create_task(self._write(self._waiting.pop(key)))
-            self._writing.add(task)
-            task.add_done_callback(self._writing.discard)
+            self._begin(self._write(self._waiting.pop(key)))
+
+    def _begin(self, write: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(write)
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        return task
+
+    async def _whole(self, write: Coroutine[Any, Any, Any]) -> None:
+        """Also where whoever waits for it stops: half a transaction would lock the database."""
+        await asyncio.shield(self._begin(write))
 
     async def _write(self, waiting: Sequence[tuple[Any, ...]]) -> None:
         for entry in waiting:
@@ -131,7 +140,7 @@ class Thrifty(Saver):
         """Writes what waits."""
         for key in list(self._waiting):
             self._write_soon(key)
-        await asyncio.gather(*self._writing)
+        await asyncio.gather(*self._writing, return_exceptions=True)
 
     def _give_up(self, thread: str, error: Exception) -> None:
         self._given_up.add(thread)
@@ -141,7 +150,7 @@ class Thrifty(Saver):
         for key in [key for key in self._waiting if key[0] == thread_id]:
             del self._waiting[key]
         self._given_up.discard(thread_id)
-        await super().adelete_thread(thread_id)
+        await self._whole(super().adelete_thread(thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """The latest checkpoint of the graph and of each subgraph, with what its tasks found."""
@@ -154,14 +163,16 @@ class Thrifty(Saver):
             seen.add(namespace)
             target = {"thread_id": target_thread_id, "checkpoint_ns": namespace}
             versions = kept.checkpoint["channel_versions"]
-            place = await super().aput(
-                {"configurable": target}, kept.checkpoint, kept.metadata, versions
-            )
+            config: RunnableConfig = {"configurable": target}
+            await self._whole(super().aput(config, kept.checkpoint, kept.metadata, versions))
+            place: RunnableConfig = {
+                "configurable": {**target, "checkpoint_id": kept.checkpoint["id"]}
+            }
             found: dict[str, list[tuple[str, Any]]] = {}
             for task_id, channel, value in kept.pending_writes or ():
                 found.setdefault(task_id, []).append((channel, value))
             for task_id, writes in found.items():
-                await super().aput_writes(place, writes, task_id)
+                await self._whole(super().aput_writes(place, writes, task_id))
 
 
 class SqliteCheckpoints(Thrifty, AsyncSqliteSaver):
