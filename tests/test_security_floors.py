@@ -19,7 +19,7 @@ FLOORS = {
     "python-dotenv": "1.2.2",
 }
 # Parts of later or optional installations: their floors hold where they are.
-MAY_BE_ABSENT = {"langchain-text-splitters", "langgraph-checkpoint-sqlite", "python-dotenv"}
+MAY_BE_ABSENT = {"langchain-text-splitters", "python-dotenv"}
 
 
 @pytest.mark.parametrize("package", FLOORS)

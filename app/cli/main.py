@@ -203,6 +203,17 @@ def compare_runs(first: RunId, second: RunId, as_json: AsJson = False) -> None:
         runs.compare(first, second, as_json)
 
 
+@runs_cli.command("resume")
+def resume_runs(
+    run: Annotated[str | None, typer.Argument(help="Its id, or how it begins; else all.")] = None,
+) -> None:
+    """Go on with runs whose process is gone, from their last checkpoint, without a service."""
+    from app.cli import resume
+
+    with interruptible("runs that have not ended go on at the next start of the service"):
+        resume.resume(run)
+
+
 @runs_cli.command("feedback")
 def judge_run(
     run: RunId,

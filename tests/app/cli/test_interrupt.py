@@ -31,6 +31,7 @@ KEPT = {
     "runs list": "nothing was changed",
     "runs show abc": "nothing was changed",
     "runs diff abc abd": "nothing was changed",
+    "runs resume": "runs that have not ended go on at the next start of the service",
     "runs feedback abc 1": "`selfcrag runs show` tells whether the feedback was kept",
     "runs export out.jsonl": "the file may not be whole",
 }
