@@ -34,9 +34,29 @@ def postgres() -> Iterator[str]:
         port = free.getsockname()[1]
     data, bin_ = folder / "data", programs()
     try:
-        initialise = [bin_ / "initdb", "-D", data, "-U", "tester", "-A", "trust", "-E", "UTF8"]
+        initialise: list[str | Path] = [
+            bin_ / "initdb",
+            "-D",
+            data,
+            "-U",
+            "tester",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+        ]
         subprocess.run(initialise, user=user, check=True, capture_output=True, cwd=folder)
-        serve = [bin_ / "postgres", "-D", data, "-h", "127.0.0.1", "-p", str(port), "-k", ""]
+        serve: list[str | Path] = [
+            bin_ / "postgres",
+            "-D",
+            data,
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(port),
+            "-k",
+            "",
+        ]
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(serve, user=user, stderr=log, cwd=folder)
         try:
@@ -51,7 +71,7 @@ def postgres() -> Iterator[str]:
 
 def _wait_for(asking: Path, port: int) -> None:
     end = time.monotonic() + START_S
-    asked = [asking, "-q", "-h", "127.0.0.1", "-p", str(port)]
+    asked: list[str | Path] = [asking, "-q", "-h", "127.0.0.1", "-p", str(port)]
     while subprocess.run(asked, check=False).returncode != 0:
         assert time.monotonic() < end, "PostgreSQL did not start"
         time.sleep(0.1)
