@@ -10,6 +10,7 @@ from app.ingest.uploads import Uploads
 from app.observability.metrics import ServiceMetrics
 from app.runs.manager import Runs
 from app.storage.api_keys import Caller
+from app.storage.collections import Collections
 from app.storage.lifecycle import Store
 from graphs.ports import Services
 from graphs.workflows.registry import Graph
@@ -49,5 +50,6 @@ LiveRuns = Annotated[Runs, _live("runs")]
 LiveGraphs = Annotated[dict[str, Graph], _live("graphs")]
 LiveReadiness = Annotated[Readiness, _live("readiness")]
 LiveMetrics = Annotated[ServiceMetrics, _live("metrics")]
+LiveCollections = Annotated[Collections, _live("collections")]
 LiveUploads = Annotated[Uploads, Depends(_uploads)]
 CurrentCaller = Annotated[Caller, Depends(_caller)]

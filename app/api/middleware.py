@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import errors
 from app.api.problems import error_response, problem_response
-from app.retrieval.index import visible_to
+from app.retrieval.index import visible_to, within
 from app.schemas.ask import Problem
 from app.settings import Settings
 from app.storage.api_keys import Caller, KeyRing
@@ -28,7 +28,7 @@ MAX_BODY_BYTES = 1_000_000
 TOO_LARGE = f"The body is larger than {MAX_BODY_BYTES:,} bytes."
 _OPEN = {"/", "/favicon.ico"}
 _OPEN_BELOW = ("/health/", "/page/")
-_SCOPE_OF = {"documents": "documents", "metrics": "metrics"}
+_SCOPE_OF = {"documents": "documents", "collections": "documents", "metrics": "metrics"}
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 
 
@@ -58,7 +58,8 @@ async def check_address(settings: Settings) -> None:
 class Authentication:
     """Finds out who asks, leaves it in `request.state.caller`, and refuses everyone else.
 
-    Retrieval learns it by `visible_to`, which the tasks of a request inherit.
+    Retrieval learns it by `visible_to`, which the tasks of a request inherit, and sees the caller's
+    default collection unless the request names another.
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class Authentication:
         scope.setdefault("state", {})["caller"] = caller
         seen = visible_to.set(caller.owner)
         try:
-            await self._app(scope, receive, send)
+            with within(caller.default_collection):
+                await self._app(scope, receive, send)
         finally:
             visible_to.reset(seen)
 
@@ -94,7 +96,8 @@ class Authentication:
             return Caller()
         caller = await keys.holder(_secret(headers))
         needed = _SCOPE_OF.get(path.split("/")[1], "ask")
-        if needed not in caller.scopes:
+        may_list = path == "/collections" and scope["method"] in _SAFE and "ask" in caller.scopes
+        if needed not in caller.scopes and not may_list:
             raise errors.ScopeMissing(needed)
         return caller
 

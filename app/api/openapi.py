@@ -1,7 +1,7 @@
 """The description of the interface at `/openapi.json`.
 
-FastAPI describes what routes take and give. Added here: the models of events, the keys, and the
-examples of `openapi_examples.json`, taken from real runs.
+FastAPI describes what routes take and give. Added here: the models of events, the names of
+workflows, the keys, and the examples of `openapi_examples.json`, taken from real runs.
 """
 
 import json
@@ -13,8 +13,10 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from app.schemas.ask import PLAIN_EVENTS, Problem
+from app.protocols.ai_sdk import UIRequest
+from app.schemas.ask import PLAIN_EVENTS, AskRequest, Problem
 from app.schemas.documents import ProgressEvent, ReportEvent
+from graphs.workflows.registry import WORKFLOWS
 
 ABOUT: dict[str, Any] = {
     "title": "self-crag",
@@ -49,6 +51,8 @@ def describe(app: FastAPI) -> None:
         models = [(model, "serialization") for model in (*EVENTS, Problem)]
         ref = "#/components/schemas/{model}"
         schemas = models_json_schema(models, ref_template=ref)[1]["$defs"]  # type: ignore[arg-type]
+        names = {"properties": {"workflow": {"enum": [*WORKFLOWS, None]}}}
+        schemas |= {model.__name__: names for model in (AskRequest, UIRequest)}
         added = {
             "components": {"schemas": schemas, "securitySchemes": KEYS},
             "security": [*({scheme: []} for scheme in KEYS), {}],

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Mount
 from starlette.types import Scope
 
 from app.api.request_ids import HEADER, request_id_of
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 OPENAI_PATH = "/v1"
 MAX_FIELD_ERRORS = 20
 RETRY_AFTER_S = "2"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+FILES = ("GET", "HEAD")
+"""Of what is mounted: the page."""
 DETAILS = {
     400: "One question has one answer: n must be 1.",
     401: "Send a key as `Authorization: Bearer KEY`.",
@@ -31,6 +35,7 @@ DETAILS = {
     413: "The body is larger than 1,000,000 bytes.",
     422: "Input should be a valid number",
     500: "The service failed at this request.",
+    429: "The quota of 60 runs per minute is used up; try again in 12 s.",
     503: "64 runs are under way; try again in a moment.",
 }
 """Examples, for the documentation."""
@@ -96,11 +101,26 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
             status = error.status_code
             title = HTTPStatus(status).phrase
             problem = Problem(title=title, status=status, detail=str(error.detail))
-            return problem_response(request.scope, problem, error.headers)
+            allow = (
+                {"Allow": _methods_of(request)} if status == HTTPStatus.METHOD_NOT_ALLOWED else {}
+            )
+            return problem_response(request.scope, problem, {**(error.headers or {}), **allow})
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     is_store = isinstance(error, SQLAlchemyError)
     problem = StoreFailed().problem if is_store else internal_problem()
     return problem_response(request.scope, problem)
+
+
+def _methods_of(request: Request) -> str:
+    """Those of all routes of the path: a route tells its own alone."""
+    routes = [route for route in request.app.routes if not isinstance(route, Mount)]
+    scopes = {method: {**request.scope, "method": method} for method in METHODS}
+    found = [
+        method
+        for method, scope in scopes.items()
+        if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    ]
+    return ", ".join(found or FILES)
 
 
 def _invalid(items: Sequence[Mapping[str, Any]]) -> InvalidRequest:

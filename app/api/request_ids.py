@@ -6,7 +6,7 @@ import uuid
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.observability.logging import request_fields
+from app.observability.logging import request_fields, traceparent
 
 HEADER = "X-Request-ID"
 _SANE = re.compile(r"[\x21-\x7e]{1,128}")
@@ -36,7 +36,8 @@ class RequestIds:
         request_id = sent if _SANE.fullmatch(sent) else uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
         fields = {"request_id": request_id}
-        if trace := _TRACEPARENT.fullmatch(headers.get("traceparent", "").strip()):
+        trace = _TRACEPARENT.fullmatch(headers.get("traceparent", "").strip())
+        if trace:
             fields["trace_id"] = trace[1]
 
         async def named(message: Message) -> None:
@@ -45,6 +46,8 @@ class RequestIds:
             await send(message)
 
         before = request_fields.set(fields)
+        parent = traceparent.set(trace[0] if trace else "")
         await self._app(scope, receive, named)
         # Not after a failure: that is logged further out.
         request_fields.reset(before)
+        traceparent.reset(parent)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -21,37 +22,53 @@ from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import downloaded, page_reader
 from app.observability.tracing import set_tracing
 from app.retrieval.embedder import EmbedderFailed
-from app.retrieval.index import IndexMismatch, IngestBusy, open_index
+from app.retrieval.index import DEFAULT_COLLECTION, IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
+from app.schemas.ask import COLLECTION_RULE, CollectionName
 from app.settings import Settings, StateSettings, load_settings
 
 console = Console(stderr=True)
+_COLLECTION: TypeAdapter[str] = TypeAdapter(CollectionName)
 REFUSALS = (IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed)
 
 
 def ingest_paths(
-    names: list[str], data_dir: Path | None, *, prune: bool, renew: bool, on_cluster: bool
+    names: list[str],
+    data_dir: Path | None,
+    collection: str | None = None,
+    *,
+    prune: bool,
+    renew: bool,
+    on_cluster: bool,
 ) -> None:
+    try:
+        place = _COLLECTION.validate_python(collection or DEFAULT_COLLECTION)
+    except ValidationError:
+        fail(f"--collection {collection}: a name has {COLLECTION_RULE}")
     try:
         settings = load_settings(StateSettings)
         settings = settings.model_copy(update={"data_dir": data_dir or settings.data_dir})
         if renew:
             console.print(f"renewed {asyncio.run(_reindex(settings))} chunks")
         if names:
-            asyncio.run(ingest(names, settings, prune, on_cluster))
+            asyncio.run(ingest(names, settings, prune, on_cluster, place))
     except (StartFailed, *REFUSALS) as error:
         fail(str(error))
 
 
 async def ingest(
-    names: list[str], settings: StateSettings, prune: bool = False, on_cluster: bool = False
+    names: list[str],
+    settings: StateSettings,
+    prune: bool = False,
+    on_cluster: bool = False,
+    collection: str = DEFAULT_COLLECTION,
 ) -> None:
     """Reads and tells what became of every file; a command where nothing could be read fails.
 
     Raises StartFailed.
     """
     try:
-        report = await _ingest(names, settings, prune, on_cluster)
+        report = await _ingest(names, settings, prune, on_cluster, collection)
     except REFUSALS as error:
         raise StartFailed(str(error)) from error
     parts = {
@@ -72,7 +89,7 @@ async def ingest(
 
 
 async def _ingest(
-    names: list[str], settings: StateSettings, prune: bool, on_cluster: bool
+    names: list[str], settings: StateSettings, prune: bool, on_cluster: bool, collection: str
 ) -> Report:
     # Dictionary and table load with the first file that is new: often there is none.
     segmenter = Segmenter(settings.data_dir / "cache")
@@ -104,6 +121,7 @@ async def _ingest(
             chunking=Chunking(settings.chunking, settings.chunk_tokens),
             questioner=questioner,
             on_cluster=on_cluster,
+            collection=collection,
         )
     if questioner is not None and questioner.note:
         console.print(questioner.note, style="yellow", markup=False, highlight=False)

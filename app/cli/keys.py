@@ -10,19 +10,23 @@ from app.cli.terminal import errors, fail, show_table, with_engine
 from app.storage.api_keys import SCOPES, Scope, add_key, ensure_key, list_keys, revoke_key
 
 
-def add(owner: str, name: str, scopes: list[str] | None) -> None:
+def add(owner: str, name: str, scopes: list[str] | None, collections: list[str] | None) -> None:
     chosen = cast("list[Scope]", scopes or list(SCOPES))
-    key, secret = with_engine(lambda engine: add_key(engine, owner, name, chosen))
+    key, secret = with_engine(
+        lambda engine: add_key(engine, owner, name, chosen, collections or ())
+    )
     errors.print(f"key {key.id} of {key.owner}; it is not shown again:", highlight=False)
     typer.echo(secret)
 
 
 def list_all() -> None:
     keys = with_engine(list_keys)
-    table = Table("id", "owner", "name", "scopes", "created", "last used", "revoked", box=None)
+    head = ("id", "owner", "name", "scopes", "collections", "created", "last used", "revoked")
+    table = Table(*head, box=None)
     for key in keys:
         times = (key.created_at, key.last_used_at, key.revoked_at)
-        table.add_row(key.id, key.owner, key.name, " ".join(key.scopes), *map(_shown, times))
+        limits = (" ".join(key.scopes), " ".join(key.collections) or "all")
+        table.add_row(key.id, key.owner, key.name, *limits, *map(_shown, times))
     if keys:
         show_table(table)
     else:

@@ -20,6 +20,9 @@ cli.add_typer(runs_cli, name="runs")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Owner = Annotated[str, typer.Argument(help="Whose key it is: letters, digits and . _ @ + -")]
+Collection = Annotated[
+    str | None, typer.Option(help="The collection of documents; left out: default.")
+]
 RunId = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Most runs to list.")]
 
@@ -54,13 +57,14 @@ def ask(
         list[str] | None,
         typer.Option("--option", "-o", help="A tunable as name=value; may be repeated."),
     ] = None,
+    collection: Collection = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask one question here, without a running service, and watch the steps."""
     from app.cli.serve import ask_once
 
     with interruptible("the question was not answered"):
-        ask_once(question, workflow, option or [], as_json)
+        ask_once(question, workflow, option or [], collection, as_json)
 
 
 @cli.command()
@@ -78,6 +82,7 @@ def ingest(
     ray: Annotated[
         bool, typer.Option("--ray", help="Read on the machines of a Ray cluster.")
     ] = False,
+    collection: Collection = None,
     data_dir: Annotated[Path | None, typer.Option(help="Instead of SELFCRAG_DATA_DIR.")] = None,
 ) -> None:
     """Bring documents into the knowledge base; unchanged ones are skipped."""
@@ -86,7 +91,7 @@ def ingest(
     from app.cli.ingest import ingest_paths
 
     with interruptible("documents read so far are kept, and a repeat goes on from there"):
-        ingest_paths(paths or [], data_dir, prune=prune, renew=renew, on_cluster=ray)
+        ingest_paths(paths or [], data_dir, collection, prune=prune, renew=renew, on_cluster=ray)
 
 
 @cli.command()
@@ -139,12 +144,16 @@ def add_key(
         list[str] | None,
         typer.Option(help="One of ask, documents, metrics; may be repeated; left out: all."),
     ] = None,
+    collection: Annotated[
+        list[str] | None,
+        typer.Option(help="Limits the key to it; may be repeated, the first is its default."),
+    ] = None,
 ) -> None:
     """Make a key and print it, this once."""
     from app.cli import keys
 
     with interruptible("`selfcrag keys list` shows whether the key was made"):
-        keys.add(owner, name, scope)
+        keys.add(owner, name, scope, collection)
 
 
 @keys_cli.command("list")

@@ -13,11 +13,15 @@ from app.cli.ingest import ingest
 from app.cli.terminal import RunPrinter, errors, fail
 from app.composition.services import open_services
 from app.errors import ServiceError, wrong_fields
+from app.ingest.uploads import uploads_into
 from app.main import DaemonThreads, serve
 from app.observability.tracing import set_tracing
+from app.retrieval.index import within
 from app.runs.manager import Runs
 from app.schemas.ask import AnswerEvent, AskRequest, ErrorEvent
 from app.settings import Settings, load_settings, unknown_settings
+from app.storage.api_keys import Caller
+from app.storage.collections import Collections
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from graphs.state import Question
@@ -42,11 +46,18 @@ def serve_until_stopped(host: str | None, port: int | None, paths: list[str]) ->
         fail(str(error))
 
 
-def ask_once(question: str, workflow: str, pairs: list[str], as_json: bool) -> None:
+def ask_once(
+    question: str, workflow: str, pairs: list[str], collection: str | None, as_json: bool
+) -> None:
     logging.basicConfig(level=logging.ERROR)
     try:
         request = AskRequest.model_validate(
-            {"question": question, "workflow": workflow, "options": _options(pairs)}
+            {
+                "question": question,
+                "workflow": workflow,
+                "options": _options(pairs),
+                "collection": collection,
+            }
         )
     except ValidationError as error:
         fail(wrong_fields(error))
@@ -72,7 +83,9 @@ async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool
         graphs = {name: WORKFLOWS[name].build(services)}
         runs = Runs(graphs, services, 1, store, preset=settings.preset)
         try:
-            run = await runs.start(name, Question(question=request.question), request.options)
+            collections = Collections(engine, uploads_into(services.retriever, settings))
+            with within(await collections.chosen(Caller(), request.collection)):
+                run = await runs.start(name, Question(question=request.question), request.options)
             async for _, event in run.follow():
                 if not as_json:
                     printer.tell(event)

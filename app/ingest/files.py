@@ -4,6 +4,7 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from urllib.parse import urldefrag
 
@@ -51,16 +52,56 @@ class StateFolder:
 def listed(
     paths: Sequence[Path], known: Sequence[StoredDocument], state: StateFolder
 ) -> list[Listed]:
-    """Every file at or below `paths` once, however many links lead to it."""
+    """Every file at or below `paths` once, however many links lead to it.
+
+    Links out of a folder are left out: whoever may put one there may not read where it leads.
+    """
     by_path = {document.path: document for document in known if document.path}
     by_source = {document.source: document for document in known}
     files: dict[str, Listed] = {}
     for path in paths:
         for file in files_below(path):
             real = os.path.realpath(file)
-            if real not in files and not state.keeps(real):
+            if real not in files and not state.keeps(real) and not _leads_out(file, path):
                 files[real] = _named(file, real, by_path.get(real), by_source)
     return list(files.values())
+
+
+def links_out(paths: Sequence[Path]) -> list[Path]:
+    """The links below `paths` to files and folders that are not below the same path."""
+    return [
+        found
+        for path in paths
+        for found in [*files_below(path), *_folder_links(path)]
+        if _leads_out(found, path)
+    ]
+
+
+def _leads_out(file: Path, path: Path) -> bool:
+    """A path that is named itself may be a link."""
+    return file != path and not _is_below(os.path.realpath(file), _root(path))
+
+
+def _is_below(real: str, root: str) -> bool:
+    return real.startswith(os.path.join(root, ""))
+
+
+def _root(path: Path) -> str:
+    """The folder, links resolved, that a path or pattern names."""
+    if _is_pattern(path):
+        named = list(takewhile(lambda part: not glob.has_magic(part), path.parts))
+        path = Path(*named)
+    return os.path.realpath(path)
+
+
+def _is_pattern(path: Path) -> bool:
+    return glob.has_magic(str(path)) and not os.path.lexists(path)
+
+
+def _folder_links(path: Path) -> Iterator[Path]:
+    for folder, folders, _ in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (it for name in folders if (it := Path(folder, name)).is_symlink())
 
 
 def listed_pages(urls: Sequence[str], known: Sequence[StoredDocument]) -> list[Listed]:
@@ -74,7 +115,7 @@ def files_below(path: Path) -> Iterator[Path]:
 
     A path that does not exist and holds `*`, `?` or `[` is a pattern; `**` is any depth.
     """
-    if glob.has_magic(str(path)) and not os.path.lexists(path):
+    if _is_pattern(path):
         for match in sorted(glob.iglob(str(path), recursive=True)):
             yield from [Path(match)] if os.path.isfile(match) else ()
         return

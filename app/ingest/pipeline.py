@@ -21,7 +21,16 @@ from app.ingest.ray import Outcome, cluster_outcomes
 from app.ingest.rows import BATCH_ROWS, Row, encoded, file_rows, with_vectors, with_words
 from app.ingest.sandbox import ParseTask, Sandbox
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
-from app.retrieval.index import Index, IndexUnusable, StoredDocument, renew_index, writing
+from app.retrieval.index import (
+    DEFAULT_COLLECTION,
+    Index,
+    IndexUnusable,
+    StoredDocument,
+    asked_collection,
+    renew_index,
+    within,
+    writing,
+)
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import GeneratorFailed
 from graphs.generation.prompts import as_hypothetical_questions, hypothetical_messages
@@ -29,10 +38,11 @@ from graphs.generation.prompts import as_hypothetical_questions, hypothetical_me
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
 IN_PROCESS_DOCUMENTS = 100
-IN_PROCESS_BYTES = 200_000
+IN_PROCESS_BYTES = 50_000
 MAX_PROCESSES = 8
 MAX_QUESTION_FAILURES = 3
 """After so many the endpoint is taken for down, and the rest goes in without questions."""
+LEADS_OUT = "is a link out of the folder named; name what it leads to, to have it read"
 KEPT = "lies in the state folder, of which only uploads/shared is read"
 
 log = logging.getLogger(__name__)
@@ -54,26 +64,32 @@ async def ingest(
     chunking: Chunking = DEFAULT_CHUNKING,
     questioner: "Questioner | None" = None,
     on_cluster: bool = False,
+    collection: str = DEFAULT_COLLECTION,
 ) -> Report:
     """Brings files, folders (with all below them), patterns and, with a `download`, URLs in.
 
     Files are known by their path and skipped while their content is unchanged. `prune` removes
     documents of these paths whose file is gone or is now refused for what it is. `progress` hears
-    (done, all, source). `on_cluster`: files, not pages, are read by Ray. Raises IngestBusy after a
-    minute, IndexUnusable, ClusterFailed.
+    (done, all, source). `on_cluster`: files, not pages, are read by Ray. Nothing is known, written
+    or removed beyond `collection`. Raises IngestBusy after a minute, IndexUnusable, ClusterFailed.
     """
     async with writing(index.folder):
-        known = await index.documents()
-        state = files.StateFolder(index.folder.parent)
-        items = await asyncio.to_thread(files.listed, paths, known, state)
-        outdated = await asyncio.to_thread(files.gone, paths, known, items, state) if prune else []
-        work = Ingest(
-            index, segmenter, known, prune=prune, progress=progress, chunking=chunking,
-            download=download, questioner=questioner, on_cluster=on_cluster,
-        )  # fmt: skip
-        kept = await asyncio.to_thread(state.kept, paths)
-        work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in kept]
-        return await work.all([*items, *files.listed_pages(urls, known)], outdated)
+        with within(collection):
+            known = await index.documents()
+            state = files.StateFolder(index.folder.parent)
+            items = await asyncio.to_thread(files.listed, paths, known, state)
+            outdated = (
+                await asyncio.to_thread(files.gone, paths, known, items, state) if prune else []
+            )
+            work = Ingest(
+                index, segmenter, known, prune=prune, progress=progress, chunking=chunking,
+                download=download, questioner=questioner, on_cluster=on_cluster,
+            )  # fmt: skip
+            kept = await asyncio.to_thread(state.kept, paths)
+            work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in kept]
+            out = await asyncio.to_thread(files.links_out, paths)
+            work.report.refused += [RefusedFile(files.shown(str(path)), LEADS_OUT) for path in out]
+            return await work.all([*items, *files.listed_pages(urls, known)], outdated)
 
 
 async def reindex(
@@ -103,7 +119,10 @@ async def reindex(
 
 @dataclass
 class Ingest:
-    """One ingest, by whoever holds the right to write; `prune` None: nobody can ask for it."""
+    """One ingest, by whoever holds the right to write; `prune` None: nobody can ask for it.
+
+    It reads into the one collection that is seen.
+    """
 
     index: Index
     segmenter: Segmenter
@@ -117,10 +136,25 @@ class Ingest:
 
     def __post_init__(self) -> None:
         self.report = Report()
+        self._ahead: dict[Listed, Outcome] = {}
+        self._collection = asked_collection()
         self._waiting: list[Row] = []
         self._outdated: list[StoredDocument] = []
         self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
         self._sandbox = Sandbox(self.index.folder.parent / "cache", self._max_processes)
+
+    async def read_ahead(self, items: Sequence[Listed]) -> None:
+        """Reads what `all` is to store: nobody needs the right to write for that.
+
+        What is stored or listed otherwise by then is read again.
+        """
+        self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
+        async with aclosing(self._read_here(items)) as outcomes:
+            self._ahead = {item: outcome async for item, outcome in outcomes}
+
+    async def aclose(self) -> None:
+        """To be called where `all` was not."""
+        await self._sandbox.aclose()
 
     async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
         started = time.perf_counter()
@@ -152,7 +186,8 @@ class Ingest:
                 for item in islice(upcoming, max_ahead - len(ahead)):
                     ahead.append((item, asyncio.create_task(self._read(item))))
                 item, task = ahead[0]
-                self._tell(done, len(items), item.shown)
+                if item not in self._ahead:
+                    self._tell(done, len(items), item.shown)
                 yield item, await task
                 ahead.popleft()
         finally:
@@ -197,6 +232,8 @@ class Ingest:
 
     async def _read(self, item: Listed) -> Outcome:
         """Rows of a new or changed document, none of an unchanged one, or why there are none."""
+        if item in self._ahead:
+            return self._ahead[item]
         try:
             if not item.is_page:
                 return await self._rows(item)
@@ -213,7 +250,13 @@ class Ingest:
         is_small = size <= IN_PROCESS_BYTES and item.file.suffix.lower() not in BINARY
         if self._in_process and is_small:
             rows = await asyncio.to_thread(
-                file_rows, item.file, item.source, item.path, item.owner, self.chunking
+                file_rows,
+                item.file,
+                item.source,
+                item.path,
+                item.owner,
+                self.chunking,
+                self._collection,
             )
             return await asyncio.to_thread(with_words, rows, self.segmenter)
         return await self._sandbox.rows(self._task(item))
@@ -221,7 +264,9 @@ class Ingest:
     def _task(self, item: Listed) -> ParseTask:
         embed = isinstance(self.index.embedder, StaticEmbedder) and self.questioner is None
         file = os.path.abspath(item.file)
-        return ParseTask(file, item.source, item.path, item.owner, embed, self.chunking)
+        return ParseTask(
+            file, item.source, item.path, item.owner, embed, self.chunking, self._collection
+        )
 
     async def _commit(self) -> None:
         if not self._waiting:

@@ -11,6 +11,7 @@ from app.ingest.chunker import DEFAULT_CHUNKING, Chunking, chunk
 from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
+from app.retrieval.index import DEFAULT_COLLECTION
 from app.retrieval.terms import RareWords, packed, term_tables, term_weights
 from app.retrieval.tokenizer import Segmenter
 from graphs.text.language import script_of
@@ -23,17 +24,24 @@ KEYWORDS = 8
 Row = dict[str, Any]
 
 
-def document_id(source: str, owner: str = "") -> str:
-    """Sources of two owners are two documents; `owner` "" is shared."""
+def document_id(source: str, owner: str = "", collection: str = DEFAULT_COLLECTION) -> str:
+    """Sources of two owners or collections are two documents; `owner` "" is shared."""
     named = f"{owner}\0{source}" if owner else source
+    if collection != DEFAULT_COLLECTION:
+        named = f"{collection}\0{owner}\0{source}"
     return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def file_rows(
-    file: Path, source: str, path: str, owner: str = "", chunking: Chunking = DEFAULT_CHUNKING
+    file: Path,
+    source: str,
+    path: str,
+    owner: str = "",
+    chunking: Chunking = DEFAULT_CHUNKING,
+    collection: str = DEFAULT_COLLECTION,
 ) -> list[Row]:
     """The rows of one file, without words and vectors. Raises DocumentRefused."""
-    rows = document_rows(source, path, load(file, read(file)), owner, chunking)
+    rows = document_rows(source, path, load(file, read(file)), owner, chunking, collection)
     if not rows:
         raise DocumentRefused("no text in it")
     return rows
@@ -45,14 +53,16 @@ def document_rows(
     document: LoadedDocument,
     owner: str = "",
     chunking: Chunking = DEFAULT_CHUNKING,
+    collection: str = DEFAULT_COLLECTION,
 ) -> list[Row]:
     """One row a chunk, still without words and vectors."""
-    identity = document_id(source, owner)
+    identity = document_id(source, owner, collection)
     chunks = chunk(document.blocks, chunking)
     version = hashlib.sha256(f"{document.sha256} {chunking.name}".encode()).hexdigest()[:8]
     shared = {
         "document_id": identity,
         "owner": owner,
+        "collection": collection,
         "title": document.title,
         "source": source,
         "path": path,

@@ -19,6 +19,7 @@ from typing import Any
 
 from app.ingest.chunker import Chunking
 from app.ingest.loaders.document import DocumentRefused
+from app.retrieval.index import DEFAULT_COLLECTION
 
 Row = dict[str, Any]
 
@@ -42,6 +43,7 @@ class ParseTask:
     owner: str
     embed: bool
     chunking: Chunking
+    collection: str = DEFAULT_COLLECTION
 
 
 class ParserProcess:
@@ -145,7 +147,9 @@ def serve_rows(connection: Connection, cache: Path) -> None:
 
     def parse(task: ParseTask) -> Iterator[list[Row]]:
         file = Path(task.file)
-        bare = rows.file_rows(file, task.source, task.path, task.owner, task.chunking)
+        bare = rows.file_rows(
+            file, task.source, task.path, task.owner, task.chunking, task.collection
+        )
         for at in range(0, len(bare), rows.BATCH_ROWS):
             batch = rows.with_words(bare[at : at + rows.BATCH_ROWS], segmenter)
             yield rows.with_vectors(batch, embedder) if task.embed else batch

@@ -16,6 +16,7 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Callable,
     Coroutine,
     Iterator,
     Mapping,
@@ -35,7 +36,16 @@ from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.files import Listed, Report
 from app.ingest.pipeline import Ingest, Progress
 from app.retrieval.document_paths import UPLOADS, owner_folder
-from app.retrieval.index import Index, IndexUnusable, StoredDocument, visible_to, writing
+from app.retrieval.index import (
+    DEFAULT_COLLECTION,
+    Index,
+    IndexUnusable,
+    StoredCollection,
+    StoredDocument,
+    visible_to,
+    within,
+    writing,
+)
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
@@ -74,6 +84,14 @@ class Received:
 
     name: str
     file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The files of an upload, and the collection it names, if it names one."""
+
+    files: list[Received]
+    collection: str | None = None
 
 
 class SharedDocument(Exception):
@@ -139,10 +157,8 @@ class Uploads:
         await asyncio.gather(*under_way, return_exceptions=True)
 
     @asynccontextmanager
-    async def received(
-        self, body: AsyncIterable[bytes], content_type: str
-    ) -> AsyncIterator[list[Received]]:
-        """The files of a form, until the block ends. Raises UploadTooLarge, UploadBroken."""
+    async def received(self, body: AsyncIterable[bytes], content_type: str) -> AsyncIterator[Form]:
+        """The form and its files, until the block ends. Raises UploadTooLarge, UploadBroken."""
         folder = await asyncio.to_thread(self._staging)
         try:
             yield await receive(body, content_type, folder, self._max_bytes)
@@ -150,17 +166,26 @@ class Uploads:
             shutil.rmtree(folder, ignore_errors=True)
 
     async def bring_in(
-        self, files: Sequence[Received], owner: str = "", progress: Progress | None = None
+        self,
+        files: Sequence[Received],
+        owner: str = "",
+        progress: Progress | None = None,
+        collection: str = DEFAULT_COLLECTION,
     ) -> Brought:
         """Raises IngestBusy where another writer does not end within WAIT_S; IndexUnusable."""
-        with seen_by(owner):
-            async with writing(self._index.folder, WAIT_S):
-                known = await self._index.documents()
-                folder = self._folder / owner_folder(owner)
+        with seen_by(owner, collection):
+            folder = self._place(owner, collection)
+            known = await self._index.documents()
+            work = Ingest(
+                self._index, self._segmenter, known, progress=progress, chunking=self._chunking
+            )
+            async with aclosing(work):
+                if sum(received.file.stat().st_size for received in files) <= MAX_BYTES:
+                    async with self._reading:
+                        await work.read_ahead(listed_in(folder, files, owner, known))
+                await stack.enter_async_context(writing(self._index.folder, WAIT_S))
+                work.known = known = await self._index.documents()
                 items = await asyncio.to_thread(listed_in, folder, files, owner, known)
-                work = Ingest(
-                    self._index, self._segmenter, known, progress=progress, chunking=self._chunking
-                )
                 report = await work.all(items)
                 in_index = {*report.added, *report.updated, *report.skipped}
                 kept = [item for item in items if item.source in in_index]
@@ -170,17 +195,39 @@ class Uploads:
         return Brought(report, documents)
 
     async def documents(
-        self, owner: str = "", query: str = "", limit: int = 100, offset: int = 0
+        self,
+        owner: str = "",
+        query: str = "",
+        limit: int = 100,
+        offset: int = 0,
+        collection: str = DEFAULT_COLLECTION,
     ) -> tuple[list[StoredDocument], int]:
         """The owner's documents and the shared ones, those whose source or title has `query`."""
-        with seen_by(owner):
+        with seen_by(owner, collection):
             known = await self._index.documents()
         documents = await asyncio.to_thread(_matching, known, query.casefold())
         return documents[offset : offset + limit], len(documents)
 
-    async def read(self, document_id: str, owner: str = "") -> WholeDocument | None:
-        """A document of the owner's or a shared one, as its chunks hold it; None where none is."""
-        with seen_by(owner):
+    async def collections(
+        self, owner: str = "", among: Sequence[str] = ()
+    ) -> list[StoredCollection]:
+        """Those with documents that the owner sees, of these or, where none is named, of all."""
+        with seen_by(owner, *among):
+            return await self._index.collections()
+
+    async def has(self, collection: str, owner: str = "") -> bool:
+        """Whether the owner sees any document of it."""
+        with seen_by(owner, collection):
+            return await self._index.count() > 0
+
+    async def read(
+        self, document_id: str, owner: str = "", among: Sequence[str] = ()
+    ) -> WholeDocument | None:
+        """A document of the owner's or a shared one, as its chunks hold it; None where none is.
+
+        It is looked for in these collections or, where none is named, in all.
+        """
+        with seen_by(owner, *among):
             documents = {document.id: document for document in await self._index.documents()}
             if document_id not in documents:
                 return None
@@ -188,28 +235,57 @@ class Uploads:
             chunks = await self._index.chunks_of(document_id, names)
         return await asyncio.to_thread(_text_of, documents[document_id], chunks)
 
-    async def delete(self, document_id: str, owner: str = "") -> bool:
-        """Removes a document and the file it was uploaded as; False where there is none.
+    async def delete(self, document_id: str, owner: str = "", among: Sequence[str] = ()) -> bool:
+        """Removes a document of these collections, or of any, and the file it was uploaded as.
 
-        Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
+        False where there is none. Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
         """
-        with seen_by(owner):
-            async with self._deletions, writing(self._index.folder, WAIT_S):
-                known = {document.id: document for document in await self._index.documents()}
-                document = known.get(document_id)
-                if document is None:
-                    return False
-                if document.owner != owner:
+        with seen_by(owner, *among):
+            return await self._delete(owner, lambda document: document.id == document_id)
+
+    async def delete_collection(self, collection: str, owner: str = "") -> bool:
+        """Removes the owner's documents of a collection; False where nobody has any there.
+
+        Raises SharedDocument where all are shared ones, IngestBusy and IndexUnusable.
+        """
+        with seen_by(owner, collection):
+            return await self._delete(owner, lambda _: True)
+
+    async def _delete(self, owner: str, wanted: Callable[[StoredDocument], bool]) -> bool:
+        async with self._deletions, writing(self._index.folder, WAIT_S):
+            found = [document for document in await self._index.documents() if wanted(document)]
+            own = [document for document in found if document.owner == owner]
+            if not own:
+                if found:
                     raise SharedDocument
-                await self._index.delete([document_id])
-                # Still as the only writer: the next one may put a new file in this place.
-                if self._folder in Path(document.path).parents:
-                    await asyncio.to_thread(Path(document.path).unlink, missing_ok=True)
-                try:
-                    await self._index.tidy()
-                except IndexUnusable as error:  # it is left to the next writer
-                    log.warning("not tidied after a deletion: %s", error)
+                return False
+            await self._index.delete([document.id for document in own])
+            # Still as the only writer: the next one may put new files in these places.
+            await asyncio.to_thread(self._unlink, own)
+            try:
+                await self._index.tidy()
+            except IndexUnusable as error:  # it is left to the next writer
+                log.warning("not tidied after a deletion: %s", error)
         return True
+
+    def _place(self, owner: str, collection: str) -> Path:
+        """The folder of an owner's uploads to a collection.
+
+        No upload's name begins with a dot, and no ingest of a folder reads what does.
+        """
+        folder = self._folder / owner_folder(owner)
+        return folder if collection == DEFAULT_COLLECTION else folder / f".{collection}"
+
+    def _unlink(self, documents: Sequence[StoredDocument]) -> None:
+        """Removes what was uploaded: other files, and those of other collections, are not ours."""
+        for document in documents:
+            file, place = Path(document.path), self._place(document.owner, document.collection)
+            if file.parent != place:
+                continue
+            file.unlink(missing_ok=True)
+            if document.collection != DEFAULT_COLLECTION:
+                with suppress(OSError):  # while there are others in it
+                    place.rmdir()
 
     def _staging(self) -> Path:
         make_private(self._folder)
@@ -270,10 +346,12 @@ def listed_in(
 
 
 @contextmanager
-def seen_by(owner: str) -> Iterator[None]:
+def seen_by(owner: str, *collections: str) -> Iterator[None]:
+    """What the owner sees of these collections or, where none is named, of all."""
     token = visible_to.set(owner)
     try:
-        yield
+        with within(*collections):
+            yield
     finally:
         visible_to.reset(token)
 
@@ -281,15 +359,15 @@ def seen_by(owner: str) -> Iterator[None]:
 def _move(items: Sequence[Listed]) -> None:
     for item in items:
         place = Path(item.path)
-        for folder in (place.parent.parent, place.parent):
+        for folder in reversed(place.parents[:3]):
             make_private(folder)
         item.file.replace(place)
 
 
 async def receive(
     body: AsyncIterable[bytes], content_type: str, folder: Path, max_bytes: int
-) -> list[Received]:
-    """The files of the body, in `folder`; of two of one name the last counts.
+) -> Form:
+    """The form that the body is, its files in `folder`; of two of one name the last counts.
 
     Raises UploadTooLarge, also for a file of more than `max_bytes`, and UploadBroken.
     """
@@ -347,8 +425,9 @@ def clean_name(name: str) -> str:
     return (stem or last).encode()[:room].decode(errors="ignore") + ending
 
 
-def _kept(form: FormData, folder: Path, max_bytes: int) -> list[Received]:
-    """The files, copied to `folder`; other fields of the form are passed over."""
+def _kept(form: FormData, folder: Path, max_bytes: int) -> Form:
+    """The collection and the files, copied to `folder`; other fields are passed over."""
+    collection = form.get("collection")
     received: dict[str, Received] = {}
     for number, (field, part) in enumerate(form.multi_items()):
         if field not in FIELDS or not isinstance(part, UploadFile):
@@ -366,7 +445,7 @@ def _kept(form: FormData, folder: Path, max_bytes: int) -> list[Received]:
         received[name] = Received(name, place / name)
     if not received:
         raise UploadBroken("holds no file in the field `files`")
-    return list(received.values())
+    return Form(list(received.values()), collection if isinstance(collection, str) else None)
 
 
 def _sent_name(part: UploadFile) -> str:

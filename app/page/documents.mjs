@@ -1,6 +1,6 @@
 /** The knowledge base: what is in it, files brought in, documents deleted. */
 
-import { call, events, hasKey, latestOf } from "./api.mjs";
+import { call, events, hasKey, latestOf, read } from "./api.mjs";
 import { byId, h, link, put } from "./dom.mjs";
 import { bytes, t } from "./words.mjs";
 
@@ -9,9 +9,21 @@ let listed = [];
 let total = 0;
 const latest = latestOf();
 
+/** The chosen collection, as a field or parameter. */
+export const chosen = () => Object.fromEntries([...byId("collection").selectedOptions].map((it) => ["collection", it.value]));
+
+/** Offers the collections where there are several; the chosen one stays so. */
+export async function offer() {
+  const { collections } = await read("collections");
+  const select = byId("collection");
+  const { value } = select;
+  const options = collections.map(({ name }) => h("option", { selected: name === value }, name));
+  put(select, ...options).hidden = !options[1];
+}
+
 export async function load(more = false) {
   const offset = more ? listed.length : 0;
-  const query = new URLSearchParams({ q: byId("document-search").value.trim(), limit: PAGE, offset });
+  const query = new URLSearchParams({ q: byId("document-search").value.trim(), limit: PAGE, offset, ...chosen() });
   const page = await latest(`documents?${query}`);
   if (!page) return;
   listed = more ? [...listed, ...page.documents] : page.documents;
@@ -46,31 +58,31 @@ export function render() {
 export function wire(failed) {
   const zone = byId("drop");
   const choose = byId("files");
-  choose.addEventListener("change", () => {
+  choose.onchange = () => {
     upload([...choose.files]).catch(failed);
     choose.value = "";
-  });
-  for (const name of ["dragenter", "dragover"]) {
-    zone.addEventListener(name, (event) => {
-      event.preventDefault();
-      zone.classList.add("over");
-    });
-  }
-  for (const name of ["dragleave", "drop"]) zone.addEventListener(name, () => zone.classList.remove("over"));
-  zone.addEventListener("drop", (event) => {
+  };
+  zone.ondragenter = zone.ondragover = (event) => {
     event.preventDefault();
+    zone.classList.add("over");
+  };
+  zone.ondragleave = () => zone.classList.remove("over");
+  zone.ondrop = (event) => {
+    event.preventDefault();
+    zone.classList.remove("over");
     upload([...event.dataTransfer.files]).catch(failed);
-  });
+  };
+  byId("collection").onchange = () => byId("documents-view").hidden || load().catch(failed);
   let waiting = 0;
-  byId("document-search").addEventListener("input", () => {
+  byId("document-search").oninput = () => {
     clearTimeout(waiting);
     waiting = setTimeout(() => load().catch(failed), 250);
-  });
-  byId("documents-more").addEventListener("click", () => load(true).catch(failed));
-  byId("document-list").addEventListener("click", (event) => {
-    const button = event.target.closest("button[data-id]");
+  };
+  byId("documents-more").onclick = () => load(true).catch(failed);
+  byId("document-list").onclick = ({ target }) => {
+    const button = target.closest("button[data-id]");
     if (button) remove(button).catch(failed);
-  });
+  };
 }
 
 async function upload(files) {
@@ -83,11 +95,8 @@ async function upload(files) {
   meter.hidden = false;
   meter.removeAttribute("value");
   try {
-    const response = await call("documents", {
-      method: "POST",
-      body: form,
-      headers: { Accept: "text/event-stream" },
-    });
+    const headers = { Accept: "text/event-stream" };
+    const response = await call(`documents?${new URLSearchParams(chosen())}`, { method: "POST", body: form, headers });
     for await (const { name, data } of events(response)) TOLD[name]?.(data, meter);
   } catch (error) {
     put(byId("upload-state"));
@@ -141,8 +150,9 @@ async function remove(button) {
     return;
   }
   button.disabled = true;
-  const path = `documents/${encodeURIComponent(button.dataset.id)}`;
+  const path = `documents/${button.dataset.id}`;
   await call(path, { method: "DELETE" }).finally(() => (button.disabled = false));
+  await offer();
   await load();
   byId("document-search").focus();
 }

@@ -119,7 +119,7 @@ async function ask() {
   if (!question || (run && !run.done)) return;
   const thread = run?.thread && byId("continue").checked ? run.thread : undefined;
   const given = options.given();
-  const json = { question, workflow: byId("workflow").value, stream: true, detach: true };
+  const json = { question, workflow: byId("workflow").value, stream: true, detach: true, ...documents.chosen() };
   if (thread) json.thread_id = thread;
   if (Object.keys(given).length) json.options = given;
   options.complain([]);
@@ -209,6 +209,7 @@ async function begin() {
   const select = byId("workflow");
   put(select, ...workflows.map((it) => h("option", { value: it.name }, it.name)));
   select.value = told.default;
+  await documents.offer().catch(failed);
   await speak();
   await route();
 }

@@ -4,6 +4,7 @@ const WORDS = {
   ask: ["Ask", "提问"],
   runs: ["Runs", "运行记录"],
   documents: ["Documents", "文档"],
+  collection: ["Collection", "文档集"],
   question: ["Your question", "你的问题"],
   questionHint: ["Enter asks, Shift+Enter starts a new line.", "按 Enter 提问，按 Shift+Enter 换行。"],
   placeholder: ["Ask about the knowledge base …", "向知识库提问……"],

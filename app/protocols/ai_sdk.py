@@ -50,6 +50,9 @@ class UIRequest(BaseModel):
     id: ask.ThreadId | None = Field(None, description="The chat's id, which is the thread's.")
     workflow: str | None = Field(None, description="See GET /workflows; left out: the default.")
     options: Context = Field(default_factory=Context, description="Tunables of this run.")
+    collection: ask.CollectionName | None = Field(
+        None, description="Whose documents are searched; left out: the key's first, or `default`."
+    )
     trigger: str = ""
     drafts: bool = Field(
         True,

@@ -54,6 +54,8 @@ class ChatMessage(BaseModel):
 
 
 class StreamOptions(BaseModel):
+    model_config = ConfigDict(strict=True)
+
     include_usage: bool | None = None
 
 
@@ -68,11 +70,20 @@ class ChatRequest(BaseModel):
     )
     stream: bool | None = Field(None, description="Answer with chat.completion.chunk events.")
     stream_options: StreamOptions | None = None
-    n: int | None = Field(None, description="1; one question has one answer.")
+    n: int | None = Field(
+        None,
+        description="1; one question has one answer.",
+        json_schema_extra={"enum": [1, None]},
+    )
     options: Context | None = Field(None, description="Tunables of this run, as in POST /ask.")
     thread_id: ask.ThreadId | None = Field(None, description="The conversation this belongs to.")
+    collection: ask.CollectionName | None = Field(
+        None, description="Whose documents are searched; left out: the key's first, or `default`."
+    )
     metadata: dict[str, Any] | None = Field(
-        None, description="May hold `thread_id`, and `options` as an object or as its JSON text."
+        None,
+        description="May hold `thread_id`, `collection`, and `options` as an object or as its"
+        " JSON text.",
     )
 
     @property

@@ -1,5 +1,6 @@
 """Embedders: the protocol, and the static table of token vectors that is shipped."""
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ ENCODER_WEIGHTS: Mapping[Language, Weights] = dict.fromkeys(("en", "zh"), Weight
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors; both methods block and belong in a worker thread."""
+    """Texts to unit vectors; `embed` blocks and belongs in a worker thread."""
 
     @property
     def name(self) -> str:
@@ -68,10 +69,10 @@ class Embedder(Protocol):
         Raises EmbedderFailed.
         """
 
-    def embed_query(self, text: str) -> Vectors:
+    async def embed_query(self, text: str) -> Vectors:
         """A question's vector, shape (dimensions,). Raises EmbedderFailed."""
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Release the connections."""
 
 
@@ -130,11 +131,11 @@ class StaticEmbedder:
             vectors[row] = self._summed(text)
         return unit(vectors)
 
-    def embed_query(self, text: str) -> Vectors:
-        vector: Vectors = self.embed([text])[0]
+    async def embed_query(self, text: str) -> Vectors:
+        vector: Vectors = (await asyncio.to_thread(self.embed, [text]))[0]
         return vector
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """There is nothing to release."""
 
     def word(self, word: str, language: Language) -> tuple[Vectors, int]:

@@ -1,30 +1,40 @@
-"""Endpoint embedder: any OpenAI-compatible /embeddings, bounded, retried once, with failover."""
+"""Endpoint embedder: any OpenAI-compatible /embeddings, bounded, with failover.
 
-import time
-from collections.abc import Sequence
+Passages are asked for from worker threads and retried once; a question within its run's deadline,
+through a circuit breaker for each address.
+"""
+
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
+from typing import Any
 
 import numpy as np
 import openai
+from openai.types import CreateEmbeddingResponse
 
 from app.llm.endpoint import FAILURES, NO_KEY, Endpoint
+from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience.deadline import call_limit
 from app.retrieval.embedder import ENCODER_WEIGHTS, EmbedderFailed, Vectors, unit
+from graphs.errors import GeneratorFailed
 
 BATCH_PASSAGES = 64
 MAX_CONCURRENT = 4
 TIMEOUT_S = 15.0
 QUERY_TIMEOUT_S = 4.0
 """A question does not wait longer: words alone find passages too."""
-REST_S = 5.0
+SHARE = 0.5
+"""Of what its run has left: grading and writing come after it."""
+MAX_QUESTIONS = 32
+"""At once, at one address."""
 
 
 class EndpointEmbedder:
     """One model at one address or several, which stand in for each other.
 
-    After a question that failed, others fail at once for REST_S: an endpoint that hangs does not
-    hold up every answer.
+    Of several, a question is sent to one whose breaker is not open.
     """
 
     crosses_languages = True
@@ -52,11 +62,14 @@ class EndpointEmbedder:
             openai.OpenAI(base_url=url, api_key=key, timeout=TIMEOUT_S, max_retries=1)
             for url in urls
         ]
+        self._for_questions = [
+            _Questions(url, model, key, "embedder" if len(urls) == 1 else f"embedder_{number}")
+            for number, url in enumerate(urls, 1)
+        ]
         self._turns = count()
         self._asked_dimensions = dimensions or openai.omit
         self._query_prefix, self._passage_prefix = prefixes
         self._tells_input_type = tells_input_type
-        self._rests_until, self._rests_for = 0.0, ""
         self.dimensions = dimensions
         if not dimensions:
             self.dimensions = int(self._batch(["dimensions"]).shape[1])
@@ -69,22 +82,32 @@ class EndpointEmbedder:
             vectors = list(pool.map(self._batch, batches))  # the first failure cancels the rest
         return unit(np.concatenate([np.zeros((0, self.dimensions), np.float32), *vectors]))
 
-    def embed_query(self, text: str) -> Vectors:
-        if time.monotonic() < self._rests_until:
-            raise EmbedderFailed(self._rests_for)
-        client = self._clients[next(self._turns) % len(self._clients)]
-        hasty = client.with_options(timeout=QUERY_TIMEOUT_S, max_retries=0)
+    async def embed_query(self, text: str) -> Vectors:
+        turn = next(self._turns) % len(self._for_questions)
+        in_turn = self._for_questions[turn:] + self._for_questions[:turn]
+        address = min(in_turn, key=lambda one: one.endpoint.breaker.openness() == 1)
+        limit = call_limit(QUERY_TIMEOUT_S / SHARE).share(SHARE)
         try:
-            vectors = self._vectors(hasty, [self._query_prefix + text], "query")
-        except EmbedderFailed as error:
-            self._rests_until, self._rests_for = time.monotonic() + REST_S, str(error)
-            raise
-        question: Vectors = unit(vectors)[0]
+            async with address.endpoint.turn() as call, call.step(limit):
+                reply = await address.client.embeddings.create(
+                    **self._request([self._query_prefix + text], "query")
+                )
+                vectors = _vectors_in(reply)
+        except GeneratorFailed as error:
+            raise EmbedderFailed(str(error).rstrip(".")) from None
+        question: Vectors = unit(self._checked(vectors, 1))[0]
         return question
 
-    def close(self) -> None:
+    @property
+    def circuits(self) -> Mapping[str, CircuitBreaker]:
+        breakers = [address.endpoint.breaker for address in self._for_questions]
+        return {breaker.name: breaker for breaker in breakers}
+
+    async def aclose(self) -> None:
         for client in self._clients:
             client.close()
+        for address in self._for_questions:
+            await address.client.close()
 
     def _batch(self, texts: Sequence[str]) -> Vectors:
         first = next(self._turns) % len(self._clients)
@@ -94,29 +117,49 @@ class EndpointEmbedder:
                 return self._vectors(client, texts)
         return self._vectors(last, texts)
 
-    def _vectors(
-        self, client: openai.OpenAI, texts: Sequence[str], input_type: str = "passage"
-    ) -> Vectors:
+    def _vectors(self, client: openai.OpenAI, texts: Sequence[str]) -> Vectors:
         """Raises EmbedderFailed."""
         try:
-            reply = client.embeddings.create(
-                model=self._model,
-                input=list(texts),
-                dimensions=self._asked_dimensions,
-                extra_body={"input_type": input_type} if self._tells_input_type else None,
-            )
-            vectors = np.asarray([item.embedding for item in reply.data], dtype=np.float32)
+            reply = client.embeddings.create(**self._request(texts, "passage"))
+            vectors = _vectors_in(reply)
         except FAILURES as error:
-            timeout_s = QUERY_TIMEOUT_S if input_type == "query" else TIMEOUT_S
             endpoint = Endpoint(
                 str(client.base_url), self._model,
-                timeout_s=timeout_s, max_concurrent=1, kind="embeddings",
+                timeout_s=TIMEOUT_S, max_concurrent=1, kind="embeddings",
             )  # fmt: skip
             raise EmbedderFailed(str(endpoint.failure(error)).rstrip(".")) from None
-        wanted = len(texts), self.dimensions or vectors.shape[-1]
+        return self._checked(vectors, len(texts))
+
+    def _request(self, texts: Sequence[str], input_type: str) -> dict[str, Any]:
+        return {
+            "model": self._model,
+            "input": list(texts),
+            "dimensions": self._asked_dimensions,
+            "extra_body": {"input_type": input_type} if self._tells_input_type else None,
+        }
+
+    def _checked(self, vectors: Vectors, rows: int) -> Vectors:
+        """Raises EmbedderFailed."""
+        wanted = rows, self.dimensions or vectors.shape[-1]
         if vectors.shape != wanted or not np.isfinite(vectors).all():
             raise EmbedderFailed(
                 f"{self.name} gave vectors of the shape {vectors.shape} where {wanted} was asked"
                 " for; check SELFCRAG_EMBEDDER_MODEL and SELFCRAG_EMBEDDER_DIMENSIONS"
             )
         return vectors
+
+
+class _Questions:
+    """An address as questions are sent to it: never again, for words alone stand in."""
+
+    def __init__(self, url: str, model: str, key: str, dependency: str) -> None:
+        timeout = openai.Timeout(QUERY_TIMEOUT_S)
+        self.client = openai.AsyncOpenAI(base_url=url, api_key=key, timeout=timeout, max_retries=0)
+        self.endpoint = Endpoint(
+            url, model, timeout_s=QUERY_TIMEOUT_S, max_concurrent=MAX_QUESTIONS, kind="embeddings",
+            breaker=CircuitBreaker(dependency), operation="embeddings",
+        )  # fmt: skip
+
+
+def _vectors_in(reply: CreateEmbeddingResponse) -> Vectors:
+    return np.asarray([item.embedding for item in reply.data], dtype=np.float32)

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
@@ -20,11 +20,12 @@ from graphs.types import Language
 
 FORMAT = "3"
 SHARED = ""
+DEFAULT_COLLECTION = "default"
 LAST_CHARACTER = "\U0010ffff"
 TEXT_COLUMNS: dict[Language, str] = {"en": "text_en", "zh": "text_zh"}
 STRINGS = (
     *("id", "document_id", "title", "heading", "source", "text", "lead", "before", "text_en"),
-    *("text_zh", "language", "sha256", "added_at", "path", "chunking", "owner"),
+    *("text_zh", "language", "sha256", "added_at", "path", "chunking", "owner", "collection"),
 )
 NUMBERS = ("position", "first", "last", "chunks", "bytes", "page")
 LISTS = ("keywords", "questions")
@@ -40,6 +41,25 @@ Encode = Callable[[Sequence[Row]], list[Row]]
 
 visible_to: ContextVar[str] = ContextVar("visible_to", default=SHARED)
 """The owner whose documents are seen beside the shared ones; tasks begun here inherit it."""
+seen_collections: ContextVar[tuple[str, ...]] = ContextVar(
+    "seen_collections", default=(DEFAULT_COLLECTION,)
+)
+"""The collections whose documents are seen, () all of them; tasks begun here inherit it."""
+
+
+@contextmanager
+def within(*collections: str) -> Iterator[None]:
+    """Documents of these collections alone are seen, or of all where none is named."""
+    token = seen_collections.set(collections)
+    try:
+        yield
+    finally:
+        seen_collections.reset(token)
+
+
+def asked_collection() -> str:
+    """The collection of a question, which is asked within one."""
+    return (*seen_collections.get(), DEFAULT_COLLECTION)[0]
 
 
 class IndexMismatch(Exception):
@@ -89,6 +109,16 @@ class StoredDocument:
     language: str = ""
     chunking: str = ""
     owner: str = ""
+    collection: str = DEFAULT_COLLECTION
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCollection:
+    """A named set of documents, and how much is in it."""
+
+    name: str
+    documents: int = 0
+    chunks: int = 0
 
 
 DOCUMENT_COLUMNS = ["document_id", *(field.name for field in fields(StoredDocument)[1:])]
@@ -97,8 +127,8 @@ DOCUMENT_COLUMNS = ["document_id", *(field.name for field in fields(StoredDocume
 class Index(Protocol):
     """Chunks by words and by meaning. All methods are safe beside other readers and writers.
 
-    Whatever is read is what `visible_to` may see. Failures to read or write are STORAGE_ERRORS or
-    IndexUnusable.
+    Whatever is read is what `visible_to` may see of `seen_collections`. Failures to read or write
+    are STORAGE_ERRORS or IndexUnusable.
     """
 
     @property
@@ -123,6 +153,9 @@ class Index(Protocol):
 
     async def documents(self) -> list[StoredDocument]:
         """Every document, ordered by source."""
+
+    async def collections(self) -> list[StoredCollection]:
+        """Those that have documents, ordered by name."""
 
     async def count(self) -> int:
         """How many chunks there are."""
@@ -223,6 +256,7 @@ def completed(row: Row) -> Row:
     """The row with what it lacks: shared with everyone, returned as it was cut."""
     missing: Row = dict.fromkeys(("owner", "path", "chunking", "lead", "before"), "")
     missing |= {"first": row["position"], "last": row["position"]}
+    missing["collection"] = DEFAULT_COLLECTION
     return missing | row
 
 
@@ -284,6 +318,8 @@ class Dialect:
     def condition(self, filters: Filters, language: Language | None = None) -> str:
         """What may be seen, what the run filters, and this language."""
         parts = [self.among("owner", list(dict.fromkeys((SHARED, visible_to.get()))))]
+        if collections := seen_collections.get():
+            parts.append(self.among("collection", collections))
         # Both are asked where both are given, and then may have nothing in common.
         languages = {language, filters.language} - {None}
         parts += [self.among("language", [str(given)]) for given in languages]

@@ -31,6 +31,7 @@ import lancedb
 from lancedb.index import FTS, Bitmap, BTree, IvfFlat, LabelList
 
 TABLE = "chunks"
+COLLECTION = "collection"
 # Below this many chunks an exact scan is fast enough and misses nothing.
 VECTOR_INDEX_FROM = 50_000
 # Readers may still be in the middle of a version this old when it is cleaned away.
@@ -68,6 +69,8 @@ class LanceIndex:
             index.check(str(folder), embedder, await _written(table))
             if not set(index.TEXT_COLUMNS.values()) <= await indexed(table):
                 await index_columns(table)
+        if COLLECTION not in (await table.schema()).names:
+            await _add_collections(table, folder)
         return cls(table, embedder, folder)
 
     @property
@@ -130,6 +133,15 @@ class LanceIndex:
                     await asyncio.to_thread(_documents, rows, self._paths),
                 )
         return list(last[1])
+
+    async def collections(self) -> list[index.StoredCollection]:
+        seen = f"position = 0 and {LANCE.condition(ANYTHING)}"
+        with _storage(self.folder):
+            rows = await self._table.query().where(seen).select([COLLECTION, "chunks"]).to_arrow()
+        counted = rows.group_by(COLLECTION).aggregate([("chunks", "count"), ("chunks", "sum")])
+        columns = (COLLECTION, "chunks_count", "chunks_sum")
+        found = zip(*(counted[name].to_pylist() for name in columns), strict=True)
+        return [index.StoredCollection(*row) for row in sorted(found)]
 
     async def count(self) -> int:
         return int(await self._table.count_rows(LANCE.condition(ANYTHING)))
@@ -212,7 +224,9 @@ async def inspected(folder: Path) -> list[index.StoredDocument]:
         for column in await indexed(table) & set(index.TEXT_COLUMNS.values()):
             words = await table.search("a", query_type="fts", fts_columns=[column])
             await words.limit(1).to_list()
-        heads = await table.query().where("position = 0").select(index.DOCUMENT_COLUMNS).to_arrow()
+        known = set((await table.schema()).names)
+        columns = [name for name in index.DOCUMENT_COLUMNS if name in known]
+        heads = await table.query().where("position = 0").select(columns).to_arrow()
     documents = await asyncio.to_thread(_documents, heads, DocumentPaths(folder.parent))
     if rows != (chunks := sum(document.chunks for document in documents)):
         raise IndexUnusable(
@@ -263,6 +277,15 @@ def _renewed(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
     return int(new.count_rows())
 
 
+async def _add_collections(table: lancedb.AsyncTable, folder: Path) -> None:
+    """For an index written before there were collections: all of it is in the default one."""
+    async with index.writing(folder):
+        with _storage(folder):
+            if COLLECTION not in (await table.schema()).names:
+                await table.add_columns({COLLECTION: f"'{index.DEFAULT_COLLECTION}'"})
+                await table.create_index(COLLECTION, config=Bitmap())
+
+
 @contextmanager
 def _storage(folder: Path) -> Iterator[None]:
     try:
@@ -289,7 +312,8 @@ def _table_of(rows: Sequence[Row], embedder: Embedder) -> pa.Table:
 
 def _documents(rows: pa.Table, paths: DocumentPaths) -> list[index.StoredDocument]:
     """Column by column, for there may be a hundred thousand."""
-    columns = [rows[name].to_pylist() for name in index.DOCUMENT_COLUMNS]
+    known = [name for name in index.DOCUMENT_COLUMNS if name in rows.column_names]
+    columns = [rows[name].to_pylist() for name in known]
     return index.stored_documents(zip(*columns, strict=True), paths)
 
 
@@ -317,7 +341,7 @@ async def index_columns(table: lancedb.AsyncTable) -> None:
     await table.create_index("text_zh", config=segmented)
     for column in ("id", "document_id"):
         await table.create_index(column, config=BTree())
-    for column in ("owner", "language"):
+    for column in ("owner", COLLECTION, "language"):
         await table.create_index(column, config=Bitmap())
     await table.create_index("keywords", config=LabelList())
 

@@ -70,7 +70,11 @@ class MilvusIndex:
             client = MilvusClient(url, token=token, timeout=TIMEOUT_S)
             if not client.has_collection(ALIAS):
                 client.create_alias(_created(client, url, embedder), ALIAS)
-            index.check(url, embedder, client.describe_collection(ALIAS)["properties"])
+            described = client.describe_collection(ALIAS)
+            written = dict(described["properties"])
+            if not set(index.STRINGS) <= _fields(described):
+                written["format"] = "without collections"
+            index.check(url, embedder, written)
         return cls(client, url, embedder, folder)
 
     @property
@@ -161,6 +165,19 @@ class MilvusIndex:
         )
 
     @threaded
+    def collections(self) -> list[index.StoredCollection]:
+        seen = f"position == 0 and {MILVUS.condition(ANYTHING)}"
+        rows = self._query(seen, ["document_id", "collection", "chunks"])
+        documents = {row["document_id"]: row for row in rows}.values()
+        counted: dict[str, list[int]] = {}
+        for row in documents:
+            counted.setdefault(row["collection"], []).append(int(row["chunks"]))
+        return [
+            index.StoredCollection(name, len(chunks), sum(chunks))
+            for name, chunks in sorted(counted.items())
+        ]
+
+    @threaded
     def count(self) -> int:
         seen = MILVUS.condition(ANYTHING)
         with _reached(self._url):
@@ -199,9 +216,10 @@ def renew(url: str, token: str, embedder: Embedder, encode: index.Encode) -> int
             raise IndexUnusable(
                 f"There is no index in {url} to renew. Run `selfcrag ingest PATH` to make one."
             )
-        old = str(client.describe_collection(ALIAS)["collection_name"])
+        described = client.describe_collection(ALIAS)
+        old, known = str(described["collection_name"]), _fields(described)
         new = _created(client, url, embedder)
-        kept = [*index.STRINGS, *index.NUMBERS, *index.LISTS]
+        kept = [n for n in (*index.STRINGS, *index.NUMBERS, *index.LISTS) if n in known]
         count = 0
         for batch in _batches(client, 'id != ""', kept):
             rows = [_stored(row, embedder) for row in encode(batch)]
@@ -210,6 +228,10 @@ def renew(url: str, token: str, embedder: Embedder, encode: index.Encode) -> int
         client.alter_alias(new, ALIAS)
         client.drop_collection(old)
     return count
+
+
+def _fields(described: Row) -> set[str]:
+    return {field["name"] for field in described["fields"]}
 
 
 def _batches(client: MilvusClient, condition: str, names: Sequence[str]) -> Iterator[list[Row]]:

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 
 from app.retrieval.embedder import EmbedderFailed, Weights
-from app.retrieval.index import STORAGE_ERRORS, Hit, Index, IndexMismatch
+from app.retrieval.index import (
+    DEFAULT_COLLECTION,
+    STORAGE_ERRORS,
+    Hit,
+    Index,
+    IndexMismatch,
+    asked_collection,
+)
 from app.retrieval.tokenizer import Segmenter, english_query
 from graphs.errors import RetrieverFailed
 from graphs.options import Search, SearchMode
@@ -97,10 +104,11 @@ class HybridRetriever:
         if failure is not None:
             raise RetrieverFailed(f"{failure}; found by words alone", passages)
         if not passages and not await self.index.count():
-            raise RetrieverFailed(
-                f"the knowledge base in {self.index.folder.parent} is empty:"
-                " run `selfcrag ingest PATH`"
-            )
+            collection = asked_collection()
+            where, option = f"the knowledge base in {self.index.folder.parent}", ""
+            if collection != DEFAULT_COLLECTION:
+                where, option = f"the collection {collection}", f" --collection {collection}"
+            raise RetrieverFailed(f"{where} is empty: run `selfcrag ingest{option} PATH`")
         return passages
 
     async def _by_meaning(
@@ -110,7 +118,7 @@ class HybridRetriever:
         if search.mode == "bm25":
             return [], None
         try:
-            vector = await asyncio.to_thread(self.index.embedder.embed_query, query)
+            vector = await self.index.embedder.embed_query(query)
         except EmbedderFailed as error:
             log.warning("searching by words alone: %s", error)
             return [], error

@@ -5,21 +5,32 @@ One model of events feeds every protocol; clients may import this module without
 
 import json
 import re
+import unicodedata
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 from pydantic_core import PydanticSerializationError
 
 from graphs import types
 from graphs.options import Context
+from graphs.state import Question
 
 MAX_USER_CHARS = 8000
+MAX_PASSAGES, MAX_PASSAGE_CHARS = 100, 20_000
 ANOTHER_WAS_BETTER = "another draft was better"
 """The reason of a retraction."""
 # Unicode's line separators split lines in some clients; halves of a character are no UTF-8.
 _UNSAFE = re.compile("[\u2028\u2029\x85\ud800-\udfff]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+_CONTROL = re.compile(rf"[{_CONTROLS}\ud800-\udfff]")
 
 
 def has_no_control_characters(text: object) -> object:
@@ -34,8 +45,31 @@ UserText = Annotated[
     StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_USER_CHARS),
     # Before the trimming, which takes some control characters for blanks.
     BeforeValidator(has_no_control_characters),
+    # The same for whoever reads the schema.
+    Field(json_schema_extra={"pattern": rf"^[^{_CONTROLS}]*[^\s{_CONTROLS}][^{_CONTROLS}]*$"}),
 ]
 ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+COLLECTION_RULE = "1 to 64 letters of any script, digits, . _ -; neither . nor - is the first"
+CollectionName = Annotated[
+    str,
+    StringConstraints(pattern=r"^\w[\w.-]{0,63}$"),
+    # What looks the same is the same.
+    AfterValidator(lambda name: unicodedata.normalize("NFC", name)),
+]
+
+
+class GivenPassage(BaseModel):
+    """Knowledge of the caller's own."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: Annotated[str, StringConstraints(min_length=1, max_length=MAX_PASSAGE_CHARS)] = Field(
+        description="1 to 20,000 characters."
+    )
+    title: Annotated[str, StringConstraints(max_length=500)] = ""
+    source: Annotated[str, StringConstraints(max_length=2000)] = Field(
+        "", description="Its address or path, as citations tell it."
+    )
 
 
 class AskRequest(BaseModel):
@@ -48,7 +82,25 @@ class AskRequest(BaseModel):
     thread_id: ThreadId | None = Field(None, description="The conversation this belongs to.")
     stream: bool = Field(False, description="Answer with server-sent events.")
     detach: bool = Field(False, description="Go on to the deadline when the client leaves.")
+    collection: CollectionName | None = Field(
+        None, description="Whose documents are searched; left out: the key's first, or `default`."
+    )
+    passages: list[GivenPassage] = Field(
+        default_factory=list,
+        max_length=MAX_PASSAGES,
+        description="Knowledge in place of the knowledge base, best first; at most 100 passages.",
+    )
     options: Context = Field(default_factory=Context, description="Tunables of this run.")
+
+    def as_question(self) -> Question:
+        """What the graphs are asked."""
+        question = Question(question=self.question)
+        if self.passages:
+            question["passages"] = [
+                types.Passage(f"given-{n}", given.text, given.title, given.source)
+                for n, given in enumerate(self.passages, start=1)
+            ]
+        return question
 
 
 class Document(BaseModel):

@@ -2,9 +2,9 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from app.schemas.ask import Event
+from app.schemas.ask import COLLECTION_RULE, CollectionName, Event
 
 Phase = Literal["reading", "indexing"]
 
@@ -20,6 +20,7 @@ class DocumentInfo(BaseModel):
     language: str | None = Field(None, description="`en` or `zh`.")
     added_at: str = Field(description="UTC, in ISO 8601.")
     shared: bool = Field(description="Whether everyone's questions find it.")
+    collection: str = Field(description="The collection it is in.")
 
 
 class RefusedDocument(BaseModel):
@@ -66,6 +67,28 @@ class DocumentText(DocumentInfo):
 
     text: str
     blocks: list[DocumentBlock]
+
+
+class CollectionRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: CollectionName = Field(description=f"{COLLECTION_RULE}.")
+
+
+class Collection(BaseModel):
+    """A named set of documents; the counts are of those that the caller sees."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    documents: int
+    chunks: int
+
+
+class Collections(BaseModel):
+    """By name, the caller's default first; a collection may be empty."""
+
+    collections: list[Collection]
 
 
 class ProgressEvent(Event):

@@ -9,15 +9,18 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Column, Float, String, Table, Text, bindparam, select
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Column, Float, ForeignKey, String, Table, Text, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.errors import KeyRefused, KeyRequired, KeysUnreadable, ServiceError
+from app.retrieval.index import DEFAULT_COLLECTION
+from app.schemas.ask import COLLECTION_RULE, CollectionName
 from app.storage.database import metadata, now, reading
 
 log = logging.getLogger(__name__)
@@ -30,6 +33,7 @@ FRESH_S = 1.0
 NOTED_EVERY_S = 60.0
 # Owners become filters of the index: no quotes, no blanks.
 _OWNER = re.compile(r"[\w.@+-]{1,64}")
+_COLLECTIONS = TypeAdapter(list[CollectionName])
 
 KEYS = Table(
     "keys",
@@ -44,6 +48,15 @@ KEYS = Table(
     Column("revoked_at", Float),
 )
 
+KEY_COLLECTIONS = Table(
+    "key_collections",
+    metadata,
+    Column("key_id", String(16), ForeignKey("keys.id", ondelete="CASCADE"), primary_key=True),
+    Column("collections", Text, nullable=False),
+)
+"""Keys that are limited to collections; the table of keys is older than they are."""
+_LISTED = select(KEYS, KEY_COLLECTIONS.c.collections).outerjoin(KEY_COLLECTIONS)
+
 
 class InvalidKey(ServiceError):
     """What a key was to be made of is not allowed."""
@@ -51,10 +64,18 @@ class InvalidKey(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks; without keys everyone is the one owner "", who may do everything."""
+    """Who asks; without keys everyone is the one owner "", who may do everything.
+
+    `collections` are those the caller is limited to, the default one first; () is no limit.
+    """
 
     owner: str = ""
     scopes: frozenset[str] = frozenset(SCOPES)
+    collections: tuple[str, ...] = ()
+
+    @property
+    def default_collection(self) -> str:
+        return (*self.collections, DEFAULT_COLLECTION)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +89,19 @@ class Key:
     created_at: float
     last_used_at: float | None
     revoked_at: float | None
+    collections: tuple[str, ...] = ()
 
 
 async def add_key(
-    engine: AsyncEngine, owner: str, name: str = "", scopes: Collection[Scope] = SCOPES
+    engine: AsyncEngine,
+    owner: str,
+    name: str = "",
+    scopes: Collection[Scope] = SCOPES,
+    collections: Sequence[str] = (),
 ) -> tuple[Key, str]:
     """The new key and its secret, told this once. Raises InvalidKey."""
     async with engine.begin() as connection:
-        return await _add(connection, owner, name, scopes)
+        return await _add(connection, owner, name, scopes, collections)
 
 
 async def ensure_key(engine: AsyncEngine, owner: str) -> str | None:
@@ -87,12 +113,20 @@ async def ensure_key(engine: AsyncEngine, owner: str) -> str | None:
 
 
 async def _add(
-    connection: AsyncConnection, owner: str, name: str, scopes: Collection[Scope]
+    connection: AsyncConnection,
+    owner: str,
+    name: str,
+    scopes: Collection[Scope],
+    collections: Sequence[str] = (),
 ) -> tuple[Key, str]:
     if not _OWNER.fullmatch(owner):
         raise InvalidKey("an owner has 1 to 64 letters, digits or . _ @ + - and no blanks")
     if unknown := set(scopes) - set(SCOPES):
         raise InvalidKey(f"unknown scope {min(unknown)!r}; there are: {', '.join(SCOPES)}")
+    try:
+        limits = list(dict.fromkeys(_COLLECTIONS.validate_python(collections)))
+    except ValidationError:
+        raise InvalidKey(f"a collection's name has {COLLECTION_RULE}") from None
     secret = PREFIX + secrets.token_urlsafe(32)
     kept = [scope for scope in SCOPES if scope in scopes]
     row = {
@@ -105,13 +139,16 @@ async def _add(
     }
     stored = {**row, "digest": _digest(secret), "scopes": json.dumps(kept)}
     await connection.execute(KEYS.insert().values(stored))
-    return _key(stored), secret
+    if limits:
+        limited = {"key_id": row["id"], "collections": json.dumps(limits)}
+        await connection.execute(KEY_COLLECTIONS.insert().values(limited))
+    return _key({**stored, "collections": json.dumps(limits)}), secret
 
 
 async def list_keys(engine: AsyncEngine) -> list[Key]:
     """All keys, oldest first."""
     async with reading(engine) as connection:
-        result = await connection.execute(select(KEYS).order_by(KEYS.c.created_at, KEYS.c.id))
+        result = await connection.execute(_LISTED.order_by(KEYS.c.created_at, KEYS.c.id))
         return [_key(row) for row in result.mappings()]
 
 
@@ -157,7 +194,7 @@ class KeyRing:
         if key is None or key.revoked_at is not None:
             raise KeyRefused
         self._used[key.id] = now()
-        return Caller(key.owner, frozenset(key.scopes))
+        return Caller(key.owner, frozenset(key.scopes), key.collections)
 
     async def aclose(self) -> None:
         """Writes down which keys were used."""
@@ -179,7 +216,7 @@ class KeyRing:
     async def _read(self) -> dict[str, Key]:
         try:
             async with reading(self._engine) as connection:
-                rows = (await connection.execute(select(KEYS))).mappings().all()
+                rows = (await connection.execute(_LISTED)).mappings().all()
         except (SQLAlchemyError, OSError) as error:
             log.exception("the keys cannot be read")
             raise KeysUnreadable from error
@@ -206,5 +243,7 @@ def _digest(secret: str) -> str:
 
 
 def _key(row: Mapping[Any, Any]) -> Key:
-    named = {field: row[field] for field in Key.__slots__ if field != "scopes"}
-    return Key(**named, scopes=tuple(json.loads(row["scopes"])))
+    named = {field: row[field] for field in Key.__slots__}
+    named["scopes"] = tuple(json.loads(row["scopes"]))
+    named["collections"] = tuple(json.loads(row["collections"] or "[]"))
+    return Key(**named)

@@ -70,6 +70,9 @@ def _serializer() -> EncryptedSerializer:
 class Thrifty(Saver):
     """What both savers do: mixed in before LangGraph's own."""
 
+    tables: tuple[str, ...]
+    """Those that name a thread."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waiting: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
@@ -176,11 +179,11 @@ class Thrifty(Saver):
 
 
 class SqliteCheckpoints(Thrifty, AsyncSqliteSaver):
-    pass
+    tables = ("checkpoints", "writes")
 
 
 class PostgresCheckpoints(Thrifty, AsyncPostgresSaver):
-    pass
+    tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 
 
 @asynccontextmanager

@@ -42,7 +42,6 @@ TIDY_EVERY_BEATS = 12
 DAY_S = 86_400.0
 MAX_RUNS = 10_000
 """Most finished runs kept; beyond it the oldest without feedback go."""
-_CHECKPOINT_THREADS = sa.text("SELECT DISTINCT thread_id FROM checkpoints LIMIT 1000")
 _OPEN_HERE: set[str] = set()
 """Stores of this very process: several services may run in one."""
 
@@ -133,8 +132,10 @@ class Store:
 
     async def _forget_checkpoints(self) -> None:
         """Of runs that have ended, or that nobody knows of with their process."""
+        threads = " UNION ".join(f"SELECT thread_id FROM {it}" for it in self.checkpoints.tables)
         async with reading(self._engine) as connection:
-            kept = (await connection.execute(_CHECKPOINT_THREADS)).scalars().all()
+            found = await connection.execute(sa.text(f"{threads} LIMIT {FORGOTTEN_AT_ONCE}"))
+            kept = found.scalars().all()
             ids = [thread.partition(".")[0] for thread in kept]
             known = await connection.execute(
                 select(RUNS.c.id, RUNS.c.status).where(RUNS.c.id.in_(ids))

@@ -26,6 +26,7 @@ class Kept:
     run_id: str
     thread_id: str
     document_id: str
+    collection: str = "apart"
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +67,16 @@ def kept(owners: tuple[Serving, httpx.Client, httpx.Client]) -> Kept:
     uploaded = ann.post("/documents", files=[("files", ("lamps.md", MINE.encode()))])
     assert uploaded.status_code == 200, uploaded.text
     (document,) = uploaded.json()["report"]["documents"]
+    apart = ann.post("/documents?collection=apart", files=[("files", ("b.md", b"A secret."))])
+    assert apart.status_code == 200, apart.text
     answer = asked(ann, ABOUT_MINE, thread_id="anns-thread")
     assert "whale oil" in answer["answer"]
     return Kept(answer["run_id"], "anns-thread", document["id"])
 
 
-def calls(run_id: str, other_id: str, thread_id: str, document_id: str) -> list[httpx.Request]:
+def calls(
+    run_id: str, other_id: str, thread_id: str, document_id: str, collection: str = "none"
+) -> list[httpx.Request]:
     """Every route that names something kept."""
 
     def call(method: str, path: str, json: Any = None) -> httpx.Request:
@@ -88,6 +93,7 @@ def calls(run_id: str, other_id: str, thread_id: str, document_id: str) -> list[
         call("DELETE", f"/threads/{thread_id}"),
         call("GET", f"/documents/{document_id}"),
         call("DELETE", f"/documents/{document_id}"),
+        call("DELETE", f"/collections/{collection}"),
     ]
 
 
@@ -116,7 +122,7 @@ def test_anothers_is_as_unknown_as_what_never_was(
 ) -> None:
     _, ann, bob = owners
     own = asked(bob, "What is a tower?")["run_id"]
-    theirs = calls(kept.run_id, own, kept.thread_id, kept.document_id)
+    theirs = calls(kept.run_id, own, kept.thread_id, kept.document_id, kept.collection)
     nobodys = calls(NOWHERE, own, "no-such-thread", NOWHERE)
     for call, unknown in zip(theirs, nobodys, strict=True):
         refused, never_was = sent(bob, call), sent(bob, unknown)
@@ -127,6 +133,8 @@ def test_anothers_is_as_unknown_as_what_never_was(
             assert "ann" not in one.text.replace(value.thread_id, "")
     for path in (f"/runs/{kept.run_id}", f"/threads/{kept.thread_id}"):
         assert ann.get(path).status_code == 200, "nothing was taken away"
+    assert '"apart"' in ann.get("/collections").text
+    assert '"apart"' not in bob.get("/collections").text
 
 
 def test_lists_hold_ones_own(

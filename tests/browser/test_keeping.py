@@ -56,6 +56,31 @@ def test_a_document_is_brought_in_asked_about_and_deleted(page: Page, tmp_path: 
     assert page.complaints() == []
 
 
+def test_a_chosen_collection_is_asked_listed_and_filled(
+    page: Page, shipped: Serving, tmp_path: Path
+) -> None:
+    assert not page.shown("#collection"), "there is one alone"
+    harbour = tmp_path / "harbour.md"
+    harbour.write_text("# Harbour\n\nThe harbour of Lirn freezes for nineteen days.\n", "utf-8")
+    shipped.client.post("/collections", json={"name": "港口"})
+    try:
+        page.open()
+        page.click("#collection option:nth-child(2)")
+        page.click("#to-documents")
+        page.wait(lambda: page.shown("#documents-empty"))
+        page.one("#files").send_keys(str(harbour))
+        page.wait(lambda: "harbour.md" in page.text("#document-list"))
+        page.click("#to-ask")
+        assert "nineteen" in page.ask("How long does the harbour of Lirn freeze?")
+        page.click("#to-documents")
+        page.click("#collection option:nth-child(1)")
+        page.wait(lambda: "tower.md" in page.text("#document-list"))
+        assert "harbour.md" not in page.text("#document-list")
+        assert page.complaints() == []
+    finally:
+        shipped.client.delete("/collections/港口")
+
+
 def test_documents_are_searched_by_name(page: Page) -> None:
     page.click("#to-documents")
     page.wait(lambda: page.count("#document-list li") >= 4)

@@ -45,9 +45,10 @@ def request_of(words: list[str]) -> dict[str, Any]:
         elif word == "-d":
             request |= {"method": "POST", "content": next(left)}
         elif word == "-F":
-            name, _, path = next(left).partition("=@")
-            file = (name, (path, Path(path).read_bytes()))
-            request |= {"method": "POST", "files": [*request.get("files", []), file]}
+            name, _, value = next(left).partition("=")
+            content = Path(value[1:]).read_bytes() if value.startswith("@") else value
+            part = (name, (value[1:] if value.startswith("@") else None, content))
+            request |= {"method": "POST", "files": [*request.get("files", []), part]}
         elif word not in FLAGS:
             assert "url" not in request, word
             request["url"] = word if "://" in word else f"http://{word}"

@@ -6,15 +6,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.api.dependencies import CurrentCaller, LiveGraphs, LiveRuns
+from app.api.dependencies import CurrentCaller, LiveCollections, LiveGraphs, LiveRuns
 from app.api.problems import problem_response, problems
 from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
 from app.errors import InvalidRequest
 from app.protocols.ai_sdk import HEADERS, UIParts, UIRequest
 from app.protocols.messages import prefer_thread, question_of
+from app.retrieval.index import within
 from app.runs.run import Run
 from app.schemas.ask import AskRequest, AskResponse, ErrorEvent, WorkflowInfo, Workflows
-from graphs.state import Context, Question
+from graphs.state import Context
 from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS, Graph
 
 router = APIRouter(tags=["ask"])
@@ -43,21 +44,31 @@ def _built(workflow: str | None, graphs: LiveGraphs) -> str:
     return name
 
 
-@router.post("/ask", response_model=AskResponse, responses=problems(404, 409, 413, 422, 500, 503))
+REFUSALS = problems(404, 409, 413, 422, 429, 500, 503)
+
+
+@router.post("/ask", response_model=AskResponse, responses=REFUSALS)
 async def ask(
-    body: AskRequest, request: Request, caller: CurrentCaller, runs: LiveRuns, graphs: LiveGraphs
+    body: AskRequest,
+    request: Request,
+    caller: CurrentCaller,
+    runs: LiveRuns,
+    graphs: LiveGraphs,
+    collections: LiveCollections,
 ) -> Response:
     """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
     is_streamed = body.stream or accepts_events(request)
-    run = await runs.start(
-        _built(body.workflow, graphs),
-        Question(question=body.question),
-        body.options,
-        body.thread_id,
-        owner=caller.owner,
-        detach=body.detach,
-        resumable=is_streamed,  # by Last-Event-ID
-    )
+    workflow = _built(body.workflow, graphs)
+    with within(await collections.chosen(caller, body.collection)):
+        run = await runs.start(
+            workflow,
+            body.as_question(),
+            body.options,
+            body.thread_id,
+            owner=caller.owner,
+            detach=body.detach,
+            resumable=is_streamed,  # by Last-Event-ID
+        )
     if is_streamed:
         return EventStream(run, runs, body.detach)
     return await while_client_stays(request, whole(request, run), run, runs, body.detach)
@@ -74,17 +85,22 @@ async def whole(request: Request, run: Run) -> Response:
 @ui_router.post(
     "/ask/ui",
     response_class=Response,
-    responses={200: UI_STREAM, **problems(404, 409, 413, 422, 500, 503)},
+    responses={200: UI_STREAM, **REFUSALS},
 )
 async def ask_ui(
-    body: UIRequest, caller: CurrentCaller, runs: LiveRuns, graphs: LiveGraphs
+    body: UIRequest,
+    caller: CurrentCaller,
+    runs: LiveRuns,
+    graphs: LiveGraphs,
+    collections: LiveCollections,
 ) -> Response:
     """Answer the last message of the user as the parts of one message; the chat is the thread."""
     workflow = _built(body.workflow, graphs)
     question = question_of(body.turns())
     if body.trigger != REGENERATE:
         prefer_thread(question)
-    run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
+    with within(await collections.chosen(caller, body.collection)):
+        run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
     parts = UIParts(run, question["question"], body.drafts)
     return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
 

@@ -11,9 +11,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 
-from app.api.dependencies import CurrentCaller, LiveUploads
+from app.api.dependencies import CurrentCaller, LiveCollections, LiveRuns, LiveUploads
 from app.api.problems import problems
 from app.api.routes.ask import accepts_events
 from app.api.sse import CLIENT_CLOSED_REQUEST, EVENT_STREAM, HEADERS, never_silent
@@ -26,17 +27,24 @@ from app.ingest.uploads import (
     Uploads,
     UploadTooLarge,
 )
+from app.protocols.messages import checked
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexMismatch, IngestBusy, StoredDocument
 from app.schemas import documents as schemas
-from app.schemas.ask import DoneEvent, ErrorEvent, Event, Problem, encoded
+from app.schemas.ask import CollectionName, DoneEvent, ErrorEvent, Event, Problem, encoded
 
 router = APIRouter(tags=["documents"])
 log = logging.getLogger(__name__)
 PATH = "/documents"
 STOPPED = Problem(title="Stopped", status=503, detail="The service ended before the upload did.")
-_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}}
-_FIELDS = {"type": "object", "required": ["files"], "properties": {"files": _FILES}}
+_FILES = {"type": "array", "items": {"type": "string", "format": "binary"}, "minItems": 1}
+COLLECTION: TypeAdapter[str] = TypeAdapter(CollectionName)
+_PROPERTIES = {"files": _FILES, "collection": COLLECTION.json_schema()}
+_FIELDS = {"type": "object", "required": ["files"], "properties": _PROPERTIES}
+NamedCollection = Annotated[
+    CollectionName | None,
+    Query(description="Of this collection; left out: the key's first, or `default`."),
+]
 FORM = {"required": True, "content": {"multipart/form-data": {"schema": _FIELDS}}}
 
 
@@ -44,18 +52,28 @@ FORM = {"required": True, "content": {"multipart/form-data": {"schema": _FIELDS}
     PATH,
     response_model=schemas.Uploaded,
     openapi_extra={"requestBody": FORM},
-    responses=problems(409, 413, 422, 500, 503),
+    responses=problems(409, 413, 422, 429, 500, 503),
 )
-async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) -> Response:
+async def upload(
+    request: Request,
+    uploads: LiveUploads,
+    collections: LiveCollections,
+    runs: LiveRuns,
+    caller: CurrentCaller,
+    collection: NamedCollection = None,
+) -> Response:
     """Bring files in: new ones are added, changed ones replaced, unchanged ones skipped.
 
-    The form's field `files` holds one file or several. What cannot be read is refused by name in
-    the report, the rest goes in. `Accept: text/event-stream` tells the progress.
+    The form's field `files` holds one file or several; its field `collection` says where they go,
+    as the parameter does. What cannot be read is refused by name in the report, the rest goes in.
+    `Accept: text/event-stream` tells the progress.
     """
+    collections.writable(caller, collection)
+    await runs.quotas.take("uploads", caller.owner)
     async with AsyncExitStack() as stack:
         kind = request.headers.get("content-type", "")
         try:
-            files = await stack.enter_async_context(uploads.received(request.stream(), kind))
+            form = await stack.enter_async_context(uploads.received(request.stream(), kind))
         except UploadTooLarge as error:
             raise DocumentsProblem(413, str(error)) from None
         except UploadBroken as error:
@@ -64,10 +82,13 @@ async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) 
             raise _unwritable(error) from None
         except ClientDisconnect:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
+        if form.collection is not None:
+            collection = checked(COLLECTION, form.collection, "#/collection")
+        place = collections.writable(caller, collection)
         events: asyncio.Queue[Event] = asyncio.Queue()
         # From here on it goes on to its end, whether or not its client stays.
         work = uploads.go_on(
-            _work(uploads, stack.pop_all(), files, caller.owner, events.put_nowait)
+            _work(uploads, stack.pop_all(), form.files, caller.owner, place, events.put_nowait)
         )
     if accepts_events(request):
 
@@ -82,17 +103,20 @@ async def upload(request: Request, uploads: LiveUploads, caller: CurrentCaller) 
     return Response(uploaded.model_dump_json(), media_type="application/json")
 
 
-@router.get(PATH, responses=problems(422, 500, 503))
+@router.get(PATH, responses=problems(404, 422, 500, 503))
 async def documents(
     uploads: LiveUploads,
+    collections: LiveCollections,
     caller: CurrentCaller,
+    collection: NamedCollection = None,
     q: Annotated[str, Query(max_length=200, description="Part of a source or title.")] = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> schemas.Documents:
-    """The caller's documents and the shared ones, ordered by source."""
-    with _mapped():
-        documents, total = await uploads.documents(caller.owner, q, limit, offset)
+    """The caller's documents and the shared ones of a collection, ordered by source."""
+    chosen = await collections.chosen(caller, collection)
+    with mapped():
+        documents, total = await uploads.documents(caller.owner, q, limit, offset, chosen)
     return schemas.Documents(documents=[_info(document) for document in documents], total=total)
 
 
@@ -104,8 +128,8 @@ async def document(
 
     A strip's `document_id` begins with the id of such a part.
     """
-    with _mapped():
-        found = await uploads.read(document_id, caller.owner)
+    with mapped():
+        found = await uploads.read(document_id, caller.owner, caller.collections)
     if found is None:
         raise NotFound(f"There is no document {document_id}.")
     blocks = [schemas.DocumentBlock(**asdict(part)) for part in found.parts]
@@ -118,8 +142,8 @@ async def document(
 )
 async def delete(document_id: str, uploads: LiveUploads, caller: CurrentCaller) -> None:
     """Remove a document of the caller's, and the file it was uploaded as."""
-    with _mapped():
-        if not await uploads.delete(document_id, caller.owner):
+    with mapped():
+        if not await uploads.delete(document_id, caller.owner, caller.collections):
             raise NotFound(f"There is no document {document_id}.")
 
 
@@ -128,6 +152,7 @@ async def _work(
     stack: AsyncExitStack,
     files: list[Received],
     owner: str,
+    collection: str,
     tell: Callable[[Event], None],
 ) -> schemas.IngestReport:
     def progress(done: int, total: int, source: str) -> None:
@@ -135,8 +160,8 @@ async def _work(
         tell(schemas.ProgressEvent(done=done, total=total, source=source, phase=phase))
 
     async with stack:
-        with _mapped():
-            return _reported(await uploads.bring_in(files, owner, progress))
+        with mapped():
+            return _reported(await uploads.bring_in(files, owner, progress, collection))
 
 
 async def _events(events: asyncio.Queue[Event]) -> AsyncGenerator[str]:
@@ -160,7 +185,8 @@ def _outcome(work: asyncio.Task[schemas.IngestReport]) -> Event:
 
 
 @contextmanager
-def _mapped() -> Iterator[None]:
+def mapped() -> Iterator[None]:
+    """What index and folder raise, as problems."""
     try:
         yield
     except IngestBusy as error:

@@ -6,20 +6,28 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Json, TypeAdapter
 
-from app.api.dependencies import CurrentCaller, LiveGraphs, LiveRuns, PageUrl
+from app.api.dependencies import (
+    CurrentCaller,
+    LiveCollections,
+    LiveGraphs,
+    LiveRuns,
+    PageUrl,
+)
 from app.api.problems import DETAILS, problem_response
 from app.api.sse import EventStream, while_client_stays
 from app.errors import ThreadBusy
 from app.protocols import open_webui, openai
 from app.protocols.messages import checked, prefer_thread, question_of
 from app.protocols.progress_text import ProgressText
+from app.retrieval.index import within
 from app.runs.run import Run
-from app.schemas.ask import ErrorEvent, Problem, as_json
+from app.schemas.ask import CollectionName, ErrorEvent, Problem, as_json
 from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 OPTIONS: TypeAdapter[Context] = TypeAdapter(Context)
+COLLECTION: TypeAdapter[str] = TypeAdapter(CollectionName)
 OPTIONS_TEXT: TypeAdapter[Context] = TypeAdapter(Json[Context])
 
 
@@ -63,7 +71,7 @@ async def one_model(name: str, graphs: LiveGraphs) -> openai.Model:
 @router.post(
     "/chat/completions",
     response_model=openai.ChatCompletion,
-    responses=errors(400, 404, 409, 413, 422, 500, 503),
+    responses=errors(400, 404, 409, 413, 422, 429, 500, 503),
 )
 async def complete(
     body: openai.ChatRequest,
@@ -71,6 +79,7 @@ async def complete(
     caller: CurrentCaller,
     runs: LiveRuns,
     graphs: LiveGraphs,
+    collections: LiveCollections,
     page_url: PageUrl,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
@@ -85,13 +94,14 @@ async def complete(
     if thread is not None:
         prefer_thread(question)
     chat = None if thread else open_webui.thread_of(request.headers)
-    try:
-        run = await runs.start(name, question, context, thread or chat, owner=caller.owner)
-    except ThreadBusy:
-        if chat is None:
-            raise
-        # Open WebUI asks several models in one chat at once; the messages carry the dialogue.
-        run = await runs.start(name, question, context, owner=caller.owner)
+    with within(await collections.chosen(caller, collection_of(body))):
+        try:
+            run = await runs.start(name, question, context, thread or chat, owner=caller.owner)
+        except ThreadBusy:
+            if chat is None:
+                raise
+            # Open WebUI asks several models in one chat at once; the messages carry the dialogue.
+            run = await runs.start(name, question, context, owner=caller.owner)
     text = question["question"]
     if body.stream:
         form = open_webui.WebUIChunks if open_webui.speaks(request.headers) else openai.Chunks
@@ -116,6 +126,14 @@ def thread_of(body: openai.ChatRequest) -> str | None:
     if body.thread_id is not None or thread_id is None:
         return body.thread_id
     return checked(open_webui.THREAD, thread_id, "#/metadata/thread_id")
+
+
+def collection_of(body: openai.ChatRequest) -> str | None:
+    """Named in the body or in its metadata. Raises InvalidRequest."""
+    name = (body.metadata or {}).get("collection")
+    if body.collection is not None or name is None:
+        return body.collection
+    return checked(COLLECTION, name, "#/metadata/collection")
 
 
 async def whole(request: Request, run: Run, question: str, page_url: str) -> Response:

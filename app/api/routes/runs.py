@@ -52,22 +52,26 @@ async def get_run(run_id: RunId, caller: CurrentCaller, store: LiveStore) -> Res
 @runs_router.get(
     "/{run_id}/events",
     response_class=Response,
-    responses={200: {"content": {EVENT_STREAM: {}}}, **problems(404, 422, 503)},
+    responses={
+        200: {"content": {EVENT_STREAM: {}}},
+        204: {"description": "The run has ended and nothing follows."},
+        **problems(404, 422, 503),
+    },
 )
 async def follow_run(
     run_id: RunId,
     caller: CurrentCaller,
     store: LiveStore,
     runs: LiveRuns,
-    last_event_id: Annotated[int | None, Header(ge=-1, le=1_000_000_000)] = None,
+    last_event_id: Annotated[int, Header(ge=-1, le=1_000_000_000)] = -1,
     after: Annotated[int, Query(ge=-1, le=1_000_000_000)] = -1,
 ) -> Response:
-    """The events after `Last-Event-ID` (or `after`) as they were sent, then those to come.
+    """The events after `Last-Event-ID` and `after` as they were sent, then those to come.
 
     204 where a run has ended and nothing follows: browsers stop asking then.
     """
     row = await store.run_of(run_id, caller.owner)
-    start = (after if last_event_id is None else last_event_id) + 1
+    start = max(after, last_event_id) + 1
     if run := runs.live(run_id):
         texts = followed(run, start)
     elif row["status"] != "running" and not await store.runs.events(run_id, start):

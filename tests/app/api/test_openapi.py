@@ -20,7 +20,11 @@ OPERATIONS = {
     for path, methods in SPEC["paths"].items()
     for method, operation in methods.items()
 }
-SILENT = {"DELETE /threads/{thread_id}", "DELETE /documents/{document_id}"}
+SILENT = {
+    "DELETE /threads/{thread_id}",
+    "DELETE /documents/{document_id}",
+    "DELETE /collections/{name}",
+}
 
 
 def fits(example: object, schema: dict[str, Any]) -> None:
@@ -35,6 +39,18 @@ def contents(operation: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, An
     for status, response in operation["responses"].items():
         for kind, content in response.get("content", {}).items():
             yield status, kind, content
+
+
+def test_the_schema_of_a_request_refuses_what_the_service_does() -> None:
+    asked = SPEC["components"]["schemas"]["AskRequest"]
+    fits({"question": "How tall?\n\t是？", "workflow": "crag"}, asked)
+    for wrong in ({"question": " \n"}, {"question": "a\x07b"}, {"question": "a", "workflow": "x"}):
+        with pytest.raises(jsonschema_rs.ValidationError):
+            fits(wrong, asked)
+
+
+def test_an_ended_run_without_further_events_is_described() -> None:
+    assert "204" in OPERATIONS["GET /runs/{run_id}/events"]["responses"]
 
 
 def test_the_description_says_what_it_is() -> None:
@@ -103,10 +119,10 @@ def test_every_refusal_is_described(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["POST /ask", "POST /ask/ui", "POST /v1/chat/completions"])
 def test_whoever_asks_learns_what_a_question_may_be_refused_with(name: str) -> None:
-    """400 is OpenAI's `n` above 1 alone; too many runs are 503."""
+    """400 is OpenAI's `n` above 1 alone; too many runs are 503, a used-up quota is 429."""
     refusals = {status for status in OPERATIONS[name]["responses"] if int(status) >= 400}
     own = {"400"} if "/v1/" in name else set()
-    assert refusals - own == {"401", "403", "404", "409", "413", "422", "500", "503"}
+    assert refusals - own == {"401", "403", "404", "409", "413", "422", "429", "500", "503"}
     assert own <= refusals
 
 

@@ -114,3 +114,14 @@ def test_a_busy_knowledge_base_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         code, output = call("docs")
     assert code == 1
     assert "another process is writing" in output
+
+
+def test_collections_are_read_and_pruned_apart() -> None:
+    for collection in ("default", "手册"):
+        assert "1 added" in call("docs", "--collection", collection)[1]
+        assert "1 unchanged" in call("docs", "--collection", collection)[1]
+    Path("docs/pump.md").unlink()
+    assert "1 removed" in call("docs", "--prune", "--collection", "手册")[1]
+    assert "1 removed" in call("docs", "--prune")[1]
+    code, output = call("docs", "--collection", "../docs")
+    assert (code, "a name has 1 to 64 letters" in output) == (1, True)

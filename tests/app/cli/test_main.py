@@ -119,6 +119,17 @@ def test_ask_prints_json_and_nothing_else(command: Command) -> None:
     assert "八十七米" in result.stdout, "not escaped"
 
 
+def test_ask_asks_within_a_collection(command: Command) -> None:
+    (page := Path("gate.md")).write_text("# Gate\n\nThe gate of Orm weighs nine tons.\n", "utf-8")
+    asked = ("ask", "What does the gate of Orm weigh?", "--json", "--workflow", "rag")
+    assert "There is no collection 'gates'" in told(command(*asked, "--collection", "gates"))
+    assert command("ingest", str(page), "--collection", "gates").exit_code == 0
+    assert "nine tons" in command(*asked, "--collection", "gates").stdout
+    assert "nine tons" not in command(*asked).stdout
+    page.unlink()
+    assert command("ingest", str(page), "--collection", "gates", "--prune").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

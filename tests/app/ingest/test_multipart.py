@@ -21,7 +21,8 @@ async def names(folder: Path, *parts: bytes) -> list[str]:
         for sent in (*parts, b"--x--\r\n"):
             yield sent
 
-    return [file.name for file in await receive(body(), FORM, folder, 1_000_000)]
+    form = await receive(body(), FORM, folder, 1_000_000)
+    return [file.name for file in form.files]
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ async def test_uploads_at_once_do_not_trip_over_folders_that_go(uploads: Uploads
 
     async def send() -> None:
         for _ in range(20):
-            async with uploads.received(body(), "multipart/form-data; boundary=x") as files:
-                assert [received.name for received in files] == ["a.md"]
+            async with uploads.received(body(), "multipart/form-data; boundary=x") as form:
+                assert [received.name for received in form.files] == ["a.md"]
 
     await asyncio.gather(*(send() for _ in range(6)))
 

@@ -8,6 +8,7 @@ import pytest
 
 from app.ingest.loaders.document import Block, LoadedDocument
 from app.ingest.rows import Row, document_id, document_rows, encoded
+from app.retrieval import index as module
 from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import (
     Hit,
@@ -17,6 +18,7 @@ from app.retrieval.index import (
     open_index,
     renew_index,
     visible_to,
+    within,
 )
 from app.retrieval.tokenizer import Segmenter
 from graphs.options import Filters
@@ -44,15 +46,17 @@ class Writer:
         self.index = index
         self.segmenter = segmenter
 
-    def rows(self, source: str, *texts: str, owner: str = "") -> list[Row]:
+    def rows(
+        self, source: str, *texts: str, owner: str = "", collection: str = "default"
+    ) -> list[Row]:
         blocks = [Block(text, (f"Part {number}",)) for number, text in enumerate(texts, start=1)]
         document = LoadedDocument("About", blocks, f"{hash(texts):x}", len("".join(texts)))
-        rows = document_rows(source, "", document, owner)
+        rows = document_rows(source, "", document, owner, collection=collection)
         return encoded(rows, self.index.embedder, self.segmenter)
 
-    async def put(self, source: str, *texts: str, owner: str = "") -> str:
-        await self.index.put(self.rows(source, *texts, owner=owner))
-        return document_id(source, owner)
+    async def put(self, source: str, *texts: str, owner: str = "", to: str = "default") -> str:
+        await self.index.put(self.rows(source, *texts, owner=owner, collection=to))
+        return document_id(source, owner, to)
 
 
 @pytest.fixture
@@ -180,6 +184,43 @@ async def test_owners_see_their_own_and_what_is_shared(writer: Writer) -> None:
             visible_to.reset(token)
 
 
+async def test_collections_are_seen_one_by_one_or_all(writer: Writer) -> None:
+    index = writer.index
+    plain = await writer.put("note.md", "The pump.", "The lamp.")
+    manual = await writer.put("note.md", "The pump of the manual.", to="manuals")
+    chinese = await writer.put("水泵.md", "水泵由林德女士在三月检修。", to="手册")
+    await writer.put("note.md", "The pump of Ada.", owner="ada", to="手册")
+    assert len({plain, manual, chinese}) == 3
+    with within("manuals"):
+        (hit,) = await by_words(index, "pump")
+    vector = index.embedder.embed(["The pump of the manual."])[0]
+    seen = {(): {plain, manual, chinese}, ("manuals",): {manual}, ("手册",): {chinese}}
+    for named, expected in (
+        *seen.items(),
+        (("nope",), set()),
+        (("default", "手册"), {plain, chinese}),
+    ):
+        with within(*named):
+            assert {document.id for document in await index.documents()} == expected
+            words = {hit.document_id for hit in await by_words(index, "pump")}
+            assert words == expected - {chinese}
+            near = await index.search_vector(vector, None, 10)
+            assert {hit.document_id for hit in near} == expected
+            assert await index.count() == len(expected) + (plain in expected)
+            assert bool(await index.columns([hit.id], ["text"])) is (manual in expected)
+            assert bool(await index.chunks_of(manual, ["text"])) is (manual in expected)
+            if manual not in expected:
+                assert await index.delete([manual]) == 0
+    assert {document.id for document in await index.documents()} == {plain}, "the default one"
+    with within():
+        assert [(one.name, one.documents, one.chunks) for one in await index.collections()] == [
+            *(("default", 1, 2), ("manuals", 1, 1), ("手册", 1, 1)),
+        ]
+        assert {document.collection for document in await index.documents()} == {
+            *("default", "manuals", "手册"),
+        }
+
+
 async def test_columns_are_read_by_id(writer: Writer) -> None:
     rows = writer.rows("pump.md", "The pump is old.", "The windmill leaks.")
     await writer.index.put([row | {"terms": b"\x00\xff", "page": 3} for row in rows])
@@ -237,13 +278,16 @@ async def test_another_embedder_must_renew(
     rows = [*writer.rows("pump.md", "The pump is old.", "The pump leaks.")]
     await writer.index.put(rows)
     await writer.put("note.md", "The pump of Ada.", owner="ada")
+    await writer.put("note.md", "The pump of the manual.", to="手册")
     other = Renamed(segmenter)
     with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
         await open_index(folder, other, url)
     encode = partial(encoded, embedder=other, segmenter=segmenter)
-    assert await renew_index(folder, other, encode, url) == 3
+    assert await renew_index(folder, other, encode, url) == 4
     renewed = await open_index(folder, other, url)
     assert sources(await by_words(renewed, "pump")) == ["pump.md", "pump.md"]
+    with within("手册"):
+        assert sources(await by_words(renewed, "pump")) == ["note.md"]
     kept = ["text", "lead", "first", "last", "keywords", "chunking"]
     found = await renewed.columns([rows[1]["id"]], kept)
     assert {name: found[rows[1]["id"]][name] for name in kept} == {
@@ -278,3 +322,23 @@ async def test_two_readers_at_once_see_their_own_lists(writer: Writer) -> None:
 
     names = ["ann", "bob"] * 5
     assert await asyncio.gather(*map(seen, names)) == [[f"{name}.md"] for name in names]
+
+
+@pytest.mark.slow
+async def test_a_milvus_from_before_there_were_collections_must_be_renewed(
+    tmp_path: Path,
+    embedder: StaticEmbedder,
+    segmenter: Segmenter,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder, url = tmp_path / "data" / "index", str(tmp_path / "milvus.db")
+    with monkeypatch.context() as before:
+        before.setattr(module, "STRINGS", module.STRINGS[:-1])
+        writer = Writer(await open_index(folder, embedder, url), segmenter)
+        await writer.index.put(writer.rows("pump.md", "The pump is old."))
+    with pytest.raises(IndexMismatch, match=r"another version.*selfcrag ingest --reindex"):
+        await open_index(folder, embedder, url)
+    encode = partial(encoded, embedder=embedder, segmenter=segmenter)
+    assert await renew_index(folder, embedder, encode, url) == 1
+    (hit,) = await by_words(await open_index(folder, embedder, url), "pump")
+    assert hit.source == "pump.md"

@@ -1,5 +1,6 @@
 """What only the index on one machine does: it wears, is renewed beside its readers, and tidied."""
 
+import asyncio
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from app.ingest.pipeline import ingest
 from app.ingest.rows import Row, document_rows, encoded
 from app.retrieval import lancedb as lance
 from app.retrieval.embedder import StaticEmbedder, Vectors
-from app.retrieval.index import Index, IndexMismatch, open_index
+from app.retrieval.index import Index, IndexMismatch, open_index, within
 from app.retrieval.lancedb import indexed, is_worn
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
@@ -117,3 +118,36 @@ async def test_what_a_killed_ingest_left_untidied_is_tidied_by_the_next(
     report = await ingest([file], index, retriever.segmenter)
     assert (len(report.skipped), report.chunks) == (1, 0)
     assert not await worn(index)
+
+
+async def test_an_index_from_before_there_were_collections_goes_on_in_the_default_one(
+    index: lance.LanceIndex, embedder: StaticEmbedder, segmenter: Segmenter
+) -> None:
+    texts = [f"The lamp of hall {number} is lit." for number in range(20)]
+    await index.put(rows(index, segmenter, "halls.md", *texts))
+    await index.put(rows(index, segmenter, "水泵.md", "水泵在三月检修。"))
+    await index._table.drop_columns(["collection"])
+    looked_at = await lance.inspected(index.folder)
+    assert {document.collection for document in looked_at} == {"default"}
+    assert "collection" not in (await index._table.schema()).names, "looking changes nothing"
+    opened = await asyncio.gather(*(open_index(index.folder, embedder) for _ in range(3)))
+    for one in opened:
+        assert [document.source for document in await one.documents()] == ["halls.md", "水泵.md"]
+        assert [hit.source for hit in await one.search_words("水泵", "zh", 3)] == ["水泵.md"]
+        with within("manuals"):
+            assert await one.search_words("水泵", "zh", 3) == []
+    await opened[0].put(rows(index, segmenter, "水泵.md", "水泵在四月检修。"))
+    (hit,) = await opened[1].search_words("水泵", "zh", 3)
+    assert hit.text == "水泵在四月检修。"
+    assert await opened[2].count() == 21
+
+
+async def test_an_index_from_before_there_were_collections_is_renewed(
+    index: lance.LanceIndex, embedder: StaticEmbedder, segmenter: Segmenter
+) -> None:
+    await index.put(rows(index, segmenter, "水泵.md", "水泵在三月检修。"))
+    await index._table.drop_columns(["collection"])
+    encode = partial(encoded, embedder=embedder, segmenter=segmenter)
+    assert await lance.renew(index.folder, embedder, encode) == 1
+    (document,) = await (await open_index(index.folder, embedder)).documents()
+    assert (document.source, document.collection) == ("水泵.md", "default")

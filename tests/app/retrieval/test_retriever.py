@@ -187,7 +187,7 @@ class OtherEmbedder:
     def embed(self, texts: list[str]) -> Vectors:
         return np.ones((len(texts), 8), dtype=np.float32) / np.float32(8**0.5)
 
-    def embed_query(self, text: str) -> Vectors:
+    async def embed_query(self, text: str) -> Vectors:
         return self.embed([text])[0]
 
 

@@ -113,8 +113,8 @@ class Encoder(StaticEmbedder):
 
     weights = ENCODER_WEIGHTS
 
-    def embed_query(self, text: str) -> Vectors:
-        return super().embed_query("果园里的苹果树")
+    async def embed_query(self, text: str) -> Vectors:
+        return await super().embed_query("果园里的苹果树")
 
 
 async def test_an_encoder_is_trusted_before_words_also_in_chinese(
@@ -129,7 +129,7 @@ async def test_an_encoder_is_trusted_before_words_also_in_chinese(
 
 
 class Away(StaticEmbedder):
-    def embed_query(self, text: str) -> Vectors:
+    async def embed_query(self, text: str) -> Vectors:
         raise EmbedderFailed("the embedder is away")
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from filelock import FileLock
 
-from app.api.routes.documents import _mapped
+from app.api.routes.documents import mapped
 from app.composition.embedder import open_retriever
 from app.errors import DocumentsProblem
 from app.ingest import uploads
@@ -135,7 +135,7 @@ def test_a_folder_that_cannot_be_written_is_told(service: Serving, state: Path) 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 def test_a_full_disk_is_told() -> None:
-    with pytest.raises(DocumentsProblem, match="no room left") as told, _mapped():
+    with pytest.raises(DocumentsProblem, match="no room left") as told, mapped():
         Path("/dev/full").write_bytes(b"x")
     assert told.value.problem.status == 503
 

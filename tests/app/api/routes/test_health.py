@@ -10,7 +10,7 @@ import httpx
 
 from app.api.readiness import KEPT_S
 from app.main import create_app
-from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience.circuit_breaker import MAX_FAILURES, CircuitBreaker, HostBreakers
 from app.settings import Settings
 from tests import fakes
 from tests.app.serving import Serving, app_of, wait_until
@@ -58,6 +58,18 @@ def test_without_worker_or_model_runs_go_on_and_it_says_so(serve: Serve) -> None
 
     assert response.status_code == 200
     assert response.json() == {"status": "ready", "degraded": ["chat", "evaluator"]}
+
+
+def test_a_host_of_pages_that_is_let_be_shows(serve: Serve) -> None:
+    pages = HostBreakers("pages")
+    for _ in range(MAX_FAILURES):
+        with suppress(ValueError), pages.attempt("a.example", ValueError) as attempt:
+            attempt.has_failed = True
+            raise ValueError
+    client = serve(replace(fakes.services(), circuits={pages.name: pages})).client
+
+    assert client.get("/health/ready").json() == {"status": "ready", "degraded": ["pages"]}
+    assert 'selfcrag_circuit_open{dependency="pages"} 1.0' in client.get("/metrics").text
 
 
 def test_it_is_checked_once_a_second_however_many_ask(serve: Serve) -> None:

@@ -157,3 +157,9 @@ def test_no_series_tells_of_a_user(serving: Serving) -> None:
 def test_the_knowledge_base_is_measured(service: Serving) -> None:
     assert value(service, "documents") > 0
     assert value(service, "chunks") >= value(service, "documents")
+
+
+def test_verdicts_are_counted(serving: Serving) -> None:
+    answer = serving.ask(QUESTION, workflow="crag")
+    labels = {"workflow": "crag", "verdict": answer["verdict"]}
+    assert value(serving, "verdicts_total", **labels) == 1

@@ -208,7 +208,7 @@ def test_the_dialogue_before_is_handed_on(serve: Serve) -> None:
     with client_of(serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))) as client:
         client.chat.completions.create(model="crag", messages=messages)
 
-    assert "assistant: A red tower [1]." in chat.prompt()
+    assert "assistant: A red tower (1)." in chat.prompt()
     assert ENGLISH in chat.prompt()
     assert "pirate" not in chat.prompt()
 

@@ -1,6 +1,6 @@
 """Vectors of an endpoint, over a loopback server that speaks OpenAI's form."""
 
-import time
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from app.cli.main import cli
 from app.composition.embedder import chosen_embedder
 from app.ingest import pipeline
 from app.ingest.pipeline import ingest
+from app.resilience.deadline import run_ends_at
 from app.retrieval import endpoint_embedder as module
 from app.retrieval.embedder import EmbedderFailed, StaticEmbedder
 from app.retrieval.endpoint_embedder import EndpointEmbedder
@@ -22,6 +23,7 @@ from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
 from graphs.errors import RetrieverFailed
 from tests.loopback.embeddings import EMBEDDINGS_MODEL, WIDTH, EmbeddingsServer
+from tests.loopback.fault_proxy import Fault, FaultProxy
 from tests.loopback.openai import OPENAI_KEY
 from tests.loopback.server import free_port
 
@@ -55,7 +57,7 @@ def settings(server: EmbeddingsServer, **more: object) -> StateSettings:
     return StateSettings.model_validate(chosen | more)
 
 
-def test_batches_are_bounded_and_several_are_under_way(
+async def test_batches_are_bounded_and_several_are_under_way(
     server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BATCH_PASSAGES", 3)
@@ -68,22 +70,22 @@ def test_batches_are_bounded_and_several_are_under_way(
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(10), abs=1e-5)
     assert sorted(map(len, server.batches)) == [1, 3, 3, 3]
     assert server.most_at_once == 2
-    assert vectors[7] == pytest.approx(embedder.embed_query(TEXTS[7]))  # in the order asked
+    assert vectors[7] == pytest.approx(await embedder.embed_query(TEXTS[7]))  # in the order asked
     assert embedder.embed([]).shape == (0, WIDTH)
-    embedder.close()
+    await embedder.aclose()
 
 
-def test_prefixes_are_put_before_questions_and_passages(server: EmbeddingsServer) -> None:
+async def test_prefixes_are_put_before_questions_and_passages(server: EmbeddingsServer) -> None:
     embedder = made(server, dimensions=WIDTH, prefixes=("query: ", "passage: "))
     assert server.requests == []  # the width was told
     embedder.embed(["a"])
-    embedder.embed_query("b")
+    await embedder.embed_query("b")
     assert server.batches == [["passage: a"], ["query: b"]]
-    embedder.close()
+    await embedder.aclose()
 
 
 @pytest.mark.parametrize(("status", "asked"), [(503, 2), (429, 2), (400, 1), (401, 1)])
-def test_a_batch_is_asked_once_more_where_that_may_help(
+async def test_a_batch_is_asked_once_more_where_that_may_help(
     server: EmbeddingsServer, status: int, asked: int
 ) -> None:
     embedder = made(server, dimensions=WIDTH)
@@ -92,55 +94,94 @@ def test_a_batch_is_asked_once_more_where_that_may_help(
         embedder.embed(["a"])
     assert len(server.requests) == asked
     assert OPENAI_KEY not in str(failed.value)
-    embedder.close()
+    await embedder.aclose()
 
 
-def test_an_address_that_is_gone_is_stood_in_for(
+async def test_an_address_that_is_gone_is_stood_in_for(
     server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BATCH_PASSAGES", 1)
     monkeypatch.setattr(module, "MAX_CONCURRENT", 1)
     embedder = made(server, f"http://127.0.0.1:{free_port()}/v1")
     assert embedder.embed(["a", "b", "c"]).shape == (3, WIDTH)
-    embedder.close()
+    await embedder.aclose()
 
 
-def test_a_failed_question_makes_the_next_ones_fail_at_once(server: EmbeddingsServer) -> None:
+async def test_an_endpoint_that_fails_three_questions_is_let_be(server: EmbeddingsServer) -> None:
     embedder = made(server, dimensions=WIDTH)
-    server.status = 429
-    with pytest.raises(EmbedderFailed, match="limiting requests"):
-        embedder.embed_query("a")
-    assert len(server.requests) == 1
+    server.status = 500
+    for _ in range(3):
+        with pytest.raises(EmbedderFailed, match="failing on its side"):
+            await embedder.embed_query("a")
+    assert len(server.requests) == 3
     server.status, server.answers = 200, None
-    with pytest.raises(EmbedderFailed, match="limiting requests"):
-        embedder.embed_query("a")
-    assert len(server.requests) == 1
-    embedder._rests_until = time.monotonic()
-    assert embedder.embed_query("a").shape == (WIDTH,)
-    embedder.close()
+    with pytest.raises(EmbedderFailed, match="failed 3 times in a row and is asked again in"):
+        await embedder.embed_query("a")
+    assert len(server.requests) == 3
+    assert embedder.circuits["embedder"].openness() == 1
+    embedder.circuits["embedder"].close()
+    assert (await embedder.embed_query("a")).shape == (WIDTH,)
+    await embedder.aclose()
 
 
-def test_a_question_does_not_wait_long(
+async def test_questions_go_to_the_address_that_answers(server: EmbeddingsServer) -> None:
+    embedder = made(server, f"http://127.0.0.1:{free_port()}/v1", dimensions=WIDTH)
+    failed = 0
+    for _ in range(8):
+        try:
+            await embedder.embed_query("a")
+        except EmbedderFailed:
+            failed += 1
+    assert failed == 3
+    assert sorted(one.openness() for one in embedder.circuits.values()) == [0, 1]
+    await embedder.aclose()
+
+
+@pytest.mark.parametrize("fault", ["hangs", "slow drip"])
+async def test_a_silent_endpoint_leaves_the_run_time_to_search_by_words(
+    server: EmbeddingsServer, tmp_path: Path, segmenter: Segmenter, fault: Fault
+) -> None:
+    (tmp_path / "mill.md").write_text("# Mill\n\nThe mill grinds corn.\n", encoding="utf-8")
+    with FaultProxy(server.port) as proxy:
+        url = f"{proxy.url}/v1"
+        embedder = EndpointEmbedder([url], EMBEDDINGS_MODEL, OPENAI_KEY, name="x", dimensions=WIDTH)
+        index = await open_index(tmp_path / "data" / "index", embedder)
+        await ingest([tmp_path / "mill.md"], index, segmenter)
+        retriever = HybridRetriever(index, segmenter)
+        await retriever.retrieve("Where is the mill?", 3)
+        proxy.inject(fault)
+        ends_at = asyncio.get_running_loop().time() + 1.5
+        with (
+            run_ends_at(ends_at),
+            pytest.raises(RetrieverFailed, match=r"run's deadline left.*words alone") as failed,
+        ):
+            await retriever.retrieve("What does the mill grind?", 3)
+        assert asyncio.get_running_loop().time() < ends_at
+        assert "grinds corn" in failed.value.passages[0].text
+        await embedder.aclose()
+
+
+async def test_a_question_does_not_wait_long(
     server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "QUERY_TIMEOUT_S", 0.05)
     embedder = made(server, dimensions=WIDTH)
     server.delay_s = 0.5
     with pytest.raises(EmbedderFailed, match=r"did not finish within 0\.05 s"):
-        embedder.embed_query("a")
-    embedder.close()
+        await embedder.embed_query("a")
+    await embedder.aclose()
 
 
-def test_vectors_of_another_width_are_refused(server: EmbeddingsServer) -> None:
+async def test_vectors_of_another_width_are_refused(server: EmbeddingsServer) -> None:
     embedder = made(server)
     assert embedder.dimensions == WIDTH
     server.width = 7
     with pytest.raises(EmbedderFailed, match="SELFCRAG_EMBEDDER_DIMENSIONS"):
         embedder.embed(["a"])
-    embedder.close()
+    await embedder.aclose()
 
 
-def test_the_settings_choose(server: EmbeddingsServer, segmenter: Segmenter) -> None:
+async def test_the_settings_choose(server: EmbeddingsServer, segmenter: Segmenter) -> None:
     assert isinstance(chosen_embedder(StateSettings(), segmenter), StaticEmbedder)
     names = set()
     for more in (
@@ -153,20 +194,20 @@ def test_the_settings_choose(server: EmbeddingsServer, segmenter: Segmenter) -> 
         embedder = chosen_embedder(settings(server, **more), segmenter)
         assert isinstance(embedder, EndpointEmbedder)
         names.add(embedder.name)
-        embedder.close()
+        await embedder.aclose()
     assert len(names) == 4  # a question's prefix changes no stored vector
     assert f"worker:{EMBEDDINGS_MODEL}" in names
     server.reset()
     worker = chosen_embedder(
         settings(server, embedder="worker", worker_url=(server.url,)), segmenter
     )
-    worker.embed_query("a")
+    await worker.embed_query("a")
     assert [request.body["input_type"] for request in server.requests if request.body] == [
         "passage",
         "query",
     ]
     assert isinstance(worker, EndpointEmbedder)
-    worker.close()
+    await worker.aclose()
 
 
 @pytest.mark.parametrize(
@@ -213,7 +254,7 @@ async def test_an_endpoint_that_fails_midway_leaves_whole_documents_and_a_clear_
     report = await ingest([folder], index, segmenter)
     assert len(report.added) == 1
     assert len(report.skipped) == 2
-    embedder.close()
+    await embedder.aclose()
 
 
 async def test_at_question_time_words_alone_find_passages(
@@ -229,7 +270,7 @@ async def test_at_question_time_words_alone_find_passages(
     with pytest.raises(RetrieverFailed, match=r"failing on its side.*words alone") as failed:
         await retriever.retrieve("What does the mill grind?", 3)
     assert "grinds corn" in failed.value.passages[0].text
-    embedder.close()
+    await embedder.aclose()
 
 
 async def test_an_index_of_another_embedder_is_refused_with_the_remedy(
@@ -239,7 +280,7 @@ async def test_an_index_of_another_embedder_is_refused_with_the_remedy(
     other = made(server, dimensions=WIDTH)
     with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
         await open_index(tmp_path / "data" / "index", other)
-    other.close()
+    await other.aclose()
 
 
 def test_ingest_and_reindex_use_the_chosen_embedder_or_say_why_not(

@@ -1,0 +1,105 @@
+"""Collections of documents: each is there once it was named, or has a document."""
+
+from contextlib import suppress
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.errors import CollectionRefused, CollectionUnknown
+from app.ingest.uploads import SharedDocument, Uploads
+from app.retrieval.index import (
+    DEFAULT_COLLECTION,
+    STORAGE_ERRORS,
+    IndexMismatch,
+    StoredCollection,
+)
+from app.storage.api_keys import Caller
+from app.storage.database import metadata, now, reading
+
+NAMED = sa.Table(
+    "collections",
+    metadata,
+    sa.Column("owner", sa.String(64), primary_key=True),
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("created_at", sa.Float, nullable=False),
+)
+"""Those that owners have named, which may be empty."""
+
+
+class Collections:
+    """The collections that a caller sees; those of a limited key are always there."""
+
+    def __init__(self, engine: AsyncEngine, uploads: Uploads | None) -> None:
+        self._engine, self._uploads = engine, uploads
+
+    async def chosen(self, caller: Caller, name: str | None) -> str:
+        """The one to ask or list, the caller's default where none is named.
+
+        Raises CollectionRefused, CollectionUnknown.
+        """
+        wanted = self.writable(caller, name)
+        if wanted == DEFAULT_COLLECTION or wanted in caller.collections:
+            return wanted
+        if wanted not in await self._named(caller.owner) and not await self._has(wanted, caller):
+            raise CollectionUnknown(wanted, [each.name for each in await self.all(caller)])
+        return wanted
+
+    def writable(self, caller: Caller, name: str | None) -> str:
+        """The one to bring documents into, which makes it. Raises CollectionRefused."""
+        wanted = name or caller.default_collection
+        if caller.collections and wanted not in caller.collections:
+            raise CollectionRefused(caller.collections)
+        return wanted
+
+    async def all(self, caller: Caller) -> list[StoredCollection]:
+        """By name, the caller's default first."""
+        known = set(caller.collections or await self._named(caller.owner))
+        found = {name: StoredCollection(name) for name in known | {caller.default_collection}}
+        if self._uploads is not None:
+            stored = await self._uploads.collections(caller.owner, caller.collections)
+            found |= {collection.name: collection for collection in stored}
+        return sorted(
+            found.values(), key=lambda each: (each.name != caller.default_collection, each.name)
+        )
+
+    async def add(self, caller: Caller, name: str) -> StoredCollection:
+        """The collection, empty where it is new. Raises CollectionRefused."""
+        name = self.writable(caller, name)
+        if name not in await self._named(caller.owner):
+            row = {"owner": caller.owner, "name": name, "created_at": now()}
+            with suppress(IntegrityError):  # another request was first
+                async with self._engine.begin() as connection:
+                    await connection.execute(NAMED.insert().values(row))
+        return next(each for each in await self.all(caller) if each.name == name)
+
+    async def delete(self, caller: Caller, name: str) -> None:
+        """With the caller's documents in it; those of others stay, and it with them.
+
+        Raises SharedDocument where all in it is others', CollectionRefused, CollectionUnknown.
+        """
+        name = await self.chosen(caller, name)
+        was_named = name in await self._named(caller.owner)
+        if self._uploads is not None:
+            try:
+                await self._uploads.delete_collection(name, caller.owner)
+            except SharedDocument:
+                if not was_named:
+                    raise
+        async with self._engine.begin() as connection:
+            of_owner = (NAMED.c.owner == caller.owner) & (NAMED.c.name == name)
+            await connection.execute(NAMED.delete().where(of_owner))
+
+    async def _has(self, name: str, caller: Caller) -> bool:
+        """Whether the caller sees documents in it; taken for granted where none can be read."""
+        if self._uploads is None:
+            return False
+        try:
+            return await self._uploads.has(name, caller.owner)
+        except (*STORAGE_ERRORS, IndexMismatch):  # whoever reads on tells it
+            return True
+
+    async def _named(self, owner: str) -> set[str]:
+        query = sa.select(NAMED.c.name).where(NAMED.c.owner == owner)
+        async with reading(self._engine) as connection:
+            return set((await connection.execute(query)).scalars())
