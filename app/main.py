@@ -21,7 +21,7 @@ from app.api.openapi import ABOUT, describe
 from app.api.problems import add_error_handlers
 from app.api.readiness import Readiness
 from app.api.request_ids import RequestIds
-from app.api.routes import ask, documents, openai, operation, runs
+from app.api.routes import ask, collections, documents, openai, operation, runs
 from app.composition.services import open_services
 from app.errors import StartFailed
 from app.ingest.uploads import uploads_into
@@ -36,12 +36,14 @@ from app.observability.logging import (
     TextFormatter,
 )
 from app.observability.metrics import CountRequests, ServiceMetrics
-from app.observability.tracing import set_tracing
+from app.observability.tracing import set_tracing, spans_to
 from app.retrieval.index import visible_to
 from app.runs.manager import Runs
+from app.runs.quotas import Quotas
 from app.schemas.ask import Event
 from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing
+from app.storage.collections import Collections
 from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from graphs.ports import Services
@@ -64,11 +66,13 @@ def create_app(
     Without authentication everyone is let in: for a server around it that knows whom to admit.
     """
     chosen = settings or load_settings(Settings)
+    open_spans = spans_to(chosen.otlp_endpoint)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         set_tracing(chosen.langsmith)
         async with (
+            aclosing(open_spans()) if open_spans else nullcontext() as spans,
             source(chosen) as services,
             open_engine(chosen) as engine,
             open_store(chosen, engine) as store,
@@ -78,11 +82,13 @@ def create_app(
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
             app.state.readiness = Readiness(services, engine)
-            run_log = RunLog(visible_to.get)
+            observers = [app.state.metrics.observe, RunLog(visible_to.get).observe]
+            if spans is not None:
+                observers.append(spans.observe)
 
             def observe(run_id: str, event: Event) -> None:
-                app.state.metrics.observe(run_id, event)
-                run_log.observe(run_id, event)
+                for each in observers:
+                    each(run_id, event)
 
             app.state.runs = Runs(
                 graphs,
@@ -91,10 +97,19 @@ def create_app(
                 store,
                 preset=chosen.preset,
                 observe=observe,
+                quotas=Quotas(
+                    {
+                        "runs": chosen.quota_runs,
+                        "tokens": chosen.quota_tokens,
+                        "searches": chosen.quota_searches,
+                        "uploads": chosen.quota_uploads,
+                    }
+                ),
             )
             app.state.runs.begin_taking_over()
             uploads = uploads_into(services.retriever, chosen)
             app.state.uploads = uploads
+            app.state.collections = Collections(engine, uploads)
             try:
                 yield
             finally:
@@ -106,7 +121,7 @@ def create_app(
     app.state.metrics, app.state.public_url = ServiceMetrics(), chosen.public_url
     for router in (
         *(ask.router, runs.runs_router, runs.threads_router, openai.router),
-        *(documents.router, operation.router, ask.ui_router),
+        *(documents.router, collections.router, operation.router, ask.ui_router),
     ):
         app.include_router(router)
     app.mount(operation.PAGE_PATH, operation.page_files)

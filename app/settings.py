@@ -38,6 +38,7 @@ _evaluator, _generator = _group("evaluator's use"), _group("generator")
 _critic, _search = _group("critic and the grader"), _group("web search")
 
 S = TypeVar("S", bound="StateSettings")
+Quota = Annotated[str, Field(pattern=r"^(?:[1-9]\d*/(?:minute|hour|day))?$")]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
 _NEEDS = (
@@ -235,6 +236,20 @@ class Settings(StateSettings):
         default=SecretStr(""), description="Its key; empty for servers without keys."
     )
 
+    fallback_model: str = _generator(
+        default="",
+        description="Model of a chat endpoint that writes where the generator's fails; empty: "
+        "none.",
+    )
+    fallback_base_url: str = _generator(
+        default="https://api.openai.com/v1",
+        description="Address of that OpenAI-compatible endpoint.",
+    )
+    fallback_api_key: SecretStr = _generator(
+        default=SecretStr(""),
+        description="Its key; any value where the endpoint asks for none.",
+    )
+
     search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = _search(
         default="wikipedia", description="Web search to use; off never leaves this machine."
     )
@@ -263,6 +278,18 @@ class Settings(StateSettings):
         ge=1,
         description="Most runs under way at once; fewer where they would hold each other up.",
     )
+    quota_runs: Quota = _service(
+        default="", description="Runs of each owner in a while, such as 60/minute; empty: any."
+    )
+    quota_tokens: Quota = _service(
+        default="", description="Tokens of each owner at the language model, such as 500000/day."
+    )
+    quota_searches: Quota = _service(
+        default="", description="Web searches of each owner, such as 100/hour."
+    )
+    quota_uploads: Quota = _service(
+        default="", description="Uploads of each owner, such as 20/minute."
+    )
     shutdown_grace_s: float = _service(
         default=20.0,
         ge=0,
@@ -287,11 +314,24 @@ class Settings(StateSettings):
         default=False,
         description="Send whole runs, questions and answers included, to LangSmith.",
     )
+    otlp_endpoint: str = _service(
+        default="",
+        description="OTLP collector (HTTP) that gets OpenTelemetry spans of runs, without texts; "
+        "empty: none. Needs the extra otel.",
+    )
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
         if self.critic == "native" and self.generator != "native":
             raise ValueError("critic native needs SELFCRAG_GENERATOR=native")
+        if self.fallback_model and not self.fallback_api_key.get_secret_value():
+            raise ValueError(
+                f"fallback model {self.fallback_model} needs SELFCRAG_FALLBACK_API_KEY"
+            )
+        if self.fallback_model and self.generator == "extractive":
+            raise ValueError(
+                f"fallback model {self.fallback_model} needs SELFCRAG_GENERATOR=openai or native"
+            )
         if self.grader != "evaluator" and self.thresholds != "calibrated":
             raise ValueError(
                 f"thresholds {self.thresholds} are the evaluator's, not those of a language model"

@@ -11,8 +11,11 @@ WORKDIR /build
 
 # Any value adds the client of Milvus: --build-arg MILVUS=yes
 ARG MILVUS=
-COPY requirements.lock docker/milvus.txt ./
-RUN pip --python /opt/venv install -r requirements.lock ${MILVUS:+-r milvus.txt}
+# Any value adds the export of OpenTelemetry spans: --build-arg OTEL=yes
+ARG OTEL=
+COPY requirements.lock docker/milvus.txt docker/otel.txt ./
+RUN pip --python /opt/venv install -r requirements.lock \
+    ${MILVUS:+-r milvus.txt} ${OTEL:+-r otel.txt}
 
 # Apart from what it needs, so that a change of ours is a small layer.
 COPY pyproject.toml README.md LICENSE ./

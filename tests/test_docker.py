@@ -106,6 +106,14 @@ def test_the_client_of_milvus_is_the_tested_one() -> None:
     assert not named(DOCKER / "milvus.txt") & named(ROOT / "requirements.lock")
 
 
+def test_the_export_of_spans_is_the_tested_one() -> None:
+    lines = set((DOCKER / "otel.txt").read_text(encoding="utf-8").splitlines()[1:])
+    assert lines <= set((ROOT / "requirements-dev.lock").read_text(encoding="utf-8").splitlines())
+    extra = {name_of(line) for line in PROJECT["project"]["optional-dependencies"]["otel"]}
+    assert extra <= named(DOCKER / "otel.txt")
+    assert not named(DOCKER / "otel.txt") & named(ROOT / "requirements.lock")
+
+
 @pytest.mark.parametrize("name", IMAGES)
 def test_an_image_runs_without_rights_and_ends_when_told(name: str) -> None:
     *_, final = stages(name)

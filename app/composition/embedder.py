@@ -1,10 +1,13 @@
 """The embedder that the settings choose, and the knowledge base it searches."""
 
+from __future__ import annotations
+
 import asyncio
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -13,6 +16,9 @@ from app.retrieval.index import make_folder, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
+
+if TYPE_CHECKING:
+    from app.retrieval.endpoint_embedder import EndpointEmbedder
 
 PROBE_S = 5.0
 
@@ -40,7 +46,7 @@ def chosen_embedder(settings: StateSettings, segmenter: Segmenter) -> Embedder:
     return endpoint_embedder(settings) or StaticEmbedder(segmenter)
 
 
-def endpoint_embedder(settings: StateSettings) -> Embedder | None:
+def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
     """None where the settings choose the static table; close it.
 
     Blocks: the endpoint is asked for its dimensions and, where it is a worker, for its model.

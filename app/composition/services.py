@@ -97,10 +97,13 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     with _through_proxies():
         embedder = await asyncio.to_thread(endpoint_embedder, settings)
     if embedder is not None:
-        stack.callback(embedder.close)
+        stack.push_async_callback(embedder.aclose)
     chat = await asyncio.to_thread(_chat, settings)
     if chat is not None:
         stack.push_async_callback(chat.aclose)
+    fallback = await asyncio.to_thread(_fallback, settings)
+    if fallback is not None:
+        stack.push_async_callback(fallback.aclose)
     web_search = search_ahead = None
     if (engine := await asyncio.to_thread(_engine, settings)) is not None:
         reader = PageReader(allowed_private_hosts=settings.fetch_allowed_hosts)
@@ -123,7 +126,9 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         breaker,
         chat.endpoint.breaker if chat else None,
         native.breaker if native else None,
+        fallback.endpoint.breaker if fallback else None,
         web_search.breaker if web_search else None,
+        web_search.page_breakers if web_search else None,
     )
     return Services(
         retriever=retriever,
@@ -135,11 +140,16 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         chat_name=native.name if native is not None else chat_name,
         critic=chosen_critic(settings, chat, native, evaluator),
         reflective=native,
+        fallback=fallback,
+        fallback_name=settings.fallback_model,
         lexical=LexicalReranker(retriever.index, tables),
         reranks="rerank" in worker.tasks,
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
-        circuits={each.name: each for each in breakers if each is not None},
+        circuits={
+            **{each.name: each for each in breakers if each is not None},
+            **(embedder.circuits if embedder is not None else {}),
+        },
     )
 
 
@@ -193,6 +203,24 @@ def _chat(settings: Settings) -> EndpointChat | None:
         temperature=settings.openai_temperature,
         timeout_s=settings.openai_timeout_s,
         max_concurrent=settings.openai_max_concurrent,
+        has_fallback=bool(settings.fallback_model),
+    )
+
+
+@_through_proxies()
+def _fallback(settings: Settings) -> EndpointChat | None:
+    if not settings.fallback_model:
+        return None
+    from app.llm.chat import chat_model  # noqa: PLC0415
+
+    return chat_model(
+        settings.fallback_base_url,
+        settings.fallback_api_key.get_secret_value(),
+        settings.fallback_model,
+        temperature=settings.openai_temperature,
+        timeout_s=settings.openai_timeout_s,
+        max_concurrent=settings.openai_max_concurrent,
+        kind="fallback",
     )
 
 
@@ -203,7 +231,12 @@ def _native(settings: Settings) -> NativeGenerator | None:
     from app.llm.self_rag_model import NativeGenerator  # noqa: PLC0415
 
     key = settings.native_api_key.get_secret_value()
-    return NativeGenerator(settings.native_base_url, key, settings.native_model)
+    return NativeGenerator(
+        settings.native_base_url,
+        key,
+        settings.native_model,
+        has_fallback=bool(settings.fallback_model),
+    )
 
 
 @_through_proxies()

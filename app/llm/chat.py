@@ -14,6 +14,8 @@ from pydantic import Field, SecretStr
 from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint, Turn
 from app.resilience.circuit_breaker import CircuitBreaker
 
+Chunks = AsyncGenerator[ChatGenerationChunk]
+
 
 class EndpointChat(ChatOpenAI):
     """Raises GeneratorFailed for whatever the endpoint does wrong; `ainvoke` and `astream` only.
@@ -25,12 +27,24 @@ class EndpointChat(ChatOpenAI):
 
     async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
         has_text = has_ended = False
-        answer = cast("AsyncGenerator[ChatGenerationChunk]", super()._astream(*args, **kwargs))
-        async with self.endpoint.turn() as turn, aclosing(answer) as chunks:
-            while (chunk := await _next(chunks, turn)) is not None:
-                has_text = has_text or bool(chunk.text.strip())
-                has_ended = has_ended or _is_last(chunk)
-                yield chunk
+        ask = super()._astream
+
+        async def begun() -> tuple[Chunks, ChatGenerationChunk | None]:
+            chunks = cast("Chunks", ask(*args, **kwargs))
+            return chunks, await anext(chunks, None)
+
+        async with self.endpoint.turn() as turn:
+            answer, chunk = await turn.begin(begun)
+            async with aclosing(answer) as chunks:
+                while chunk is not None:
+                    has_text = has_text or bool(chunk.text.strip())
+                    has_ended = has_ended or _is_last(chunk)
+                    _count(chunk.message, turn)
+                    yield chunk
+                    # Around the one step, not the loop: the reader's own time between must not be
+                    # hit.
+                    async with turn.step():
+                        chunk = await anext(chunks, None)
             if not has_ended:
                 raise turn.broke_off()
         if not has_text:
@@ -43,8 +57,11 @@ class EndpointChat(ChatOpenAI):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        async with self.endpoint.call():
-            result = await super()._agenerate(messages, stop, run_manager, **kwargs)
+        ask = super()._agenerate
+        async with self.endpoint.turn() as turn:
+            result = await turn.begin(lambda: ask(messages, stop, run_manager, **kwargs))
+            for generation in result.generations:
+                _count(generation.message, turn)
         if not result.generations or not result.generations[0].text.strip():
             raise self.endpoint.failed("gave an empty answer")
         return result
@@ -61,11 +78,14 @@ def chat_model(
     temperature: float = 0.0,
     timeout_s: float = 60.0,
     max_concurrent: int = 8,
+    kind: str = "chat",
     breaker: CircuitBreaker | None = None,
+    has_fallback: bool = False,
 ) -> EndpointChat:
-    """A streaming chat model; `timeout_s` bounds a whole call, waiting for its turn included.
+    """A streaming chat model; `timeout_s` bounds a whole call, waiting and retries included.
 
-    It never tries again, for the graph does. An empty `api_key` is for servers without keys.
+    An answer is tried again until its first piece alone. An empty `api_key` is for servers without
+    keys.
     """
     timeout = openai.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
     return EndpointChat(
@@ -74,7 +94,7 @@ def chat_model(
         model=model,
         temperature=temperature,
         timeout=timeout,
-        max_retries=0,
+        max_retries=0,  # the endpoint knows the run's deadline
         streaming=True,
         stream_usage=True,
         use_responses_api=False,
@@ -87,18 +107,16 @@ def chat_model(
             model,
             timeout_s=timeout_s,
             max_concurrent=max_concurrent,
-            kind="chat",
+            kind=kind,
             breaker=breaker,
+            has_fallback=has_fallback,
         ),
     )
 
 
-async def _next(
-    chunks: AsyncIterator[ChatGenerationChunk], turn: Turn
-) -> ChatGenerationChunk | None:
-    # Around the one step, not the loop: the reader's own time between must not be hit.
-    async with turn.step():
-        return await anext(chunks, None)
+def _count(message: BaseMessage, turn: Turn) -> None:
+    if usage := getattr(message, "usage_metadata", None):
+        turn.used(usage["input_tokens"], usage["output_tokens"])
 
 
 def _is_last(chunk: ChatGenerationChunk) -> bool:

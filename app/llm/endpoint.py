@@ -1,14 +1,19 @@
-"""Client side of an OpenAI-compatible endpoint: concurrency, deadlines, errors in plain words."""
+"""Client side of an OpenAI-compatible endpoint: concurrency, deadlines, retries, plain errors."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import openai
 
+from app.observability import model_calls
+from app.observability.model_calls import ModelCall
 from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
+from app.resilience.retry import Retries, RetryBudget, seconds_of
 from graphs.errors import GeneratorFailed, RequestRefused
 
 # What the client raises on replies that are no completions.
@@ -18,13 +23,21 @@ FAILURES = (openai.OpenAIError, TimeoutError, *MALFORMED)
 CONNECT_TIMEOUT_S = 5.0
 # Servers without keys still want the header to be there.
 NO_KEY = "none"
+TRANSIENT = {429, 500, 502, 503, 504}
+"""Statuses of what may succeed in a moment."""
+SHARE_TO_BEGIN = 0.5
+"""Of a call's time, for a reply to begin where another model stands in for one that is silent."""
+
+A = TypeVar("A")
 
 
 class Endpoint:
     """Bounds the calls to one endpoint: at most `max_concurrent` at once, `timeout_s` each.
 
-    Waiting for a turn counts. `kind` names it in messages, "chat" or other. The `breaker` keeps
-    calls from an endpoint that is down.
+    Waiting for a turn counts. `kind` names it in messages, "chat" or other. What fails for the
+    moment is tried again as `Retries` allow; the `breaker` keeps calls from an endpoint that is
+    down, and counts a call once with its retries. `has_fallback`: another model answers in time
+    where this one is silent.
     """
 
     def __init__(
@@ -36,10 +49,15 @@ class Endpoint:
         max_concurrent: int,
         kind: str,
         breaker: CircuitBreaker | None = None,
+        operation: str = "chat",
+        has_fallback: bool = False,
     ) -> None:
         self._base_url, self._model, self._kind = base_url, model, kind
         self._timeout_s, self._max_concurrent = timeout_s, max_concurrent
+        self._operation = operation
         self._slots = asyncio.Semaphore(max_concurrent)
+        self.share_to_begin = SHARE_TO_BEGIN if has_fallback else 1.0
+        self.retry_budget = RetryBudget()
         self.breaker = breaker or CircuitBreaker(kind)
 
     @asynccontextmanager
@@ -60,16 +78,17 @@ class Endpoint:
                     f"is busy: {self._max_concurrent} calls were under way for"
                     f" {limit}; try again or allow more at a time"
                 ) from None
+            address = urlsplit(self._base_url)
+            told = ModelCall(self._operation, self._model, address.hostname or "", address.port)
             try:
-                yield Turn(self, limit, attempt)
+                yield Turn(self, limit, attempt, told)
+            except BaseException as error:
+                told.error = told.error or type(error).__name__
+                raise
             finally:
                 self._slots.release()
-
-    @asynccontextmanager
-    async def call(self) -> AsyncIterator[None]:
-        """A turn of a single step. Raises GeneratorFailed for all of FAILURES."""
-        async with self.turn() as turn, turn.step():
-            yield
+                told.took_ns = time.time_ns() - told.began_ns
+                model_calls.tell(told)
 
     def failure(self, error: Exception, limit: CallLimit | None = None) -> GeneratorFailed:
         """What one of FAILURES means.
@@ -102,38 +121,89 @@ class Endpoint:
 class Turn:
     """A call under way, in steps such as the chunks of a stream, all within one limit."""
 
-    def __init__(self, endpoint: Endpoint, limit: CallLimit, attempt: Attempt) -> None:
-        self._endpoint, self._limit, self._attempt = endpoint, limit, attempt
+    def __init__(
+        self, endpoint: Endpoint, limit: CallLimit, attempt: Attempt, told: ModelCall
+    ) -> None:
+        self._endpoint, self._limit, self._attempt, self._told = endpoint, limit, attempt, told
         self._began = asyncio.get_running_loop().time()
         self._has_replied = False
 
+    async def begin(self, ask: Callable[[], Awaitable[A]]) -> A:
+        """The first step, which may be tried again: nobody has heard of it yet.
+
+        Raises GeneratorFailed for all of FAILURES.
+        """
+        limit = self._limit.share(self._endpoint.share_to_begin)
+        retries = Retries(self._endpoint.retry_budget, limit)
+        async with self.step(limit):
+            while True:
+                try:
+                    return await ask()
+                except openai.APIError as error:
+                    after_s = _retry_after_s(error) or 0.0
+                    if not (_is_transient(error) and await retries.wait(after_s)):
+                        raise
+                    self._told.retries += 1
+
     @asynccontextmanager
-    async def step(self) -> AsyncIterator[None]:
-        """Raises GeneratorFailed for all of FAILURES."""
+    async def step(self, limit: CallLimit | None = None) -> AsyncIterator[None]:
+        """Within the call's limit or a nearer one. Raises GeneratorFailed for all of FAILURES."""
+        limit = limit or self._limit
         try:
-            async with asyncio.timeout_at(self._limit.at):
+            async with asyncio.timeout_at(limit.at):
                 yield
         except FAILURES as error:
-            self._attempt.has_failed = self._is_outage(error)
-            raise self._endpoint.failure(error, self._limit) from None
+            self._attempt.has_failed = self._is_outage(error, limit)
+            self._told.error = _kind_of(error)
+            raise self._endpoint.failure(error, limit) from None
         self._has_replied = True
+
+    def used(self, input_tokens: int, output_tokens: int) -> None:
+        """What the endpoint says that the call has used."""
+        self._told.input_tokens, self._told.output_tokens = input_tokens, output_tokens
 
     def broke_off(self) -> GeneratorFailed:
         """The failure of a stream that stops without its end."""
         self._attempt.has_failed = True
         return self._endpoint.failed("broke its answer off; try again")
 
-    def _is_outage(self, error: Exception) -> bool:
+    def _is_outage(self, error: Exception, limit: CallLimit) -> bool:
         match error:
             case TimeoutError():
                 waited_s = asyncio.get_running_loop().time() - self._began
                 # One that is writing is slow for this run alone.
-                is_writing = self._limit.by_run and self._has_replied
-                return is_outage(self._limit, waited_s) and not is_writing
+                is_writing = limit.by_run and self._has_replied
+                return is_outage(limit, waited_s) and not is_writing
+            case openai.APIStatusError() if error.status_code == 429:
+                # One that says when to come back is not down.
+                return _retry_after_s(error) is None
             case openai.APIStatusError():
-                return error.status_code == 429 or error.status_code >= 500
+                return error.status_code >= 500
             case _:
                 return isinstance(error, openai.APIConnectionError)
+
+
+def _is_transient(error: openai.APIError) -> bool:
+    match error:
+        case openai.APIStatusError():
+            return error.status_code in TRANSIENT
+        case openai.APITimeoutError():
+            return False  # it has had its time
+        case _:
+            return isinstance(error, openai.APIConnectionError)
+
+
+def _retry_after_s(error: openai.APIError) -> float | None:
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    return seconds_of(error.response.headers.get("Retry-After"))
+
+
+def _kind_of(error: Exception) -> str:
+    """The status of a refusal, else the name of the error: what `error.type` says of a span."""
+    if isinstance(error, openai.APIStatusError):
+        return str(error.status_code)
+    return type(error).__name__
 
 
 def _refusal(status: int, model: str) -> str:

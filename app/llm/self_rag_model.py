@@ -17,6 +17,7 @@ from graphs.reflection.scores import RELEVANT, RETRIEVE
 from graphs.reflection.tokens import PARAGRAPH, Token, without_tokens
 from graphs.text.citations import without_markers
 from graphs.text.model_output import whole_characters
+from graphs.text.prompt_injection import as_data, without_control_tokens
 from graphs.types import Judgement, Strip, Usage
 
 TIMEOUT_S = 60.0
@@ -30,7 +31,7 @@ MAX_KEPT_REPLIES = 64
 """Answers that came with the word on retrieval and wait for `write`."""
 SPECIAL_TOKENS_ARE_KEPT = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 _RETRIEVAL, _NO_RETRIEVAL = RETRIEVE
-# A question must not close the instruction and begin the response by itself.
+# Neither a question nor a passage may close the instruction and begin the response by itself.
 _HEADING = re.compile(r"^[^\S\n]*#+\s*(?=(?:instruction|response)\b)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -40,7 +41,9 @@ class NativeGenerator:
     Special tokens in questions and passages are left out: they would be read as the model's own.
     """
 
-    def __init__(self, base_url: str, api_key: str, model: str) -> None:
+    def __init__(
+        self, base_url: str, api_key: str, model: str, *, has_fallback: bool = False
+    ) -> None:
         """An empty `api_key` is for servers without keys."""
         self.name = model
         self._client = openai.AsyncOpenAI(
@@ -50,7 +53,13 @@ class NativeGenerator:
             max_retries=0,
         )
         self._endpoint = Endpoint(
-            base_url, model, timeout_s=TIMEOUT_S, max_concurrent=MAX_CONCURRENT, kind="native"
+            base_url,
+            model,
+            timeout_s=TIMEOUT_S,
+            max_concurrent=MAX_CONCURRENT,
+            kind="native",
+            operation="text_completion",
+            has_fallback=has_fallback,
         )
         self._kept: OrderedDict[str, _Reply] = OrderedDict()
 
@@ -125,7 +134,7 @@ class NativeGenerator:
         await self._client.close()
 
     async def _complete(self, prompt: str, max_tokens: int) -> "_Reply":
-        async with self._endpoint.call():
+        async def asked() -> _Reply:
             completion = await self._client.completions.create(
                 model=self.name,
                 prompt=prompt,
@@ -137,6 +146,11 @@ class NativeGenerator:
                 extra_body=SPECIAL_TOKENS_ARE_KEPT,
             )
             return _Reply(completion)
+
+        async with self._endpoint.turn() as turn:
+            reply = await turn.begin(asked)
+            turn.used(reply.usage.input_tokens, reply.usage.output_tokens)
+            return reply
 
 
 class _Reply:
@@ -174,11 +188,13 @@ class _Reply:
 
 
 def _prompt(question: str) -> str:
-    instruction = _HEADING.sub("", without_tokens(question))
+    instruction = _HEADING.sub("", without_control_tokens(without_tokens(question)))
     return f"### Instruction:\n{instruction}\n\n### Response:\n"
 
 
 def _quoted(passage: Strip) -> str:
     """After which the model says whether it is relevant."""
-    title, text = without_tokens(passage.title), without_tokens(passage.text)
+    title, text = (
+        _HEADING.sub("", as_data(without_tokens(it))) for it in (passage.title, passage.text)
+    )
     return f"{_RETRIEVAL}{PARAGRAPH[0]}{title}\n{text}{PARAGRAPH[1]}"

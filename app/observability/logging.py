@@ -26,6 +26,8 @@ STOPPED_STATUS = 503
 
 request_fields: ContextVar[Mapping[str, str]] = ContextVar("request_fields")
 """`request_id` and `trace_id` of the request under way; its tasks inherit them."""
+traceparent: ContextVar[str] = ContextVar("traceparent", default="")
+"""That of the request under way (W3C Trace Context); empty where it has none."""
 
 log = logging.getLogger("app.runs")
 

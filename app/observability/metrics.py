@@ -50,6 +50,8 @@ class ServiceMetrics:
         self._runs = Counter(
             "runs", "Runs that ended", ("workflow", "action", "stopped_by"), **ours
         )
+        about = "What became of the answers' support"
+        self._verdicts = Counter("verdicts", about, ("workflow", "verdict"), **ours)
         self._run_seconds = Histogram(
             "run_seconds", "Time of a run", ("workflow",), buckets=_RUN_S, **ours
         )
@@ -122,6 +124,7 @@ class ServiceMetrics:
     def _answered(self, response: ask.AskResponse) -> None:
         action = response.action or "none"
         self._runs.labels(response.workflow, action, response.stopped_by).inc()
+        self._verdicts.labels(response.workflow, response.verdict).inc()
         for component in {entry.component for entry in response.degraded}:
             self._degraded.labels(component).inc()
         for name, counter in self._spent.items():

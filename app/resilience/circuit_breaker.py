@@ -3,11 +3,16 @@
 import logging
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 MAX_FAILURES = 3
 OPEN_S = 30.0
+MAX_HOSTS = 256
+"""Hosts whose failures are remembered; the oldest is forgotten first."""
+REMEMBERED_S = 120.0
+"""Of a host, after its last failure: perhaps nobody asks it ever again."""
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +45,11 @@ class CircuitBreaker:
         if self._open_until is None:
             return 0.0
         return 1.0 if time.monotonic() < self._open_until else 0.5
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether the last call failed, as far as it had a verdict."""
+        return self._failures > 0
 
     def close(self) -> None:
         self._failures, self._open_until = 0, None
@@ -84,3 +94,47 @@ class CircuitBreaker:
             log.info("circuit of %s closed: asked as before", self.name)
         if is_probe or self._open_until is None:
             self.close()
+
+
+class HostBreakers:
+    """A circuit breaker for each host, shown as one: as open as any of them.
+
+    Hosts are forgotten when a call of theirs succeeds, and some time after they failed.
+    """
+
+    def __init__(self, name: str, *, open_s: float = OPEN_S) -> None:
+        self.name, self._open_s = name, open_s
+        self._hosts: OrderedDict[str, tuple[CircuitBreaker, float]] = OrderedDict()
+
+    def openness(self) -> float:
+        """0 all closed, 1 one is open, 0.5 one is half-open."""
+        self._forget()
+        return max((breaker.openness() for breaker, _ in self._hosts.values()), default=0.0)
+
+    def close(self) -> None:
+        self._hosts.clear()
+
+    @contextmanager
+    def attempt(self, host: str, refused: Callable[[str], Exception]) -> Iterator[Attempt]:
+        """Around a call of this host; see `CircuitBreaker.attempt`."""
+        self._forget()
+        made = CircuitBreaker(f"{self.name} of {host}", open_s=self._open_s)
+        breaker, _ = self._hosts.setdefault(host, (made, time.monotonic()))
+        attempt = Attempt()
+        try:
+            with breaker.attempt(refused) as attempt:
+                yield attempt
+        finally:
+            if not breaker.has_failures:
+                self._hosts.pop(host, None)
+            elif attempt.has_failed:
+                self._hosts[host] = breaker, time.monotonic()
+                self._hosts.move_to_end(host)
+
+    def _forget(self) -> None:
+        since = time.monotonic() - REMEMBERED_S
+        while self._hosts:
+            _, failed_at = next(iter(self._hosts.values()))
+            if len(self._hosts) <= MAX_HOSTS and failed_at >= since:
+                break
+            self._hosts.popitem(last=False)

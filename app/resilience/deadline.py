@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 RESERVE_SHARE = 0.1
 """Of a run's time, kept back for what stands in for a call that hangs."""
@@ -35,6 +35,13 @@ class CallLimit:
     def is_over(self) -> bool:
         """Whether the run leaves no time for a call."""
         return self.by_run and self.seconds <= 0
+
+    def share(self, part: float) -> "CallLimit":
+        """A nearer limit, for a part of the call; of a call that begins now."""
+        if self.at is None or part == 1:
+            return self
+        seconds = part * self.seconds
+        return replace(self, at=self.at - self.seconds + seconds, seconds=seconds)
 
     def __str__(self) -> str:
         return f"{self.seconds:.3g} s" + (", all that the run's deadline left" * self.by_run)

@@ -92,9 +92,13 @@ class PageReader:
             async with asyncio.timeout(self._timeout_s):
                 return await self._follow(self._http.build_request("GET", url))
         except (TimeoutError, httpx.TimeoutException):
-            raise ssrf_guard.PageFailed(f"took longer than {self._timeout_s:g} s") from None
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, zlib.error):
-            raise ssrf_guard.PageFailed("could not be reached or broke off") from None
+            reason = f"took longer than {self._timeout_s:g} s"
+            raise ssrf_guard.PageFailed(reason, is_outage=True) from None
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, zlib.error) as error:
+            raise ssrf_guard.PageFailed(
+                "could not be reached or broke off",
+                is_outage=isinstance(error, httpx.TransportError),
+            ) from None
 
     async def _follow(self, request: httpx.Request) -> Download:
         # Redirects are followed here, for the client would read their bodies, however long.
@@ -110,7 +114,8 @@ class PageReader:
         page = Download(b"", response.headers.get("Content-Type", ""))
         if response.status_code != 200:
             status = response.status_code
-            raise ssrf_guard.PageFailed(f"answered {status}", status)
+            is_outage = status == 429 or status >= 500
+            raise ssrf_guard.PageFailed(f"answered {status}", status, is_outage=is_outage)
         if self._media_types and page.media_type not in self._media_types:
             raise ssrf_guard.PageFailed("is neither HTML nor plain text")
         encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()

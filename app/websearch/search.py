@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience.circuit_breaker import CircuitBreaker, HostBreakers
 from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
 from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, SearchResult
+from app.websearch.html_text import Extract
 from app.websearch.page import PAGE_TIMEOUT_S, PageReader
 from app.websearch.ssrf_guard import PageFailed
 from graphs.errors import SearchFailed
@@ -43,10 +44,12 @@ class FetchingWebSearch:
         preferred_domains: Collection[str] = (),
         *,
         breaker: CircuitBreaker | None = None,
+        page_breakers: HostBreakers | None = None,
     ) -> None:
         self._engine = engine
         self._reader = reader
         self.breaker = breaker or CircuitBreaker("web_search")
+        self.page_breakers = page_breakers or HostBreakers("pages")
         self._preferred = tuple(
             f".{domain.casefold().strip('.')}" for domain in (*ALWAYS_PREFERRED, *preferred_domains)
         )
@@ -87,16 +90,28 @@ class FetchingWebSearch:
 
     async def _read(self, result: SearchResult, deadline: float | None) -> tuple[WebPage, str]:
         """The page, and why it is made of the result's own text where it is."""
+        host = _host(result.url)
         try:
-            async with asyncio.timeout_at(deadline):
-                page = await self._reader.read(result.url)
-        except (PageFailed, TimeoutError) as error:
-            failure = error if isinstance(error, PageFailed) else "was not read in time"
+            page = await self._paragraphs(result.url, host, deadline)
+        except PageFailed as failure:
             own_text = tuple(line for line in map(str.strip, result.text.splitlines()) if line)
-            reason = f"{_host(result.url) or 'a result without a host'} {failure}"
+            reason = f"{host or 'a result without a host'} {failure}"
             return WebPage(result.url, result.title, result.score, own_text), reason
         title = result.title or page.title
         return WebPage(result.url, title, result.score, page.paragraphs), ""
+
+    async def _paragraphs(self, url: str, host: str, deadline: float | None) -> Extract:
+        """Raises PageFailed, also where the host's breaker is open."""
+        with self.page_breakers.attempt(host, PageFailed) as attempt:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    return await self._reader.read(url)
+            except PageFailed as failure:
+                attempt.has_failed = failure.is_outage
+                raise
+            except TimeoutError:
+                # Perhaps other pages held it up: that says nothing of its host.
+                raise PageFailed("was not read in time") from None
 
     async def aclose(self) -> None:
         await self._engine.aclose()

@@ -17,12 +17,13 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 class PageFailed(Exception):
     """A page that was not read; the message goes on after the name of its host.
 
-    `status`: of the server's answer, 0 without one.
+    `status`: of the server's answer, 0 without one. `is_outage`: other pages of the host would
+    fare no better now.
     """
 
-    def __init__(self, reason: str, status: int = 0) -> None:
+    def __init__(self, reason: str, status: int = 0, *, is_outage: bool = False) -> None:
         super().__init__(reason)
-        self.status = status
+        self.status, self.is_outage = status, is_outage
 
 
 async def resolve_addresses(host: str, port: int) -> list[str]:

@@ -15,6 +15,7 @@ from app.composition.services import WorkerEvaluator
 from app.llm.chat import chat_model
 from app.main import create_app
 from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience.retry import MAX_SAVED
 from app.settings import Settings
 from evaluator.client import EvaluatorClient
 from graphs.grading.actions import PAPER_THRESHOLDS
@@ -131,7 +132,29 @@ def test_which_replies_of_a_model_count(
         answer, _ = asked(serving, ENGLISH)
         assert FACTS[ENGLISH] in answer["answer"]
     assert circuit(serving, "chat") == opens
-    assert len(openai_server.requests) == (3 if opens else 4)
+    # Three answers that failed with all their retries, as far as there were any saved.
+    assert len(openai_server.requests) == (3 + MAX_SAVED if opens else 4)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_model_that_fails_for_the_moment_answers(
+    serving: Serving, openai_server: OpenAIServer, status: int
+) -> None:
+    openai_server.status, openai_server.failures = status, 1
+    openai_server.refusal_headers = {"Retry-After": "1"}
+    answer, _ = asked(serving, ENGLISH, deadline_ms=20_000)
+    assert (answer["degraded"], answer["models"]["generator"]) == ([], "fake-chat")
+    assert len(openai_server.requests) == 2
+
+
+def test_a_model_that_says_when_to_come_back_is_not_down(
+    serving: Serving, openai_server: OpenAIServer
+) -> None:
+    openai_server.status, openai_server.refusal_headers = 429, {"Retry-After": "30"}
+    for _ in range(4):
+        assert "is limiting requests" in reason(asked(serving, ENGLISH)[0], "generator")
+    assert len(openai_server.requests) == 4
+    assert circuit(serving, "chat") == 0
 
 
 def test_a_client_that_leaves_does_not_count(serving: Serving, openai_server: OpenAIServer) -> None:

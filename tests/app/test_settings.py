@@ -52,6 +52,7 @@ def test_keys_alone_switch_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SELFCRAG_CRITIC", "llm", "OPENAI_API_KEY"),
         ("SELFCRAG_CRITIC", "native", "SELFCRAG_GENERATOR=native"),
         ("SELFCRAG_GRADER", "llm_few_shot", "OPENAI_API_KEY"),
+        ("SELFCRAG_FALLBACK_MODEL", "small", "SELFCRAG_FALLBACK_API_KEY"),
         ("SELFCRAG_SEARCH", "tavily", "TAVILY_API_KEY"),
         ("SELFCRAG_SEARCH", "searxng", "SELFCRAG_SEARXNG_URL"),
         ("SELFCRAG_SEARCH", "fixture", "SELFCRAG_SEARCH_FIXTURE"),

@@ -56,11 +56,11 @@ class CriticServer(OpenAIServer):
             return self.replies.pop(0)
         asked = "\n".join(text_of(message) for message in messages if message["role"] == "user")
         language = "zh" if _SPEAKS_CHINESE.search(text_of(messages[0])) else "en"
-        if "<findings>" in asked:
+        if "<findings-" in asked:
             return CRITICISM[language]
-        if "<passage>" in asked:
+        if "<passage-" in asked:
             return self._said_yes_or_no(asked, language)
-        keys = ("relevance", "support", "utility") if "<answer>" in asked else ("retrieval",)
+        keys = ("relevance", "support", "utility") if "<answer-" in asked else ("retrieval",)
         told: dict[str, Any] = {key: int(_likeliest(self.grades[key])) for key in keys}
         if "support" in told:
             told = {

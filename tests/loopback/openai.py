@@ -138,8 +138,10 @@ class OpenAIServer(LoopbackServer):
         self.record(request, None if problem else body)
         if problem:
             return problem
-        if self.status != 200:
-            return refusal(self.status, f"Told to fail; you sent {request.headers}")
+        if self.refuses():
+            answer = refusal(self.status, f"Told to fail; you sent {request.headers}")
+            answer.headers.update(self.refusal_headers)
+            return answer
         await self.hold(request, 60 if self.failure == "hang" else None)
         if self.failure == "garbage":
             return Response("<html>no API here</html>", media_type="text/html")

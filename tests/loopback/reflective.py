@@ -116,8 +116,10 @@ class ReflectiveServer(LoopbackServer):
         self.record(request, body)
         if key != OPENAI_KEY:
             return refusal(401, f"Unauthorized: {key}")
-        if self.status != 200:
-            return refusal(self.status, f"Told to fail; you sent {request.headers}")
+        if self.refuses():
+            answer = refusal(self.status, f"Told to fail; you sent {request.headers}")
+            answer.headers.update(self.refusal_headers)
+            return answer
         if problem := _problem(body):
             return problem
         await pause(request, 60 if self.failure == "hang" else self.delay_s)

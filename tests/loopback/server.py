@@ -45,6 +45,9 @@ class LoopbackServer:
         self.requests: list[Received] = []
         self.status = 200
         """Anything but 200 is what every request is answered with."""
+        self.failures: int | None = None
+        """Where set, so many requests alone are answered with `status`, the first ones."""
+        self.refusal_headers: dict[str, str] = {}
         self.delay_s = 0.0
         self.under_way = self.most_at_once = self.together = 0
         self._gathered = asyncio.Event()
@@ -62,6 +65,14 @@ class LoopbackServer:
                 body,
             )
         )
+
+    def refuses(self) -> bool:
+        """Whether the request at hand is to be answered with `status`."""
+        if self.status == 200 or self.failures == 0:
+            return False
+        if self.failures is not None:
+            self.failures -= 1
+        return True
 
     async def hold(self, request: Request, seconds: float | None = None) -> None:
         """Waits `seconds` (`delay_s` by default), and for `together`."""

@@ -2,12 +2,18 @@ import asyncio
 import time
 import traceback
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from app.llm.chat import EndpointChat, chat_model
+from app.resilience import retry
+from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience.retry import MAX_RETRIES, MAX_SAVED
 from graphs.errors import GeneratorFailed
 from graphs.generation.answer import NO_LISTENER, generate_answer
 from graphs.generation.prompts import DraftRequest
@@ -144,7 +150,97 @@ async def test_a_refusal_is_told_in_words(
     assert words in str(failure)
     assert openai_server.address in str(failure)
     assert failure.component == "generator"
+    tried = 1 + MAX_RETRIES if status >= 429 else 1
+    assert len(openai_server.requests) == tried
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+async def test_what_fails_for_the_moment_is_tried_again(
+    chat: EndpointChat, openai_server: OpenAIServer, status: int, streamed: bool
+) -> None:
+    openai_server.status, openai_server.failures = status, 1
+    answer = await chat.ainvoke(ENGLISH, stream=streamed)
+    assert answer.text == ANSWER
+    assert len(openai_server.requests) == 2
+
+
+async def test_a_connection_that_breaks_is_made_again(openai_server: OpenAIServer) -> None:
+    async with breaking_first(openai_server.port) as port:
+        model = chat_model(f"http://127.0.0.1:{port}/v1", OPENAI_KEY, MODEL)
+        assert (await model.ainvoke(ENGLISH)).text == ANSWER
+        await model.aclose()
     assert len(openai_server.requests) == 1
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+async def test_an_endpoint_is_let_be_for_as_long_as_it_says(
+    chat: EndpointChat, openai_server: OpenAIServer, form: str
+) -> None:
+    at = format_datetime(datetime.now(UTC) + timedelta(seconds=2), usegmt=True)
+    openai_server.refusal_headers = {"Retry-After": "1" if form == "seconds" else at}
+    openai_server.status, openai_server.failures = 429, 1
+    began = time.monotonic()
+    assert (await chat.ainvoke(ENGLISH)).text == ANSWER
+    assert time.monotonic() - began > 0.5
+    assert len(openai_server.requests) == 2
+
+
+async def test_an_endpoint_that_is_busy_for_long_is_not_waited_for(
+    chat: EndpointChat, openai_server: OpenAIServer
+) -> None:
+    openai_server.status, openai_server.refusal_headers = 429, {"Retry-After": "4"}
+    for _ in range(4):
+        assert "limiting requests" in str(await failure_of(chat))
+    assert len(openai_server.requests) == 4
+    assert chat.endpoint.breaker.openness() == 0, "it is not down"
+
+
+async def test_what_was_heard_is_not_begun_again(
+    chat: EndpointChat, openai_server: OpenAIServer
+) -> None:
+    openai_server.failure = "drop"
+    await failure_of(chat)
+    assert len(openai_server.requests) == 1
+
+
+async def test_retries_do_not_multiply_the_calls_of_an_endpoint_that_is_down(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.0)
+    openai_server.status, calls = 500, 100
+    breaker = CircuitBreaker("chat", max_failures=calls + 1)
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, breaker=breaker)
+    for _ in range(calls):
+        await failure_of(model)
+    await model.aclose()
+    assert calls < len(openai_server.requests) <= 1.2 * calls + MAX_SAVED
+
+
+@asynccontextmanager
+async def breaking_first(port: int) -> AsyncIterator[int]:
+    """The port of a proxy to `port` that breaks its first connection off."""
+    taken: list[asyncio.Task[None] | None] = []
+
+    async def passed(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(65_536):
+            sink.write(data)
+        sink.close()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        taken.append(asyncio.current_task())
+        if len(taken) == 1:
+            await reader.read(1)
+            writer.transport.abort()
+            return
+        back, forth = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(passed(reader, forth), passed(back, writer))
+        await asyncio.gather(forth.wait_closed(), writer.wait_closed())
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+    await asyncio.gather(*filter(None, taken))
 
 
 async def test_a_wrong_key_is_not_repeated(openai_server: OpenAIServer) -> None:

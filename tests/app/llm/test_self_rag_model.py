@@ -252,6 +252,15 @@ async def test_a_refusal_is_told_in_words(
         await NativeCritic(model).needs_retrieval(QUESTION)
 
 
+@pytest.mark.parametrize("status", [429, 503])
+async def test_what_fails_for_the_moment_is_tried_again(
+    model: NativeGenerator, reflective_server: ReflectiveServer, status: int
+) -> None:
+    reflective_server.status, reflective_server.failures = status, 1
+    assert (await model.write(QUESTION, LIGHTHOUSE)).text == "A lighthouse warns ships."
+    assert len(reflective_server.requests) == 2
+
+
 @pytest.mark.parametrize("failure", ["garbage", "not_json", "no_logprobs", "short_logprobs"])
 async def test_what_is_no_completion_is_told(
     model: NativeGenerator, reflective_server: ReflectiveServer, failure: Failure

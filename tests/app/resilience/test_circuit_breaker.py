@@ -1,9 +1,11 @@
 import logging
 import time
+from contextlib import ExitStack
 
 import pytest
 
-from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience import circuit_breaker as module
+from app.resilience.circuit_breaker import MAX_FAILURES, MAX_HOSTS, CircuitBreaker, HostBreakers
 
 OPEN_S = 0.1
 
@@ -98,3 +100,73 @@ def test_calls_begun_before_it_opened_change_nothing(breaker: CircuitBreaker) ->
     with breaker.attempt(NotAsked):
         fails(breaker, Down(), Down(), Down())
     assert breaker.openness() == 1
+
+
+def fetch(hosts: HostBreakers, host: str, raises: BaseException | None = None) -> None:
+    with hosts.attempt(host, NotAsked) as attempt:
+        attempt.has_failed = isinstance(raises, Down)
+        if raises is not None:
+            raise raises
+
+
+def break_down(hosts: HostBreakers, host: str) -> None:
+    for _ in range(MAX_FAILURES):
+        with pytest.raises(Down):
+            fetch(hosts, host, Down())
+
+
+def test_a_host_that_is_down_leaves_the_others_alone() -> None:
+    hosts = HostBreakers("pages", open_s=OPEN_S)
+    fetch(hosts, "b")
+    break_down(hosts, "a")
+
+    assert hosts.openness() == 1
+    with pytest.raises(NotAsked, match="failed 3 times in a row"):
+        fetch(hosts, "a")
+    fetch(hosts, "b")
+    time.sleep(OPEN_S)
+    assert hosts.openness() == 0.5
+    fetch(hosts, "a")
+    assert hosts.openness() == 0
+
+
+def test_calls_of_a_host_side_by_side_count_together() -> None:
+    hosts = HostBreakers("pages")
+
+    def fail_together() -> None:
+        with ExitStack() as side_by_side:
+            for _ in range(MAX_FAILURES):
+                side_by_side.enter_context(hosts.attempt("a", NotAsked)).has_failed = True
+            raise Down
+
+    with pytest.raises(Down):
+        fail_together()
+    assert hosts.openness() == 1
+
+
+def test_a_host_that_answers_begins_anew() -> None:
+    hosts = HostBreakers("pages")
+    for _ in range(2):
+        for _ in range(MAX_FAILURES - 1):
+            with pytest.raises(Down):
+                fetch(hosts, "a", Down())
+        with pytest.raises(Refused):
+            fetch(hosts, "a", Refused())
+        fetch(hosts, "a")
+    assert hosts.openness() == 0
+    assert not hosts._hosts
+
+
+def test_hosts_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts = HostBreakers("pages")
+    break_down(hosts, "first")
+    for n in range(2 * MAX_HOSTS):
+        with pytest.raises(Down):
+            fetch(hosts, f"host{n}", Down())
+    fetch(hosts, "first")
+    assert len(hosts._hosts) <= MAX_HOSTS + 1
+
+    break_down(hosts, "second")
+    monkeypatch.setattr(module, "REMEMBERED_S", 0.0)
+    assert hosts.openness() == 0
+    fetch(hosts, "second")

@@ -85,6 +85,31 @@ async def test_where_pages_fail_the_results_speak_for_themselves(
     assert "127.0.0.1 answered 503" in entry.reason
 
 
+async def test_a_host_that_keeps_failing_is_let_be(
+    web: FetchingWebSearch, pages: PageServer
+) -> None:
+    pages.status = 503
+    for _ in range(3):
+        await web.search("lighthouse, bees", 5)
+    asked = len(pages.requests)
+    assert web.page_breakers.openness() == 1
+
+    pages.status = 200
+    found, (entry,) = await web.search("lighthouse, bees", 5)
+    assert len(pages.requests) == asked
+    assert "127.0.0.1 failed 3 times in a row and is asked again in" in entry.reason
+    assert all(page.paragraphs for page in found)
+
+
+async def test_pages_that_are_gone_say_nothing_of_their_host(
+    web: FetchingWebSearch, pages: PageServer
+) -> None:
+    pages.status = 404
+    for _ in range(4):
+        await web.search("lighthouse, bees", 5)
+    assert web.page_breakers.openness() == 0
+
+
 async def test_one_failed_page_does_not_spoil_the_others(
     reader: PageReader, pages: PageServer
 ) -> None:
