@@ -10,7 +10,9 @@ ServiceError
  │   ├─ HostRefused    403
  │   ├─ OriginRefused  403
  │   └─ KeysUnreadable 503
+ ├─ CollectionRefused  403, the key is limited to other collections
  ├─ NotFound           404, unknown or another owner's
+ │   └─ CollectionUnknown
  ├─ ThreadBusy         409
  ├─ StoreFailed        503
  ├─ DocumentsProblem   403, 409, 413 or 503: documents cannot be changed
@@ -19,7 +21,7 @@ ServiceError
 Answers with 409, 429 and 503 tell by Retry-After when to come back.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -122,6 +124,23 @@ class NotFound(ServiceError):
     status, title = HTTPStatus.NOT_FOUND, "Not found"
 
 
+class CollectionUnknown(NotFound):
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        super().__init__(
+            f"There is no collection {name!r}; there are: {', '.join(known)}."
+            " POST /collections makes one, and so does the first document."
+        )
+
+
+class CollectionRefused(ServiceError):
+    """Whether there is such a collection is not told."""
+
+    status = HTTPStatus.FORBIDDEN
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        super().__init__(f"This key is limited to the collections: {', '.join(allowed)}.")
+
+
 class ThreadBusy(ServiceError):
     """A run is under way on the thread."""
 
@@ -157,6 +176,16 @@ class TooManyRuns(ServiceError):
         super().__init__(
             f"{at_work} runs are under way and {waiting} wait; try again in {retry_after_s} s."
         )
+        self.headers = {"Retry-After": str(retry_after_s)}
+
+
+class QuotaExceeded(ServiceError):
+    """The owner of the key has used up what the settings allow for a while."""
+
+    status, title = HTTPStatus.TOO_MANY_REQUESTS, "Quota exceeded"
+
+    def __init__(self, allowed: str, retry_after_s: int) -> None:
+        super().__init__(f"The quota of {allowed} is used up; try again in {retry_after_s} s.")
         self.headers = {"Retry-After": str(retry_after_s)}
 
 

@@ -10,11 +10,13 @@ is installed), one of which is killed. Figures go to --out, the report beside it
 """
 
 import argparse
+import asyncio
 import json
 import os
 import random
 import signal
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,7 +29,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
+from app.composition.services import open_services
+from app.runs.manager import Runs
+from app.settings import Settings
+from app.storage.database import open_engine
+from app.storage.lifecycle import Store, open_store
+from graphs.options import Ablation
+from graphs.state import Context, Question
+from graphs.workflows.self_crag import build_self_crag
 from tests.app.postgres import postgres
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 from tests.loopback.server import free_port
@@ -173,7 +185,9 @@ def _ends(events: Sequence[dict[str, Any]]) -> Iterator[str]:
     """The steps that ended; drafts of one run share a path and are left out."""
     for event in events:
         data = event["data"]
-        if event["name"] == "step" and data["phase"] == "end" and data["step"] != "draft":
+        if event["name"] != "step" or data["phase"] != "end" or "interrupted" in data["detail"]:
+            continue
+        if data["step"] != "draft":
             yield "/".join(data["path"])
 
 
@@ -233,7 +247,61 @@ def one_of_two(folder: Path, model: OpenAIServer) -> Figures:
     return {"runs": len(ids), "ended": dict(statuses), "within_s": round(took_s, 1)}
 
 
+async def cost(folder: Path, pairs: int = 20) -> Figures:
+    """Of checkpoints: bytes written beside those of the final state, time beside runs without."""
+    settings = Settings(_env_file=None, data_dir=folder, search="off")
+    context = Context(retrieval="always", ablation=Ablation(only_action="correct"))
+    took: dict[bool, list[float]] = {False: [], True: []}
+    shares = []
+    async with (
+        open_services(settings) as services,
+        open_engine(settings) as engine,
+        open_store(settings, engine) as store,
+    ):
+        runs = Runs({"self_crag": build_self_crag(services)}, services, 1, store)
+        kept: list[str] = []
+
+        async def forget(thread: str) -> None:
+            kept.append(thread)
+
+        setattr(store.checkpoints, "adelete_thread", forget)  # noqa: B010 -- measured first
+        for n, question in enumerate(numbered(2 * pairs)):
+            is_durable = bool(n % 2)
+            started = time.perf_counter()
+            run = await runs.start(
+                "self_crag", Question(question=question), context, resumable=is_durable
+            )
+            await run.all_events()
+            took[is_durable].append(time.perf_counter() - started)
+            if is_durable:
+                await asyncio.sleep(0.1)
+                shares.append(await _written(folder, store, kept.pop()))
+        await runs.aclose()
+    return {
+        "bytes_of_final_state": round(statistics.mean(final for final, _ in shares)),
+        "bytes_written": round(statistics.mean(written for _, written in shares)),
+        "time_ratio": round(statistics.median(took[True]) / statistics.median(took[False]), 3),
+        "median_s": round(statistics.median(took[True]), 3),
+    }
+
+
+async def _written(folder: Path, store: Store, thread: str) -> tuple[int, int]:
+    """Bytes of the final state, uncompressed, and of all that was written for it."""
+    config: RunnableConfig = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    last = await store.checkpoints.aget_tuple(config)
+    values = last.checkpoint["channel_values"] if last else {}
+    with sqlite3.connect(folder / "selfcrag.db") as database:
+        sums = (
+            "SELECT sum(length(checkpoint)) FROM checkpoints WHERE thread_id = :id",
+            "SELECT sum(length(value)) FROM writes WHERE thread_id = :id",
+        )
+        written = sum(database.execute(each, {"id": thread}).fetchone()[0] or 0 for each in sums)
+    await type(store.checkpoints).adelete_thread(store.checkpoints, thread)
+    return len(JsonPlusSerializer().dumps_typed(values)[1]), written
+
+
 def report(figures: Figures) -> str:
+    paid = figures["cost"]
     kill, term, two = figures["killed"], figures["told_to_end"], figures["one_of_two"]
     lines = [
         "# Durability of runs",
@@ -252,6 +320,10 @@ def report(figures: Figures) -> str:
         f"answer so far; of 6 detached runs the next process ended {term['detached_resumed']}.",
         f"- Two processes at one PostgreSQL, one killed with {two['runs']} runs: "
         f"{two['ended']} at the other within {two['within_s']} s.",
+        f"- Cost of checkpoints, embedded defaults: {paid['bytes_written']} bytes written for a "
+        f"final state of {paid['bytes_of_final_state']} "
+        f"({paid['bytes_written'] / paid['bytes_of_final_state']:.2f}x); a run takes "
+        f"{paid['time_ratio']}x the time of one without, alternated ({paid['median_s']} s).",
         "",
     ]
     return "\n".join(lines)
@@ -269,11 +341,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=FIGURES)
     chosen = parser.parse_args()
     with scratch() as folder, OpenAIServer() as model:
-        model.token_delay_s = 0.02
+        model.token_delay_s = 0.003
         figures = {
             "killed": killed(folder, model, chosen.runs),
             "told_to_end": told_to_end(folder, model),
             "one_of_two": one_of_two(folder, model),
+            "cost": asyncio.run(cost(folder)),
         }
     chosen.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
     chosen.out.with_suffix(".md").write_text(report(figures), "utf-8")

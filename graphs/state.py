@@ -58,10 +58,14 @@ UsageSum = Annotated[types.Usage, summed(types.Usage)]
 
 
 class Question(TypedDict, total=False):
-    """The input of every workflow; `history` is the dialogue before the question, oldest first."""
+    """The input of every workflow; `history` is the dialogue before the question, oldest first.
+
+    `passages` are knowledge of the caller's own, best first, in place of the knowledge base.
+    """
 
     question: str
     history: list[types.Message]
+    passages: Passages
 
 
 class Answer(TypedDict, total=False):

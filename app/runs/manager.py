@@ -11,13 +11,28 @@ from contextvars import copy_context
 from dataclasses import asdict
 from typing import cast
 
+from pydantic_core import to_jsonable_python
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.errors import InvalidRequest
-from app.retrieval.index import visible_to
+from app.retrieval.index import (
+    DEFAULT_COLLECTION,
+    asked_collection,
+    seen_collections,
+    visible_to,
+)
 from app.runs.admission import Admission, Place
-from app.runs.run import Checkpoints, Ended, Run
-from app.schemas.ask import AnswerEvent, AskResponse, DoneEvent, ErrorEvent, Event, RunEvent
+from app.runs.quotas import Quotas
+from app.runs.run import HANDED_OVER, Checkpoints, Ended, Run
+from app.schemas.ask import (
+    AnswerEvent,
+    AskResponse,
+    DoneEvent,
+    ErrorEvent,
+    Event,
+    RunEvent,
+    as_json,
+)
 from app.storage.lifecycle import Store
 from app.storage.runs import LOST, Ending, Orphan, RunRecord
 from graphs.options import Preset
@@ -33,7 +48,7 @@ KEPT_WITHIN_S = 5.0
 """Longest wait of an answer for its thread to be written; then it is told all the same."""
 ENDED_WITHIN_S = 1.0
 """Longest time for the runs' best answers so far when the service ends."""
-TAKES_OVER_EVERY_S = 5.0
+TAKES_OVER_EVERY_S = 2.0
 """How often runs of processes that are gone are looked for."""
 LAST_EVENTS = (AnswerEvent, ErrorEvent, DoneEvent)
 """They are kept as one, with the run's status and its turn."""
@@ -60,9 +75,10 @@ class Runs:
         *,
         preset: Preset = "none",
         observe: Observe = lambda *_: None,
+        quotas: Quotas | None = None,
     ) -> None:
         self._graphs, self._services = graphs, services
-        self.admission = Admission(most)
+        self.admission, self.quotas = Admission(most), quotas or Quotas({})
         self._store, self._preset, self._observe = store, preset, observe
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
@@ -85,10 +101,12 @@ class Runs:
 
         A resumable run, or one that is detached, is taken up by another process if this one dies.
 
-        Raises InvalidRequest as `checked_options` does, TooManyRuns when no place is free in time,
+        Raises InvalidRequest as `checked_options` does, QuotaExceeded, TooManyRuns when no place is
+        free in time,
         ThreadBusy when a run is on this thread, NotFound where the thread is another's.
         """
         context = checked_options(context, self._preset, self._services)
+        await self.quotas.take("runs", owner)
         place = await self.admission.enter(owner, context.deadline_ms / 1000)
         try:
             run = await self._begun(
@@ -145,6 +163,7 @@ class Runs:
             "workflow": workflow,
             "thread_id": thread_id,
             "detach": detach,
+            "collection": asked_collection(),
             "options": context.model_dump(mode="json", exclude_unset=True),
         }
         return RunRecord(
@@ -185,7 +204,7 @@ class Runs:
         if not run.is_resumable:
             store.runs.begin(run.record)
             return
-        store.runs.begin(run.record, json.dumps(run.question, ensure_ascii=False))
+        store.runs.begin(run.record, as_json(to_jsonable_python(run.question)))
         # Its client may come back for it from now on.
         await self._written(store, f"run {run.id} could not be kept as one to be resumed yet")
 
@@ -209,6 +228,8 @@ class Runs:
 
     async def _finish(self, run: Run, response: AskResponse | None, last: Ended) -> bool:
         """Answer, status and turn as one: whoever reads the answer may go on, at any process."""
+        if response is not None:
+            await self.quotas.spend(run.record.owner, response.usage)
         if self._store is None:
             return True
         ending = self._keep_ending(self._store, run, response, last)
@@ -240,10 +261,11 @@ class Runs:
     def _ended(self, run: Run, place: Place) -> None:
         self._tasks.pop(run.id, None)
         self._live.pop(run.id, None)
-        if not run.is_handed_over:
-            last = run.conclude_stopped()
-            if last and self._store is not None:
-                self._keep_ending(self._store, run, None, last)
+        if run.is_handed_over:
+            for event in (ErrorEvent(problem=HANDED_OVER), DoneEvent()):
+                self._observe(run.id, event)
+        elif (last := run.conclude_stopped()) and self._store is not None:
+            self._keep_ending(self._store, run, None, last)
         is_telling = run.response is not None and not run.is_cancelled
         self.admission.leave(place, time.monotonic() - place.began_s if is_telling else None)
 
@@ -307,6 +329,7 @@ class Runs:
         )
         as_owner = copy_context()
         as_owner.run(visible_to.set, record.owner)
+        as_owner.run(seen_collections.set, (request.get("collection", DEFAULT_COLLECTION),))
         begun = RunEvent(run_id=run.id, thread_id=run.thread_id, workflow=run.workflow)
         as_owner.run(self._observe, run.id, begun)
         as_owner.run(self._go, run, self.admission.place(record.owner))
@@ -339,6 +362,8 @@ class Runs:
 
     async def drain(self, within_s: float) -> None:
         """Lets the runs under way end, for that long; returns when none is left."""
+        if self._taking_over is not None:
+            self._taking_over.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=within_s)
 
@@ -353,8 +378,6 @@ class Runs:
 
         Those that are detached are left to another process, or to the next one.
         """
-        if self._taking_over is not None:
-            self._taking_over.cancel()
         for run in list(self._live.values()):
             if run.is_detached:
                 self._hand_over(run)

@@ -39,7 +39,8 @@ HANDED_OVER = ask.Problem(
     detail="Another process goes on with the run: follow it at GET /runs/{run_id}/events.",
 )
 INTERRUPTED = "the step was interrupted and is done again"
-"""The reason of a retraction where a run is taken up by another process."""
+"""The reason of a retraction where a run is taken up by another process; its step ends with the
+detail `interrupted`."""
 
 _AS_THEY_ARE = (
     *("standalone_question", "queries", "action", "rewritten_query", "answer", "stopped_by"),
@@ -247,7 +248,7 @@ class Run:
             graph = copy(graph)
             graph.checkpointer, config = self._checkpoints.saver, self._checkpoints.config
         if self._is_taken_up:
-            self._retract_interrupted()
+            self._close_interrupted()
             reached = await graph.aget_state(cast("RunnableConfig", config))
             if reached.created_at is not None:
                 self._state, given = cast("Answer", reached.values), None
@@ -272,20 +273,25 @@ class Run:
                 self._state = cast("Answer", part["data"])
                 self._spent, self._failed = Usage(), []
 
-    def _retract_interrupted(self) -> None:
-        """What was told by the innermost steps that had not ended, for they are done again."""
-        begun: list[tuple[list[str], int]] = []
+    def _close_interrupted(self) -> None:
+        """Ends the steps that were under way, for they are done again, and retracts their text."""
+        open_: list[tuple[int, ask.StepEvent]] = []
         for number, event in enumerate(self._events):
             if isinstance(event, ask.StepEvent) and event.phase == "start":
-                begun.append((event.path, number))
+                open_.append((number, event))
             elif isinstance(event, ask.StepEvent):
-                ended = next((each for each in begun if each[0] == event.path), None)
-                begun = [each for each in begun if each is not ended]
-        outer = [path[:n] for path, _ in begun for n in range(len(path))]
-        since = min((number for path, number in begun if path not in outer), default=0)
+                ended = next((each for each in open_ if each[1].path == event.path), None)
+                open_ = [each for each in open_ if each is not ended]
+        outer = [event.path[:n] for _, event in open_ for n in range(len(event.path))]
+        since = min((number for number, event in open_ if event.path not in outer), default=0)
         late = [event.round for event in self._events[since:] if isinstance(event, ask.TokenEvent)]
         for round_ in sorted(set(late) & self._texts.keys()) if since else ():
             self._tell_text({"retract": {"round": round_, "reason": INTERRUPTED}})
+        now = self._elapsed_ms()
+        for _, event in reversed(open_):
+            took_ms, detail = round(now - event.at_ms, 3), {"interrupted": True}
+            ended_now = {"phase": "end", "at_ms": now, "took_ms": took_ms, "detail": detail}
+            self._tell(event.model_copy(update=ended_now))
 
     def _keep(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
         """What a step found counts at the deadline though a step beside it goes on.

@@ -28,6 +28,8 @@ async def decide_retrieval(
     mode = context.retrieval or default
     if mode is None:
         return {"retrieval": None, "spent": spent}
+    if mode == "adaptive" and state.get("passages"):
+        mode = "always"  # whoever gives knowledge wants it to be read
     if mode != "adaptive":
         wanted = mode == "always"
         return {"retrieval": Retrieval(wanted, float(wanted)), "spent": spent}

@@ -7,11 +7,12 @@ from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
 from graphs.errors import CriticFailed, RetrieverFailed
-from graphs.generation.answer import EXTRACTIVE, request_of
+from graphs.generation.answer import request_of
 from graphs.grading.actions import relevant
 from graphs.grading.strips import strips_of
 from graphs.nodes.grade import grade_documents
 from graphs.nodes.prepare import plan_of
+from graphs.nodes.search import knowledge_base
 from graphs.ports import Services
 from graphs.reflection.beam import cited_segment, drafts_of, next_beam, segment_from
 from graphs.reflection.scores import score_of
@@ -42,12 +43,11 @@ async def extend(state: State, runtime: Runtime[Context], *, services: Services)
         None,
         *(segment_from(request, passage, path.text, affordable) for _, path, passage in places),
     )
-    generator = services.chat_name if affordable.writes_by_model else EXTRACTIVE
     exhausted = affordable is not services
     return {
         "paths": paths,
         "extensions": [
-            Extension(n, replace(each.segment, generator=generator, budget_exhausted=exhausted))
+            Extension(n, replace(each.segment, budget_exhausted=exhausted))
             for (n, _, _), each in zip(places, continuations, strict=True)
             if each.segment is not None
         ],
@@ -132,7 +132,8 @@ async def _relevant_to(
     query: str, state: State, plan: Plan, context: Context, services: Services
 ) -> tuple[list[Passage], State]:
     """Graded against the question itself, not against the query."""
-    passages = await services.retriever.retrieve(query, context.retrieve_k, context.searching())
+    knowledge = knowledge_base(state, services)
+    passages = await knowledge.retrieve(query, context.retrieve_k, context.searching())
     found = State(**{**state, "documents": list(passages)})
     update = await grade_documents(found, plan, context, services)
     documents = update.get("documents", list(passages))

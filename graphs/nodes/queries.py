@@ -2,21 +2,21 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
-from graphs.errors import GeneratorFailed
 from graphs.generation import prompts
+from graphs.generation.replies import ModelReply, reply_to
 from graphs.nodes.prepare import parts_to_grade, plan_of
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.language import language_of, spoken_in
 from graphs.text.model_output import without_fence
 from graphs.text.questions import subquestions_of
-from graphs.types import Degraded, Message, Usage
+from graphs.types import Degraded, Message
 
 MAX_QUESTION_CHARS = 600
 _QUOTES = '"“”「」`* \t\n'
@@ -25,52 +25,45 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 
+_ADDRESS = re.compile(r"\b(?:\w{1,20}://|www\.|(?:site|inurl|filetype):)[^\s)?？]*+", re.IGNORECASE)
+
 
 async def contextualise(state: State, runtime: Runtime[Context], *, services: Services) -> State:
     """The question as the model words it; where it fails, or says no question, the rule's stays."""
     context, question = options_of(runtime), state["question"]
     history = state.get("history", [])
-    chat = services.within_budget(total_usage(state), context).chat
-    if chat is None:
-        return {}
-    try:
-        reply = await chat.ainvoke(prompts.contextualising_messages(question, history))
-    except GeneratorFailed as error:
-        return {"usage": Usage(llm_calls=1), "degraded": [error.degraded]}
-    worded = as_question(prompts.text_of(reply), question, history)
+    affordable = services.within_budget(total_usage(state), context)
+    reply = await reply_to(prompts.contextualising_messages(question, history), affordable)
+    update: State = {"usage": reply.usage, "degraded": list(reply.degraded)}
+    worded = as_question(reply.text, question, history) if reply.text else ""
     if not worded:
-        return {"usage": prompts.usage_of(reply)}
+        return update
     standalone = None if worded.casefold() == question.casefold() else worded
     plan = plan_of(state, context, services)
     return {
+        **update,
         "standalone_question": standalone,
         "plan": replace(plan, subquestions=parts_to_grade(standalone or question, context)),
-        "usage": prompts.usage_of(reply),
     }
 
 
 def as_question(reply: str, question: str, history: Sequence[Message] = ()) -> str:
-    """The reply where it is one line, of a question's length and in its language, else ""."""
+    """The reply where it is one line, of a question's length and in its language, else "".
+
+    An address in it has to be one that the user gave.
+    """
     text = _LABEL.sub("", without_fence(reply)).strip(_QUOTES)
     is_long = len(text) > max(MAX_QUESTION_CHARS, 2 * len(question))
     if "\n" in text or is_long or language_of(text) != spoken_in(question, history):
         return ""
-    return text
+    told = [question, *(turn["content"] for turn in history if turn["role"] == "user")]
+    return text if set(_ADDRESS.findall(text)) <= set(_ADDRESS.findall("\n".join(told))) else ""
 
 
 NEEDS_MODEL = Degraded(
     "generator",
     "expand by rewrite or hyde needs a language model with calls left; the question was searched.",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ModelReply:
-    """What the language model said; nothing where it was not asked, or failed."""
-
-    text: str = ""
-    usage: Usage = field(default_factory=Usage)
-    degraded: tuple[Degraded, ...] = ()
 
 
 async def expand(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -116,10 +109,4 @@ def _first(wanted: Sequence[bool], most: int) -> list[bool]:
 async def _reply(
     messages: Sequence[BaseMessage], services: Services, is_wanted: bool
 ) -> ModelReply:
-    if services.chat is None or not is_wanted:
-        return ModelReply()
-    try:
-        reply = await services.chat.ainvoke(list(messages))
-    except GeneratorFailed as error:
-        return ModelReply(usage=Usage(llm_calls=1), degraded=(error.degraded,))
-    return ModelReply(prompts.text_of(reply), prompts.usage_of(reply))
+    return await reply_to(messages, services) if is_wanted else ModelReply()

@@ -19,6 +19,7 @@ from graphs.generation.extractive import Sentence, candidate_sentences, compose
 from graphs.grading.relevance import scores_of
 from graphs.grading.strips import evaluator_text, strips_of
 from graphs.nodes.prepare import plan_of
+from graphs.nodes.search import knowledge_base
 from graphs.ports import Evaluator, Services
 from graphs.state import Context, State, options_of, total_usage
 from graphs.text.citations import answer_sentences, cited_numbers, without_markers
@@ -178,7 +179,7 @@ async def _passages_for(
     known = {passage.id for passage in state.get("documents", [])}
     passages: dict[str, Passage] = {}
     for part in parts:
-        for passage in await services.retriever.retrieve(
+        for passage in await knowledge_base(state, services).retrieve(
             part, context.retrieve_k, context.searching()
         ):
             if passage.id not in known:

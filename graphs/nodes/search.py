@@ -1,7 +1,7 @@
 """Search the knowledge base by every query, and rerank what was found."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
@@ -11,13 +11,37 @@ from graphs.grading.actions import is_exhausted
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import evaluator_text
 from graphs.nodes.prepare import plan_of
-from graphs.options import RERANK_CANDIDATES, RerankBy
-from graphs.ports import Services
+from graphs.options import RERANK_CANDIDATES, RerankBy, Search
+from graphs.ports import Retriever, Services
 from graphs.state import Context, State, effective_question, options_of
 from graphs.types import Degraded, Passage, Usage
 
 RANK_OFFSET = 60
 """Reciprocal-rank fusion: how little the first ranks stand out (Cormack et al., 2009)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPassages:
+    """The caller's own passages in place of a knowledge base: whatever is asked, in their order."""
+
+    passages: Sequence[Passage]
+
+    async def retrieve(
+        self,
+        query: str,
+        k: int,
+        search: Search | None = None,  # noqa: ARG002
+    ) -> Sequence[Passage]:
+        return self.passages[:k]
+
+    async def ready(self) -> bool:
+        return True
+
+
+def knowledge_base(state: State, services: Services) -> Retriever:
+    """What the run retrieves from."""
+    given = state.get("passages")
+    return GivenPassages(given) if given else services.retriever
 
 
 async def search(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -34,7 +58,7 @@ async def search(state: State, runtime: Runtime[Context], *, services: Services)
 
     async def ranking(query: str) -> Sequence[Passage]:
         try:
-            return await services.retriever.retrieve(query, most, context.searching())
+            return await knowledge_base(state, services).retrieve(query, most, context.searching())
         except RetrieverFailed as error:
             degraded.append(error.degraded)
             return error.passages

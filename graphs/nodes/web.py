@@ -6,25 +6,30 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
-from graphs.errors import EvaluatorFailed, GeneratorFailed, SearchFailed
-from graphs.generation.prompts import LIST_MARK, rewriting_messages, text_of, usage_of
+from graphs.errors import EvaluatorFailed, SearchFailed
+from graphs.generation.prompts import LIST_MARK, rewriting_messages
+from graphs.generation.replies import reply_to
 from graphs.grading.actions import searches_again
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import evaluator_text, paragraphs_of, select, with_relevance
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
+from graphs.text.invisible import without_invisible
 from graphs.text.model_output import without_fence
 from graphs.types import Degraded, Strip, Usage
 
 MAX_KEYWORDS = 3
 MAX_KEYWORD_CHARS = 80
+MAX_WORD_CHARS = 30
 _LABEL = re.compile(
     r"^\s*(?:(?:search )?keywords?|(?:搜索|搜[寻尋])?[关關][键鍵][词詞字])\s*[:：]\s*",
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(r"[,，;；]")
 _QUOTES = " \t\"'`“”「」。."
+_ORDINARY = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*|\d{1,4}[年月日]?")
+_ADDRESS_OR_OPERATOR = re.compile(r"\w+:/|www\.|[a-z]+:\w|(?-i:AND|OR|NOT)\Z", re.IGNORECASE)
 
 
 async def rewrite_query(state: State, runtime: Runtime[Context], *, services: Services) -> State:
@@ -42,32 +47,48 @@ async def rewrite_query(state: State, runtime: Runtime[Context], *, services: Se
 async def keywords_for(state: State, context: Context, services: Services) -> State:
     """At most three keywords for the search engine, and what they cost."""
     question = effective_question(state)
-    update, query = State(), ""
-    chat = services.within_budget(state.get("usage", Usage()), context).chat
-    if chat is not None:
-        try:
-            reply = await chat.ainvoke(rewriting_messages(question, state.get("history", [])))
-        except GeneratorFailed as error:
-            update["usage"] = Usage(llm_calls=1)
-            update["degraded"] = [error.degraded]
-        else:
-            update["usage"] = usage_of(reply)
-            query = as_keywords(text_of(reply))
+    affordable = services.within_budget(state.get("usage", Usage()), context)
+    history = state.get("history", [])
+    reply = await reply_to(rewriting_messages(question, history), affordable)
+    told = "\n".join([question, *(turn["content"] for turn in history if turn["role"] == "user")])
+    query = as_keywords(reply.text, told) if reply.text else ""
     if not query:
         query = ", ".join(await services.keyword_extractor.keywords(question, MAX_KEYWORDS))
-    return {**update, "rewritten_query": query or None}
+    return {
+        "usage": reply.usage,
+        "degraded": list(reply.degraded),
+        "rewritten_query": query or None,
+    }
 
 
-def as_keywords(reply: str) -> str:
-    """At most three comma-separated keywords from a model's reply; empty where it holds none."""
+def as_keywords(reply: str, told: str) -> str:
+    """At most three comma-separated keywords from a model's reply; empty where it holds none.
+
+    Their words are ordinary ones, or stand in what the user has `told`: what the model has read may
+    have asked it to send more, or elsewhere.
+    """
     lines = without_fence(reply).replace("**", "").splitlines()
     # A line that ends in a colon says what follows, and is no keyword itself.
     kept = [line for line in lines[:-1] if not line.rstrip().endswith((":", "："))] + lines[-1:]
     items = [item for line in kept for item in _SEPARATOR.split(_LABEL.sub("", line))]
     # The mark goes before the cut at 、, which is part of it in Chinese: 1、法国.
     parts = [part.strip(_QUOTES) for item in items for part in LIST_MARK.sub("", item).split("、")]
-    keywords = [part for part in parts if 0 < len(part) <= MAX_KEYWORD_CHARS]
-    return ", ".join(keywords[:MAX_KEYWORDS])
+    known = told.casefold()
+    keywords = [_plain_words(part, known) for part in parts if len(part) <= MAX_KEYWORD_CHARS]
+    return ", ".join([keyword for keyword in keywords if keyword][:MAX_KEYWORDS])
+
+
+def _plain_words(keyword: str, known: str) -> str:
+    """Without addresses, operators of search engines, and words from nowhere."""
+    words = (word.lstrip("-+(").strip("\"'“”‘’()?!") for word in without_invisible(keyword).split())
+    return " ".join(
+        word
+        for word in words
+        if not _ADDRESS_OR_OPERATOR.match(word)
+        and (
+            (_ORDINARY.fullmatch(word) and len(word) <= MAX_WORD_CHARS) or word.casefold() in known
+        )
+    ).strip()
 
 
 MAX_QUERY_CHARS = 300

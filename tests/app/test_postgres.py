@@ -19,6 +19,7 @@ from tests.app.postgres import postgres
 from tests.app.serving import Serving, events_of, wait_until
 from tests.app.slow import SlowChat, Waiting
 from tests.app.storage.test_retention import assert_idle_conversations_go
+from tests.app.test_durable_runs import assert_run_goes_on
 from tests.app.test_lasting import asked, assert_forgotten_process_comes_back, opened
 
 Serve = Callable[..., Serving]
@@ -145,6 +146,12 @@ async def test_a_forgotten_process_comes_back_and_its_run_ends(
 ) -> None:
     address = settings.database_url.get_secret_value()
     await assert_forgotten_process_comes_back(CHINESE, tmp_path, address)
+
+
+async def test_a_run_goes_on_where_its_process_was_killed(
+    settings: Settings, tmp_path: Path
+) -> None:
+    await assert_run_goes_on(CHINESE, tmp_path, settings.database_url.get_secret_value())
 
 
 async def test_idle_conversations_go(

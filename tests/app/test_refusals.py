@@ -227,6 +227,18 @@ def test_unknown_paths_and_methods_are_problems(fake: Serving) -> None:
     problem_of(fake.client.delete("/workflows"), 405)
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [("/documents/x", "GET, DELETE"), ("/documents", "GET, POST"), ("/page/main.mjs", "GET, HEAD")],
+)
+def test_a_refused_method_names_all_that_its_path_has(
+    fake: Serving, path: str, methods: str
+) -> None:
+    response = fake.client.put(path)
+    problem_of(response, 405)
+    assert response.headers["allow"] == methods
+
+
 def test_a_body_over_the_limit_is_413_announced_or_not(fake: Serving) -> None:
     large = json.dumps({"question": "a" * 1_000_001}).encode()
     announced = problem_of(sent(fake, large), 413)

@@ -148,7 +148,7 @@ def test_the_dialogue_before_is_handed_on(serve: Serve) -> None:
     before["parts"] += [{"type": "step-start"}, {"type": "data-citation", "data": {}}]
     post(serving, message("What stands in Umbra?"), before, message(ENGLISH), workflow="crag")
 
-    assert "assistant: A red tower [1]." in chat.prompt()
+    assert "assistant: A red tower (1)." in chat.prompt()
 
 
 @pytest.mark.parametrize(

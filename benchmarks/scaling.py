@@ -1,0 +1,165 @@
+"""How many questions a second one, two and four processes at one PostgreSQL answer.
+
+    python -m benchmarks.scaling [--seconds 15] [--out benchmarks/scaling.json]
+
+Services with embedded defaults share the handbook's index and a PostgreSQL (Debian's, started
+here), each held to its cores; as many clients as keep them busy ask questions that nobody has asked
+before. What 10, 100 and 1,000 questions a second need is computed from the figures of one core.
+Figures go to --out, the report and, where matplotlib is installed, a plot beside it.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.reliability import closed
+from tests.app.postgres import postgres
+from tests.loopback.server import free_port
+
+FIGURES = Path(__file__).with_suffix(".json")
+SETUPS = ((1, 1), (1, 2), (2, 2), (4, 2))
+"""Processes, and the cores that they share."""
+RATES = (10, 100, 1000)
+CLIENTS = 2
+"""At each process."""
+WARM_UP_S = 5.0
+Figures = dict[str, Any]
+
+
+@contextmanager
+def service(folder: Path, address: str, cores: Sequence[int]) -> Iterator[str]:
+    """Its address, once it is ready."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    settings = {
+        "SELFCRAG_DATA_DIR": str(folder),
+        "SELFCRAG_DATABASE_URL": address,
+        "SELFCRAG_SEARCH": "off",
+        "SELFCRAG_LOG_LEVEL": "error",
+        "OMP_NUM_THREADS": str(len(cores)),
+    }
+    command = [str(Path(sys.executable).with_name("selfcrag")), "serve", "--port", str(port)]
+    with subprocess.Popen(
+        ["taskset", "-c", ",".join(map(str, cores)), *command, "--ingest", "docs"],
+        env={**os.environ, **settings},
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        try:
+            while process.poll() is None and not _is_ready(url):
+                time.sleep(0.2)
+            yield url
+        finally:
+            process.terminate()
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/ready", trust_env=False).is_success
+    except httpx.TransportError:
+        return False
+
+
+async def load(urls: Sequence[str], seconds: float) -> Figures:
+    """All services at once; answers a second, and the longest p95."""
+    clients = [httpx.AsyncClient(base_url=url, timeout=120, trust_env=False) for url in urls]
+    try:
+        await asyncio.gather(*(closed(client, CLIENTS, WARM_UP_S) for client in clients))
+        done = await asyncio.gather(*(closed(client, CLIENTS, seconds) for client in clients))
+    finally:
+        for client in clients:
+            await client.aclose()
+    return {
+        "answers_a_second": round(sum(each["goodput"] for each in done), 2),
+        "p95_s": max(each["p95_s"] or 0.0 for each in done),
+    }
+
+
+def measured(seconds: float) -> Figures:
+    rows = []
+    every = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as folder, postgres() as address:
+        for processes, cores in SETUPS:
+            if cores > len(every):
+                continue
+            with ExitStack() as stack:
+                urls = [
+                    stack.enter_context(service(Path(folder), address, every[:cores]))
+                    for _ in range(processes)
+                ]
+                row = {"processes": processes, "cores": cores}
+                rows.append({**row, **asyncio.run(load(urls, seconds))})
+                sys.stderr.write(f"{rows[-1]}\n")
+    per_core = max(row["answers_a_second"] / row["cores"] for row in rows)
+    needed = {rate: math.ceil(rate / per_core) for rate in RATES}
+    return {"rows": rows, "per_core": round(per_core, 2), "cores_needed": needed}
+
+
+def report(figures: Figures) -> str:
+    lines = [
+        "# Throughput against processes and cores",
+        "",
+        "    python -m benchmarks.scaling",
+        "",
+        "Embedded defaults (the evaluator within the service, quoted answers), one PostgreSQL, the "
+        "asking side and the database on the same cores. Questions are never repeated.",
+        "",
+        "| processes | cores | answers a second | a second and core | p95 s |",
+        "|---|---|---|---|---|",
+    ]
+    for row in figures["rows"]:
+        rate = row["answers_a_second"]
+        lines.append(
+            f"| {row['processes']} | {row['cores']} | {rate} | {rate / row['cores']:.2f} "
+            f"| {row['p95_s']} |"
+        )
+    lines += ["", "| questions a second | cores needed, computed |", "|---|---|"]
+    lines += [f"| {rate} | {cores} |" for rate, cores in figures["cores_needed"].items()]
+    return "\n".join([*lines, ""])
+
+
+def draw(figures: Figures, path: Path) -> None:
+    """Measured throughput, and the cores that rates need."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    names = [f"{row['processes']} on {row['cores']}" for row in figures["rows"]]
+    left.bar(names, [row["answers_a_second"] for row in figures["rows"]], color="#009e73")
+    left.set_xlabel("processes on cores")
+    left.set_ylabel("answers a second")
+    rates = [float(rate) for rate in figures["cores_needed"]]
+    right.loglog(rates, list(figures["cores_needed"].values()), marker="o", color="#0072b2")
+    right.set_xlabel("questions a second")
+    right.set_ylabel("cores needed, computed")
+    figure.savefig(path, dpi=80)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each setup")
+    parser.add_argument("--out", type=Path, default=FIGURES)
+    chosen = parser.parse_args()
+    figures = measured(chosen.seconds)
+    chosen.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
+    figures = json.loads(chosen.out.read_text("utf-8"))
+    chosen.out.with_suffix(".md").write_text(report(figures), "utf-8")
+    try:
+        draw(figures, chosen.out.with_suffix(".png"))
+    except ImportError:
+        sys.stderr.write("no matplotlib, so no plot\n")
+
+
+if __name__ == "__main__":
+    main()
