@@ -35,7 +35,8 @@ class _Worker:
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
-        self.address = str(http.base_url).rstrip("/")
+        # Without what may be a password: messages name it.
+        self.address = str(http.base_url.copy_with(userinfo=b"", query=None)).rstrip("/")
         self.failed = False  # to answer, the last time
         self.rests_until = 0.0
 
@@ -263,7 +264,7 @@ def _failure(response: httpx.Response) -> WorkerError:
     try:
         detail = str(response.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        detail = f"HTTP {response.status_code}"
+        detail = f"The evaluator answered with the status {response.status_code} and no reason."
     if response.status_code in (429, 503):
         retry_after = response.headers.get("retry-after", "")
         return errors.WorkerOverloaded(detail, float(retry_after) if retry_after.isdigit() else 1.0)
@@ -276,7 +277,10 @@ def _read(model: type[Model], response: httpx.Response) -> Model:
     try:
         return model.model_validate_json(response.content)
     except ValidationError as error:
-        raise errors.WorkerFailed(f"The worker's answer cannot be read: {error}") from error
+        # Without what it sent, which may be anything and is told to those who ask.
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        what = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+        raise errors.WorkerFailed(f"The worker's answer cannot be read: {what}.") from error
 
 
 def _check_count(received: int, sent: int, what: str) -> None:

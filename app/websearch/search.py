@@ -1,6 +1,7 @@
 """Web search: a search engine and a page reader joined, also begun before it is needed."""
 
 import asyncio
+import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from app.resilience.circuit_breaker import CircuitBreaker, HostBreakers
-from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
+from app.resilience.deadline import NO_TIME, TELLING_S, CallLimit, call_limit, is_outage
 from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, SearchResult
 from app.websearch.html_text import Extract
 from app.websearch.page import PAGE_TIMEOUT_S, PageReader
@@ -102,6 +103,7 @@ class FetchingWebSearch:
 
     async def _paragraphs(self, url: str, host: str, deadline: float | None) -> Extract:
         """Raises PageFailed, also where the host's breaker is open."""
+        began_s = time.monotonic()
         with self.page_breakers.attempt(host, PageFailed) as attempt:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -110,7 +112,8 @@ class FetchingWebSearch:
                 attempt.has_failed = failure.is_outage
                 raise
             except TimeoutError:
-                # Perhaps other pages held it up: that says nothing of its host.
+                # In less time other pages may have held it up, which says nothing of its host.
+                attempt.has_failed = time.monotonic() - began_s >= TELLING_S
                 raise PageFailed("was not read in time") from None
 
     async def aclose(self) -> None:

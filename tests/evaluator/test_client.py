@@ -190,6 +190,14 @@ async def test_a_failure_is_typed_and_asked_no_more_than_once_again(
     assert len(paths) == times
 
 
+async def test_what_a_worker_sent_is_not_repeated_where_it_cannot_be_read() -> None:
+    reply = {**SCORED, "scores": ["a secret"]}
+    client, _ = answering(httpx.Response(200, json=reply))
+    with pytest.raises(WorkerFailed, match=r"cannot be read: scores\.0: .+ number") as failed:
+        await client.score("relevance", [PAIR])
+    assert "secret" not in str(failed.value)
+
+
 async def test_overload_says_when_to_return() -> None:
     client, _ = answering(busy(3))
     with pytest.raises(WorkerOverloaded, match="busy") as raised:
