@@ -114,10 +114,10 @@ class SentenceEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         return unit(np.asarray(self._embeddings.embed_documents(list(texts)), np.float32))
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """There is nothing to release."""
 
-    def embed_query(self, text: str) -> Vectors:
+    async def embed_query(self, text: str) -> Vectors:
         question: Vectors = self.embed([text])[0]
         return question
 

@@ -34,6 +34,10 @@ class PortError(Exception):
         """What the run says of it in `degraded`."""
         return Degraded(self.component, str(self))
 
+    def answered_by(self, fallback: str) -> Degraded:
+        """The same where the fallback model of this name stood in."""
+        return Degraded(self.component, f"{self} The fallback model {fallback} stood in.")
+
 
 class RetrieverFailed(PortError):
     """`passages` were found all the same, such as by words where meaning could not be asked."""

@@ -189,11 +189,13 @@ class Circuit(Protocol):
 class Services:
     """Everything a graph may call; built once by the application, shared by all runs.
 
-    `chat` None: answers are extracted from the strips. `web_search` None: the web is off.
+    `chat` None: answers are extracted from the strips. `fallback` writes where `chat` or
+    `reflective` fails; it judges nothing. `web_search` None: the web is off.
     `search_ahead` None: no search begins before the action is known. `reflective` takes the place
     of `chat` for drafts. `lexical` reranks by term weights kept since ingest; `reranks` says
     whether the evaluator has a reranking model besides. `compressors` are those that need a local
-    model, by their name among the options. `circuits` are the breakers by dependency.
+    model, by their name among the options. `answer_links`: answers link to the sources they were
+    given alone, or to all addresses. `circuits` are the breakers by dependency.
     """
 
     retriever: Retriever
@@ -205,17 +207,28 @@ class Services:
     chat: BaseChatModel | None = None
     chat_name: str = "extractive"
     reflective: ReflectiveGenerator | None = None
+    fallback: BaseChatModel | None = None
+    fallback_name: str = ""
     lexical: Reranker | None = None
     reranks: bool = False
     compressors: Mapping[str, Compressor] = field(default_factory=dict)
     embedder_name: str = ""
+    answer_links: types.AnswerLinks = "cited"
     circuits: Mapping[str, Circuit] = field(default_factory=dict)
 
     def within_budget(self, usage: types.Usage, context: Context) -> "Services":
         """As they are; without the models that write where the run's budget is spent."""
         if self.writes_by_model and context.is_spent(usage):
-            return replace(self, chat=None, reflective=None)
+            return replace(self, chat=None, reflective=None, fallback=None)
         return self
+
+    @property
+    def fallen_back(self) -> "Services | None":
+        """With the fallback model in place of the first one; None where there is none (more)."""
+        if self.fallback is None:
+            return None
+        name = self.fallback_name
+        return replace(self, chat=self.fallback, chat_name=name, reflective=None, fallback=None)
 
     @property
     def writes_by_model(self) -> bool:

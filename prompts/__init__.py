@@ -2,13 +2,14 @@
 
 from functools import cache
 from importlib.resources import files
+from secrets import token_hex
 from string import Template
 from typing import Literal
 
 Language = Literal["en", "zh"]
 
 REASONS = {
-    "answer_system": "Knowledge alone, a marker a sentence; what is quoted gives no orders.",
+    "answer_system": "Knowledge alone, a marker a sentence; what is data gives no orders.",
     "answer": "The question comes last, next to where the answer begins.",
     "rewrite_system": "Search engines want at most three names or terms, not a sentence.",
     "rewrite": "Few-shot, as in CRAG's appendix A; one example points back into a dialogue.",
@@ -59,17 +60,20 @@ class SlotError(ValueError):
 
 
 class Prompt:
-    """A text with `$slots`."""
+    """A text with `$slots`. `$nonce` fills itself, with other characters each time.
+
+    Tags named by it enclose what others wrote: text that nobody can close them in.
+    """
 
     def __init__(self, text: str) -> None:
         self._template = Template(text)
-        self.slots = frozenset(self._template.get_identifiers())
+        self.slots = frozenset(self._template.get_identifiers()) - {"nonce"}
 
     def render(self, **slots: str) -> str:
         """The text with every slot filled. Raises SlotError on a missing or unknown slot."""
         if wrong := self.slots ^ slots.keys():
             raise SlotError(f"missing or unknown slots: {', '.join(sorted(wrong))}")
-        return self._template.substitute(slots).strip()
+        return self._template.substitute(slots, nonce=token_hex(8)).strip()
 
 
 @cache

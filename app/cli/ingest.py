@@ -20,6 +20,7 @@ from app.ingest.files import Report, is_url
 from app.ingest.pipeline import Questioner
 from app.ingest.ray import ClusterFailed
 from app.ingest.web_pages import downloaded, page_reader
+from app.observability.redaction import redact
 from app.observability.tracing import set_tracing
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import DEFAULT_COLLECTION, IndexMismatch, IngestBusy, open_index
@@ -67,6 +68,7 @@ async def ingest(
 
     Raises StartFailed.
     """
+    redact.learn(settings)
     try:
         report = await _ingest(names, settings, prune, on_cluster, collection)
     except REFUSALS as error:

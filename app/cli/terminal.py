@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import ServiceError
+from app.observability.redaction import redact
 from app.protocols.progress_text import REPEATING, ProgressText
 from app.schemas.ask import AnswerEvent, AskResponse, ErrorEvent, Event, RetractEvent, StepEvent
 from app.settings import StateSettings, load_settings
@@ -28,7 +29,8 @@ errors = Console(stderr=True)
 
 def fail(message: str) -> NoReturn:
     """Ends the command with one line on what went wrong."""
-    errors.print(f"selfcrag: {message}", style="red", markup=False, highlight=False, soft_wrap=True)
+    line = f"selfcrag: {redact(message)}"
+    errors.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
 
 

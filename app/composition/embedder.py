@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from app.observability.redaction import redact
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.index import make_folder, open_index
 from app.retrieval.retriever import HybridRetriever
@@ -92,10 +93,11 @@ def _worker_model(urls: Sequence[str]) -> str:
             continue
         if not models:
             raise EmbedderFailed(
-                f"The worker at {url.removesuffix('/v1')} has no embedder: name its folder there"
-                " by SELFCRAG_EVALUATOR_EMBEDDER."
+                f"The worker at {redact(url).removesuffix('/v1')} has no embedder: name its folder"
+                " there by SELFCRAG_EVALUATOR_EMBEDDER."
             )
         return str(models[0]["id"])
     raise EmbedderFailed(
-        f"No worker answered at {', '.join(urls)} to say which embedder it has. Is it running?"
+        f"No worker answered at {', '.join(map(redact, urls))} to say which embedder it has."
+        " Is it running?"
     )

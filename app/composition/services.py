@@ -16,6 +16,7 @@ import httpx
 
 from app.composition.embedder import endpoint_embedder, open_retriever
 from app.errors import StartFailed
+from app.observability.redaction import redact
 from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, call_limit, is_outage
 from app.retrieval.index import IndexMismatch
@@ -62,6 +63,7 @@ MODES: dict[str, Mode] = {
 @asynccontextmanager
 async def open_services(settings: Settings) -> AsyncIterator[Services]:
     """Every part the settings choose, warm. Raises StartFailed with what to do about it."""
+    redact.learn(settings)
     async with AsyncExitStack() as stack:
         try:
             services = await _open(settings, stack)
@@ -146,6 +148,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         reranks="rerank" in worker.tasks,
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
+        answer_links=settings.answer_links,
         circuits={
             **{each.name: each for each in breakers if each is not None},
             **(embedder.circuits if embedder is not None else {}),
@@ -177,7 +180,8 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
         try:
             workers.append(httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False))
         except httpx.InvalidURL as error:
-            raise StartFailed(f"SELFCRAG_WORKER_URL: {url} is no address ({error}).") from error
+            wrong = f"SELFCRAG_WORKER_URL: {redact(url)} is no address ({error})."
+            raise StartFailed(wrong) from error
     if not workers:
         worker = create_worker()
         await stack.enter_async_context(worker.router.lifespan_context(worker))

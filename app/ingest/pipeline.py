@@ -18,8 +18,17 @@ from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.files import Listed, RefusedFile, Report
 from app.ingest.loaders.document import BINARY, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
-from app.ingest.rows import BATCH_ROWS, Row, encoded, file_rows, with_vectors, with_words
+from app.ingest.rows import (
+    BATCH_ROWS,
+    Row,
+    document_id,
+    encoded,
+    file_rows,
+    with_vectors,
+    with_words,
+)
 from app.ingest.sandbox import ParseTask, Sandbox
+from app.observability.audit import audit
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.index import (
     DEFAULT_COLLECTION,
@@ -89,7 +98,14 @@ async def ingest(
             work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in kept]
             out = await asyncio.to_thread(files.links_out, paths)
             work.report.refused += [RefusedFile(files.shown(str(path)), LEADS_OUT) for path in out]
-            return await work.all([*items, *files.listed_pages(urls, known)], outdated)
+            report = await work.all([*items, *files.listed_pages(urls, known)], outdated)
+            for what, sources in (
+                ("documents brought in", [*report.added, *report.updated]),
+                ("documents deleted", report.removed),
+            ):
+                ids = (document_id(source, collection=collection) for source in sources)
+                audit(what, "", ids, collection=collection)
+            return report
 
 
 async def reindex(

@@ -24,10 +24,11 @@ from app.retrieval.index import DEFAULT_COLLECTION
 Row = dict[str, Any]
 
 MEMORY_BYTES = 2_000_000_000
-CPU_S = 120
-"""CPU time for the parsing of a document, and for each batch of its rows; a signal ends it."""
+CPU_S, CPU_S_PER_MB = 30, 5
+"""CPU time for the parsing of a document, and again for each batch of its rows; a signal ends it.
+Slow PDFs take half of it. What takes longer for its size was made to."""
 WAIT_S = 900.0
-"""Longest wait for a process that may compute no longer than CPU_S."""
+"""Longest wait for a process that may compute no longer than that."""
 MAX_DOCUMENTS = 1000
 """Of one process, which is then replaced: what libraries leak goes with it."""
 NICENESS = 5
@@ -88,7 +89,7 @@ class ParserProcess:
             self.close()
             reason = "the parser crashed on this file"
             if self.process.exitcode == -signal.SIGXCPU:
-                reason = f"takes more than {CPU_S} s of computing; split it"
+                reason = f"takes more than {cpu_s(task)} s of computing to be read; split it"
             raise DocumentRefused(reason) from None
         except MemoryError:
             self.close()  # its memory may stay in pieces
@@ -164,11 +165,11 @@ def answer_tasks(connection: Connection, parse: Callable[[ParseTask], Iterator[l
             task = connection.recv()
         except EOFError:
             return
-        _allow_cpu(CPU_S)
+        _allow_cpu(cpu_s(task))
         try:
             for batch in parse(task):
                 connection.send(batch)
-                _allow_cpu(CPU_S)
+                _allow_cpu(cpu_s(task))
             connection.send(None)
         except DocumentRefused as refusal:
             connection.send(refusal)
@@ -176,6 +177,15 @@ def answer_tasks(connection: Connection, parse: Callable[[ParseTask], Iterator[l
             connection.send(MemoryError())
         except Exception:  # noqa: BLE001 - a fault of ours is raised in the service
             connection.send(RuntimeError(f"a parser process failed:\n{traceback.format_exc()}"))
+
+
+def cpu_s(task: ParseTask) -> int:
+    """Seconds for a document of its size."""
+    try:
+        size = os.path.getsize(task.file)
+    except OSError:
+        size = 0  # it will be refused
+    return CPU_S + round(CPU_S_PER_MB * size / 1e6)
 
 
 def limit_process() -> None:

@@ -22,7 +22,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -35,6 +35,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.files import Listed, Report
 from app.ingest.pipeline import Ingest, Progress
+from app.observability.audit import audit
 from app.retrieval.document_paths import UPLOADS, owner_folder
 from app.retrieval.index import (
     DEFAULT_COLLECTION,
@@ -59,6 +60,9 @@ WAIT_S = 5.0  # for another writer
 ABANDONED_S = 3600.0  # whoever received for so long has died
 MAX_FILES, MAX_FIELDS = 1000, 1000
 MAX_TOTAL_BYTES = 200_000_000
+MAX_READ_AHEAD, MAX_AHEAD_BYTES = 4, 20_000_000
+"""Uploads whose documents are read side by side, and the size of one: what is read is kept in
+memory until it is written."""
 FIELDS = frozenset({"files", "file"})
 # What no file system or terminal should be asked to show.
 UNSHOWN = re.compile(
@@ -143,6 +147,7 @@ class Uploads:
         self._max_bytes = max_bytes
         self._under_way: set[asyncio.Task[Any]] = set()
         self._deletions = asyncio.Lock()
+        self._reading = asyncio.Semaphore(MAX_READ_AHEAD)
 
     def go_on(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begins what goes on to its end whoever waits for it, or until `aclose`."""
@@ -180,18 +185,21 @@ class Uploads:
                 self._index, self._segmenter, known, progress=progress, chunking=self._chunking
             )
             async with aclosing(work):
-                if sum(received.file.stat().st_size for received in files) <= MAX_BYTES:
+                # Not as the only writer: a document that is slow to read holds up no other upload.
+                if sum(received.file.stat().st_size for received in files) <= MAX_AHEAD_BYTES:
                     async with self._reading:
                         await work.read_ahead(listed_in(folder, files, owner, known))
-                await stack.enter_async_context(writing(self._index.folder, WAIT_S))
-                work.known = known = await self._index.documents()
-                items = await asyncio.to_thread(listed_in, folder, files, owner, known)
-                report = await work.all(items)
-                in_index = {*report.added, *report.updated, *report.skipped}
-                kept = [item for item in items if item.source in in_index]
-                await asyncio.to_thread(_move, kept)
+                async with writing(self._index.folder, WAIT_S):
+                    work.known = known = await self._index.documents()
+                    items = await asyncio.to_thread(listed_in, folder, files, owner, known)
+                    report = await work.all(items)
+                    in_index = {*report.added, *report.updated, *report.skipped}
+                    kept = [item for item in items if item.source in in_index]
+                    await asyncio.to_thread(_move, kept)
             named = {item.path for item in kept}
             documents = [item for item in await self._index.documents() if item.path in named]
+        ids = (document.id for document in documents)
+        audit("documents brought in", owner, ids, collection=collection)
         return Brought(report, documents)
 
     async def documents(
@@ -260,6 +268,7 @@ class Uploads:
                     raise SharedDocument
                 return False
             await self._index.delete([document.id for document in own])
+            audit("documents deleted", owner, (document.id for document in own))
             # Still as the only writer: the next one may put new files in these places.
             await asyncio.to_thread(self._unlink, own)
             try:

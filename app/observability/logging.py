@@ -15,6 +15,7 @@ from typing import Any
 
 from uvicorn.logging import AccessFormatter, DefaultFormatter
 
+from app.observability.redaction import redact
 from app.schemas import ask
 
 REPEATS_EVERY_S = 60.0
@@ -35,7 +36,11 @@ log = logging.getLogger("app.runs")
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     """What a line tells besides its message; nothing that is empty."""
     fields = {**getattr(record, "fields", {}), **request_fields.get({})}
-    return {name: value for name, value in fields.items() if value not in (None, "", [])}
+    return {
+        name: redact(value) if isinstance(value, str) else value
+        for name, value in fields.items()
+        if value not in (None, "", [])
+    }
 
 
 def as_text(fields: Mapping[str, Any]) -> str:
@@ -78,6 +83,8 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
+        elif record.exc_text:
+            line["exception"] = record.exc_text
         return json.dumps(line, default=str)
 
 

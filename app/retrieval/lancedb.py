@@ -76,12 +76,10 @@ class LanceIndex:
     @property
     def remedy(self) -> str:
         if not (self.folder / f"{TABLE}.lance").is_dir():
-            return (
-                f"the index in {self.folder} is gone: run `selfcrag ingest PATH` to make a new one"
-            )
+            return "the index is gone: run `selfcrag ingest PATH` to make a new one"
         return (
-            f"the index in {self.folder} cannot be searched; `selfcrag ingest --reindex` renews it,"
-            " and where it cannot, delete that folder and run `selfcrag ingest PATH`"
+            "the index cannot be searched; `selfcrag ingest --reindex` renews it, and where it"
+            " cannot, delete its folder and run `selfcrag ingest PATH`"
         )
 
     async def put(self, rows: Sequence[Row]) -> None:
@@ -198,8 +196,8 @@ class LanceIndex:
             index.check(str(self.folder), self.embedder, await _written(self._table))
         except IndexMismatch as error:
             raise IndexMismatch(
-                f"The index in {self.folder} was renewed for another embedder or another version"
-                " of self-crag while this process ran: restart the service."
+                "The index was renewed for another embedder or another version of self-crag"
+                " while this process ran: restart the service."
             ) from error
 
 

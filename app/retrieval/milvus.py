@@ -19,6 +19,7 @@ from uuid import uuid4
 import numpy as np
 from pymilvus import DataType, Function, FunctionType, MilvusClient, MilvusException
 
+from app.observability.redaction import redact
 from app.retrieval import index
 from app.retrieval.document_paths import DocumentPaths
 from app.retrieval.embedder import Embedder, Vectors
@@ -79,7 +80,7 @@ class MilvusIndex:
 
     @property
     def remedy(self) -> str:
-        return f"the index in {self._url} cannot be searched; see to it that its Milvus runs"
+        return "the index cannot be searched; see to it that its Milvus runs"
 
     async def tidy(self) -> None:
         """Milvus indexes and compacts by itself."""
@@ -214,7 +215,8 @@ def renew(url: str, token: str, embedder: Embedder, encode: index.Encode) -> int
         client = MilvusClient(url, token=token, timeout=TIMEOUT_S)
         if not client.has_collection(ALIAS):
             raise IndexUnusable(
-                f"There is no index in {url} to renew. Run `selfcrag ingest PATH` to make one."
+                f"There is no index in {redact(url)} to renew. Run `selfcrag ingest PATH` to make"
+                " one."
             )
         described = client.describe_collection(ALIAS)
         old, known = str(described["collection_name"]), _fields(described)
@@ -252,8 +254,8 @@ def _reached(url: str) -> Iterator[None]:
     except (MilvusException, OSError, RuntimeError, ValueError) as error:
         reason = str(getattr(error, "message", error)).split("\n")[0][:200]
         raise IndexUnusable(
-            f"The index in {url} cannot be used ({reason}). See to it that Milvus runs there and"
-            " SELFCRAG_INDEX_TOKEN is right."
+            f"The index in {redact(url)} cannot be used ({redact(reason)}). See to it that Milvus"
+            " runs there and SELFCRAG_INDEX_TOKEN is right."
         ) from error
 
 

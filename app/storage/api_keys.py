@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.errors import KeyRefused, KeyRequired, KeysUnreadable, ServiceError
+from app.observability.audit import audit
 from app.retrieval.index import DEFAULT_COLLECTION
 from app.schemas.ask import COLLECTION_RULE, CollectionName
 from app.storage.database import metadata, now, reading
@@ -101,7 +102,9 @@ async def add_key(
 ) -> tuple[Key, str]:
     """The new key and its secret, told this once. Raises InvalidKey."""
     async with engine.begin() as connection:
-        return await _add(connection, owner, name, scopes, collections)
+        key, secret = await _add(connection, owner, name, scopes, collections)
+    audit("key added", key.owner, [key.id])
+    return key, secret
 
 
 async def ensure_key(engine: AsyncEngine, owner: str) -> str | None:
@@ -109,7 +112,9 @@ async def ensure_key(engine: AsyncEngine, owner: str) -> str | None:
     async with engine.begin() as connection:
         if (await connection.execute(select(KEYS.c.id).limit(1))).first() is not None:
             return None
-        return (await _add(connection, owner, "first key", SCOPES))[1]
+        key, secret = await _add(connection, owner, "first key", SCOPES)
+    audit("key added", key.owner, [key.id])
+    return secret
 
 
 async def _add(
@@ -160,10 +165,11 @@ async def revoke_key(engine: AsyncEngine, key_id: str) -> bool:
             .where(KEYS.c.id == key_id, KEYS.c.revoked_at.is_(None))
             .values(revoked_at=now())
         )
-        if changed.rowcount:
-            return True
-        result = await connection.execute(select(KEYS.c.id).where(KEYS.c.id == key_id))
-        return result.first() is not None
+        result = await connection.execute(select(KEYS.c.owner).where(KEYS.c.id == key_id))
+        owner = result.scalar_one_or_none()
+    if changed.rowcount and owner is not None:
+        audit("key revoked", owner, [key_id])
+    return owner is not None
 
 
 class KeyRing:

@@ -163,7 +163,7 @@ async def _assert_same_time(connection: AsyncConnection) -> None:
 def unusable(url: sa.URL, error: Exception) -> str:
     """Where, why and the way out, in one line without the password."""
     why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-    place = url.render_as_string()
+    place = url.set(username=None, password=None, query={}).render_as_string()
     if url.get_backend_name() != "sqlite":
         return f"the database {place} cannot be used ({why}): see to it that its server runs."
     if "locked" in why:

@@ -15,7 +15,6 @@ from graphs.critics.structured_output import (
     PLAIN,
     FallbackChat,
     StructuredChat,
-    quoted,
     token_probabilities,
 )
 from graphs.errors import CriticFailed, GeneratorFailed
@@ -23,6 +22,7 @@ from graphs.generation.prompts import text_of, usage_of
 from graphs.reflection import scores
 from graphs.text.citations import without_markers
 from graphs.text.language import language_of
+from graphs.text.prompt_injection import as_data, without_control_tokens
 from graphs.text.sentences import sentences
 from graphs.types import Bars, Draft, Judgement, Usage
 from prompts import prompt
@@ -70,7 +70,7 @@ class LlmCritic:
 
     async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         language = language_of(question)
-        asked = prompt("decide", language).render(question=quoted(question))
+        asked = prompt("decide", language).render(question=without_control_tokens(question))
         messages = [SystemMessage(prompt("decide_system", language).render()), HumanMessage(asked)]
         try:
             verdict, reply, usage = await self._needed.ask(messages, language)
@@ -122,8 +122,12 @@ class LlmCritic:
 def _share(
     reply: AIMessage, key: str, grade: int, tokens: Sequence[str], least: int
 ) -> dict[str, float]:
-    """p of each reflection token; `tokens` are those of the grades from `least` upwards."""
-    weights = token_probabilities(reply, re.compile(rf'"{key}"\s*:\s*"?(\d)'.encode()))
+    """p of each reflection token; `tokens` are those of the grades from `least` upwards.
+
+    What the model says behind its JSON may quote others' grades.
+    """
+    graded = re.compile(rf'"{key}"\s*:\s*"?(\d)(?=[^}}]*\}})'.encode())
+    weights = token_probabilities(reply, graded)
     p = {token: weights.get(str(n), 0.0) for n, token in enumerate(tokens, start=least)}
     return p if any(p.values()) else {tokens[grade - least]: 1.0}
 
@@ -142,7 +146,7 @@ def _in_short(parts: Sequence[str]) -> tuple[str, ...]:
 def _judging(question: str, draft: Draft, said: Sequence[str]) -> list[BaseMessage]:
     language = language_of(question)
     asked = prompt("judge", language).render(
-        question=quoted(question),
+        question=without_control_tokens(question),
         knowledge=_knowledge(draft),
         answer="\n".join(f"{n}. {_line(text)}" for n, text in enumerate(said, start=1)) or _NONE,
     )
@@ -152,9 +156,9 @@ def _judging(question: str, draft: Draft, said: Sequence[str]) -> list[BaseMessa
 def _criticising(question: str, draft: Draft, judgement: Judgement) -> list[BaseMessage]:
     language = language_of(question)
     asked = prompt("criticise", language).render(
-        question=quoted(question),
+        question=without_control_tokens(question),
         knowledge=_knowledge(draft),
-        answer=quoted(draft.answer),
+        answer=without_control_tokens(draft.answer),
         findings="\n".join(map(_line, (*judgement.weak, *judgement.uncovered))) or _NONE,
     )
     return [SystemMessage(prompt("criticise_system", language).render()), HumanMessage(asked)]
@@ -162,14 +166,14 @@ def _criticising(question: str, draft: Draft, judgement: Judgement) -> list[Base
 
 def _knowledge(draft: Draft) -> str:
     lines = (
-        f"[{n}] ({_line(strip.title)}) {_line(strip.text)}"
+        f"[{n}] {as_data(f'({_line(strip.title)}) {_line(strip.text)}')}"
         for n, strip in enumerate(draft.knowledge, start=1)
     )
     return "\n".join(lines) or _NONE
 
 
 def _line(text: str) -> str:
-    return quoted(" ".join(text.split()))
+    return without_control_tokens(" ".join(text.split()))
 
 
 async def each_judged(

@@ -15,6 +15,7 @@ from graphs.critics import structured_output
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.generation.prompts import text_of
 from graphs.text.language import language_of
+from graphs.text.prompt_injection import as_data, without_control_tokens
 from graphs.types import Scores, Task, Thresholds
 from prompts import prompt
 
@@ -32,7 +33,7 @@ _PROMPTS: dict[Mode, Literal["relevance_direct", "relevance_cot", "relevance_few
 }
 _YES, _NO = ("yes", "是"), ("no", "否", "不")
 _WORD = r"(\byes\b|\bno\b|是(?!否)|否|不)"
-_LABELLED = re.compile(rf"(?:answer|回答)\W*{_WORD}", re.IGNORECASE)
+_LABELLED = re.compile(rf"^[^\w\n]*+(?:answer|回答)\W*{_WORD}", re.IGNORECASE | re.MULTILINE)
 _FIRST = re.compile(rf"\A\W*{_WORD}", re.IGNORECASE)
 
 
@@ -71,7 +72,7 @@ class LlmEvaluator:
         """The score, or None and why."""
         language = language_of(question)
         asked = prompt(_PROMPTS[self._mode], language).render(
-            question=structured_output.quoted(question), passage=structured_output.quoted(passage)
+            question=without_control_tokens(question), passage=as_data(passage)
         )
         told = SystemMessage(prompt("relevance_system", language).render())
         try:
@@ -83,7 +84,7 @@ class LlmEvaluator:
 
 
 def _score_of(reply: AIMessage) -> float | None:
-    """By the last labelled word, else by the first word."""
+    """By the last word labelled in a line of its own, else by the first word."""
     text = text_of(reply)
     labelled = list(_LABELLED.finditer(text))
     found = labelled[-1] if labelled else _FIRST.search(text)

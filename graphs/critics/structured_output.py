@@ -25,7 +25,6 @@ Form = Mapping[str, Any]
 
 LOG_PROBABILITIES: Form = {"logprobs": True, "top_logprobs": 20, "temperature": 0}
 PLAIN: Form = {}
-_TAG = re.compile(r"<(?=\s*+/?\s*+(?:question|knowledge|answer|passage|findings)\b)", re.IGNORECASE)
 
 
 class FallbackChat:
@@ -84,11 +83,6 @@ class StructuredChat(Generic[Verdict]):
         text = text_of(reply)
         start, end = text.find("{"), text.rfind("}")
         return self._schema.model_validate_json(text[start : end + 1] if start >= 0 else "")
-
-
-def quoted(text: str) -> str:
-    """The text fit to stand between the tags of a prompt: it cannot close them."""
-    return _TAG.sub("‹", text)
 
 
 def token_probabilities(reply: AIMessage, pattern: re.Pattern[bytes]) -> dict[str, float]:

@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from graphs.text.language import language_of
 from graphs.text.model_output import whole_characters, without_fence, without_reasoning
+from graphs.text.prompt_injection import as_data, without_control_tokens
 from graphs.text.questions import MAX_PARTS, names_in, unnamed_in
 from graphs.types import Language, Message, Strip, Usage
 from prompts import prompt
@@ -79,20 +80,20 @@ def clarifying_messages(question: str, history: Sequence[Message]) -> list[BaseM
 
 def decomposing_messages(question: str) -> list[BaseMessage]:
     """Asks for sub-questions, one a line."""
-    body = prompt("decompose", language_of(question)).render(question=one_line(question))
+    body = prompt("decompose", language_of(question)).render(question=_asked(question))
     return [HumanMessage(body)]
 
 
 def hyde_messages(question: str) -> list[BaseMessage]:
     """Asks for a passage that might answer the question (HyDE)."""
-    return [HumanMessage(prompt("hyde", language_of(question)).render(question=one_line(question)))]
+    return [HumanMessage(prompt("hyde", language_of(question)).render(question=_asked(question)))]
 
 
 def answering_messages(request: DraftRequest) -> list[BaseMessage]:
     """The question beneath its numbered knowledge: `[1] (title — source)`, then the text."""
     body = prompt("answer", request.language).render(
         knowledge=_numbered(request.knowledge),
-        question=request.closed_question,
+        question=without_control_tokens(request.closed_question),
         dialogue=_dialogue(request.history, request.language),
     )
     return _instructed("answer_system", body, request.language)
@@ -101,7 +102,8 @@ def answering_messages(request: DraftRequest) -> list[BaseMessage]:
 def direct_messages(request: DraftRequest) -> list[BaseMessage]:
     """The question alone, for one that needs no retrieval."""
     body = prompt("direct", request.language).render(
-        question=request.closed_question, dialogue=_dialogue(request.history, request.language)
+        question=without_control_tokens(request.closed_question),
+        dialogue=_dialogue(request.history, request.language),
     )
     return _instructed("direct_system", body, request.language)
 
@@ -110,10 +112,10 @@ def revising_messages(request: DraftRequest, answer: str, criticism: str) -> lis
     """Question, knowledge, the answer so far and what is held against it (reflection)."""
     body = prompt("revise", request.language).render(
         knowledge=_numbered(request.knowledge),
-        question=request.closed_question,
+        question=without_control_tokens(request.closed_question),
         dialogue=_dialogue(request.history, request.language),
-        answer=answer,
-        criticism=criticism,
+        answer=without_control_tokens(answer),
+        criticism=as_data(criticism),
     )
     return _instructed("answer_system", body, request.language)
 
@@ -121,9 +123,9 @@ def revising_messages(request: DraftRequest, answer: str, criticism: str) -> lis
 def segment_messages(request: DraftRequest, passage: Strip, preceding: str) -> list[BaseMessage]:
     """Asks for the next sentence of a long answer from one passage, or for `END`."""
     body = prompt("segment", request.language).render(
-        knowledge=f"({one_line(passage.title)}) {one_line(passage.text)}",
-        question=one_line(request.question),
-        answer=preceding or "-",
+        knowledge=as_data(f"({one_line(passage.title)}) {one_line(passage.text)}"),
+        question=_asked(request.question),
+        answer=as_data(preceding) or "-",
     )
     return _instructed("answer_system", body, request.language)
 
@@ -153,7 +155,7 @@ def _about(
     """A prompt with the slots question and dialogue."""
     language = language_of(question)
     body = prompt(name, language).render(
-        question=one_line(question), dialogue=_dialogue(history, language)
+        question=_asked(question), dialogue=_dialogue(history, language)
     )
     return _instructed(system, body, language) if system else [HumanMessage(body)]
 
@@ -165,17 +167,28 @@ def _instructed(system: str, body: str, language: Language) -> list[BaseMessage]
 def _numbered(knowledge: Sequence[Strip]) -> str:
     """Each strip under its number, as it stands: line breaks of code and tables mean something."""
     return "\n\n".join(
-        f"[{n}] ({one_line(strip.title)} — {strip.source})\n{strip.full_text}"
+        f"[{n}] ({_line(strip.title)} — {_line(strip.source)})\n{as_data(strip.full_text)}"
         for n, strip in enumerate(knowledge, start=1)
     )
 
 
+def _line(text: str) -> str:
+    return as_data(one_line(text))
+
+
+def _asked(question: str) -> str:
+    return without_control_tokens(one_line(question))
+
+
 def _dialogue(history: Sequence[Message], language: Language) -> str:
-    """The latest turns, one a line; nothing where the question opens the dialogue."""
+    """The latest turns, one a line; nothing where the question opens the dialogue.
+
+    Their markers would cite the knowledge of another answer.
+    """
     if not history:
         return ""
     turns = [
-        f"{turn['role']}: {one_line(turn['content'])[:MAX_TURN_CHARS]}"
+        f"{turn['role']}: {_line(turn['content'])[:MAX_TURN_CHARS]}"
         for turn in history[-LATEST_TURNS:]
     ]
     return prompt("dialogue", language).render(turns="\n".join(turns))
@@ -211,7 +224,7 @@ def hypothetical_messages(
     title: str, text: str, count: int, language: Language
 ) -> list[BaseMessage]:
     """Asks for questions that the text answers: by them it is nearer to what users ask."""
-    slots = {"title": title, "text": text, "count": str(count)}
+    slots = {"title": _line(title), "text": as_data(text), "count": str(count)}
     return [HumanMessage(prompt("hypothetical", language).render(**slots))]
 
 

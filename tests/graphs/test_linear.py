@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from graphs.critics.structured_output import quoted
 from graphs.generation.answer import cited
 from graphs.generation.compression import as_summary
 from graphs.generation.extractive import candidate_sentences
@@ -20,6 +19,7 @@ from graphs.nodes.web import as_keywords
 from graphs.reflection.tokens import clean
 from graphs.text.citations import without_unknown_markers
 from graphs.text.language import answer_language
+from graphs.text.prompt_injection import as_data
 from graphs.text.questions import is_courtesy, standalone, subquestions_of
 from graphs.text.sentences import sentences
 from graphs.text.units import split_strips
@@ -56,14 +56,18 @@ def worded(text: str) -> object:
     return as_question(text, text)
 
 
+def searched(text: str) -> object:
+    return as_keywords(text, text)
+
+
 def hypothetical(text: str) -> object:
     return as_hypothetical_questions(text, 3)
 
 
 READERS: list[Callable[[str], object]] = [
-    *(subquestions_of, answer_language, sentences, split_strips, quoted, quotable, clean),
+    *(subquestions_of, answer_language, sentences, split_strips, as_data, quotable, clean),
     is_courtesy,
-    *(as_summary, as_query, as_keywords, as_subquestions, filtered, cited),
+    *(as_summary, as_query, searched, as_subquestions, filtered, cited),
     *(followed, worded, hypothetical),
 ]
 # A text is its beginning, then the unit again and again, then its end.

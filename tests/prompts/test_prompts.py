@@ -1,5 +1,6 @@
 """Prompts mirror each other in both languages and fill their slots exactly."""
 
+import re
 from importlib.resources import files
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from prompts import NAMES, Language, Prompt, SlotError, prompt
 
 LANGUAGES: list[Language] = ["en", "zh"]
+DATA = {"knowledge", "passage", "text", "title", "turns", "answer", "criticism", "findings"}
+"""Slots for what was found, said or written by others than whoever asks."""
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -37,11 +40,29 @@ def test_every_prompt_renders_all_it_is_given(language: Language) -> None:
             asked.render(**values, surplus="x")
 
 
-def test_every_dollar_of_a_prompt_is_a_slot() -> None:
+def test_every_dollar_of_a_prompt_is_a_slot_or_the_nonce() -> None:
     for language in LANGUAGES:
         for name in NAMES:
             text = (files("prompts") / language / f"{name}.txt").read_text(encoding="utf-8")
-            assert text.count("$") == len(prompt(name, language).slots)
+            rest = text.replace("-$nonce>", "")
+            assert rest.count("$") == len(prompt(name, language).slots)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_others_wrote_stands_between_tags_with_a_nonce(language: Language) -> None:
+    for name in NAMES:
+        text = (files("prompts") / language / f"{name}.txt").read_text(encoding="utf-8")
+        for slot in DATA & prompt(name, language).slots:
+            blocks = re.findall(r"<(\w+)-\$nonce>\n([^<]*)\n</\1-\$nonce>", text)
+            assert any(f"${slot}" in inside for _, inside in blocks), (name, slot)
+
+
+def test_every_prompt_has_a_nonce_of_its_own() -> None:
+    asked = prompt("answer", "en")
+    slots = dict.fromkeys(asked.slots, "")
+    drawn = {re.findall(r"-([0-9a-f]{16})>", asked.render(**slots))[0] for _ in range(50)}
+
+    assert len(drawn) == 50
 
 
 def test_chinese_prompts_are_chinese_and_english_ones_are_not() -> None:

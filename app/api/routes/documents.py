@@ -191,7 +191,9 @@ def mapped() -> Iterator[None]:
         yield
     except IngestBusy as error:
         raise DocumentsProblem(409, f"{str(error).capitalize()}.") from None
-    except (IndexMismatch, EmbedderFailed) as error:
+    except IndexMismatch as error:
+        raise _unusable(error) from None
+    except EmbedderFailed as error:
         raise DocumentsProblem(503, str(error)) from None
     except OSError as error:
         raise _unwritable(error) from None
@@ -199,6 +201,13 @@ def mapped() -> Iterator[None]:
         raise DocumentsProblem(
             403, "A shared document is removed at the service's machine: selfcrag ingest --prune."
         ) from None
+
+
+def _unusable(error: IndexMismatch) -> DocumentsProblem:
+    """The log says where it lies, too."""
+    log.error("the index cannot be used: %s", error)
+    detail = "The index of documents cannot be used at the moment; the service's log says why."
+    return DocumentsProblem(503, detail)
 
 
 def _unwritable(error: OSError) -> DocumentsProblem:

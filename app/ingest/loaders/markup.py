@@ -250,7 +250,7 @@ def joined(lines: Sequence[str]) -> str:
     for line in (" ".join(line.split()) for line in lines):
         if not text or not line:
             text += line
-        elif re.search(r"[a-z]-$", text) and line[0].islower():
+        elif re.search(r"[a-z]-$", text[-2:]) and line[0].islower():
             text = text[:-1] + line
         else:
             wide = WIDE.match(text[-1]) and WIDE.match(line[0])

@@ -220,7 +220,8 @@ def test_a_failure_after_the_start_is_error_and_done(serve: Callable[..., Servin
 
 def test_line_separators_do_not_split_a_data_line(serve: Callable[..., Serving]) -> None:
     chat = fakes.FakeChat(chunks=["one\u2028two\u2029three\x85four\r\nfive\rsix [1]."])
-    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
+    services = fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
+    serving = serve(replace(services, answer_links="all"))
     body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
     response = serving.client.post("/ask", json=body)
     answer = next(json.loads(d) for n, d, _ in BLOCK.findall(response.text) if n == "answer")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.ingest.files import Report, StateFolder
-from app.ingest.pipeline import ingest
+from app.ingest.pipeline import LEADS_OUT, ingest
 from app.ingest.uploads import Received, Uploads
 from app.retrieval.retriever import HybridRetriever
 
@@ -77,6 +77,47 @@ async def test_no_link_leads_to_what_is_an_owners(
     link = tmp_path / "docs/link.md"
     link.symlink_to(state / "uploads/@ann/工资.md")
     assert (await run(retriever, Path("docs"))).added == ["docs/pump.md"]
+
+
+def with_links(tmp_path: Path) -> Path:
+    """docs/ with links to a file within, to one outside, and to a folder outside."""
+    write(tmp_path / "outside/passwd.txt", "root:x:0:0\n")
+    docs = tmp_path / "docs"
+    (docs / "a_link.md").symlink_to(docs / "pump.md")
+    (docs / "secret.txt").symlink_to(tmp_path / "outside/passwd.txt")
+    (docs / "folder").symlink_to(tmp_path / "outside")
+    return docs
+
+
+@pytest.mark.usefixtures("state")
+@pytest.mark.parametrize(
+    ("named", "links"),
+    [
+        *((named, ["folder", "secret.txt"]) for named in ("docs", "linked", "./docs/../docs")),
+        ("docs/*", ["secret.txt"]),
+        ("docs/**/*", ["passwd.txt", "secret.txt"]),
+    ],
+)
+async def test_no_link_leads_out_of_a_folder(
+    retriever: HybridRetriever, tmp_path: Path, named: str, links: list[str]
+) -> None:
+    with_links(tmp_path)
+    (tmp_path / "linked").symlink_to(tmp_path / "docs")
+    report = await run(retriever, Path(named))
+
+    assert report.added == ["docs/pump.md"]
+    assert {it.reason for it in report.refused} == {LEADS_OUT}
+    assert sorted(Path(it.source).name for it in report.refused) == links
+    assert "outside" not in " ".join(await sources(retriever))
+
+
+@pytest.mark.usefixtures("state")
+async def test_a_link_that_is_named_itself_is_read(
+    retriever: HybridRetriever, tmp_path: Path
+) -> None:
+    docs = with_links(tmp_path)
+    assert (await run(retriever, docs / "secret.txt")).added == ["outside/passwd.txt"]
+    assert (await run(retriever, docs / "folder")).skipped == ["outside/passwd.txt"]
 
 
 async def test_shared_uploads_are_read_again(retriever: HybridRetriever, state: Path) -> None:

@@ -101,13 +101,21 @@ async def test_whoever_stops_waiting_ends_the_process(
 
 @pytest.mark.parametrize(
     ("serve", "reason"),
-    [(spins, "s of computing; split it"), (bloats, "GB of memory to be read; split it")],
+    [(spins, "s of computing to be read; split it"), (bloats, "GB of memory to be read; split it")],
 )
 def test_computing_and_memory_are_bounded(tmp_path: Path, serve: object, reason: str) -> None:
     parser = ParserProcess(tmp_path, serve)  # type: ignore[arg-type]
     with pytest.raises(DocumentRefused, match=reason):
         parser.rows(task(tmp_path / "a.md"))
     assert parser.is_spent
+
+
+def test_a_document_may_compute_as_long_as_its_size_needs(tmp_path: Path) -> None:
+    small, large = tmp_path / "small.md", tmp_path / "large.md"
+    small.write_text("[\n" * 10, "utf-8")
+    large.write_bytes(bytes(20_000_000))
+
+    assert [module.cpu_s(task(it)) for it in (tmp_path / "none.md", small, large)] == [30, 30, 130]
 
 
 def test_no_process_outlives_the_one_that_started_it() -> None:

@@ -55,6 +55,36 @@ async def test_a_file_brought_in_right_after_a_deletion_stays(
     assert kept(old) == "新文。\n"
 
 
+async def test_a_document_that_is_slow_to_read_holds_up_no_other_upload(
+    uploads: Uploads, tmp_path: Path
+) -> None:
+    brackets = sent(tmp_path / "slow", brackets="[\n" * 60_000)
+    slow = asyncio.create_task(uploads.bring_in(brackets))
+    await asyncio.sleep(0.2)
+    (lamp,) = (await uploads.bring_in(sent(tmp_path / "sent", lamp="The lamp is lit.\n"))).documents
+
+    assert not slow.done()
+    assert kept(lamp) == "The lamp is lit.\n"
+    assert (await slow).report.added == ["brackets.md"]
+
+
+async def test_what_changed_since_it_was_read_ahead_is_read_again(
+    uploads: Uploads, tmp_path: Path
+) -> None:
+    first, second = (
+        sent(tmp_path / name, lamp="Words.\n" * (30_000 if name == "long" else 1))
+        for name in ("long", "short")
+    )
+    reading = asyncio.create_task(uploads.bring_in(first))
+    await asyncio.sleep(0.2)
+    (short,) = (await uploads.bring_in(second)).documents
+    assert not reading.done()
+    (long,) = (await reading).documents
+
+    assert (long.id, long.source) == (short.id, short.source)
+    assert len((await uploads.documents())[0]) == 1
+
+
 def test_many_files_beside_many_documents_are_listed_at_once() -> None:
     folder = Path("/data/uploads/shared")
     first = StoredDocument("0", "0.md", str(folder / "0.md"), "", "", 1, 1, "")

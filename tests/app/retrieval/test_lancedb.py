@@ -97,7 +97,7 @@ async def test_a_service_whose_index_is_renewed_for_another_embedder_asks_to_be_
     await lance.renew(index.folder, other, encode)
     with pytest.raises(RetrieverFailed, match="restart the service"):
         await retriever.retrieve("Who serviced the pump?", 3)
-    with pytest.raises(IndexMismatch, match=r"^The index in .*: restart the service\.$"):
+    with pytest.raises(IndexMismatch, match=r"^The index was renewed .*: restart the service\.$"):
         await index.put(rows(index, segmenter, "lamp.md", "It is lit."))
     assert [it.source for it in await (await open_index(index.folder, other)).documents()] == [
         "水泵.md"

@@ -249,6 +249,22 @@ async def test_odd_log_probabilities_are_left_aside(
         assert (await judged(critic)).support == 1
 
 
+async def test_grades_quoted_around_the_json_are_none(
+    critic: LlmCritic, critic_server: CriticServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the text, and not in its log-probabilities, here each sure of its character."""
+
+    def sure(_: object, text: str) -> object:
+        return {"content": [{"token": it, "logprob": 0.0, "top_logprobs": []} for it in text]}
+
+    monkeypatch.setattr(critic_server, "logprobs", sure)
+    critic_server.criticism = 'It says "support": 0, "utility": 1, "relevance": 0.'
+    for around in ("{}", '{}\nIt says "support": 0, "utility": 1.', 'It says "support": 0. {}'):
+        critic_server.around = around
+        judgement = await judged(critic)
+        assert (judgement.relevance, judgement.support, judgement.utility) == (1, 1, 0.5)
+
+
 async def test_a_draft_whose_judgement_fails_leaves_the_others_theirs() -> None:
     async def judged(draft: Draft) -> tuple[Judgement, Usage]:
         if "bread" in draft.answer:

@@ -1,5 +1,6 @@
 """A language model as CRAG's evaluator, over HTTP, asked in the paper's three ways."""
 
+import re
 from itertools import product
 from typing import get_args
 
@@ -32,7 +33,8 @@ async def test_a_score_is_the_probability_of_yes(
         assert scores.values == (pytest.approx(2 * yes - 1),)
         asked = critic_server.prompts[-1]
         assert all(text in asked for text in PAIRS[language])
-        assert asked.count("<passage>") == (5 if mode == "few_shot" else 1)
+        assert asked.count("<passage>") == (4 if mode == "few_shot" else 0)
+        assert len(re.findall(r"^<passage-[0-9a-f]{16}>$", asked, re.MULTILINE)) == 1
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -60,6 +62,7 @@ async def test_replies_are_read_as_they_come(
         ("<think>no, wait</think>\nyes", 1),
         ("It is no use to guess.\nAnswer: **yes**", 1),
         ("Answer: yes?\nNo.\nAnswer: no", -1),
+        ('Answer: no\nThe passage says "Answer: yes", which is an order.', -1),
         ("The passage yesterday said nothing.", None),
     ):
         critic_server.replies = [reply]

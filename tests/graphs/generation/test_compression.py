@@ -179,7 +179,7 @@ async def test_a_summary_may_have_its_share_of_words_and_always_a_sentence() -> 
     ]:
         chat = FakeChat(keywords="short")
         (document,) = strips(text, 1)
-        summary = await summary_of("What is it?", document, ratio, chat)
+        summary = await summary_of("What is it?", document, ratio, services(chat=chat))
 
         assert summary == Summary("short", Usage(1, 10, 3))
         assert f"{words} words" in chat.prompt()

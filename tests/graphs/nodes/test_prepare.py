@@ -70,7 +70,7 @@ async def test_a_language_model_is_told_what_was_said_on_the_thread() -> None:
     await ask(graph, EN.question)
     second = await ask(graph, "And who built it?")
 
-    assert f"user: {EN.question}\nassistant: In 1852 [1]." in chat.prompt(1)
+    assert f"user: {EN.question}\nassistant: In 1852 (1)." in chat.prompt(1)
     assert second["standalone_question"] == "Who built the Bergen paper mill?"
 
 

@@ -23,7 +23,26 @@ def test_at_most_three_keywords_are_read_from_a_reply() -> None:
         ("好的，以下是关键词：\n\n法国、首都、城市", "法国, 首都, 城市"),
         *((reply, "") for reply in ("Keywords:", "关键词：", "", " , ,", "x" * 81)),
     ]:
-        assert as_keywords(reply) == keywords
+        assert as_keywords(reply, told=reply) == keywords
+
+
+def test_a_query_holds_ordinary_words_and_those_of_the_question_alone() -> None:
+    told = "How does C++20 read /etc/app.conf --all of node.js at https://mine.example/x?"
+    for reply, keywords in [
+        ("C++20, /etc/app.conf, node.js", "C++20, /etc/app.conf, node.js"),
+        ("reading --all, standard-library", "reading all, standard-library"),
+        ("site:evil.example node.js", "node.js"),
+        ("inurl:x, SITE:evil.example, filetype:pdf", ""),
+        ("https://evil.example/?q=secret node.js, www.evil.example", "node.js"),
+        ("https://mine.example/x", ""),
+        ("node.js OR secret, NOT this", "node.js secret, this"),
+        ("Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4, sk-51d2e8a7", ""),
+        ("node.js 2024, evil.example", "node.js 2024"),
+        ("no\U000e0064de.js\u200b", "node.js"),
+        ('"node.js" -reading', "node.js reading"),
+        ("打开 http://evil.example/偷, 配置", "打开, 配置"),
+    ]:
+        assert as_keywords(reply, told) == keywords
 
 
 async def test_keywords_are_told_without_thoughts() -> None:

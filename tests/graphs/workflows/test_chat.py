@@ -100,10 +100,9 @@ class Versatile(FakeChat):
 
     def said(self, messages: list[BaseMessage]) -> str:
         asked = "\n".join(str(message.text) for message in messages)
-        if "<answer>" in asked:
-            return json.dumps(REJECTED if "rejected draft" in asked else VERDICT)
-        if "<question>" in asked:
-            return json.dumps({"retrieval": 1})
+        if asked.endswith("The JSON object:"):
+            verdict = REJECTED if "rejected draft" in asked else VERDICT
+            return json.dumps(verdict if "<answer-" in asked else {"retrieval": 1})
         if asked.endswith("Keywords:"):
             return KEYWORDS
         return REVISION if "secret year" in asked else DRAFT

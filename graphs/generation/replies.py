@@ -1,0 +1,35 @@
+"""Replies of the language model to small tasks, or of the fallback model where it fails."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from langchain_core.messages import BaseMessage
+
+from graphs.errors import GeneratorFailed
+from graphs.generation.prompts import text_of, usage_of
+from graphs.ports import Services
+from graphs.types import Degraded, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """What the language model said; nothing where it was not asked, or failed."""
+
+    text: str = ""
+    usage: Usage = field(default_factory=Usage)
+    degraded: tuple[Degraded, ...] = ()
+
+
+async def reply_to(messages: Sequence[BaseMessage], services: Services) -> ModelReply:
+    """Nothing where there is no language model; every call counts, also one that fails."""
+    if services.chat is None:
+        return ModelReply()
+    try:
+        reply = await services.chat.ainvoke(list(messages))
+    except GeneratorFailed as error:
+        said = ModelReply()
+        if (other := services.fallen_back) is not None:
+            said = await reply_to(messages, other)
+        told = error.answered_by(services.fallback_name) if said.text else error.degraded
+        return replace(said, usage=Usage(llm_calls=1) + said.usage, degraded=(told, *said.degraded))
+    return ModelReply(text_of(reply), usage_of(reply))

@@ -1,0 +1,176 @@
+"""No protocol tells a client of links, images or HTML but for the answer's sources."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.ingest.pipeline import ingest
+from app.llm.chat import chat_model
+from app.main import create_app
+from app.retrieval.embedder import StaticEmbedder
+from app.retrieval.index import open_index
+from app.settings import Settings
+from graphs.ports import Services
+from graphs.types import AnswerLinks, Passage
+from tests import fakes
+from tests.app.api.routes.test_openai import client_of, streamed, told
+from tests.app.protocols.test_ai_sdk import message, parts_of, post
+from tests.app.serving import Serving
+from tests.exfiltration import CITED, FORMS, LOADED, SECRET, U, live
+from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
+
+Serve = Callable[..., Serving]
+QUESTION = "How tall is the red tower of Umbra?"
+KEEPER = "https://keeper.example.org/tower"
+TOWER = [
+    Passage("p1", "The red tower of Umbra is 87 metres tall.", "Guide", CITED),
+    Passage("p2", "The red tower of Umbra has a keeper.", "Keeper", KEEPER),
+]
+EXTRACTED = {
+    "notes.md": "# Obelisk\n\nThe obelisk of Quor weighs 412 tonnes ![a]({U}), or {U} [b]({U}).",
+    "notes.txt": "The obelisk of Quor weighs 412 tonnes <img src={U}> ![a]({U}) says {U}.\n",
+    "notes.csv": 'monument,weight\n"obelisk of Quor","412 tonnes ![a]({U}) <img src={U}>"\n',
+    "notes.html": "<p>The obelisk of Quor weighs 412 tonnes ![a]({U}) &lt;img src={U}&gt; {U}.</p>",
+}
+
+
+def groups() -> list[str]:
+    """All forms, some to an answer."""
+    forms = list(FORMS.values())
+    return ["Told [1].\n\n" + "\n\n".join(forms[n : n + 12]) for n in range(0, len(forms), 12)]
+
+
+Write = Callable[..., Serving]
+
+
+@pytest.fixture
+def write(openai_server: OpenAIServer, tmp_path: Path) -> Iterator[Write]:
+    """Serves a chat endpoint that says what `openai_server.says`."""
+    with ExitStack() as stack:
+
+        def start(links: AnswerLinks = "cited") -> Serving:
+            @asynccontextmanager
+            async def source(_: Settings) -> AsyncIterator[Services]:
+                chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL)
+                services = fakes.services(fakes.FakeRetriever(TOWER), chat=chat)
+                yield replace(services, answer_links=links)
+                await chat.aclose()
+
+            settings = Settings(_env_file=None, data_dir=tmp_path)
+            return stack.enter_context(Serving(create_app(settings, source)))
+
+        yield start
+
+
+def test_answers_hold_nothing_live(write: Write, openai_server: OpenAIServer) -> None:
+    serving = write()
+    for openai_server.says in groups():
+        answer = serving.ask(QUESTION, workflow="crag")
+        assert live(answer["answer"], [CITED, KEEPER]) == []
+        (entry,) = answer["degraded"]
+        assert entry["component"] == "generator"
+        assert SECRET not in entry["reason"]
+
+
+def test_no_prefix_of_a_stream_is_live(write: Write, openai_server: OpenAIServer) -> None:
+    serving = write()
+    for name in LOADED:
+        openai_server.says, text = f"Told [1]. {FORMS[name]} and\n\n{FORMS[name]}", ""
+        for event in serving.stream(QUESTION, workflow="crag"):
+            text += event.data["text"] if event.name == "token" else ""
+            assert live(text, [CITED, KEEPER]) == []
+        assert "hxxps://" in text
+
+
+def test_a_stream_of_openai_cuts_no_code(write: Write, openai_server: OpenAIServer) -> None:
+    openai_server.says = (
+        f"Told [1]. Write `So. <img src={U}> So.` here.\n\n```py\n<img src={U}>\n```"
+    )
+    with client_of(write()) as client:
+        pieces = told(streamed(client, QUESTION, model="crag"), "content")
+    assert "".join(pieces) == openai_server.says
+    assert [n for n in range(len(pieces)) if live("".join(pieces[: n + 1]), [CITED])] == []
+
+
+def test_openai_and_the_ai_sdk_are_told_the_same(write: Write, openai_server: OpenAIServer) -> None:
+    serving = write()
+    openai_server.says = groups()[0]
+    with client_of(serving) as client:
+        question: Any = [{"role": "user", "content": QUESTION}]
+        whole = client.chat.completions.create(model="crag", messages=question)
+    parts = parts_of(post(serving, message(QUESTION), workflow="crag"))
+    answer = serving.ask(QUESTION, workflow="crag")["answer"]
+    assert whole.choices[0].message.content == answer
+    assert "".join(it["delta"] for it in parts if it["type"] == "text-delta") == answer
+
+
+def test_links_to_the_sources_stay(write: Write, openai_server: OpenAIServer) -> None:
+    openai_server.says = f"It is 87 metres tall ([guide]({CITED})) [1]; see {KEEPER} too [2]."
+    answer = write().ask(QUESTION, workflow="crag")
+    assert answer["answer"] == openai_server.says
+    assert [it["source"] for it in answer["citations"]] == [CITED, KEEPER]
+    assert answer["degraded"] == []
+    for cited in answer["citations"]:
+        assert [answer["answer"][start:end] for start, end in cited["spans"]] == [answer["answer"]]
+
+
+def test_trusted_answers_stay_as_they_are(write: Write, openai_server: OpenAIServer) -> None:
+    openai_server.says = f"It is 87 metres tall ![chart]({U}) [1]."
+    answer = write("all").ask(QUESTION, workflow="crag")
+    assert answer["answer"] == openai_server.says
+    assert answer["degraded"] == []
+
+
+def test_titles_and_criticism_are_told_inert(serve: Serve) -> None:
+    page = replace(TOWER[0], title=f"![a]({U}) <img src={U}>")
+    services = fakes.services(
+        fakes.FakeRetriever([page]),
+        chat=fakes.ScriptedChat(answers=["It is tall [1].", "It is 87 metres tall [1]."]),
+        critic=fakes.FakeCritic(script=[fakes.POOR, fakes.GOOD], words=[f"Show ![a]({U})."]),
+    )
+    serving = serve(services)
+    with client_of(serving) as client:
+        reasons = "".join(told(streamed(client, QUESTION), "reasoning_content"))
+    assert "Show !" in reasons
+    assert "hxxps://" in reasons
+    assert live(reasons) == []
+    answer = serving.ask(QUESTION, workflow="self_crag")
+    assert live(answer["critique"][0]["criticism"]) == []
+
+
+@pytest.mark.parametrize("source", ["javascript:alert(1)", "//leak.evil.com/x", "data:text/html,x"])
+def test_only_addresses_of_the_web_become_links(serve: Serve, source: str) -> None:
+    serving = serve(fakes.services())
+    given = [{"text": TOWER[0].text, "title": "Guide", "source": source}]
+    body = {"question": QUESTION, "passages": given}
+    assert serving.client.post("/ask", json=body).json()["citations"][0]["source"] == source
+    parts = parts_of(post(serving, message(QUESTION)))
+    assert [it for it in parts if it["type"] == "source-url"] == []
+
+
+@pytest.mark.parametrize("name", EXTRACTED)
+def test_quotations_hold_nothing_live(tmp_path: Path, name: str, loaded: Any, serve: Serve) -> None:
+    (tmp_path / name).write_text(EXTRACTED[name].replace("{U}", U), encoding="utf-8")
+
+    async def add() -> None:
+        index = await open_index(tmp_path / "state/index", StaticEmbedder(loaded.segmenter))
+        await ingest([tmp_path / name], index, loaded.segmenter)
+
+    (tmp_path / "state").mkdir()
+    asyncio.run(add())
+    settings = Settings(_env_file=None, data_dir=tmp_path / "state", search="off")
+    with Serving(create_app(settings)) as serving:
+        answer = serving.ask("How many tonnes does the obelisk of Quor weigh?", workflow="crag")
+        events = serving.stream("How many tonnes does the obelisk of Quor weigh?", workflow="crag")
+    assert "412" in answer["answer"]
+    assert "hxxps://" in answer["answer"]
+    assert live(answer["answer"]) == []
+    text = "".join(event.data["text"] for event in events if event.name == "token")
+    assert text == answer["answer"]
+    assert json.dumps(answer["degraded"]).count("Shown as text") == 1
