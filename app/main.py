@@ -36,6 +36,7 @@ from app.observability.logging import (
     TextFormatter,
 )
 from app.observability.metrics import CountRequests, ServiceMetrics
+from app.observability.redaction import redact
 from app.observability.tracing import set_tracing, spans_to
 from app.retrieval.index import visible_to
 from app.runs.manager import Runs
@@ -66,6 +67,7 @@ def create_app(
     Without authentication everyone is let in: for a server around it that knows whom to admit.
     """
     chosen = settings or load_settings(Settings)
+    redact.learn(chosen)
     open_spans = spans_to(chosen.otlp_endpoint)
 
     @asynccontextmanager

@@ -17,6 +17,7 @@ from pydantic_settings import (
 
 from app.errors import StartFailed, message_of
 from graphs.options import Preset
+from graphs.types import AnswerLinks
 
 WORKERS = ("selfcrag_evaluator_", "selfcrag_serve_")
 """So begin the settings of the worker, which reads the same `.env`."""
@@ -248,6 +249,12 @@ class Settings(StateSettings):
     fallback_api_key: SecretStr = _generator(
         default=SecretStr(""),
         description="Its key; any value where the endpoint asks for none.",
+    )
+
+    answer_links: AnswerLinks = _generator(
+        default="cited",
+        description="cited: answers link to their sources, other addresses and HTML stay text; all "
+        "leaves answers as they were written, for documents that are trusted.",
     )
 
     search: Literal["wikipedia", "tavily", "searxng", "fixture", "off"] = _search(

@@ -16,6 +16,7 @@ WebUse = Literal["auto", "never", "always"]
 RetrievalMode = Literal["adaptive", "always", "never"]
 Component = Literal["web_search", "fetch", "evaluator", "generator", "retriever", "critic"]
 Verdict = Literal["supported", "partly", "unsupported", "abstained", "not_judged"]
+AnswerLinks = Literal["cited", "all"]
 SentenceLabel = Literal["supported", "contradicted", "unsupported", "not_checked"]
 StoppedBy = Literal[
     "answered",

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.protocols.messages import DialogueTurn, TextPart, text_of
-from app.protocols.openai import DONE, data, finish_reason
+from app.protocols.openai import DONE, data, finish_reason, is_web_address
 from app.protocols.progress_text import ProgressText
 from app.runs.run import Run
 from app.schemas import ask
@@ -161,7 +161,7 @@ def _passing(kind: str, event: ask.Event) -> str:
 def _sources(citations: list[Citation]) -> Iterator[dict[str, Any]]:
     """Each page and each file once; `sourceId` is the `source` of its citations."""
     for source, cited in {cited.source: cited for cited in citations}.items():
-        if cited.origin == "web":
+        if cited.origin == "web" and is_web_address(source):
             yield {"type": "source-url", "sourceId": source, "url": source, "title": cited.title}
         else:
             yield {

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.protocols.openai import Chunks, address_of, data
+from app.protocols.openai import Chunks, address_of, data, is_web_address
 from app.protocols.progress_text import text
 from app.schemas.ask import AskResponse, Event, RetractEvent, ThreadId, TokenEvent
 from graphs.text.citations import renumbered
@@ -84,7 +84,7 @@ def _source(citations: list[Citation], base_url: str) -> dict[str, Any]:
     """One source with all passages cited of it; a file is named by its path, which is unique."""
     first = citations[0]
     address = address_of(first, base_url)
-    page = {"url": address} if "://" in address else {}
+    page = {"url": address} if is_web_address(address) else {}
     name = first.title if first.origin == "web" else first.source
     return {
         "source": {"id": first.source, "name": name, **page},

@@ -17,8 +17,8 @@ from app.protocols.progress_text import ProgressText, text
 from app.runs.run import Run
 from app.schemas import ask
 from graphs.options import Context
+from graphs.text.inert_markup import inert
 from graphs.text.language import script_of
-from graphs.text.sentences import sentence_spans
 from graphs.types import Citation
 
 DONE = "data: [DONE]\n\n"
@@ -101,6 +101,7 @@ class ChatRequest(BaseModel):
 
 _STORED = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}-\d+(?:\.\.\d+)?")
 """The id of a part of a stored document, or of parts that follow each other."""
+_NAME = re.compile(r"(?![\\/\s]{2})[^:\x00-\x1f]*")  # without a scheme or a host
 
 
 class UrlCitation(BaseModel):
@@ -204,13 +205,22 @@ def _error(message: str, kind: str, param: str | None, code: str) -> dict[str, A
     return OpenAIErrorBody(error=error).model_dump()
 
 
+def is_web_address(source: str) -> bool:
+    """Whether a frontend may make a link of it."""
+    return source.startswith(("https://", "http://"))
+
+
 def address_of(cited: Citation, base_url: str) -> str:
     """Where the cited text can be read: its web page, or the page of this service, at its part.
 
-    What a caller gave along has no place: its own name then.
+    What a caller gave along has no place: its own name then, unless that is an address of a kind
+    that no frontend should open.
     """
     part, _, _ = cited.strip_id.partition("#")
-    return f"{base_url}#document={part}" if _STORED.fullmatch(part) else cited.source
+    if _STORED.fullmatch(part):
+        return f"{base_url}#document={part}"
+    is_harmless = is_web_address(cited.source) or _NAME.fullmatch(cited.source)
+    return cited.source if is_harmless else base_url
 
 
 def annotations(response: ask.AskResponse, base_url: str) -> list[Annotation]:
@@ -235,7 +245,8 @@ def sources(response: ask.AskResponse) -> list[str]:
     Not all clients show annotations.
     """
     verdict = text(response.verdict, script_of(response.answer))
-    return [verdict, *(f"[{c.n}] {c.title} — {c.source}" for c in response.citations)]
+    told = (inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations)
+    return [verdict, *told]
 
 
 def usage(response: ask.AskResponse) -> CompletionUsage:
@@ -306,7 +317,7 @@ class Chunks:
     def answer(self, response: ask.AskResponse) -> Iterator[str]:
         for line in sources(response):
             yield self.step(line)
-        for piece in _sentences(response.answer):
+        for piece in response.answer.splitlines(keepends=True):  # no line cuts code in two
             yield self.chunk({"content": piece})
         if cited := annotations(response, self._base_url):
             yield self.chunk({"annotations": [entry.model_dump() for entry in cited]})
@@ -324,12 +335,3 @@ class Chunks:
 
 def data(value: object) -> str:
     return f"data: {ask.as_json(value)}\n\n"
-
-
-def _sentences(text: str) -> Iterator[str]:
-    """The text in pieces that add up to it, cut after each sentence."""
-    start = 0
-    for _, end in sentence_spans(text)[:-1]:
-        yield text[start:end]
-        start = end
-    yield text[start:]

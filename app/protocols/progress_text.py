@@ -9,6 +9,7 @@ from typing import Any
 
 from app.runs.run import SUBGRAPHS
 from app.schemas.ask import ANOTHER_WAS_BETTER, Event, RetractEvent, StepEvent
+from graphs.text.inert_markup import inert
 from graphs.text.language import language_of
 from graphs.types import Language
 
@@ -171,4 +172,4 @@ class ProgressText:
 
     def _say(self, name: str, **values: Any) -> str:
         line = " ".join(self._text(name).format(**values).split())
-        return line if len(line) <= MAX_CHARS else f"{line[: MAX_CHARS - 1]}…"
+        return inert(line if len(line) <= MAX_CHARS else f"{line[: MAX_CHARS - 1]}…")

@@ -359,11 +359,18 @@ class Run:
             failed += self._awaited()
         steps = (event for event in self._events if isinstance(event, ask.StepEvent))
         is_writing = any(event.step == "generate" for event in steps)
-        ending: Answer = {"candidates": drafts, "usage": spent, "degraded": failed}
+        ending: Answer = {"candidates": drafts, "usage": spent}
         ending |= early_answer(
-            self._state, self.question, drafts, self._context, why, is_writing=is_writing
+            self._state,
+            self.question,
+            drafts,
+            self._context,
+            why,
+            is_writing=is_writing,
+            links=self._services.answer_links,
         )
-        self._state = {**self._state, **ending}
+        failed += ending.get("degraded", [])
+        self._state = {**self._state, **ending, "degraded": failed}
 
     def _awaited(self) -> Sequence[Degraded]:
         """What the steps under way were waiting for."""

@@ -11,9 +11,9 @@ from graphs.grading.strips import evaluator_text
 from graphs.ports import Evaluator, with_answer
 from graphs.reflection.scores import SUPPORTED
 from graphs.text.citations import answer_sentences, cited_numbers, without_markers
+from graphs.text.inert_markup import is_quoted
 from graphs.text.language import language_of
 from graphs.text.questions import subquestions_of
-from graphs.text.sentences import stands_in
 from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 
@@ -37,7 +37,8 @@ class JudgedSentence:
     @property
     def is_quoted(self) -> bool:
         """Whether it stands word for word in its evidence, which supports it then."""
-        return any(stands_in(self.text, strip.full_text) for strip in self.evidence)
+        linked = [strip.source for strip in self.evidence]
+        return any(is_quoted(self.text, strip.full_text, linked) for strip in self.evidence)
 
 
 class EvaluatorCritic:

@@ -38,6 +38,7 @@ from graphs.text.citations import (
     without_markers,
     without_unknown_markers,
 )
+from graphs.text.inert_markup import InertMarkup, markup_of
 from graphs.text.model_output import (
     THINK_CLOSE,
     THINK_OPEN,
@@ -125,20 +126,23 @@ def abstention(question: str, language: Language, why: StoppedBy) -> str:
 async def generate_answer(
     request: DraftRequest, services: Services, listener: Listener
 ) -> GeneratedText:
-    """The answer; where a language model fails, sentences are quoted and `degraded` says so."""
+    """The answer; where a language model fails, `degraded` says so.
+
+    The fallback model answers then; without one, sentences are quoted.
+    """
     heard = NO_LISTENER if request.choices else listener
     try:
         if services.reflective is not None:
-            written = await _by_reflective(services.reflective, request, heard)
+            written = await _by_reflective(services, services.reflective, request, heard)
             return await _closed(written, request, services, listener)
         if services.chat is not None:
             messages = answering_messages(request)
-            written = await _by_chat(
-                services, services.chat, messages, len(request.knowledge), heard
-            )
+            written = await _by_chat(services, services.chat, messages, request, heard)
             return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
         heard.retract(str(error))  # what the model has said so far is void
+        if (other := services.fallen_back) is not None:
+            return after_failure(error, await generate_answer(request, other, listener), other)
         return after_failure(error, await quote(request, services, listener))
     return await quote(request, services, listener)
 
@@ -151,13 +155,16 @@ async def answer_directly(
     heard = NO_LISTENER if request.choices else listener
     try:
         if services.reflective is not None:
-            written = await _by_reflective(services.reflective, request, heard)
+            written = await _by_reflective(services, services.reflective, request, heard)
             return await _closed(written, request, services, listener)
         if services.chat is not None:
-            written = await _by_chat(services, services.chat, direct_messages(request), 0, heard)
+            messages = direct_messages(request)
+            written = await _by_chat(services, services.chat, messages, request, heard)
             return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
         heard.retract(str(error))
+        if (other := services.fallen_back) is not None:
+            return after_failure(error, await answer_directly(request, other, listener), other)
         return after_failure(error, nothing)
     return nothing
 
@@ -174,15 +181,16 @@ async def revise_answer(
     try:
         if services.chat is not None:
             messages = revising_messages(request, draft.answer, criticism)
-            written = await _by_chat(
-                services, services.chat, messages, len(request.knowledge), heard
-            )
+            written = await _by_chat(services, services.chat, messages, request, heard)
             return await _closed(written, request, services, listener)
         if services.reflective is not None and len(request.knowledge) > len(draft.knowledge):
-            written = await _by_reflective(services.reflective, request, heard)
+            written = await _by_reflective(services, services.reflective, request, heard)
             return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
         heard.retract(str(error))
+        if (other := services.fallen_back) is not None:
+            again = await revise_answer(request, draft, criticism, other, listener)
+            return after_failure(error, again, other)
         return after_failure(error, GeneratedText("", draft.generator, Usage()))
     return GeneratedText("", draft.generator, Usage())
 
@@ -214,12 +222,20 @@ async def _closed(
     )
 
 
-def after_failure(error: GeneratorFailed, stand_in: GeneratedText) -> GeneratedText:
-    """What stands in where the model failed, its call counted and the failure told."""
+def after_failure(
+    error: GeneratorFailed, stand_in: GeneratedText, fallen_back: Services | None = None
+) -> GeneratedText:
+    """What stands in where the model failed, its call counted and the failure told.
+
+    With `fallen_back` the fallback model wrote it, unless that failed, too.
+    """
+    told = error.degraded
+    if fallen_back and stand_in.answer and stand_in.generator == fallen_back.chat_name:
+        told = error.answered_by(fallen_back.chat_name)
     return replace(
         stand_in,
         usage=stand_in.usage + Usage(llm_calls=1),
-        degraded=(error.degraded, *stand_in.degraded),
+        degraded=(told, *stand_in.degraded),
     )
 
 
@@ -227,10 +243,10 @@ async def _by_chat(
     services: Services,
     chat: BaseChatModel,
     messages: Sequence[BaseMessage],
-    known: int,
+    request: DraftRequest,
     listener: Listener,
 ) -> GeneratedText:
-    """What the chat model says, heard as it streams; markers above `known` are left out.
+    """What the chat model says, heard as it streams; markers of no strip are left out.
 
     Raises GeneratorFailed.
     """
@@ -244,21 +260,32 @@ async def _by_chat(
             if text := str(chunk.text):
                 yield text
 
-    pieces: list[str] = []
-    spoken = without_opening_reasoning(joined_characters(texts()))
-    async for text in without_unknown_markers(spoken, known):
-        pieces.append(text)
-        listener.token(text)
+    spoken, pieces, markup = "", list[str](), _markup(request, services)
+    said = without_opening_reasoning(joined_characters(texts()))
+    async for text in without_unknown_markers(said, len(request.knowledge)):
+        spoken += text
+        if shown := markup.feed(text):
+            pieces.append(shown)
+            listener.token(shown)
+    if shown := markup.end():
+        pieces.append(shown)
+        listener.token(shown)
     answer = "".join(pieces)
-    if (
-        THINK_CLOSE in answer and THINK_OPEN not in answer
-    ):  # the prompt opened them, so they were heard
-        answer = without_reasoning(answer)
+    # The prompt opened the reasoning, so it was heard.
+    if THINK_CLOSE in spoken and THINK_OPEN not in spoken:
+        markup = _markup(request, services)
+        answer = markup.whole(without_reasoning(spoken))
         listener.retract(REASONING_REMOVED)
         listener.token(answer)
     if not answer.strip():
         raise GeneratorFailed("The language model gave an empty answer.")
-    return GeneratedText(answer, services.chat_name, usage_of(reply), cut_short(finish_reason))
+    degraded = (*cut_short(finish_reason), *markup.degraded)
+    return GeneratedText(answer, services.chat_name, usage_of(reply), degraded)
+
+
+def _markup(request: DraftRequest, services: Services) -> InertMarkup:
+    """That of the answer; a choice of a closed set is the caller's own text."""
+    return markup_of(request.knowledge, "all" if request.choices else services.answer_links)
 
 
 def cut_short(finish_reason: str) -> tuple[Degraded, ...]:
@@ -288,9 +315,12 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
     chosen = best_pieces(pieces, request.floor)
     chosen, missing = with_each_part(chosen, pieces, grades, request.floor)
     missing = [part for part in request.subquestions if chosen and part in {*missing, *unnamed}]
-    said = compose(quoted_sentences(chosen), missing, request.language)
+    markup = _markup(request, services)
+    quoted = compose(quoted_sentences(chosen), missing, request.language)
+    said = [text for text in (*map(markup.feed, quoted), markup.end()) if text]
     for text in said:
         listener.token(text)
+    degraded += markup.degraded
     return GeneratedText("".join(said), EXTRACTIVE, usage, degraded, missing=tuple(missing))
 
 
@@ -341,15 +371,17 @@ async def _choose(request: DraftRequest, services: Services, listener: Listener)
 
 
 async def _by_reflective(
-    reflective: ReflectiveGenerator, request: DraftRequest, listener: Listener
+    services: Services, reflective: ReflectiveGenerator, request: DraftRequest, listener: Listener
 ) -> GeneratedText:
     """What a model writes that judges itself: it knows no markers, its passage is cited for it."""
     reply = await reflective.write(request.closed_question, one_passage(request.knowledge))
-    answer = cited(reply.text) if request.knowledge else reply.text
+    answer = cited(without_markers(reply.text)) if request.knowledge else reply.text
+    markup = _markup(request, services)
+    answer = markup.whole(answer)
     if not answer.strip():
         raise GeneratorFailed("The language model gave an empty answer.")
     listener.token(answer)
-    degraded = cut_short(reply.finish_reason)
+    degraded = (*cut_short(reply.finish_reason), *markup.degraded)
     return GeneratedText(answer, reflective.name, reply.usage, degraded, reply.judgement)
 
 

@@ -9,17 +9,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from langchain_core.runnables.utils import gather_with_concurrency
 
-from graphs.errors import CompressorFailed, GeneratorFailed, PortError
-from graphs.generation.prompts import one_line, text_of, usage_of
+from graphs.errors import CompressorFailed, PortError
+from graphs.generation.prompts import one_line
+from graphs.generation.replies import reply_to
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import evaluator_text, repacked
 from graphs.options import Context
 from graphs.ports import Services
 from graphs.text.language import language_of
+from graphs.text.prompt_injection import as_data, without_control_tokens
 from graphs.text.sentences import sentence_spans, token_count, word_count
 from graphs.types import Compression, Degraded, Strip, Usage
 from prompts import prompt
@@ -115,14 +116,13 @@ async def _summarised(
     So do documents after the first `calls`. A document that several candidates hold is summarised
     once. Raises CompressorFailed.
     """
-    chat = services.chat
-    if chat is None:
+    if services.chat is None:
         raise CompressorFailed("There is no language model to summarise the knowledge.")
     apart = [by_document(strips) for strips in knowledge]
     documents = list(dict.fromkeys(merged(strips) for each in apart for strips in each))[:calls]
     summaries = await gather_with_concurrency(
         MAX_SUMMARIES_AT_ONCE,
-        *(summary_of(question, each, context.compress_ratio, chat) for each in documents),
+        *(summary_of(question, each, context.compress_ratio, services) for each in documents),
     )
     texts = {each: summary.text for each, summary in zip(documents, summaries, strict=True)}
 
@@ -157,22 +157,18 @@ async def _by_local_model(
     return Compressed(shorter)
 
 
-async def summary_of(question: str, document: Strip, ratio: float, chat: BaseChatModel) -> Summary:
+async def summary_of(question: str, document: Strip, ratio: float, services: Services) -> Summary:
     """What the document says to the question, in about `ratio` of its words."""
     language = language_of(question)
     body = prompt("compress", language).render(
-        question=one_line(question),
-        title=one_line(document.title),
-        text=document.text,
+        question=without_control_tokens(one_line(question)),
+        title=as_data(one_line(document.title)),
+        text=as_data(document.text),
         words=str(max(MIN_SUMMARY_WORDS, round(word_count(document.text) * ratio))),
     )
-    try:
-        reply = await chat.ainvoke(
-            [SystemMessage(prompt("compress_system", language).render()), HumanMessage(body)]
-        )
-    except GeneratorFailed as error:
-        return Summary(None, Usage(llm_calls=1), (error.degraded,))
-    return Summary(as_summary(text_of(reply)), usage_of(reply))
+    told = SystemMessage(prompt("compress_system", language).render())
+    reply = await reply_to([told, HumanMessage(body)], services)
+    return Summary(as_summary(reply.text) if reply.text else None, reply.usage, reply.degraded)
 
 
 def as_summary(reply: str) -> str:

@@ -133,7 +133,8 @@ def compose(
     said = [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
     if not missing:
         return said
-    parts = ("；" if language == "zh" else "; ").join(part.strip(" ?？") for part in missing)
+    asked = (without_markers(part).strip(" ?？") for part in missing)
+    parts = ("；" if language == "zh" else "; ").join(asked)
     return [*said, "\n\n" + prompt("missing", language).render(parts=parts)]
 
 

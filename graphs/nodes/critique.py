@@ -11,6 +11,7 @@ from graphs.ports import Services
 from graphs.reflection.scores import accepted, score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.citations import citations_in
+from graphs.text.inert_markup import inert
 from graphs.text.sentences import plain
 from graphs.types import Critique, Draft, Judgement, Plan, StoppedBy, Usage
 
@@ -61,7 +62,7 @@ async def criticise(state: State, *, services: Services) -> State:
         )
     except CriticFailed as error:
         return {"degraded": [error.degraded]}
-    rounds[-1] = replace(rounds[-1], criticism=text)
+    rounds[-1] = replace(rounds[-1], criticism=inert(text))
     return {"critique": rounds, "usage": usage}
 
 
@@ -97,6 +98,6 @@ def _entry(state: State, judgement: Judgement, plan: Plan, context: Context) -> 
         support=judgement.support,
         utility=judgement.utility,
         score=score_of(judgement, context),
-        criticism="" if is_accepted else criticism_of(question, judgement),
+        criticism="" if is_accepted else inert(criticism_of(question, judgement)),
         accepted=is_accepted,
     )

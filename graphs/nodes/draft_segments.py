@@ -17,6 +17,7 @@ from graphs.ports import Services
 from graphs.reflection.beam import cited_segment, drafts_of, next_beam, segment_from
 from graphs.reflection.scores import score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
+from graphs.text.inert_markup import inert_draft
 from graphs.types import Degraded, Draft, Extension, Judgement, Passage, Path, Plan, Strip, Usage
 
 
@@ -86,10 +87,14 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
     paths = next_beam(state.get("paths", []), scored, context.ablation.beam_width)
     longest = max((len(path.segments) for path in paths), default=0)
     ends = longest >= context.beam_depth or context.is_spent(total_usage(state) + usage)
+    paths = [replace(path, is_finished=path.is_finished or ends) for path in paths]
+    drafts = [inert_draft(draft, services.answer_links) for draft in drafts_of(paths)]
+    if all(path.is_finished for path in paths):
+        degraded += dict.fromkeys(entry for _, told in drafts for entry in told)
     return {
-        "paths": [replace(path, is_finished=path.is_finished or ends) for path in paths],
+        "paths": paths,
         "extensions": [],
-        "candidates": drafts_of(paths),
+        "candidates": [draft for draft, _ in drafts],
         "usage": usage,
         "degraded": degraded,
     }

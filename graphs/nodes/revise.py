@@ -23,6 +23,7 @@ from graphs.nodes.search import knowledge_base
 from graphs.ports import Evaluator, Services
 from graphs.state import Context, State, options_of, total_usage
 from graphs.text.citations import answer_sentences, cited_numbers, without_markers
+from graphs.text.inert_markup import inert_draft
 from graphs.text.sentences import plain
 from graphs.types import Draft, Judgement, Language, Passage, Strip, Usage
 
@@ -208,9 +209,10 @@ async def _revised(
         revision, more = await revise_extractively(
             draft, judgement, added, services.evaluator, plan.language
         )
+        revision, told = inert_draft(revision, services.answer_links)
         if plain(revision.answer) not in {"", *state.get("seen", [])}:
             listener.token(revision.answer)
-        return revision, GeneratedText(revision.answer, EXTRACTIVE, usage + more)
+        return revision, GeneratedText(revision.answer, EXTRACTIVE, usage + more, told)
     knowledge = [*draft.knowledge, *added]
     request = request_of(state, knowledge, plan, context)
     criticism = state["critique"][-1].criticism

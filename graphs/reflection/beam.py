@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from langchain_core.language_models import BaseChatModel
 
 from graphs.errors import GeneratorFailed, PortError
+from graphs.generation.answer import EXTRACTIVE
 from graphs.generation.extractive import candidate_sentences
 from graphs.generation.prompts import DraftRequest, segment_messages, text_of, usage_of
 from graphs.grading.relevance import mean_of, scores_of
@@ -41,13 +42,20 @@ async def segment_from(
             found = await _by_chat(request, passage, preceding, services.chat)
         else:
             found = await _quoted(request, passage, preceding, services.evaluator)
+    except GeneratorFailed as error:
+        again, told = Continuation(None, Usage()), error.degraded
+        if (other := services.fallen_back) is not None:
+            again = await segment_from(request, passage, preceding, other)
+            told = error.answered_by(other.chat_name) if again.segment else told
+        used = Usage(llm_calls=1) + again.usage
+        return replace(again, usage=used, degraded=(told, *again.degraded))
     except PortError as error:
-        used = Usage(llm_calls=int(isinstance(error, GeneratorFailed)))
-        return Continuation(None, used, (error.degraded,))
+        return Continuation(None, Usage(), (error.degraded,))
     said = {plain(line) for line in sentences(preceding)}
     if found.segment is None or plain(found.segment.text) in {"", *said}:
         return Continuation(None, found.usage)
-    return found
+    generator = services.chat_name if services.writes_by_model else EXTRACTIVE
+    return replace(found, segment=replace(found.segment, generator=generator))
 
 
 async def _by_reflective(

@@ -16,9 +16,10 @@ from graphs.grading.strips import internal_knowledge, join
 from graphs.options import Context
 from graphs.state import Answer, Question, State
 from graphs.text.citations import citations_in, without_markers
+from graphs.text.inert_markup import markup_of
 from graphs.text.language import answer_language
 from graphs.text.sentences import plain
-from graphs.types import Bars, Draft, Judgement
+from graphs.types import AnswerLinks, Bars, Draft, Judgement
 
 *RETRIEVE, CONTINUE = LABELS["retrieval"]
 RELEVANT, SUPPORT, UTILITY = LABELS["relevance"], LABELS["support"], LABELS["utility"]
@@ -137,6 +138,7 @@ def early_answer(
     why: Literal["deadline", "cancelled"],
     *,
     is_writing: bool,
+    links: AnswerLinks = "cited",
 ) -> Answer:
     """What a run answers that is stopped: the best draft, else the openings of the kept strips.
 
@@ -152,7 +154,8 @@ def early_answer(
     if is_writing and not internal:
         internal = internal_knowledge(state, context.top_strips)
     knowledge = join(internal, state.get("web_strips", []), context.evidence_tokens)
-    answer = "".join(compose(first_sentences(candidate_sentences(knowledge))))
+    markup = markup_of(knowledge, links)
+    answer = markup.whole("".join(compose(first_sentences(candidate_sentences(knowledge)))))
     if not answer:
         language = answer_language(question["question"], question.get("history", []))
         return {
@@ -166,4 +169,5 @@ def early_answer(
         "citations": citations_in(answer, knowledge),
         "generator": EXTRACTIVE,
         "stopped_by": why,
+        "degraded": list(markup.degraded),
     }

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from graphs.reflection.scores import SUPPORTED
 from graphs.state import Answer
 from graphs.text.citations import answer_sentences, cited_numbers, without_markers
-from graphs.text.sentences import stands_in
+from graphs.text.inert_markup import is_quoted
 from graphs.types import AnswerSentence, AnswerVerdict, Citation, Judgement, SentenceLabel, Verdict
 
 _ENDED_EARLY = ("budget", "deadline", "cancelled")
@@ -45,7 +45,8 @@ def _sentence(
     """One marker closes a list, a table or code: what is quoted rests on whatever holds it."""
     sources = [c for c in citations if any(first < end and start < last for first, last in c.spans)]
     bare = without_markers(answer[start:end]).strip()
-    held = [citation for citation in sources or citations if stands_in(bare, citation.text)]
+    linked = [citation.source for citation in citations]
+    held = [it for it in sources or citations if is_quoted(bare, it.text, linked)]
     if may_quote and held:
         return AnswerSentence(start, end, 1.0, "supported", _numbers(sources or held))
     support, label = _judged(bare, judgement)

@@ -7,6 +7,7 @@ In code between backticks a number in brackets is a subscript and stays as it is
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 
+from graphs.text.invisible import without_invisible
 from graphs.text.sentences import sentence_spans
 from graphs.types import Citation, Strip
 
@@ -19,17 +20,23 @@ _CODE = (
 _NUMBER = r"[1-9１-９]\d{0,2}"  # `items[0]` cites nothing
 _ITEM = rf"{_NUMBER}(?: ?[-–—~～] ?{_NUMBER})?"
 _COMMA = "[,，、;；]"
-_GROUP = rf"(?P<blank>\s?)[\[［【](?P<items>{_ITEM}(?: ?{_COMMA} ?{_ITEM}){{0,9}})[\]］】]"
+_ITEMS = rf"(?P<items>{_ITEM}(?: ?{_COMMA} ?{_ITEM}){{0,9}})"
+_GROUP = rf"(?P<blank>\s?)[\[［【]{_ITEMS}[\]］】]"
+# What a model that copies it may take for one.
+_LOOSE_GROUP = rf"(?P<blank>\s?)[\[［【]\s{{0,3}}{_ITEMS}\s{{0,3}}[\]］】]"
 # What may still become code or a group when more text arrives; a group has at most 117 characters.
 _UNSETTLED = (
     rf"(?P<unsettled>(?<!`)`{{1,2}}(?!`)[^\n]{{0,{MAX_INLINE_CODE_CHARS}}}\Z"
     r"|\s?[\[［【](?:\d[-–—~～,，、;；\d ]{0,117})?\Z|\s\Z)"
 )
 _MARKER = re.compile(r"\[([1-9]\d{0,2})\]")
+_SUBSCRIPT = re.compile(r"(?<!\w)\w+(?:\[[\w.:+*-]{1,30}\])+", re.ASCII)
+_SUBSCRIPT_OR_GROUP = re.compile(rf"(?a:{_SUBSCRIPT.pattern})|{_LOOSE_GROUP}")
 _LEADING_MARKERS = re.compile(r"(?:\s*\[[1-9]\d{0,2}\])+")
 _CODE_ALONE = re.compile(_CODE)
 _CODE_OR_BACKTICKS = re.compile(rf"{_CODE}|`+")
 _CODE_OR_GROUP = re.compile(f"{_CODE}|{_GROUP}")
+_CODE_OR_LOOSE_GROUP = re.compile(f"{_CODE}|{_LOOSE_GROUP}")
 _PIECE = re.compile(f"{_CODE}|{_GROUP}|{_UNSETTLED}")
 _END_MARKS = "。！？；.!?"
 
@@ -58,7 +65,27 @@ def renumbered(text: str, numbers: Mapping[int, int]) -> str:
 
 def without_markers(text: str) -> str:
     """The text without `[n]`: a source's own footnotes would pass for citations of ours."""
-    return _known_alone(text, known=0)
+    bare = _known_alone(text, known=0)
+    # Where one stood within another, what is left of them is a marker as well.
+    return _CODE_OR_GROUP.sub(
+        lambda left: _rounded(left) if (left["items"] or "").isdigit() else left[0], bare
+    )
+
+
+def with_round_markers(text: str) -> str:
+    """The text with `(n)` for `[n]`, which would cite; in code a subscript stays: `argv[1]`."""
+    return _CODE_OR_LOOSE_GROUP.sub(
+        lambda piece: (
+            _SUBSCRIPT_OR_GROUP.sub(_rounded, piece[0])
+            if piece["items"] is None
+            else _rounded(piece)
+        ),
+        text,
+    )
+
+
+def _rounded(group: re.Match[str]) -> str:
+    return f"{group['blank']}({group['items']})" if group["items"] else group[0]
 
 
 def with_closed_code(text: str) -> str:
@@ -155,17 +182,27 @@ def citations_in(
 ) -> list[Citation]:
     """One citation for every strip the answer names, by number, with the sentences it names it in.
 
-    `[n]` is the n-th strip of `knowledge`, counted from 1; other numbers cite nothing. `cites` are
-    those behind the whole of an answer without markers.
+    `[n]` is the n-th strip of `knowledge`, counted from 1; other numbers cite nothing, and neither
+    do subscripts quoted from the code of a strip. `cites` are those behind the whole of an answer
+    without markers.
     """
     spans: dict[int, list[tuple[int, int]]] = {n: [(0, len(answer))] for n in cites}
-    prose = prose_of(answer)
+    prose = _without_subscripts(prose_of(answer), knowledge)
     for start, end in answer_sentences(answer):
         for n in cited_numbers(prose[start:end]):
             spans.setdefault(n, []).append((start, end))
     return [
         _citation(n, knowledge[n - 1], spans[n]) for n in sorted(spans) if 1 <= n <= len(knowledge)
     ]
+
+
+def _without_subscripts(prose: str, knowledge: Sequence[Strip]) -> str:
+    """The text, as long as before, with x for the subscripts that the knowledge was shown with."""
+    if not (said := set(_SUBSCRIPT.findall(prose))):
+        return prose
+    shown = (with_round_markers(without_invisible(strip.full_text)) for strip in knowledge)
+    quoted = said & {it for text in shown for it in _SUBSCRIPT.findall(text)}
+    return _SUBSCRIPT.sub(lambda it: "x" * len(it[0]) if it[0] in quoted else it[0], prose)
 
 
 def answer_sentences(answer: str) -> list[tuple[int, int]]:

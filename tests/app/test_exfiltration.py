@@ -13,11 +13,12 @@ import pytest
 from app.ingest.pipeline import ingest
 from app.llm.chat import chat_model
 from app.main import create_app
-from app.retrieval.embedder import StaticEmbedder
+from app.protocols.ai_sdk import _sources
+from app.protocols.openai import address_of
 from app.retrieval.index import open_index
 from app.settings import Settings
 from graphs.ports import Services
-from graphs.types import AnswerLinks, Passage
+from graphs.types import AnswerLinks, Citation, Passage
 from tests import fakes
 from tests.app.api.routes.test_openai import client_of, streamed, told
 from tests.app.protocols.test_ai_sdk import message, parts_of, post
@@ -32,11 +33,11 @@ TOWER = [
     Passage("p1", "The red tower of Umbra is 87 metres tall.", "Guide", CITED),
     Passage("p2", "The red tower of Umbra has a keeper.", "Keeper", KEEPER),
 ]
-EXTRACTED = {
-    "notes.md": "# Obelisk\n\nThe obelisk of Quor weighs 412 tonnes ![a]({U}), or {U} [b]({U}).",
-    "notes.txt": "The obelisk of Quor weighs 412 tonnes <img src={U}> ![a]({U}) says {U}.\n",
-    "notes.csv": 'monument,weight\n"obelisk of Quor","412 tonnes ![a]({U}) <img src={U}>"\n',
-    "notes.html": "<p>The obelisk of Quor weighs 412 tonnes ![a]({U}) &lt;img src={U}&gt; {U}.</p>",
+FILES = {
+    "quor.md": "# Obelisk\n\nThe obelisk of Quor weighs 412 tonnes ![a]({U}), or {U} [b]({U}).",
+    "zarn.txt": "The obelisk of Zarn weighs 413 tonnes <img src={U}> ![a]({U}) says {U}.",
+    "mubb.csv": 'monument,weight\n"obelisk of Mubb","414 tonnes ![a]({U}) <img src={U}>"\n',
+    "tolv.html": "<p>The obelisk of Tolv weighs 415 tonnes ![a]({U}) &lt;img src={U}&gt; {U}.</p>",
 }
 
 
@@ -144,33 +145,37 @@ def test_titles_and_criticism_are_told_inert(serve: Serve) -> None:
     assert live(answer["critique"][0]["criticism"]) == []
 
 
-@pytest.mark.parametrize("source", ["javascript:alert(1)", "//leak.evil.com/x", "data:text/html,x"])
-def test_only_addresses_of_the_web_become_links(serve: Serve, source: str) -> None:
-    serving = serve(fakes.services())
-    given = [{"text": TOWER[0].text, "title": "Guide", "source": source}]
-    body = {"question": QUESTION, "passages": given}
-    assert serving.client.post("/ask", json=body).json()["citations"][0]["source"] == source
-    parts = parts_of(post(serving, message(QUESTION)))
-    assert [it for it in parts if it["type"] == "source-url"] == []
+@pytest.mark.parametrize(
+    "source", ["javascript:alert(1)", "//leak.evil.com/x", "\\\\leak.evil.com", "data:text/html,x"]
+)
+def test_only_addresses_of_the_web_become_links(service: Serving, source: str) -> None:
+    cited = Citation(1, "given-1#0", "web", "Guide", source, "text", 1.0, ((0, 1),))
+    assert address_of(cited, service.url) == service.url
+    assert [it["type"] for it in _sources([cited])] == ["source-document"]
+    assert address_of(replace(cited, source=CITED), service.url) == CITED
+    assert address_of(replace(cited, source="notes/tower.md"), service.url) == "notes/tower.md"
 
 
-@pytest.mark.parametrize("name", EXTRACTED)
-def test_quotations_hold_nothing_live(tmp_path: Path, name: str, loaded: Any, serve: Serve) -> None:
-    (tmp_path / name).write_text(EXTRACTED[name].replace("{U}", U), encoding="utf-8")
+def test_quotations_hold_nothing_live(tmp_path: Path, loaded: Any) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text.replace("{U}", U), encoding="utf-8")
 
     async def add() -> None:
-        index = await open_index(tmp_path / "state/index", StaticEmbedder(loaded.segmenter))
-        await ingest([tmp_path / name], index, loaded.segmenter)
+        index = await open_index(tmp_path / "state/index", loaded.embedder)
+        await ingest([tmp_path / name for name in FILES], index, loaded.segmenter)
 
     (tmp_path / "state").mkdir()
     asyncio.run(add())
     settings = Settings(_env_file=None, data_dir=tmp_path / "state", search="off")
     with Serving(create_app(settings)) as serving:
-        answer = serving.ask("How many tonnes does the obelisk of Quor weigh?", workflow="crag")
-        events = serving.stream("How many tonnes does the obelisk of Quor weigh?", workflow="crag")
-    assert "412" in answer["answer"]
-    assert "hxxps://" in answer["answer"]
-    assert live(answer["answer"]) == []
-    text = "".join(event.data["text"] for event in events if event.name == "token")
-    assert text == answer["answer"]
-    assert json.dumps(answer["degraded"]).count("Shown as text") == 1
+        for n, name in enumerate(FILES):
+            question = f"How many tonnes does the obelisk of {Path(name).stem.title()} weigh?"
+            answer = serving.ask(question, workflow="crag")
+            events = serving.stream(question, workflow="crag")
+            assert f"{412 + n}" in answer["answer"]
+            assert "hxxps://" in answer["answer"]
+            assert live(answer["answer"]) == []
+            text = "".join(event.data["text"] for event in events if event.name == "token")
+            assert text == answer["answer"]
+            assert answer["verdict"] == "supported"
+            assert json.dumps(answer["degraded"]).count("Shown as text") == 1

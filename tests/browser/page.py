@@ -54,8 +54,22 @@ class Page:
         return "".join(element.get_attribute("aria-label") or "" for element in self.all(css))
 
     def click(self, css: str) -> None:
-        self.do("arguments[0].scrollIntoView({block: 'center'})", self.one(css))
-        self.one(css).click()
+        """Once it is there: lists are drawn anew while their data come."""
+        from selenium.common import (  # noqa: PLC0415 -- not installed where these do not run
+            NoSuchElementException,
+            StaleElementReferenceException,
+        )
+
+        def is_clicked() -> bool:
+            try:
+                element = self.one(css)
+                self.do("arguments[0].scrollIntoView({block: 'center'})", element)
+                element.click()
+            except (NoSuchElementException, StaleElementReferenceException):
+                return False
+            return True
+
+        self.wait(is_clicked)
 
     def wait(self, holds: Callable[[], Any]) -> None:
         wait_until(lambda: bool(holds()), WAIT_S)

@@ -28,7 +28,7 @@ new MutationObserver(() => {
 
 def slow(seconds: float) -> fakes.Services:
     """A chat endpoint that stops for a while in the middle of its answer."""
-    chat = SlowChat(chunks=["It is 87 ", "metres tall [1]."], waiting=Waiting(seconds))
+    chat = SlowChat(chunks=["It is 87 metres ", "tall [1]."], waiting=Waiting(seconds))
     return fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
 
 

@@ -43,7 +43,7 @@ window.fetch = async (url, init) => {
 
 
 def slow(seconds: float) -> Services:
-    chat = SlowChat(chunks=["It is 87 ", "metres tall [1]."], waiting=Waiting(seconds))
+    chat = SlowChat(chunks=["It is 87 metres ", "tall [1]."], waiting=Waiting(seconds))
     return fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
 
 

@@ -89,12 +89,13 @@ def refusal(status: int, message: str, code: str | None = None) -> Response:
 
 class OpenAIServer(LoopbackServer):
     """`failure` says how to go wrong, `token_delay_s` how slowly to speak, `finish_reason` why the
-    reply ends."""
+    reply ends; `says` is every reply where it is not empty."""
 
     def reset(self) -> None:
         super().reset()
         self.failure: Failure = ""
         self.finish_reason = "stop"
+        self.says = ""
         self.token_delay_s = 0.0
 
     @property
@@ -156,7 +157,7 @@ class OpenAIServer(LoopbackServer):
         return None
 
     def reply(self, messages: Sequence[dict[str, Any]]) -> str:
-        return reply_to(messages)
+        return self.says or reply_to(messages)
 
     def logprobs(self, body: dict[str, Any], text: str) -> dict[str, Any] | None:
         """Those of a whole reply; this model tells none."""

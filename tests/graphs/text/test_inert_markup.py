@@ -101,3 +101,54 @@ def test_plain_answers_stay_as_they_are(answer: str) -> None:
 
 def test_there_are_many_plain_answers() -> None:
     assert len(set(PLAIN_ANSWERS)) >= 200
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (f"![a]({U})", "! [a] (hxxps://leak[.]evil[.]com/x?d=secret)"),
+        (f"[a]({CITED}#secret)", f"[a]({CITED})"),
+        (f"见{CITED}，然后 {CITED}。", f"见{CITED} ，然后 {CITED}。"),
+        (f"({CITED})[1]", f"({CITED} )[1]"),
+        ("<img src=x> but 3 < 4", "< img src=x> but 3 < 4"),
+        ("[a]: /b\nSo it is [1]: yes.", "[a] : /b\nSo it is [1]: yes."),
+        ("www.evil.com, evil.com/x, README.md", "www[.]evil[.]com, evil[.]com/x, README.md"),
+        ("ftp://evil.com //evil.com/x", "fxp://evil[.]com / /evil.com/x"),
+        ("a\u200bb\u00ad\U000e0041 👩\u200d💻 x\u200dy", "ab 👩\u200d💻 xy"),
+        ("a\r\nb\rc\u2028d", "a\nb\nc\nd"),
+        ("`<a>` ``<b> ` <c>`` <d>", "`<a>` ``<b> ` <c>`` < d>"),
+        ("- x\n\n  ```\n  <a>\n  ```\n<b>", "- x\n\n  ```\n  <a>\n  ```\n< b>"),
+        ("- ```\n  <a>\n  ```\n\n```\n<b>\n```", "- ```\n  < a>\n  ```\n\n```\n< b>\n```"),
+    ],
+)
+def test_what_is_live_is_broken_and_can_still_be_read(said: str, shown: str) -> None:
+    assert inert(said, [CITED]) == shown
+
+
+def test_what_was_broken_is_counted_and_not_repeated() -> None:
+    markup = InertMarkup([CITED])
+    markup.whole(f"![a]({U}) and [b]({U}) <br> <img> a<b {CITED}")
+    (entry,) = markup.degraded
+    assert entry.component == "generator"
+    assert entry.reason.endswith(": 1 image, 2 links, 2 addresses, 2 HTML tags.")
+
+
+@pytest.mark.parametrize(
+    "prose",
+    ["It is eighty-seven metres tall, is it not? Yes: [1] says so.", "塔高八十七米，很高。"],
+)
+def test_prose_waits_for_its_last_word_alone(prose: str) -> None:
+    markup, given = InertMarkup([CITED]), ""
+    for n, sign in enumerate(prose, start=1):
+        given += markup.feed(sign)
+        held = prose[len(given) : n]
+        assert held.isascii()
+        assert not re.search(r"\s.", held)
+
+
+def test_some_addresses_are_no_sources() -> None:
+    """They could not stand in a link as they are."""
+    for source in ("https://a.b/(", "https://a.b/`", "https://a.b/ c", "javascript:a", "//a.b/c"):
+        assert f"]({source})" not in inert(f"[x]({source})", [source])
+    for source in (f"{CITED}/", f"{CITED}#part"):
+        assert inert(f"[x]({CITED}) {CITED}/", [source]) == f"[x]({CITED}) {CITED}/"
