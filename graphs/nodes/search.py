@@ -28,7 +28,7 @@ class GivenPassages:
 
     async def retrieve(
         self,
-        query: str,
+        query: str,  # noqa: ARG002
         k: int,
         search: Search | None = None,  # noqa: ARG002
     ) -> Sequence[Passage]:

@@ -50,7 +50,8 @@ _MARKUP = (
 _MARKUP_OF_DRAWINGS = re.compile(
     rf"(?P<scheme>{_SCHEME})(?P<slashes>:[\\/]*)(?P<authority>{_AUTHORITY})"
     rf"|(?P<name>{_NAME})"
-    r"|(?P<colon>(?i:javascript|vbscript|data(?=:(?:[\w-]+/|[;,]))):|(?<! )(?<!(?i:xxp))(?<!(?i:xxps)):(?=[\\/]{2}))"
+    r"|(?P<colon>(?i:javascript|vbscript|data(?=:(?:[\w-]+/|[;,]))):"
+    r"|(?<! )(?<!(?i:xxp))(?<!(?i:xxps)):(?=[\\/]{2}))"
     r"|(?P<slash>(?<![A-Za-z0-9:])(?<!\[:\])[\\/](?=[\\/][^\s\\/*]))"
     rf"|(?P<reference>{_REFERENCE})"
 )
