@@ -35,11 +35,12 @@ _NAME = (
 )
 _AUTHORITY = rf"(?:{_NO_SCHEME}(?:[A-Za-z0-9._~%$'*+,;=:@-]|\\(?=\.)))*"
 _REFERENCE = r"&(?=(?:#(?P<code>[xX][0-9A-Fa-f]{1,6}|\d{1,7})|colon|sol|period|bsol);)"
+_SCRIPT = r"(?i:javascript|vbscript|data(?=:(?:[\w-]+/|[;,]))):"
 _MARKUP = (
     rf"(?P<scheme>{_SCHEME})(?P<slashes>\\?:\\?/\\?/)(?P<authority>{_AUTHORITY})"
     rf"|(?P<name>{_NAME})"
     r"|(?P<slash>(?<![A-Za-z0-9:/])/(?=/[^\s/]))"
-    r"|(?P<colon>(?<=[(<])(?i:javascript|vbscript|data(?=:(?:[\w-]+/|[;,]))):(?=\S))"
+    rf"|(?P<colon>(?<=[(<]){_SCRIPT}(?=\S))"
     r"|(?P<tag><(?=[A-Za-z/!?]))"
     r"|(?P<image>!(?=\[)(?!\[(?:\d{1,3}|\.)\](?!\()))"  # "Great![1]" cites
     r"|(?P<link>\](?=\())"
@@ -50,8 +51,7 @@ _MARKUP = (
 _MARKUP_OF_DRAWINGS = re.compile(
     rf"(?P<scheme>{_SCHEME})(?P<slashes>:[\\/]*)(?P<authority>{_AUTHORITY})"
     rf"|(?P<name>{_NAME})"
-    r"|(?P<colon>(?i:javascript|vbscript|data(?=:(?:[\w-]+/|[;,]))):"
-    r"|(?<! )(?<!(?i:xxp))(?<!(?i:xxps)):(?=[\\/]{2}))"
+    rf"|(?P<colon>{_SCRIPT}|(?<! )(?<!(?i:xp))(?<!(?i:xps)):(?=[\\/]{{2}}))"
     r"|(?P<slash>(?<![A-Za-z0-9:])(?<!\[:\])[\\/](?=[\\/][^\s\\/*]))"
     rf"|(?P<reference>{_REFERENCE})"
 )
@@ -169,11 +169,12 @@ def _is_linked(line: str, start: int, end: int) -> bool:
     name = raw.replace("\\", "")
     if _WWW.search(name):
         return True
+    names = [name, *_BETWEEN_HOSTS.split(raw)]
     if before in ("@", "/", ":") and name[0] != "_":  # a path, or an address of mail
-        return False
+        names = names[2:]
     # Labels before it are not of ASCII.
     goes_on = (name[0] == "." and before.strip()) or _LABEL_BEFORE.search(line[:start][-64:])
-    hosts = [part.strip("._-").split(".") for part in (name, *_BETWEEN_HOSTS.split(raw))]
+    hosts = [part.strip("._-").split(".") for part in names]
     least = 1 if goes_on else 2 if _PATH.match(line, end) else 3
     return any(_TLD.fullmatch(labels[-1]) and len(labels) >= least for labels in hosts)
 
