@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import statistics
@@ -57,6 +58,7 @@ QUESTIONS = (
 OPTIONS = {"retrieval": "always", "max_critic": 1, "ablation": {"only_action": "correct"}}
 """Every run is written by the model."""
 END_S = 90.0
+_NONCE = re.compile(r"-[0-9a-f]{16}\b")
 Figures = dict[str, Any]
 
 
@@ -131,7 +133,8 @@ def numbered(count: int) -> list[str]:
 
 
 def calls(model: OpenAIServer) -> Counter[str]:
-    return Counter(model.prompts)
+    """By what was asked, but for the nonces of its blocks."""
+    return Counter(_NONCE.sub("", prompt) for prompt in model.prompts)
 
 
 def answer_of(trace: dict[str, Any]) -> str | None:

@@ -1,7 +1,7 @@
 """Admission: only what can be finished is taken on, in fair turns between owners.
 
 How many runs may work at once follows their latency, as adaptive concurrency limits do: a run is
-compared with runs that began alone. While runs take about as long as those, one more may work each
+compared with runs that were alone. While runs take about as long as those, one more may work each
 time all places were taken, and more slowly so once that was too many; where they take clearly
 longer, fewer may. On two cores
 that ends at a few, with a worker on a GPU or a distant language model at many. Behind them waits a
@@ -21,6 +21,8 @@ START = 4 * (os.cpu_count() or 1)
 """Runs that may work at once before anything is known of their latency."""
 TOLERANCE = 1.4
 """Latency, in that of runs alone, from which on fewer may work."""
+GROWTH = 0.1
+"""Places more for each run that took no longer, by their number, once they were too many."""
 SHRINK = 0.95
 WORST = 4.0
 """No single run counts for more, in latency of runs alone."""
@@ -45,10 +47,10 @@ class Limit:
     def places(self) -> int:
         return max(1, int(self._value))
 
-    def learn(self, took_s: float, at_start: int, *, was_full: bool) -> None:
-        """A run ended after `took_s` at work; `at_start` were under way when it began."""
+    def learn(self, took_s: float, *, was_alone: bool, was_full: bool) -> None:
+        """A run ended after `took_s` at work; `was_alone`: no other was under way meanwhile."""
         self.mean_s += MEMORY * (took_s - self.mean_s)
-        if not at_start:
+        if was_alone:
             known = took_s if self._alone_s is None else self._alone_s
             self._alone_s = known + MEMORY * (took_s - known)
         if not self._alone_s:
@@ -58,7 +60,7 @@ class Limit:
             self._value = max(1.0, self._value * SHRINK)
             self._was_exceeded = True
         elif was_full:
-            step = 1 / self._value if self._was_exceeded else 1.0
+            step = GROWTH / self._value if self._was_exceeded else 1.0
             self._value = min(float(self._most), self._value + step)
 
 
@@ -67,8 +69,8 @@ class Place:
     """A run's right to work, until `Admission.leave`."""
 
     owner: str
-    at_start: int
     began_s: float
+    was_alone: bool = True
     was_full: bool = False
     waited_s: float = 0.0
 
@@ -132,7 +134,7 @@ class Admission:
         if not self._held[place.owner]:
             del self._held[place.owner]
         if took_s is not None:
-            self.limit.learn(took_s, place.at_start, was_full=place.was_full)
+            self.limit.learn(took_s, was_alone=place.was_alone, was_full=place.was_full)
         self._admit()
 
     def _admit(self) -> None:
@@ -164,9 +166,12 @@ class Admission:
 
     def place(self, owner: str) -> Place:
         """One at once, whatever the load: for a run that was taken on already."""
-        place = Place(owner, self.at_work, time.monotonic())
+        place = Place(owner, time.monotonic())
         self._at_work.add(place)
         self._held[owner] += 1
+        if self.at_work > 1:
+            for each in self._at_work:
+                each.was_alone = False
         if self.at_work >= self.limit.places:
             for each in self._at_work:
                 each.was_full = True

@@ -14,9 +14,10 @@ def settled(latency_s: Callable[[int], float], most: int = 64, runs: int = 3000)
     """Where the limit ends if a run takes `latency_s(runs at work)` and all places are taken."""
     limit = Limit(most, start=8)
     for _ in range(2):
-        limit.learn(latency_s(1), 0, was_full=False)
+        limit.learn(latency_s(1), was_alone=True, was_full=False)
     for _ in range(runs):
-        limit.learn(latency_s(limit.places), limit.places - 1, was_full=True)
+        alone = limit.places == 1
+        limit.learn(latency_s(limit.places), was_alone=alone, was_full=True)
     return limit.places
 
 
@@ -35,7 +36,7 @@ def test_a_far_machine_that_saturates_sets_the_limit() -> None:
 def test_what_is_not_asked_for_does_not_grow() -> None:
     limit = Limit(64, start=8)
     for _ in range(100):
-        limit.learn(1.0, 0, was_full=False)
+        limit.learn(1.0, was_alone=True, was_full=False)
     assert limit.places == 8
 
 
