@@ -12,28 +12,26 @@ import argparse
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 import venv
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from benchmarks.service import DOCS, serving
+
 PORT = 8133
 URL = f"http://127.0.0.1:{PORT}"
 REPORT = Path(__file__).with_suffix(".md")
 HOOKS = Path(__file__).with_name("api_fuzzing_hooks.py")
-DOCS = Path(__file__).parents[1] / "docs"
 DOCUMENTS = ("en/thresholds.md", "zh/thresholds.md")
 ASKING = ("/ask", "/ask/ui", "/v1/chat/completions")
-START_S = 60.0
 # All checks are on by themselves. A form has no types: what is no text becomes some on its way.
 UPLOADS = """
 [[operations]]
@@ -50,35 +48,6 @@ def installed(folder: Path) -> Path:
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "schemathesis"]
     subprocess.run(pip, check=True)
     return folder / "bin" / "schemathesis"
-
-
-@contextmanager
-def service(folder: Path) -> Iterator[None]:
-    """Ready, over two documents."""
-    given = {name: it for name, it in os.environ.items() if not name.startswith("SELFCRAG_")}
-    environment = {**given, "SELFCRAG_DATA_DIR": str(folder / "state"), "SELFCRAG_SEARCH": "off"}
-    script = str(Path(sys.executable).with_name("selfcrag"))
-    paths = [str(DOCS / name) for name in DOCUMENTS]
-    subprocess.run([script, "ingest", *paths], env=environment, cwd=folder, check=True)
-    command = [script, "serve", "--port", str(PORT)]
-    with (
-        (folder / "service.log").open("wb") as log,
-        subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log) as process,
-    ):
-        try:
-            ends_at = time.monotonic() + START_S
-            while not _is_ready() and time.monotonic() < ends_at:
-                time.sleep(0.2)
-            yield
-        finally:
-            process.send_signal(signal.SIGTERM)
-
-
-def _is_ready() -> bool:
-    try:
-        return httpx.get(f"{URL}/health/ready", trust_env=False).is_success
-    except httpx.TransportError:
-        return False
 
 
 def fuzzed(program: Path, folder: Path, cases: int, filters: Sequence[str]) -> Figures:
@@ -162,7 +131,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         program = installed(folder / "environment")
-        with service(folder):
+        documents = [DOCS / name for name in DOCUMENTS]
+        with serving(folder, PORT, documents, data_dir=str(folder / "state")):
             operations = operations_of(httpx.get(f"{URL}/openapi.json", trust_env=False).json())
             started = time.monotonic()
             # Those that ask go first: so there are runs and threads to look at.

@@ -15,60 +15,25 @@ import json
 import math
 import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from benchmarks.first_answer import QUESTIONS
+from benchmarks.service import DOCS, question, serving
 
-URL = "http://127.0.0.1:8131"
+PORT = 8131
+URL = f"http://127.0.0.1:{PORT}"
 LOADS = (1, 2, 3, 5, 10)
 WARM_UP_S = 8.0
 AT_ONCE = 64
 FIGURES = Path(__file__).with_suffix(".json")
 Figures = dict[str, Any]
-_number = count(1)
-
-
-def question() -> str:
-    """One that nobody has asked: what the service knows of it, it must find out."""
-    n = next(_number)
-    return f"{QUESTIONS[n % len(QUESTIONS)].rstrip('?？')} ({n})?"
-
-
-@contextmanager
-def service(folder: Path) -> Iterator[int]:
-    """Its process id, once it is ready."""
-    environment = {**os.environ, "SELFCRAG_DATA_DIR": str(folder), "SELFCRAG_SEARCH": "off"}
-    command = [sys.executable, "-m", "app.cli.main", "serve", "--port", "8131", "--ingest", "docs"]
-    if (script := Path(sys.executable).with_name("selfcrag")).exists():
-        command[:3] = [str(script)]
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-        try:
-            for _ in range(600):
-                if _is_ready():
-                    break
-                time.sleep(0.2)
-            yield process.pid
-        finally:
-            process.send_signal(signal.SIGTERM)
-
-
-def _is_ready() -> bool:
-    try:
-        return httpx.get(f"{URL}/health/ready", trust_env=False).is_success
-    except httpx.TransportError:
-        return False
 
 
 async def ask(client: httpx.AsyncClient, rows: list[tuple[str, float]]) -> None:
@@ -220,7 +185,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15.0, help="of each load")
     parser.add_argument("--out", type=Path, default=FIGURES)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as pid:
+    with tempfile.TemporaryDirectory() as folder, serving(Path(folder), PORT, [DOCS]) as pid:
         figures = asyncio.run(measured(pid, chosen.seconds))
     chosen.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
     figures = json.loads(chosen.out.read_text("utf-8"))

@@ -13,18 +13,17 @@ import asyncio
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from benchmarks.reliability import closed
+from benchmarks.service import DOCS, serving
 from tests.app.postgres import postgres
 from tests.loopback.server import free_port
 
@@ -36,39 +35,6 @@ CLIENTS = 2
 """At each process."""
 WARM_UP_S = 5.0
 Figures = dict[str, Any]
-
-
-@contextmanager
-def service(folder: Path, address: str, cores: Sequence[int]) -> Iterator[str]:
-    """Its address, once it is ready."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    settings = {
-        "SELFCRAG_DATA_DIR": str(folder),
-        "SELFCRAG_DATABASE_URL": address,
-        "SELFCRAG_SEARCH": "off",
-        "SELFCRAG_LOG_LEVEL": "error",
-        "OMP_NUM_THREADS": str(len(cores)),
-    }
-    command = [str(Path(sys.executable).with_name("selfcrag")), "serve", "--port", str(port)]
-    with subprocess.Popen(
-        ["taskset", "-c", ",".join(map(str, cores)), *command, "--ingest", "docs"],
-        env={**os.environ, **settings},
-        stdout=subprocess.DEVNULL,
-    ) as process:
-        try:
-            while process.poll() is None and not _is_ready(url):
-                time.sleep(0.2)
-            yield url
-        finally:
-            process.terminate()
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health/ready", trust_env=False).is_success
-    except httpx.TransportError:
-        return False
 
 
 async def load(urls: Sequence[str], seconds: float) -> Figures:
@@ -94,10 +60,14 @@ def measured(seconds: float) -> Figures:
             if cores > len(every):
                 continue
             with ExitStack() as stack:
-                urls = [
-                    stack.enter_context(service(Path(folder), address, every[:cores]))
-                    for _ in range(processes)
-                ]
+                ports = [free_port() for _ in range(processes)]
+                for port in ports:
+                    held = serving(
+                        Path(folder), port, [DOCS], every[:cores],
+                        database_url=address, log_level="error",
+                    )  # fmt: skip
+                    stack.enter_context(held)
+                urls = [f"http://127.0.0.1:{port}" for port in ports]
                 row = {"processes": processes, "cores": cores}
                 rows.append({**row, **asyncio.run(load(urls, seconds))})
                 sys.stderr.write(f"{rows[-1]}\n")

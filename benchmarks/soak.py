@@ -12,17 +12,13 @@ slopes go to --out, the report and, where matplotlib is installed, a plot beside
 import argparse
 import asyncio
 import json
-import os
 import random
-import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -30,17 +26,15 @@ from typing import Any
 import httpx
 import numpy as np
 
-from benchmarks.first_answer import QUESTIONS
 from benchmarks.reliability import resident_mb
+from benchmarks.service import DOCS, question, serving
 
 PORT = 8134
 URL = f"http://127.0.0.1:{PORT}"
 FIGURES = Path(__file__).with_suffix(".json")
-DOCS = Path(__file__).parents[1] / "docs"
 DATABASE = "selfcrag.db"
 SAMPLE_S = 10.0
 PAUSE_S = 0.2
-START_S = 60.0
 SETTLES_S = 20.0
 """After the last request, before the last sample: what runs leave is then gone."""
 WARM_UP = 1 / 3
@@ -57,41 +51,8 @@ Figures = dict[str, Any]
 _number = count(1)
 
 
-def question() -> str:
-    """One that nobody has asked: grades are kept."""
-    n = next(_number)
-    return f"{QUESTIONS[n % len(QUESTIONS)].rstrip('?？')} ({n})?"
-
-
 def body(**fields: Any) -> Figures:
     return {"question": question(), "options": OPTIONS, **fields}
-
-
-@contextmanager
-def service(folder: Path) -> Iterator[int]:
-    """Its process id, once it is ready."""
-    given = {name: it for name, it in os.environ.items() if not name.startswith("SELFCRAG_")}
-    environment = {**given, "SELFCRAG_DATA_DIR": str(folder), "SELFCRAG_SEARCH": "off"}
-    script = str(Path(sys.executable).with_name("selfcrag"))
-    command = [script, "serve", "--port", str(PORT), "--ingest", str(DOCS)]
-    with (
-        (folder / "service.log").open("wb") as log,
-        subprocess.Popen(command, env=environment, cwd=folder, stdout=log, stderr=log) as process,
-    ):
-        try:
-            ends_at = time.monotonic() + START_S
-            while not _is_ready() and time.monotonic() < ends_at:
-                time.sleep(0.2)
-            yield process.pid
-        finally:
-            process.send_signal(signal.SIGTERM)
-
-
-def _is_ready() -> bool:
-    try:
-        return httpx.get(f"{URL}/health/ready", trust_env=False).is_success
-    except httpx.TransportError:
-        return False
 
 
 class Clients:
@@ -296,7 +257,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=2)
     parser.add_argument("--out", type=Path, default=FIGURES)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place, service(Path(place)) as pid:
+    with tempfile.TemporaryDirectory() as place, serving(Path(place), PORT, [DOCS]) as pid:
         figures = asyncio.run(soaked(pid, Path(place), chosen.minutes, chosen.clients))
     chosen.out.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
     chosen.out.with_suffix(".md").write_text(report(figures), "utf-8")

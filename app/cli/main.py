@@ -213,14 +213,14 @@ def compare_runs(first: RunId, second: RunId, as_json: AsJson = False) -> None:
 
 
 @runs_cli.command("resume")
-def resume_runs(
+def resume(
     run: Annotated[str | None, typer.Argument(help="Its id, or how it begins; else all.")] = None,
 ) -> None:
     """Go on with runs whose process is gone, from their last checkpoint, without a service."""
-    from app.cli import resume
+    from app.cli.serve import resume_runs
 
     with interruptible("runs that have not ended go on at the next start of the service"):
-        resume.resume(run)
+        resume_runs(run)
 
 
 @runs_cli.command("feedback")

@@ -277,13 +277,17 @@ class Runs:
 
     async def _take_over_on(self, store: Store) -> None:
         while True:
-            with suppress(*STORE_ERRORS):
-                for run_id in await store.runs.taken_away(list(self._live)):
+            try:
+                for run_id in await store.runs.taken_away(list(self._live)) if self._live else ():
                     if run := self._live.get(run_id):
                         log.warning("run %s was taken over by another process", run_id)
                         self._hand_over(run)
                 if free := self.admission.free:
                     await self.take_over(free)
+            except STORE_ERRORS:
+                pass  # told where the store is kept in order
+            except Exception:
+                log.exception("runs of processes that are gone could not be taken over")
             await asyncio.sleep(TAKES_OVER_EVERY_S)
 
     async def take_over(self, most: int, run_id: str | None = None) -> list[Run]:

@@ -3,7 +3,7 @@
 A run is a checkpoint thread of its own, under a new name each time that a process takes it up: what
 a process writes that was only thought to be gone is read by nobody.
 
-The savers here are thrifty. Values are compressed. What a step's tasks have found waits a moment
+These savers write little. Values are compressed. What a step's tasks have found waits a moment
 before it is written, for the checkpoint that follows the last of them holds it as well. Where the
 database cannot be written a run goes on without: if its process is killed then, more of its steps
 are done again.
@@ -67,8 +67,8 @@ def _serializer() -> EncryptedSerializer:
     return EncryptedSerializer(_Zlib(), JsonPlusSerializer(allowed_msgpack_modules=known))
 
 
-class Thrifty(Saver):
-    """What both savers do: mixed in before LangGraph's own."""
+class CompactSaver(Saver):
+    """A saver that writes little and locks nothing: mixed in before LangGraph's own."""
 
     tables: tuple[str, ...]
     """Those that name a thread."""
@@ -91,7 +91,7 @@ class Thrifty(Saver):
         if thread not in self._given_up:
             try:
                 async with asyncio.timeout(WRITTEN_WITHIN_S):
-                    await self._whole(super().aput(config, checkpoint, metadata, new_versions))
+                    await self._shielded(super().aput(config, checkpoint, metadata, new_versions))
             except Exception as error:  # noqa: BLE001 -- the drivers' own, of two databases
                 self._give_up(thread, error)
         self._waiting.pop((thread, namespace, place.get("checkpoint_id", "")), None)
@@ -126,7 +126,7 @@ class Thrifty(Saver):
         task.add_done_callback(self._writing.discard)
         return task
 
-    async def _whole(self, write: Coroutine[Any, Any, Any]) -> None:
+    async def _shielded(self, write: Coroutine[Any, Any, Any]) -> None:
         """Also where whoever waits for it stops: half a transaction would lock the database."""
         await asyncio.shield(self._begin(write))
 
@@ -153,7 +153,7 @@ class Thrifty(Saver):
         for key in [key for key in self._waiting if key[0] == thread_id]:
             del self._waiting[key]
         self._given_up.discard(thread_id)
-        await self._whole(super().adelete_thread(thread_id))
+        await self._shielded(super().adelete_thread(thread_id))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """The latest checkpoint of the graph and of each subgraph, with what its tasks found."""
@@ -167,7 +167,7 @@ class Thrifty(Saver):
             target = {"thread_id": target_thread_id, "checkpoint_ns": namespace}
             versions = kept.checkpoint["channel_versions"]
             config: RunnableConfig = {"configurable": target}
-            await self._whole(super().aput(config, kept.checkpoint, kept.metadata, versions))
+            await self._shielded(super().aput(config, kept.checkpoint, kept.metadata, versions))
             place: RunnableConfig = {
                 "configurable": {**target, "checkpoint_id": kept.checkpoint["id"]}
             }
@@ -175,19 +175,19 @@ class Thrifty(Saver):
             for task_id, channel, value in kept.pending_writes or ():
                 found.setdefault(task_id, []).append((channel, value))
             for task_id, writes in found.items():
-                await self._whole(super().aput_writes(place, writes, task_id))
+                await self._shielded(super().aput_writes(place, writes, task_id))
 
 
-class SqliteCheckpoints(Thrifty, AsyncSqliteSaver):
+class SqliteCheckpoints(CompactSaver, AsyncSqliteSaver):
     tables = ("checkpoints", "writes")
 
 
-class PostgresCheckpoints(Thrifty, AsyncPostgresSaver):
+class PostgresCheckpoints(CompactSaver, AsyncPostgresSaver):
     tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
 
 
 @asynccontextmanager
-async def open_checkpoints(url: sa.URL) -> AsyncIterator[Thrifty]:
+async def open_checkpoints(url: sa.URL) -> AsyncIterator[CompactSaver]:
     """The saver for this database, with its tables. Raises the driver's errors."""
     serde = _serializer()
     if url.get_backend_name() == "sqlite":

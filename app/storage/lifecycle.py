@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.errors import NotFound, StartFailed
 from app.settings import Settings
-from app.storage.checkpoints import Thrifty, open_checkpoints
+from app.storage.checkpoints import CompactSaver, open_checkpoints
 from app.storage.database import (
     FORGOTTEN_AT_ONCE,
     KNOWN_EVERYWHERE_S,
@@ -54,7 +54,7 @@ class Store:
         engine: AsyncEngine,
         writer: BatchWriter,
         threads: Threads,
-        checkpoints: Thrifty,
+        checkpoints: CompactSaver,
         settings: Settings,
     ) -> None:
         self.process = uuid.uuid4().hex

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.cli import ingest, keys, main, resume, runs, serve, state
+from app.cli import ingest, keys, main, runs, serve, state
 from app.storage import database
 
-LOADED = (ingest, keys, resume, runs, serve, state)
+LOADED = (ingest, keys, runs, serve, state)
 AT_WORK_S, SOON_S = 0.2, 0.02
 QUICK = ("backup", "check")
 """They wait for no lock here."""
