@@ -1,8 +1,8 @@
-"""What one owner keeps another never sees: every route, gone through with two keys."""
+"""Access matrix: every operation with no key, wrong keys, each scope and two owners."""
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import httpx
@@ -10,7 +10,7 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
-from app.storage.api_keys import add_key
+from app.storage.api_keys import SCOPES, add_key, revoke_key
 from app.storage.database import open_engine
 from tests.app.serving import Serving
 
@@ -27,6 +27,7 @@ class Kept:
     thread_id: str
     document_id: str
     collection: str = "apart"
+    model: str = "rag"
 
 
 @pytest.fixture(scope="module")
@@ -35,23 +36,41 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     return Settings(_env_file=None, data_dir=state, search="off")
 
 
+@dataclass(frozen=True)
+class Owners:
+    """ann and bob may do everything; `secrets` are ann's keys of one scope each."""
+
+    serving: Serving
+    ann: httpx.Client
+    bob: httpx.Client
+    secrets: dict[str, str]
+    revoked: str
+
+
+def client_of(serving: Serving, secret: str | None) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    return httpx.Client(
+        base_url=serving.url, headers=headers, timeout=60, trust_env=False, verify=False
+    )
+
+
 @pytest.fixture(scope="module")
-def owners(settings: Settings) -> Iterator[tuple[Serving, httpx.Client, httpx.Client]]:
-    async def key_of(owner: str) -> str:
+def owners(settings: Settings) -> Iterator[Owners]:
+    async def keys() -> tuple[list[str], dict[str, str], str]:
         async with open_engine(settings) as engine:
-            return (await add_key(engine, owner))[1]
+            whole = [(await add_key(engine, owner))[1] for owner in ("ann", "bob")]
+            alone = {it: (await add_key(engine, "ann", scopes=[it]))[1] for it in SCOPES}
+            key, revoked = await add_key(engine, "ann")
+            await revoke_key(engine, key.id)
+            return whole, alone, revoked
 
-    def client(serving: Serving, secret: str) -> httpx.Client:
-        headers = {"Authorization": f"Bearer {secret}"}
-        return httpx.Client(base_url=serving.url, headers=headers, timeout=60, trust_env=False)
-
-    keys = [asyncio.run(key_of(owner)) for owner in ("ann", "bob")]
+    (anns, bobs), alone, revoked = asyncio.run(keys())
     with (
         Serving(create_app(settings)) as serving,
-        client(serving, keys[0]) as ann,
-        client(serving, keys[1]) as bob,
+        client_of(serving, anns) as ann,
+        client_of(serving, bobs) as bob,
     ):
-        yield serving, ann, bob
+        yield Owners(serving, ann, bob, alone, revoked)
 
 
 def asked(client: httpx.Client, question: str, **more: Any) -> dict[str, Any]:
@@ -62,8 +81,8 @@ def asked(client: httpx.Client, question: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def kept(owners: tuple[Serving, httpx.Client, httpx.Client]) -> Kept:
-    _, ann, _ = owners
+def kept(owners: Owners) -> Kept:
+    ann = owners.ann
     uploaded = ann.post("/documents", files=[("files", ("lamps.md", MINE.encode()))])
     assert uploaded.status_code == 200, uploaded.text
     (document,) = uploaded.json()["report"]["documents"]
@@ -74,61 +93,107 @@ def kept(owners: tuple[Serving, httpx.Client, httpx.Client]) -> Kept:
     return Kept(answer["run_id"], "anns-thread", document["id"])
 
 
-def calls(
-    run_id: str, other_id: str, thread_id: str, document_id: str, collection: str = "none"
-) -> list[httpx.Request]:
-    """Every route that names something kept."""
+@dataclass(frozen=True)
+class Access:
+    """What an operation asks of a key, and a request that it takes; `{}` are filled by `kept`."""
 
-    def call(method: str, path: str, json: Any = None) -> httpx.Request:
-        return httpx.Request(method, f"http://unused{path}", json=json)
+    scopes: tuple[str, ...] = ("ask",)
+    json: Any = None
+    files: Any = None
+    is_owned: bool = False
 
-    return [
-        call("GET", f"/runs/{run_id}"),
-        call("GET", f"/runs/{run_id}/events"),
-        call("POST", f"/runs/{run_id}/cancel"),
-        call("POST", f"/runs/{run_id}/feedback", {"score": 1}),
-        call("GET", f"/runs/{run_id}/diff/{other_id}"),
-        call("GET", f"/runs/{other_id}/diff/{run_id}"),
-        call("GET", f"/threads/{thread_id}"),
-        call("DELETE", f"/threads/{thread_id}"),
-        call("GET", f"/documents/{document_id}"),
-        call("DELETE", f"/documents/{document_id}"),
-        call("DELETE", f"/collections/{collection}"),
-    ]
+    def send(
+        self, client: httpx.Client, operation: str, ids: Kept, other_id: str
+    ) -> httpx.Response:
+        method, path = operation.split()
+        filled = path.format(**{**asdict(ids), "other_id": other_id})
+        return client.request(method, filled, json=self.json, files=self.files)
 
 
-def sent(client: httpx.Client, call: httpx.Request) -> httpx.Response:
-    headers = {"content-type": "application/json"} if call.content else {}
-    return client.request(call.method, call.url.path, content=call.content, headers=headers)
+CHAT = {"model": "rag", "messages": [{"role": "user", "content": ABOUT_MINE}]}
+UI = {
+    "id": "a-chat",
+    "workflow": "rag",
+    "messages": [{"role": "user", "parts": [{"type": "text", "text": ABOUT_MINE}]}],
+}
+UPLOAD = [("files", ("quays.md", b"# Quays\n\nThe quay of Arbor is long."))]
+OWN, OWN_DOCUMENT = Access(is_owned=True), Access(("documents",), is_owned=True)
+MATRIX = {
+    "GET /health/live": Access(()),
+    "GET /health/ready": Access(()),
+    "GET /metrics": Access(("metrics",)),
+    "GET /workflows": Access(),
+    "GET /v1/models": Access(),
+    "GET /v1/models/{model}": Access(),
+    "POST /ask": Access(json={"question": ABOUT_MINE, "workflow": "rag"}),
+    "POST /ask/ui": Access(json=UI),
+    "POST /v1/chat/completions": Access(json=CHAT),
+    "GET /runs": Access(),
+    "GET /runs/{run_id}": OWN,
+    "GET /runs/{run_id}/events": OWN,
+    "POST /runs/{run_id}/cancel": OWN,
+    "POST /runs/{run_id}/feedback": Access(json={"score": 1}, is_owned=True),
+    "GET /runs/{run_id}/diff/{other_id}": OWN,
+    "GET /threads/{thread_id}": OWN,
+    "GET /documents": Access(("documents",)),
+    "POST /documents": Access(("documents",), files=UPLOAD),
+    "GET /documents/{document_id}": OWN_DOCUMENT,
+    "GET /collections": Access(("ask", "documents")),
+    "POST /collections": Access(("documents",), json={"name": "more"}),
+    # What takes away goes last.
+    "DELETE /threads/{thread_id}": OWN,
+    "DELETE /documents/{document_id}": OWN_DOCUMENT,
+    "DELETE /collections/{collection}": OWN_DOCUMENT,
+}
+"""All operations, and the scopes any of which is enough; none where nobody is asked for a key."""
+OWNED = {operation: access for operation, access in MATRIX.items() if access.is_owned}
+COMPARED = "GET /runs/{run_id}/diff/{other_id}"
 
 
-def test_every_route_with_an_id_is_gone_through(
-    owners: tuple[Serving, httpx.Client, httpx.Client],
-) -> None:
-    paths = owners[0].app.openapi()["paths"]
-    named = [
-        (method.upper(), path)
-        for path, methods in paths.items()
+def test_the_matrix_holds_every_operation(owners: Owners) -> None:
+    """A new route stands in no row: it is added with what it asks of a key."""
+    described = {
+        f"{method.upper()} {path}"
+        for path, methods in owners.serving.app.openapi()["paths"].items()
         for method in methods
-        if "{" in path and not path.startswith("/v1/")
-    ]
-    tried = {(call.method, call.url.path.count("/")) for call in calls("r", "o", "t", "d")}
-    assert {(method, path.count("/")) for method, path in named} == tried
-    assert len(named) == len(calls("r", "o", "t", "d")) - 1, "the comparison is tried both ways"
+    }
+    names = {
+        "/collections/{name}": "/collections/{collection}",
+        "/models/{name}": "/models/{model}",
+    }
+    for name, own in names.items():
+        described = {operation.replace(name, own) for operation in described}
+    assert described == set(MATRIX)
 
 
-def test_anothers_is_as_unknown_as_what_never_was(
-    owners: tuple[Serving, httpx.Client, httpx.Client], kept: Kept
-) -> None:
-    _, ann, bob = owners
+def test_every_operation_asks_for_a_key_of_its_scope(owners: Owners, kept: Kept) -> None:
+    """Operation by operation with no key, wrong ones, and a key of each scope alone."""
+    serving, wrong = owners.serving, list[tuple[str, str, int]]()
+    refused = {"none": None, "false": "scrag_false", "revoked": owners.revoked}
+    for operation, access in MATRIX.items():
+        may = bool(access.scopes)
+        expected = dict.fromkeys(refused, 401 if may else 200)
+        expected |= {it: 403 for it in SCOPES if may and it not in access.scopes}
+        for name, status in expected.items():
+            with client_of(serving, refused.get(name, owners.secrets.get(name))) as client:
+                told = access.send(client, operation, kept, kept.run_id)
+            if told.status_code != status:
+                wrong.append((operation, name, told.status_code))
+    assert wrong == []
+
+
+def test_anothers_is_as_unknown_as_what_never_was(owners: Owners, kept: Kept) -> None:
+    ann, bob = owners.ann, owners.bob
     own = asked(bob, "What is a tower?")["run_id"]
-    theirs = calls(kept.run_id, own, kept.thread_id, kept.document_id, kept.collection)
-    nobodys = calls(NOWHERE, own, "no-such-thread", NOWHERE)
-    for call, unknown in zip(theirs, nobodys, strict=True):
-        refused, never_was = sent(bob, call), sent(bob, unknown)
-        assert refused.status_code == never_was.status_code == 404, call.url.path
+    nobodys = Kept(NOWHERE, "no-such-thread", NOWHERE, "none")
+    tried = [(operation, access, operation) for operation, access in OWNED.items()]
+    tried.append((COMPARED, OWN, "GET /runs/{other_id}/diff/{run_id}"))
+    for _, access, operation in tried:
+        refused = access.send(bob, operation, kept, own)
+        never_was = access.send(bob, operation, nobodys, own)
+        assert refused.status_code == never_was.status_code == 404, operation
         assert refused.headers["content-type"] == "application/problem+json"
-        for one, value in ((refused, kept), (never_was, Kept(NOWHERE, "no-such-thread", NOWHERE))):
+        for one, value in ((refused, kept), (never_was, nobodys)):
             assert one.json()["title"] == "Not found"
             assert "ann" not in one.text.replace(value.thread_id, "")
     for path in (f"/runs/{kept.run_id}", f"/threads/{kept.thread_id}"):
@@ -137,10 +202,8 @@ def test_anothers_is_as_unknown_as_what_never_was(
     assert '"apart"' not in bob.get("/collections").text
 
 
-def test_lists_hold_ones_own(
-    owners: tuple[Serving, httpx.Client, httpx.Client], kept: Kept
-) -> None:
-    _, ann, bob = owners
+def test_lists_hold_ones_own(owners: Owners, kept: Kept) -> None:
+    ann, bob = owners.ann, owners.bob
     assert kept.run_id in ann.get("/runs").text
     assert kept.run_id not in bob.get("/runs").text
     assert bob.get("/runs", params={"thread_id": kept.thread_id}).json()["total"] == 0
@@ -151,9 +214,9 @@ def test_lists_hold_ones_own(
 
 @pytest.mark.parametrize("workflow", ["rag", "crag", "self_rag", "self_crag"])
 def test_questions_find_ones_own_documents_never_anothers(
-    owners: tuple[Serving, httpx.Client, httpx.Client], kept: Kept, workflow: str
+    owners: Owners, kept: Kept, workflow: str
 ) -> None:
-    _, ann, bob = owners
+    ann, bob = owners.ann, owners.bob
     found = [
         {document["id"] for document in asked(who, ABOUT_MINE, workflow=workflow)["documents"]}
         for who in (ann, bob)
@@ -164,29 +227,31 @@ def test_questions_find_ones_own_documents_never_anothers(
     assert "whale" not in told[1]
 
 
-def test_other_protocols_keep_owners_apart(
-    owners: tuple[Serving, httpx.Client, httpx.Client], kept: Kept
-) -> None:
-    _, ann, bob = owners
-    chat = {"model": "rag", "messages": [{"role": "user", "content": ABOUT_MINE}]}
-    ui = {
-        "id": "bobs-chat",
-        "workflow": "rag",
-        "messages": [{"role": "user", "parts": [{"type": "text", "text": ABOUT_MINE}]}],
-    }
-    assert "whale oil" in ann.post("/v1/chat/completions", json=chat).text
-    assert "whale" not in bob.post("/v1/chat/completions", json=chat).text
-    assert "whale oil" in ann.post("/ask/ui", json={**ui, "id": "anns-chat"}).text
-    assert "whale" not in bob.post("/ask/ui", json=ui).text
+def test_other_protocols_keep_owners_apart(owners: Owners, kept: Kept) -> None:
+    ann, bob = owners.ann, owners.bob
+    assert "whale oil" in ann.post("/v1/chat/completions", json=CHAT).text
+    assert "whale" not in bob.post("/v1/chat/completions", json=CHAT).text
+    assert "whale oil" in ann.post("/ask/ui", json={**UI, "id": "anns-chat"}).text
+    assert "whale" not in bob.post("/ask/ui", json={**UI, "id": "bobs-chat"}).text
 
 
-def test_a_thread_of_the_same_name_is_anothers(
-    owners: tuple[Serving, httpx.Client, httpx.Client], kept: Kept
-) -> None:
+def test_a_thread_of_the_same_name_is_anothers(owners: Owners, kept: Kept) -> None:
     """A guessed name neither reads nor continues what another said, nor tells that it is there."""
-    _, ann, bob = owners
+    ann, bob = owners.ann, owners.bob
     before = ann.get(f"/threads/{kept.thread_id}").json()["messages"]
     response = bob.post("/ask", json={"question": "And then?", "thread_id": kept.thread_id})
     assert response.status_code in {200, 404}
     assert "whale" not in response.text
     assert ann.get(f"/threads/{kept.thread_id}").json()["messages"] == before
+
+
+def test_ones_own_key_with_the_scope_alone_is_let_in(owners: Owners, kept: Kept) -> None:
+    """The last of all, for it deletes: what no owner may do would pass for what others may not."""
+    wrong = list[tuple[str, str, int]]()
+    for operation, access in MATRIX.items():
+        for scope in access.scopes:
+            with client_of(owners.serving, owners.secrets[scope]) as client:
+                told = access.send(client, operation, kept, kept.run_id)
+            if not told.is_success:
+                wrong.append((operation, scope, told.status_code))
+    assert wrong == []
