@@ -1,0 +1,293 @@
+"""Measures of one answer against its question's gold; which stage lost an answer.
+
+What the gold cannot decide is None: it counts in no mean.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import log2
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from app.evaluation.matching import holds, token_f1, tokens
+from app.evaluation.questions import EvaluationQuestion
+from app.evaluation.statistics import rounded
+from app.schemas.ask import AskResponse, GradedStrip
+from graphs.types import Action, AnswerSentence, Citation, Origin, Passage, Usage, Verdict
+
+MAX_LITERAL_TOKENS = 10
+"""A longer gold answer is not looked for letter by letter: it can be said in other words."""
+RIGHT = 0.5
+"""From this correctness or support on an answer, a sentence, a citation counts as right."""
+
+Stage = Literal["retrieval", "judge", "reader", "refusal", "not_refused", "unknown"]
+Measured = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a column of the report is; `better` says which way, None where neither is."""
+
+    group: str
+    title: str
+    better: Literal["higher", "lower"] | None
+    about: str
+
+
+MEASURES: dict[str, Measure] = {
+    "recall": Measure(
+        "retrieval", "Recall", "higher", "Gold sources among the documents, or 1 if a passage holds"
+        " a gold answer."),
+    "ndcg": Measure(
+        "retrieval", "nDCG", "higher", "How early the right passages stand among the documents."),
+    "action_right": Measure(
+        "action", "Action accuracy", "higher", "Correct where the local documents hold the answer,"
+        " Incorrect where they do not; Ambiguous counts as wrong."),
+    "needless_search": Measure(
+        "action", "Needless searches", "lower", "Ambiguous or Incorrect although the local"
+        " documents hold the answer."),
+    "missing_search": Measure(
+        "action", "Missing searches", "lower", "Correct although they do not."),
+    "contains_gold": Measure(
+        "answer", "Contains gold", "higher", "A gold answer stands in the answer, by tokens."),
+    "token_f1": Measure("answer", "Token F1", "higher", "Overlap with the nearest gold answer."),
+    "correctness": Measure(
+        "answer", "Correctness", "higher", "A gold answer stands in it, or follows from it as the"
+        " judge finds."),
+    "faithfulness": Measure(
+        "answer", "Faithfulness", "higher", "Sentences that follow from the kept knowledge."),
+    "context_relevancy": Measure(
+        "answer", "Context relevancy", "higher", "Sentences of the kept knowledge that help."),
+    "answer_relevancy": Measure(
+        "answer", "Answer relevancy", "higher", "How well the answer fits the question, 0…1."),
+    "right_abstention": Measure(
+        "abstention", "Right abstentions", "higher", "Abstained, of questions that the documents"
+        " do not answer."),
+    "wrong_abstention": Measure(
+        "abstention", "Wrong abstentions", "lower", "Abstained, of questions that they answer."),
+    "citation_precision": Measure(
+        "citations", "Citation precision", "higher", "Citations that support their sentence."),
+    "citation_recall": Measure(
+        "citations", "Citation recall", "higher", "Sentences that their citations support."),
+    "llm_calls": Measure("cost", "Model calls", "lower", "Calls of the language model."),
+    "tokens": Measure("cost", "Tokens", "lower", "Tokens of the language model, in and out."),
+    "scored_pairs": Measure("cost", "Scored pairs", "lower", "Pairs that the evaluator scored."),
+    "web_searches": Measure("cost", "Web searches", None, "Searches that were used."),
+}  # fmt: skip
+
+
+class OutcomePassage(BaseModel):
+    """A passage as it was retrieved or graded, with its text."""
+
+    id: str
+    source: str
+    title: str
+    origin: Origin
+    score: float
+    text: str
+
+
+class Outcome(BaseModel):
+    """What one question brought under one setting: the answer and how it came about."""
+
+    answer: str
+    verdict: Verdict
+    action: Action | None
+    stopped_by: str
+    documents: list[OutcomePassage]
+    strips: list[GradedStrip]
+    citations: list[Citation]
+    sentences: list[AnswerSentence]
+    missing: list[str]
+    usage: Usage
+    degraded: list[str] = Field(default_factory=list)
+
+    @classmethod
+    def of(cls, response: AskResponse, passages: Sequence[Passage]) -> "Outcome":
+        texts = {passage.id: passage.text for passage in passages}
+        documents = [
+            OutcomePassage(
+                **document.model_dump(exclude={"score"}),
+                score=rounded(document.score) or 0.0,
+                text=texts.get(document.id, ""),
+            )
+            for document in response.documents
+        ]
+        fields = response.model_dump(include=set(cls.model_fields) - {"documents", "degraded"})
+        degraded = sorted({f"{each.component}: {each.reason}" for each in response.degraded})
+        return cls(**fields, documents=documents, degraded=degraded)
+
+    @property
+    def abstained(self) -> bool:
+        return self.verdict == "abstained"
+
+    @property
+    def kept(self) -> list[GradedStrip]:
+        return [strip for strip in self.strips if strip.kept]
+
+
+class Judged(BaseModel):
+    """What the judge says of one answer; None where there is nothing to judge.
+
+    `supports` are the answer's sentences: [support by the kept knowledge, {n: support by [n]}].
+    """
+
+    context_relevancy: float | None = None
+    answer_relevancy: float | None = None
+    correctness: float | None = None
+    supports: list[tuple[float, dict[int, float]]] = []
+
+
+def measured(
+    question: EvaluationQuestion, outcome: Outcome, judged: Judged
+) -> dict[str, float | None]:
+    """Every measure by its name in MEASURES."""
+    values: dict[str, float | None] = dict.fromkeys(MEASURES)
+    values |= _retrieval(question, outcome) | _action(question, outcome)
+    values |= _answer(question, outcome, judged) | _citations(outcome, judged)
+    values |= {
+        "llm_calls": float(outcome.usage.llm_calls),
+        "tokens": float(outcome.usage.input_tokens + outcome.usage.output_tokens),
+        "scored_pairs": float(outcome.usage.scored_pairs),
+        "web_searches": float(outcome.usage.web_searches - outcome.usage.discarded_searches),
+    }
+    return {name: rounded(value) for name, value in values.items()}
+
+
+def is_source(source: str, gold: str) -> bool:
+    """Whether a document's source is the gold one: the same, its end, or a match of its pattern."""
+    return source == gold or source.endswith(f"/{gold.lstrip('/')}") or fnmatchcase(source, gold)
+
+
+def literal_answers(question: EvaluationQuestion) -> list[str]:
+    """The gold answers that are short enough to be looked for as they stand."""
+    return [answer for answer in question.answers if len(tokens(answer)) <= MAX_LITERAL_TOKENS]
+
+
+def has_evidence(question: EvaluationQuestion, outcome: Outcome) -> bool | None:
+    """Whether the local documents that were retrieved hold the answer; None where gold is silent.
+
+    By a short gold answer where there is one, else by the gold sources.
+    """
+    if question.is_answerable is False:
+        return False
+    flags = _relevant(question, [it for it in outcome.documents if it.origin == "internal"])
+    return None if flags is None else any(flags)
+
+
+def is_right(measures: Measured) -> bool | None:
+    """Whether the answer is right: it contains the gold, or else is correct as the judge finds."""
+    value = measures["contains_gold"]
+    value = measures["correctness"] if value is None else value
+    return None if value is None else value >= RIGHT
+
+
+def lost_at(question: EvaluationQuestion, outcome: Outcome, measures: Measured) -> Stage | None:
+    """The stage that lost the answer; None where nothing was lost or nothing is known."""
+    if question.is_answerable is False:
+        return None if outcome.abstained else "not_refused"
+    if is_right(measures) is not False:
+        return None
+    flags = _relevant(question, outcome.documents)
+    if flags is None:
+        return "refusal" if outcome.abstained else "unknown"
+    if not any(flags) and not _in_strips(question, outcome, outcome.strips):
+        return "retrieval"
+    if not _in_strips(question, outcome, outcome.kept):
+        return "judge"
+    return "refusal" if outcome.abstained else "reader"
+
+
+def _relevant(
+    question: EvaluationQuestion, documents: Sequence[OutcomePassage]
+) -> list[bool] | None:
+    if answers := literal_answers(question):
+        return [holds(f"{it.title}\n{it.text}", answers) for it in documents]
+    if question.sources:
+        return [any(is_source(it.source, gold) for gold in question.sources) for it in documents]
+    return None
+
+
+def _in_strips(
+    question: EvaluationQuestion, outcome: Outcome, strips: Sequence[GradedStrip]
+) -> bool:
+    if answers := literal_answers(question):
+        return any(holds(strip.text, answers) for strip in strips)
+    flags = _relevant(question, outcome.documents) or []
+    right = {it.id for it, flag in zip(outcome.documents, flags, strict=True) if flag}
+    return any(strip.document_id in right for strip in strips)
+
+
+def _retrieval(question: EvaluationQuestion, outcome: Outcome) -> dict[str, float | None]:
+    local = [it for it in outcome.documents if it.origin == "internal"]
+    if question.is_answerable is False:
+        return {}
+    if question.sources:
+        first = [
+            next((n for n, it in enumerate(local) if is_source(it.source, gold)), None)
+            for gold in question.sources
+        ]
+        places = sorted({n for n in first if n is not None})
+        ideal = range(min(len(question.sources), max(len(local), 1)))
+        recall = sum(n is not None for n in first) / len(first)
+        return {"recall": recall, "ndcg": min(1.0, _gain(places) / _gain(ideal))}
+    flags = _relevant(question, local)
+    if flags is None:
+        return {}
+    places = [n for n, flag in enumerate(flags) if flag]
+    if not places:
+        return {"recall": 0.0, "ndcg": 0.0}
+    return {"recall": 1.0, "ndcg": _gain(places) / _gain(range(len(places)))}
+
+
+def _gain(places: Sequence[int]) -> float:
+    return sum(1 / log2(n + 2) for n in places)
+
+
+def _action(question: EvaluationQuestion, outcome: Outcome) -> dict[str, float | None]:
+    evidence = has_evidence(question, outcome)
+    if outcome.action is None or evidence is None:
+        return {}
+    expected: Action = "correct" if evidence else "incorrect"
+    right = {"action_right": float(outcome.action == expected)}
+    if evidence:
+        return right | {"needless_search": float(outcome.action != "correct")}
+    return right | {"missing_search": float(outcome.action == "correct")}
+
+
+def _answer(
+    question: EvaluationQuestion, outcome: Outcome, judged: Judged
+) -> dict[str, float | None]:
+    values: dict[str, float | None] = {}
+    if question.is_answerable is False:
+        values["right_abstention"] = float(outcome.abstained)
+    if question.is_answerable:
+        values["wrong_abstention"] = float(outcome.abstained)
+    if question.answers:
+        said = "" if outcome.abstained else outcome.answer
+        values["token_f1"] = token_f1(said, question.answers)
+        correct = 0.0 if outcome.abstained else judged.correctness
+        if answers := literal_answers(question):
+            values["contains_gold"] = float(holds(said, answers))
+            if values["contains_gold"]:
+                correct = 1.0
+        values["correctness"] = correct
+    if not outcome.abstained:
+        values["context_relevancy"] = judged.context_relevancy
+        values["answer_relevancy"] = judged.answer_relevancy
+        supports = [support >= RIGHT for support, _ in judged.supports]
+        values["faithfulness"] = sum(supports) / len(supports) if supports else None
+    return values
+
+
+def _citations(outcome: Outcome, judged: Judged) -> dict[str, float | None]:
+    if outcome.abstained or not judged.supports:
+        return {}
+    cited = [support >= RIGHT for _, by in judged.supports for support in by.values()]
+    stand = [any(s >= RIGHT for s in by.values()) for _, by in judged.supports]
+    return {
+        "citation_precision": sum(cited) / len(cited) if cited else None,
+        "citation_recall": sum(stand) / len(stand),
+    }
