@@ -12,6 +12,14 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # Translators map all of IPv4 into this range, private addresses included.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# Of IANA's registries of special addresses, what older versions of Python take for public: the
+# first holds the metadata service of a cloud, the second relays to IPv6.
+_SPECIAL = tuple(
+    map(
+        ipaddress.ip_network,
+        ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20", "5f00::/16"),
+    )
+)
 
 
 class PageFailed(Exception):
@@ -46,6 +54,8 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(ip.packed[-4:])
         if inner is not None and not is_public(str(inner)):
             return False
+    if any(ip in network for network in _SPECIAL):
+        return False
     return ip.is_global and not (
         ip.is_multicast or (ip.is_reserved and ip not in _NAT64) or ip.is_unspecified
     )
@@ -77,7 +87,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         scheme, host = request.url.scheme, request.url.raw_host.decode("ascii").casefold()
         if scheme not in _DEFAULT_PORTS or not host:
             raise PageFailed("is not an http or https address")
-        port = request.url.port or _DEFAULT_PORTS[scheme]
+        port = _DEFAULT_PORTS[scheme] if request.url.port is None else request.url.port
         address = await self._checked_address(host.strip("[]"), port)
         pinned = httpx.Request(
             request.method,

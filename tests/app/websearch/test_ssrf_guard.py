@@ -1,10 +1,16 @@
 import asyncio
+import socket
+import sys
 from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 
+from app.websearch.page import PageReader
 from app.websearch.ssrf_guard import GuardedTransport, PageFailed, Resolve, is_public
+from tests.app.websearch.private_urls import ADDRESSES, PRIVATE_URLS
 from tests.loopback.pages import PageServer
 
 
@@ -129,3 +135,59 @@ async def test_resolving_does_not_hold_up_the_loop() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1):
             await get("http://slow.example/", GuardedTransport(resolve=slowly))
+
+
+class Connections:
+    """Where this process connects to from now on, by the interpreter's own audit events."""
+
+    def __init__(self) -> None:
+        self.places: list[str] = []
+        sys.addaudithook(self._hook)  # for good: the interpreter takes none back
+
+    def _hook(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "socket.connect" and isinstance(args[1], tuple):
+            self.places.append(f"{args[1][0]}:{args[1][1]}")
+
+
+@pytest.fixture(scope="module")
+def connections() -> Connections:
+    return Connections()
+
+
+async def leading_inside(host: str, port: int) -> Sequence[str]:
+    """The system's reading of numbers; every name that is not in the list is loopback."""
+    try:
+        found = socket.getaddrinfo(host, port, flags=socket.AI_NUMERICHOST)
+    except (socket.gaierror, UnicodeError):
+        return ADDRESSES.get(host.rstrip("."), ["127.0.0.1"])
+    return [str(place[0]) for *_, place in found]
+
+
+async def passed(reader: PageReader, urls: Sequence[str]) -> list[tuple[str, object]]:
+    """The URLs that are not refused, with what came instead."""
+    found = list[tuple[str, object]]()
+    for url in urls:
+        try:
+            found.append((url, await reader.download(url)))
+        except PageFailed:
+            continue
+        except Exception as error:  # noqa: BLE001 -- whatever else it is, it is no refusal
+            found.append((url, error))
+    await reader.aclose()
+    return found
+
+
+async def test_no_form_of_a_private_url_is_connected_to(connections: Connections) -> None:
+    assert len(PRIVATE_URLS) >= 92
+    connections.places.clear()
+    assert await passed(PageReader(resolve=leading_inside), PRIVATE_URLS) == []
+    assert connections.places == []
+
+
+async def test_no_redirect_to_one_is_followed(pages: PageServer, connections: Connections) -> None:
+    reader = PageReader(allowed_private_hosts={pages.address}, resolve=leading_inside)
+    urls = [f"{pages.url}/redirect?to={quote(url)}" for url in PRIVATE_URLS]
+    connections.places.clear()
+    assert await passed(reader, urls) == []
+    assert len(connections.places) >= len(urls), "each redirect was fetched, and counted"
+    assert set(connections.places) == {pages.address}
