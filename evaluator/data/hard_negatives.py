@@ -63,7 +63,7 @@ class Meaning:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(128)
-        self._model: Any = AutoModel.from_pretrained(folder).eval()
+        self._model: Any = AutoModel.from_pretrained(folder, use_safetensors=True).eval()
         self._path, self._batch = cache / "meaning.npz", batch
         self._known: dict[str, Vectors] = {}
         if self._path.exists():

@@ -127,6 +127,7 @@ def load_network(
         network, loading = form.from_pretrained(
             folder,
             use_safetensors=True,
+            trust_remote_code=False,
             local_files_only=True,
             dtype=precision,
             output_loading_info=True,
@@ -149,7 +150,7 @@ def load_network(
 def load_tokenizer(folder: Path) -> Any:
     """The folder's tokenizer; WeightsError where it has none that can be read."""
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, ImportError) as error:
         raise WeightsError(f"The tokenizer of {folder} cannot be loaded: {error}") from error
 

@@ -92,7 +92,7 @@ def transplant(
     Chinese characters are placed by `texts`; `ids` and `mask` (rows, length) are rows to fit on.
     Gives, half-layer by half-layer, the share of the teacher's variance that the student misses.
     """
-    bert: Any = AutoModel.from_pretrained(minilm_folder()).eval()
+    bert: Any = AutoModel.from_pretrained(minilm_folder(), use_safetensors=True).eval()
     _embed(network, tokenizer, bert, texts)
     normal = network.embedded(ids) - MEAN
     norm, missed = bert.embeddings.LayerNorm, list[float]()
