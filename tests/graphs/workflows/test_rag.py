@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from graphs.ports import Services
 from graphs.workflows.rag import build_rag
 from graphs.workflows.reflect import build_reflection
-from tests.fakes import FakeChat, FakeEvaluator, passage
+from tests.fakes import FakeChat, FakeEvaluator, FakeWebSearch, passage
 from tests.graphs.languages import EN, ZH, World, both_languages
 from tests.graphs.traced import traced
 
@@ -26,6 +26,32 @@ async def test_it_retrieves_and_quotes(world: World) -> None:
     assert trace.answer.replace(" [1]", "").replace("[1]", "") == world.full
     assert [document.relevance for document in trace.output["documents"]] == [None, None]
     assert parts.web.queries == []
+
+
+@both_languages
+async def test_web_always_joins_selected_strips_to_the_passages(world: World) -> None:
+    chat = FakeChat(chunks=["a [1]. ", "b [2]."])
+    parts = world.parts(world.off, chat=chat)
+    trace = await traced(parts.services, world.question, "rag", web="always")
+
+    web = ["rewrite_query", "search_web", "select_web_strips"]
+    assert trace.nodes == ["prepare", "retrieve", *web, "generate"]
+    assert trace.output.get("action") is None
+    assert [citation.origin for citation in trace.output["citations"]] == ["internal", "web"]
+    assert world.noise not in chat.prompt()
+
+
+@both_languages
+async def test_web_always_without_a_web_answers_from_the_passages(world: World) -> None:
+    down = world.parts(world.full, web=FakeWebSearch(fails=True))
+    trace = await traced(down.services, world.question, "rag", web="always")
+    off = replace(world.parts(world.full).services, web_search=None)
+    without = await traced(off, world.question, "rag", web="always")
+
+    assert (trace.failed, without.failed) == (["web_search"], [])
+    assert without.nodes == ["prepare", "retrieve", "generate"]
+    assert {citation.text for citation in trace.output["citations"]} == {world.full}
+    assert trace.answer == without.answer
 
 
 async def test_the_model_gets_the_passages_as_they_came() -> None:
