@@ -23,6 +23,7 @@ RIGHT = 0.5
 """From this correctness or support on an answer, a sentence, a citation counts as right."""
 
 Stage = Literal["retrieval", "judge", "reader", "refusal", "not_refused", "unknown"]
+Values = dict[str, float | None]
 Measured = Mapping[str, float | None]
 
 
@@ -140,11 +141,9 @@ class Judged(BaseModel):
     supports: list[tuple[float, dict[int, float]]] = []
 
 
-def measured(
-    question: EvaluationQuestion, outcome: Outcome, judged: Judged
-) -> dict[str, float | None]:
+def measured(question: EvaluationQuestion, outcome: Outcome, judged: Judged) -> Values:
     """Every measure by its name in MEASURES."""
-    values: dict[str, float | None] = dict.fromkeys(MEASURES)
+    values: Values = dict.fromkeys(MEASURES)
     values |= _retrieval(question, outcome) | _action(question, outcome)
     values |= _answer(question, outcome, judged) | _citations(outcome, judged)
     values |= {
@@ -220,7 +219,7 @@ def _in_strips(
     return any(strip.document_id in right for strip in strips)
 
 
-def _retrieval(question: EvaluationQuestion, outcome: Outcome) -> dict[str, float | None]:
+def _retrieval(question: EvaluationQuestion, outcome: Outcome) -> Values:
     local = [it for it in outcome.documents if it.origin == "internal"]
     if question.is_answerable is False:
         return {}
@@ -246,21 +245,18 @@ def _gain(places: Sequence[int]) -> float:
     return sum(1 / log2(n + 2) for n in places)
 
 
-def _action(question: EvaluationQuestion, outcome: Outcome) -> dict[str, float | None]:
+def _action(question: EvaluationQuestion, outcome: Outcome) -> Values:
     evidence = has_evidence(question, outcome)
     if outcome.action is None or evidence is None:
         return {}
     expected: Action = "correct" if evidence else "incorrect"
-    right = {"action_right": float(outcome.action == expected)}
-    if evidence:
-        return right | {"needless_search": float(outcome.action != "correct")}
-    return right | {"missing_search": float(outcome.action == "correct")}
+    wrong = "needless_search" if evidence else "missing_search"
+    is_correct = outcome.action == "correct"
+    return {"action_right": float(outcome.action == expected), wrong: float(is_correct != evidence)}
 
 
-def _answer(
-    question: EvaluationQuestion, outcome: Outcome, judged: Judged
-) -> dict[str, float | None]:
-    values: dict[str, float | None] = {}
+def _answer(question: EvaluationQuestion, outcome: Outcome, judged: Judged) -> Values:
+    values: Values = {}
     if question.is_answerable is False:
         values["right_abstention"] = float(outcome.abstained)
     if question.is_answerable:
@@ -282,7 +278,7 @@ def _answer(
     return values
 
 
-def _citations(outcome: Outcome, judged: Judged) -> dict[str, float | None]:
+def _citations(outcome: Outcome, judged: Judged) -> Values:
     if outcome.abstained or not judged.supports:
         return {}
     cited = [support >= RIGHT for _, by in judged.supports for support in by.values()]

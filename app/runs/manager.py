@@ -5,11 +5,11 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict
-from typing import cast
+from typing import Any, cast
 
 from pydantic_core import to_jsonable_python
 from sqlalchemy.exc import SQLAlchemyError
@@ -85,6 +85,7 @@ class Runs:
         self._watching: asyncio.Task[None] | None = None
         self._taking_over: asyncio.Task[None] | None = None
         self._forgetting = set[asyncio.Task[None]]()
+        self._unkept = set[str]()
 
     async def start(
         self,
@@ -96,10 +97,14 @@ class Runs:
         owner: str = "",
         detach: bool = False,
         resumable: bool = False,
+        keep: bool = True,
+        protocol: Mapping[str, Any] | None = None,
     ) -> Run:
         """On a thread that is known, its latest turns are the history if the question has none.
 
         A resumable run, or one that is detached, is taken up by another process if this one dies.
+        One that is not kept is deleted from the store, with its turn, once it has ended. `protocol`
+        is what its client's protocol tells again with the run; it is kept with the request.
 
         Raises InvalidRequest as `checked_options` does, QuotaExceeded, TooManyRuns when no place is
         free in time,
@@ -111,8 +116,10 @@ class Runs:
         try:
             run = await self._begun(
                 workflow, question, context, thread_id, place,
-                detach=detach, resumable=resumable or detach,
+                detach=detach, resumable=resumable or detach, protocol=protocol,
             )  # fmt: skip
+            if not keep:
+                self._unkept.add(run.id)
             self._go(run, place)
             return run
         except BaseException:
@@ -129,8 +136,11 @@ class Runs:
         *,
         detach: bool,
         resumable: bool,
+        protocol: Mapping[str, Any] | None,
     ) -> Run:
-        record = self._record(workflow, question, context, thread_id, place.owner, detach=detach)
+        record = self._record(
+            workflow, question, context, thread_id, place.owner, detach=detach, protocol=protocol
+        )
         run = Run(
             self._graphs[workflow],
             self._services,
@@ -141,9 +151,10 @@ class Runs:
             finish=self._finish,
             waited_s=place.waited_s,
             is_detached=detach,
+            is_kept=is_kept,
             checkpoints=self._checkpoints(record) if resumable else None,
         )
-        if self._store is not None:
+        if self._store is not None and is_kept:
             await self._enter_thread(self._store, run, is_new=thread_id is None)
         return run
 
@@ -156,6 +167,7 @@ class Runs:
         owner: str,
         *,
         detach: bool,
+        protocol: Mapping[str, Any] | None,
     ) -> RunRecord:
         thread_id = thread_id or uuid.uuid4().hex
         request = {
@@ -165,6 +177,7 @@ class Runs:
             "detach": detach,
             "collection": asked_collection(),
             "options": context.model_dump(mode="json", exclude_unset=True),
+            **({"protocol": protocol} if protocol else {}),
         }
         return RunRecord(
             id=uuid.uuid4().hex,
@@ -223,14 +236,14 @@ class Runs:
 
     def _tell(self, run: Run, number: int, at_ms: float, event: Event) -> None:
         self._observe(run.id, event)
-        if self._store is not None and not isinstance(event, LAST_EVENTS):
+        if self._store is not None and run.is_kept and not isinstance(event, LAST_EVENTS):
             self._store.runs.tell(run.id, number, at_ms, event)
 
     async def _finish(self, run: Run, response: AskResponse | None, last: Ended) -> bool:
         """Answer, status and turn as one: whoever reads the answer may go on, at any process."""
         if response is not None:
             await self.quotas.spend(run.record.owner, response.usage)
-        if self._store is None:
+        if self._store is None or not run.is_kept:
             return True
         ending = self._keep_ending(self._store, run, response, last)
         await self._written(self._store, f"the end of run {run.id} is not written yet")
@@ -254,7 +267,20 @@ class Runs:
             with suppress(Exception):  # they are looked for again when the store is tidied
                 await store.checkpoints.adelete_thread(store.checkpoint_thread(run.id))
 
-        task = asyncio.create_task(forget())
+        self._beside(forget())
+
+    def _delete(self, store: Store, run: Run) -> None:
+        async def delete() -> None:
+            try:
+                await store.writer.flush()
+                await store.threads.delete_run(run.thread_id, run.id)
+            except STORE_ERRORS:
+                log.exception("run %s, which was not to be kept, could not be deleted", run.id)
+
+        self._beside(delete())
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)
 
@@ -264,8 +290,12 @@ class Runs:
         if run.is_handed_over:
             for event in (ErrorEvent(problem=HANDED_OVER), DoneEvent()):
                 self._observe(run.id, event)
-        elif (last := run.conclude_stopped()) and self._store is not None:
+        elif (last := run.conclude_stopped()) and self._store is not None and run.is_kept:
             self._keep_ending(self._store, run, None, last)
+        if run.id in self._unkept:
+            self._unkept.discard(run.id)
+            if self._store is not None:
+                self._delete(self._store, run)
         is_telling = run.response is not None and not run.is_cancelled
         self.admission.leave(place, time.monotonic() - place.began_s if is_telling else None)
 
@@ -388,6 +418,8 @@ class Runs:
             else:
                 self.ask_to_stop(run)
         await self.drain(ENDED_WITHIN_S)
+        if self._forgetting:
+            await asyncio.wait(self._forgetting, timeout=ENDED_WITHIN_S)
         tasks = [*self._tasks.values(), *self._forgetting]
         tasks += [task for task in (self._watching, self._taking_over) if task is not None]
         for task in tasks:

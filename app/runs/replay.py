@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -80,9 +80,16 @@ def trace(row: Row, events: Sequence[Any], judgements: Sequence[Row]) -> dict[st
 
 
 async def replayed(
-    kept: KeptRuns, run_id: str, start: int, poll_s: float = POLL_S
+    kept: KeptRuns,
+    run_id: str,
+    start: int,
+    poll_s: float = POLL_S,
+    encode: Callable[[int, str, str], str] = sent,
 ) -> AsyncGenerator[str]:
-    """The events from `start` on as they were sent; those of a run under way as they are kept."""
+    """The events from `start` on as they were sent; those of a run under way as they are kept.
+
+    `encode` makes the text of an event's number, name and data.
+    """
     while True:
         # Looked at before the events: what an ended run has told is all there.
         try:
@@ -90,7 +97,7 @@ async def replayed(
         except NotFound:  # its thread was deleted meanwhile
             return
         for event in await kept.events(run_id, start):
-            yield sent(event.number, event.name, event.data)
+            yield encode(event.number, event.name, event.data)
             if event.name == DoneEvent.name:
                 return
             start = event.number + 1

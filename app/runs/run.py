@@ -24,7 +24,7 @@ from graphs.ports import Services
 from graphs.reflection.scores import early_answer
 from graphs.reflection.verdict import verdict_of
 from graphs.state import Answer, Context, Question
-from graphs.types import Component, Degraded, Draft, Judgement, Usage
+from graphs.types import Component, Degraded, Draft, Judgement, Passage, Usage
 from graphs.workflows.registry import Graph
 
 log = logging.getLogger(__name__)
@@ -117,6 +117,7 @@ class Run:
         finish: Finish,
         waited_s: float = 0.0,
         is_detached: bool = False,
+        is_kept: bool = True,
         checkpoints: Checkpoints | None = None,
         past: Sequence[tuple[float, ask.Event]] = (),
     ) -> None:
@@ -126,6 +127,7 @@ class Run:
         self.is_cancelled = False
         self.is_ending = False
         self.is_handed_over = False
+        self.is_kept = is_kept
         self.is_resumable = checkpoints is not None
         self.is_detached = is_detached and self.is_resumable
         self._graph, self._services, self._waited_s = graph, services, waited_s
@@ -214,6 +216,11 @@ class Run:
         self.is_handed_over = True
         self._done.set()
         self._more.set()
+
+    @property
+    def passages(self) -> Sequence[Passage]:
+        """Those behind the answer's `documents`, with their texts."""
+        return self._state.get("documents", [])
 
     async def follow(self, start: int = 0) -> AsyncGenerator[tuple[int, ask.Event]]:
         """The numbered events from `start` on, as they come, until the run is done."""

@@ -10,7 +10,7 @@ import re
 from graphs.text.citations import with_round_markers
 from graphs.text.invisible import without_invisible
 
-_OUR_TAGS = "question|knowledge|passage|dialogue|answer|findings|criticism"
+_OUR_TAGS = "question|knowledge|passage|dialogue|answer|findings|criticism|gold"
 # <|…|>, <s>, <eos>, <unk>, <start_of_turn>, <tool_call>, <<SYS>>: classes, for each model has some.
 _CONTROL_TAGS = (
     r"(?-i:s)|[bes]o[pst]|pad|unk|sep|cls|g?mask|sys|system|assistant|human|think(?:ing)?"

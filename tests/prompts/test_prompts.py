@@ -8,7 +8,7 @@ import pytest
 from prompts import NAMES, Language, Prompt, SlotError, prompt
 
 LANGUAGES: list[Language] = ["en", "zh"]
-DATA = {"knowledge", "passage", "text", "title", "turns", "answer", "criticism", "findings"}
+DATA = {"knowledge", "passage", "text", "title", "turns", "answer", "criticism", "findings", "gold"}
 """Slots for what was found, said or written by others than whoever asks."""
 
 

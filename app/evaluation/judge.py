@@ -1,0 +1,195 @@
+"""Judges of answers by RAGAs' measures (arXiv 2309.15217): the evaluator, or a language model.
+
+Faithfulness: sentences of the answer that follow from the knowledge. Context relevancy: sentences
+of the knowledge that help. Answer relevancy: how well the answer serves the question. Correctness:
+whether a gold answer follows from it.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Protocol
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage, SystemMessage
+from pydantic import BaseModel, Field
+
+from app.evaluation.measures import Judged, Outcome
+from app.evaluation.questions import EvaluationQuestion
+from app.schemas.ask import GradedStrip
+from graphs.critics.structured_output import StructuredChat
+from graphs.ports import Evaluator, with_answer
+from graphs.text.citations import cited_numbers, without_markers
+from graphs.text.inert_markup import is_quoted
+from graphs.text.language import language_of
+from graphs.text.prompt_injection import as_data, without_control_tokens
+from graphs.text.sentences import sentences
+from graphs.types import Task, Usage
+from prompts import prompt
+
+MAX_CONTEXT_SENTENCES = 60
+MAX_STRIPS = 10
+MAX_GOLD = 5
+HELPS = 0.0
+"""Above it, of -1…1, a sentence of the knowledge counts as relevant."""
+_NONE = "-"
+
+
+class Judge(Protocol):
+    """Judges one answer. Raises EvaluatorFailed, CriticFailed or GeneratorFailed."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def judge(
+        self, question: EvaluationQuestion, outcome: Outcome
+    ) -> tuple[Judged, Usage]: ...
+
+
+class EvaluatorJudge:
+    """The evaluator: relevance of each sentence, support of each claim, utility of the answer.
+
+    A sentence that is quoted from the knowledge is supported by it.
+    """
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self.name = evaluator.name
+
+    async def judge(self, question: EvaluationQuestion, outcome: Outcome) -> tuple[Judged, Usage]:
+        if outcome.abstained:
+            return Judged(), Usage()
+        asked = question.question
+        kept = outcome.kept[:MAX_STRIPS]
+        context = [line for strip in kept for line in sentences(strip.text)]
+        relevance = await self._scores(
+            "relevance", [(asked, line) for line in context[:MAX_CONTEXT_SENTENCES]]
+        )
+        [utility] = await self._scores("utility", [(asked, without_markers(outcome.answer))])
+        golds = question.answers[:MAX_GOLD]
+        correct = await self._scores(
+            "support", [(with_answer(asked, gold), said_of(outcome)) for gold in golds]
+        )
+        supports = await self._supports(asked, outcome, kept)
+        judged = Judged(
+            context_relevancy=_share([score > HELPS for score in relevance]),
+            answer_relevancy=(utility + 1) / 2,
+            correctness=max(correct, default=None),
+            supports=supports,
+        )
+        pairs = len(relevance) + 1 + len(golds) + len(supports) * max(1, len(kept))
+        return judged, Usage(scored_pairs=pairs)
+
+    async def _supports(
+        self, question: str, outcome: Outcome, kept: Sequence[GradedStrip]
+    ) -> list[tuple[float, dict[int, float]]]:
+        texts = {strip.id: strip.text for strip in kept}
+        cited = {each.n: each for each in outcome.citations}
+        texts |= {each.strip_id: each.text for each in outcome.citations}
+        lines = claims_of(outcome)
+        pairs = [
+            (with_answer(question, line), text) for line, _ in lines for text in texts.values()
+        ]
+        scores = iter(await self._scores("support", pairs))
+        judged = []
+        for line, numbers in lines:
+            by = {
+                strip_id: 1.0 if is_quoted(line, text, sources) else score
+                for (strip_id, text), score in zip(texts.items(), scores, strict=False)
+            }
+            by_number = {n: by[cited[n].strip_id] for n in numbers if n in cited}
+            judged.append((max(by.values(), default=0.0), by_number))
+        return judged
+
+    async def _scores(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """What cannot be scored counts as the lowest."""
+        if not pairs:
+            return []
+        scores = await self._evaluator.score(task, pairs)
+        least = -1.0 if task in ("relevance", "utility") else 0.0
+        return [least if score is None else score for score in scores.values]
+
+
+class Miscited(BaseModel):
+    sentence: int
+    citation: int
+
+
+class Assessment(BaseModel):
+    """What a language model is asked of an answer; findings stand before grades."""
+
+    helpful: list[int]
+    unsupported: list[int]
+    miscited: list[Miscited]
+    relevance: Annotated[int, Field(ge=1, le=5)]
+    correct: Annotated[int, Field(ge=0, le=2)]
+
+
+class ModelJudge:
+    """A language model, asked once an answer."""
+
+    def __init__(self, chat: BaseChatModel, name: str) -> None:
+        self.name = name
+        self._chat = StructuredChat(chat, Assessment)
+
+    async def judge(self, question: EvaluationQuestion, outcome: Outcome) -> tuple[Judged, Usage]:
+        if outcome.abstained:
+            return Judged(), Usage()
+        language = language_of(question.question)
+        kept, claims = outcome.kept[:MAX_STRIPS], claims_of(outcome)
+        numbers = {each.strip_id: each.n for each in outcome.citations}
+        context = [
+            (numbers.get(strip.id), line) for strip in kept for line in sentences(strip.text)
+        ][:MAX_CONTEXT_SENTENCES]
+        asked = prompt("assess", language).render(
+            question=without_control_tokens(question.question),
+            knowledge=_numbered([_named(n, line) for n, line in context]),
+            answer=_numbered(
+                [_said(line) + "".join(f"[{n}]" for n in cited) for line, cited in claims]
+            ),
+            gold=_numbered([_said(each) for each in question.answers[:MAX_GOLD]]),
+        )
+        system = SystemMessage(prompt("assess_system", language).render())
+        found, _, usage = await self._chat.ask([system, HumanMessage(asked)], language)
+        helpful, weak = set(found.helpful), set(found.unsupported)
+        wrong = {(each.sentence, each.citation) for each in found.miscited}
+        judged = Judged(
+            context_relevancy=_share([n in helpful for n in range(1, len(context) + 1)]),
+            answer_relevancy=(found.relevance - 1) / 4,
+            correctness=found.correct / 2 if question.answers else None,
+            supports=[
+                (float(n not in weak), {c: float((n, c) not in wrong) for c in cited})
+                for n, (_, cited) in enumerate(claims, start=1)
+            ],
+        )
+        return judged, usage
+
+
+def said_of(outcome: Outcome) -> str:
+    """The answer without markers and without what it names as not found."""
+    said = outcome.answer.rpartition("\n\n")[0] if outcome.missing else outcome.answer
+    return without_markers(said).strip()
+
+
+def claims_of(outcome: Outcome) -> list[tuple[str, list[int]]]:
+    """The answer's sentences without markers, and the numbers that each cites."""
+    end = len(outcome.answer.rpartition("\n\n")[0]) if outcome.missing else len(outcome.answer)
+    spans = [(it.start, it.end) for it in outcome.sentences if it.start < end]
+    texts = [outcome.answer[start:stop] for start, stop in spans] or [outcome.answer[:end]]
+    claims = [(without_markers(text).strip(), cited_numbers(text)) for text in texts]
+    return [(text, numbers) for text, numbers in claims if text]
+
+
+def _share(flags: Sequence[bool]) -> float | None:
+    return sum(flags) / len(flags) if flags else None
+
+
+def _numbered(lines: Sequence[str]) -> str:
+    return "\n".join(f"{n}. {line}" for n, line in enumerate(lines, start=1)) or _NONE
+
+
+def _named(n: int | None, line: str) -> str:
+    said = as_data(" ".join(line.split()))
+    return said if n is None else f"[{n}] {said}"
+
+
+def _said(text: str) -> str:
+    return without_control_tokens(" ".join(text.split()))

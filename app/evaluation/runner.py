@@ -1,0 +1,251 @@
+"""Running an evaluation: every question under every variant, each answer measured and kept.
+
+What an answer depends on is its key: an answer that is known by it is not asked again.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from importlib.metadata import version
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+from app.errors import QuotaExceeded, TooManyRuns
+from app.evaluation.judge import EvaluatorJudge, Judge, ModelJudge
+from app.evaluation.measures import Judged, Outcome, measured
+from app.evaluation.questions import MAX_QUESTIONS, EvaluationQuestion
+from app.retrieval.index import StoredDocument
+from app.runs.manager import Runs
+from app.schemas.ask import AnswerEvent, CollectionName
+from graphs.errors import CriticFailed, EvaluatorFailed, GeneratorFailed
+from graphs.options import Context
+from graphs.ports import Services
+from graphs.state import Question
+from graphs.workflows.registry import WORKFLOWS
+
+MAX_VARIANTS = 12
+NO_KNOWLEDGE = "unknown"
+RAG_CALLS, CORRECTIVE_CALLS = 1, 2
+"""Calls of a language model an answer takes about, without reflection; each round adds two."""
+
+JudgeName = Literal["evaluator", "model", "none"]
+VariantName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=80)]
+
+
+class Variant(BaseModel):
+    """A workflow with its options, under the name that the report gives it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: VariantName
+    workflow: str
+    options: Context = Field(default_factory=Context)
+
+    @field_validator("workflow")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in WORKFLOWS:
+            raise ValueError(f"unknown workflow; there are: {', '.join(WORKFLOWS)}")
+        return name
+
+
+class EvaluationRequest(BaseModel):
+    """What is evaluated: the first variant is what the others are compared with."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)] = "evaluation"
+    questions: list[EvaluationQuestion] = Field(min_length=1, max_length=MAX_QUESTIONS)
+    variants: list[Variant] = Field(
+        [Variant(name=name, workflow=name) for name in ("rag", "crag", "self_crag")],
+        min_length=1,
+        max_length=MAX_VARIANTS,
+        description="Left out: rag, crag and self_crag as they are set.",
+    )
+    judge: JudgeName = Field(
+        "evaluator", description="Who judges answers; model: the language model of the settings."
+    )
+    collection: CollectionName | None = Field(None, description="Whose documents are searched.")
+    seed: int = Field(0, ge=0, le=2**31, description="Of the intervals' resampling.")
+
+    @field_validator("variants")
+    @classmethod
+    def _names_differ(cls, variants: list[Variant]) -> list[Variant]:
+        if len({variant.name for variant in variants}) < len(variants):
+            raise ValueError("two variants have the same name")
+        return variants
+
+    @field_validator("questions")
+    @classmethod
+    def _ids_differ(cls, questions: list[EvaluationQuestion]) -> list[EvaluationQuestion]:
+        if len({question.id for question in questions}) < len(questions):
+            raise ValueError("two questions have the same id")
+        return questions
+
+    @property
+    def cells(self) -> list[tuple[EvaluationQuestion, Variant]]:
+        return [(question, variant) for question in self.questions for variant in self.variants]
+
+
+class Answered(BaseModel):
+    """One question under one variant: what came of it, or why nothing did."""
+
+    question: str
+    variant: str
+    outcome: Outcome | None = None
+    judged: Judged = Judged()
+    measures: dict[str, float | None] = {}
+    seconds: float = 0.0
+    failure: str | None = None
+
+
+class AnswerStore(Protocol):
+    """Where answers are looked for and kept."""
+
+    async def known(self, keys: Sequence[str]) -> Mapping[str, Any]: ...
+    async def keep(self, key: str, answer: Mapping[str, Any]) -> None: ...
+
+
+Progress = Callable[[int, int], Awaitable[None]]
+
+
+async def evaluate(
+    request: EvaluationRequest,
+    runs: Runs,
+    services: Services,
+    store: AnswerStore,
+    fingerprint: Mapping[str, Any],
+    *,
+    owner: str = "",
+    parallel: int = 2,
+    progress: Progress | None = None,
+) -> list[Answered]:
+    """All answers, a question's variants together, in the order of the request.
+
+    Failed runs are told, not kept: the next evaluation asks them again.
+    """
+    judge = judge_of(request.judge, services)
+    cells = request.cells
+    keys = [_key(question, variant, request.judge, fingerprint) for question, variant in cells]
+    known = await store.known(keys)
+    done, free = 0, asyncio.Semaphore(parallel)
+
+    async def cell(key: str, question: EvaluationQuestion, variant: Variant) -> Answered:
+        nonlocal done
+        if key in known:
+            answered = Answered.model_validate(known[key])
+            # Another evaluation may have called them otherwise.
+            answered = answered.model_copy(
+                update={"question": question.id, "variant": variant.name}
+            )
+            answered.measures = _measures(question, answered)
+        else:
+            async with free:
+                answered = await _answered(question, variant, runs, judge, owner)
+        if answered.failure is None:
+            await store.keep(key, answered.model_dump(mode="json"))
+        done += 1
+        if progress is not None:
+            await progress(done, len(cells))
+        return answered
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(cell(key, question, variant))
+            for key, (question, variant) in zip(keys, cells, strict=True)
+        ]
+    return [task.result() for task in tasks]
+
+
+def judge_of(name: JudgeName, services: Services) -> Judge | None:
+    """The judge of this name; None where nobody judges, or where there is no language model."""
+    if name == "model":
+        return ModelJudge(services.chat, services.chat_name) if services.chat else None
+    return EvaluatorJudge(services.evaluator) if name == "evaluator" else None
+
+
+def fingerprint_of(services: Services, documents: Sequence[StoredDocument]) -> dict[str, Any]:
+    """What answers depend on beside question and options: the models and the documents."""
+    digest = sha256()
+    for document in documents:
+        digest.update(f"{document.id}\0{document.sha256}\0{document.chunking}\n".encode())
+    return {
+        "version": version("self-crag"),
+        "generator": services.chat_name,
+        "evaluator": services.evaluator.name,
+        "embedder": services.embedder_name,
+        "thresholds": asdict(services.evaluator.thresholds),
+        "documents": len(documents),
+        "knowledge": digest.hexdigest()[:16],
+        "web": services.web_search is not None,
+    }
+
+
+def model_calls(request: EvaluationRequest, services: Services) -> int:
+    """About how many calls of a language model the evaluation takes, if nothing is known yet."""
+    calls = 0
+    if services.writes_by_model:
+        for variant in request.variants:
+            calls += RAG_CALLS if variant.workflow == "rag" else CORRECTIVE_CALLS
+            if variant.workflow in ("self_rag", "self_crag"):
+                calls += 2 * variant.options.max_critic
+    return (calls + len(request.variants) * (request.judge == "model")) * len(request.questions)
+
+
+async def _answered(
+    question: EvaluationQuestion, variant: Variant, runs: Runs, judge: Judge | None, owner: str
+) -> Answered:
+    answered = Answered(question=question.id, variant=variant.name)
+    started = time.perf_counter()
+    run = await _started(question, variant, runs, owner)
+    told = await run.outcome()
+    answered.seconds = round(time.perf_counter() - started, 3)
+    if not isinstance(told, AnswerEvent):
+        answered.failure = told.problem.detail
+        return answered
+    answered.outcome = Outcome.of(told.response, run.passages)
+    if judge is not None:
+        try:
+            answered.judged, _ = await judge.judge(question, answered.outcome)
+        except (EvaluatorFailed, CriticFailed, GeneratorFailed) as error:
+            answered.failure = f"{judge.name} could not judge the answer: {error}"
+            return answered
+    answered.measures = _measures(question, answered)
+    return answered
+
+
+async def _started(question: EvaluationQuestion, variant: Variant, runs: Runs, owner: str) -> Any:
+    """The run, once there is a place for it: whoever asks beside goes first."""
+    while True:
+        try:
+            asked = Question(question=question.question)
+            return await runs.start(
+                variant.workflow, asked, variant.options, owner=owner, is_kept=False
+            )
+        except (TooManyRuns, QuotaExceeded) as error:
+            await asyncio.sleep(float(error.headers["Retry-After"]))
+
+
+def _measures(question: EvaluationQuestion, answered: Answered) -> dict[str, float | None]:
+    if answered.outcome is None:
+        return {}
+    return measured(question, answered.outcome, answered.judged)
+
+
+def _key(
+    question: EvaluationQuestion, variant: Variant, judge: str, fingerprint: Mapping[str, Any]
+) -> str:
+    """Gold counts where the judge sees it."""
+    parts = {
+        "question": question.question,
+        "answers": question.answers,
+        "workflow": variant.workflow,
+        "options": variant.options.model_dump(mode="json"),
+        "judge": judge,
+        "fingerprint": fingerprint,
+    }
+    return sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

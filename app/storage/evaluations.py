@@ -1,0 +1,150 @@
+"""Evaluations as they are kept: what was asked, each answer once it is there, the results.
+
+An answer is found again by its key, the digest of all that it depends on: so an evaluation that was
+interrupted goes on, and one that repeats another's questions asks those alone that changed.
+"""
+
+import json
+import uuid
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from app.errors import NotFound
+from app.storage.database import metadata, now, reading
+from app.storage.runs import Row
+
+EVALUATIONS = sa.Table(
+    "evaluations",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("owner", sa.String(64), nullable=False, index=True),
+    sa.Column("name", sa.String(200), nullable=False),
+    sa.Column("process", sa.String(32), nullable=False),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("request", sa.LargeBinary, nullable=False),
+    sa.Column("results", sa.LargeBinary),
+    sa.Column("problem", sa.Text),
+    sa.Column("created_at", sa.Float, nullable=False),
+    sa.Column("ended_at", sa.Float),
+)
+
+ANSWERS = sa.Table(
+    "evaluation_answers",
+    metadata,
+    sa.Column(
+        "evaluation_id",
+        sa.String(32),
+        sa.ForeignKey("evaluations.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column("key", sa.String(64), primary_key=True),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+    sa.Index("evaluation_answers_by_key", "key"),
+)
+
+AT_ONCE = 200
+"""Keys looked for by one query."""
+
+
+class Evaluations:
+    """The evaluations of all owners, each seen by its own."""
+
+    def __init__(self, engine: AsyncEngine, process: str) -> None:
+        self._engine, self._process = engine, process
+
+    async def begin(self, owner: str, name: str, total: int, request: Mapping[str, Any]) -> str:
+        row = {
+            "id": uuid.uuid4().hex,
+            "owner": owner,
+            "name": name,
+            "process": self._process,
+            "status": "running",
+            "total": total,
+            "request": packed(request),
+            "created_at": now(),
+        }
+        async with self._engine.begin() as connection:
+            await connection.execute(EVALUATIONS.insert(), row)
+        return str(row["id"])
+
+    async def end(
+        self, evaluation_id: str, status: str, results: Any = None, problem: str | None = None
+    ) -> None:
+        """With its results, or why there are none."""
+        values = {"status": status, "ended_at": now(), "problem": problem}
+        if results is not None:
+            values["results"] = packed(results)
+        mine = EVALUATIONS.c.id == evaluation_id
+        async with self._engine.begin() as connection:
+            await connection.execute(sa.update(EVALUATIONS).where(mine).values(values))
+
+    async def get(self, evaluation_id: str, owner: str) -> Row:
+        """Its row, `request` and `results` unpacked. Raises NotFound, also where it is another's."""
+        mine = (EVALUATIONS.c.id == evaluation_id, EVALUATIONS.c.owner == owner)
+        async with reading(self._engine) as connection:
+            found = (await connection.execute(sa.select(EVALUATIONS).where(*mine))).first()
+        if found is None:
+            raise NotFound(f"There is no evaluation {evaluation_id!r}.")
+        row = dict(found._mapping)
+        return row | {
+            "request": unpacked(row["request"]),
+            "results": None if row["results"] is None else unpacked(row["results"]),
+        }
+
+    async def page(self, owner: str, limit: int, offset: int = 0) -> tuple[list[Row], int]:
+        """Newest first, without requests and results; and how many there are."""
+        shown = [c for c in EVALUATIONS.c if c.name not in ("request", "results")]
+        mine = EVALUATIONS.c.owner == owner
+        query = sa.select(*shown).where(mine).order_by(EVALUATIONS.c.created_at.desc())
+        async with reading(self._engine) as connection:
+            rows = await connection.execute(query.limit(limit).offset(offset))
+            total = await connection.scalar(
+                sa.select(sa.func.count()).select_from(EVALUATIONS).where(mine)
+            )
+            return [dict(row._mapping) for row in rows], int(total or 0)
+
+    async def delete(self, evaluation_id: str, owner: str) -> None:
+        """With its answers. Raises NotFound."""
+        await self.get(evaluation_id, owner)
+        async with self._engine.begin() as connection:
+            for table, column in ((ANSWERS, "evaluation_id"), (EVALUATIONS, "id")):
+                await connection.execute(sa.delete(table).where(table.c[column] == evaluation_id))
+
+    async def keep(self, evaluation_id: str, key: str, answer: Mapping[str, Any]) -> None:
+        row = {"evaluation_id": evaluation_id, "key": key, "data": packed(answer)}
+        async with self._engine.begin() as connection:
+            await connection.execute(ANSWERS.insert(), row)
+
+    async def known(self, owner: str, keys: Sequence[str]) -> dict[str, Any]:
+        """Answers of any of the owner's evaluations, by key."""
+        found: dict[str, Any] = {}
+        joined = ANSWERS.join(EVALUATIONS, EVALUATIONS.c.id == ANSWERS.c.evaluation_id)
+        for at in range(0, len(keys), AT_ONCE):
+            query = (
+                sa.select(ANSWERS.c.key, ANSWERS.c.data)
+                .select_from(joined)
+                .where(ANSWERS.c.key.in_(keys[at : at + AT_ONCE]), EVALUATIONS.c.owner == owner)
+            )
+            async with reading(self._engine) as connection:
+                rows = (await connection.execute(query)).all()
+            found |= {row.key: unpacked(row.data) for row in rows}
+        return found
+
+    async def kept(self, evaluation_id: str) -> int:
+        """How many answers it has by now."""
+        query = sa.select(sa.func.count()).where(ANSWERS.c.evaluation_id == evaluation_id)
+        async with reading(self._engine) as connection:
+            return int(await connection.scalar(query) or 0)
+
+
+def packed(value: Any) -> bytes:
+    return zlib.compress(json.dumps(value, ensure_ascii=False, sort_keys=True).encode(), 6)
+
+
+def unpacked(data: bytes) -> Any:
+    return json.loads(zlib.decompress(data))
