@@ -84,6 +84,7 @@ class EvaluatorJudge:
         texts = {strip.id: strip.text for strip in kept}
         cited = {each.n: each for each in outcome.citations}
         texts |= {each.strip_id: each.text for each in outcome.citations}
+        sources = [document.source for document in outcome.documents]
         lines = claims_of(outcome)
         pairs = [
             (with_answer(question, line), text) for line, _ in lines for text in texts.values()

@@ -224,7 +224,7 @@ async def _started(question: EvaluationQuestion, variant: Variant, runs: Runs, o
         try:
             asked = Question(question=question.question)
             return await runs.start(
-                variant.workflow, asked, variant.options, owner=owner, is_kept=False
+                variant.workflow, asked, variant.options, owner=owner, keep=False
             )
         except (TooManyRuns, QuotaExceeded) as error:
             await asyncio.sleep(float(error.headers["Retry-After"]))

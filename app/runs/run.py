@@ -117,7 +117,6 @@ class Run:
         finish: Finish,
         waited_s: float = 0.0,
         is_detached: bool = False,
-        is_kept: bool = True,
         checkpoints: Checkpoints | None = None,
         past: Sequence[tuple[float, ask.Event]] = (),
     ) -> None:
@@ -127,7 +126,6 @@ class Run:
         self.is_cancelled = False
         self.is_ending = False
         self.is_handed_over = False
-        self.is_kept = is_kept
         self.is_resumable = checkpoints is not None
         self.is_detached = is_detached and self.is_resumable
         self._graph, self._services, self._waited_s = graph, services, waited_s

@@ -84,7 +84,7 @@ class Evaluations:
             await connection.execute(sa.update(EVALUATIONS).where(mine).values(values))
 
     async def get(self, evaluation_id: str, owner: str) -> Row:
-        """Its row, `request` and `results` unpacked. Raises NotFound, also where it is another's."""
+        """Its row, unpacked. Raises NotFound, also where it is another's."""
         mine = (EVALUATIONS.c.id == evaluation_id, EVALUATIONS.c.owner == owner)
         async with reading(self._engine) as connection:
             found = (await connection.execute(sa.select(EVALUATIONS).where(*mine))).first()
