@@ -1,0 +1,129 @@
+"""Thresholds proposed from an evaluation: where Correct and Incorrect would have been right.
+
+Costs are those of `selfcrag-evaluator calibrate`: a wrong action 1, Ambiguous 0.45. What the
+proposal is worth on questions it was not chosen on is told by cross-validation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.evaluation.measures import has_evidence
+from app.evaluation.questions import EvaluationQuestion
+from app.evaluation.runner import Answered
+from app.evaluation.statistics import rounded
+from graphs.grading.actions import action_of
+from graphs.types import Action, Origin, Thresholds
+
+AMBIGUOUS_COST = 0.45
+FOLDS, MAX_CUTS = 5, 100
+MIN_QUESTIONS = 20
+"""Below it a proposal would follow single questions."""
+LOCAL: Origin = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """A question's best grade among its local documents, and whether one holds the answer."""
+
+    question: str
+    best: float
+    evidence: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAction:
+    question: str
+    evidence: bool
+    before: Action
+    after: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The thresholds of least cost, and what they would change.
+
+    Costs are means a question; `unseen_cost` is that of thresholds chosen without the question.
+    """
+
+    upper: float
+    lower: float
+    cost: float
+    unseen_cost: float
+    present_cost: float
+    changed: tuple[ChangedAction, ...]
+    questions: int
+
+    @property
+    def is_better(self) -> bool:
+        """Also on questions that it was not chosen on."""
+        return self.unseen_cost < self.present_cost
+
+
+def graded(questions: Sequence[EvaluationQuestion], answers: Sequence[Answered]) -> list[Graded]:
+    """Those whose action the grades decided and whose evidence is known."""
+    found = []
+    for question, answered in zip(questions, answers, strict=True):
+        outcome = answered.outcome
+        if outcome is None or outcome.action is None:
+            continue
+        evidence = has_evidence(question, outcome)
+        scores = [it.score for it in outcome.documents if it.origin == LOCAL]
+        if evidence is not None:
+            found.append(Graded(question.id, max(scores, default=-1.0), evidence))
+    return found
+
+
+def propose(rows: Sequence[Graded], present: Thresholds) -> Proposal | None:
+    """None where too few questions were graded, or all are of one kind."""
+    if len(rows) < MIN_QUESTIONS or len({row.evidence for row in rows}) < 2:
+        return None
+    upper, lower = _best(rows, present)
+    unseen = 0.0
+    for fold in range(FOLDS):
+        seen = [row for n, row in enumerate(rows) if n % FOLDS != fold]
+        chosen = _best(seen, present)
+        unseen += sum(_cost(row, *chosen) for n, row in enumerate(rows) if n % FOLDS == fold)
+    changed = [
+        ChangedAction(row.question, row.evidence, before, after)
+        for row in rows
+        if (before := action_of([row.best], present.upper, present.lower))
+        != (after := action_of([row.best], upper, lower))
+    ]
+    return Proposal(
+        upper,
+        lower,
+        rounded(sum(_cost(row, upper, lower) for row in rows) / len(rows)) or 0.0,
+        rounded(unseen / len(rows)) or 0.0,
+        rounded(sum(_cost(row, present.upper, present.lower) for row in rows) / len(rows)) or 0.0,
+        tuple(changed),
+        len(rows),
+    )
+
+
+def _best(rows: Sequence[Graded], present: Thresholds) -> tuple[float, float]:
+    """Upper and lower of least cost; of several the nearest to those at present.
+
+    The cost of a pair is a sum of what upper alone and what lower alone decide.
+    """
+    best = np.array([row.best for row in rows])
+    evidence = np.array([row.evidence for row in rows])
+    between = np.quantile(best, np.linspace(0, 1, MAX_CUTS)).round(3)
+    cuts = np.unique([present.upper, present.lower, *between.tolist()])
+    above = best[None, :] >= cuts[:, None]
+    ambiguous = AMBIGUOUS_COST * above.sum(axis=1)
+    by_upper = (above & ~evidence).sum(axis=1) - ambiguous
+    by_lower = (~above & evidence).sum(axis=1) + ambiguous
+    cost = (by_upper[:, None] + by_lower[None, :]).round(6)
+    away = np.abs(cuts - present.upper)[:, None] + np.abs(cuts - present.lower)[None, :]
+    crossed = cuts[None, :] > cuts[:, None]
+    upper, lower = min(zip(*np.nonzero(~crossed), strict=True), key=lambda at: (cost[at], away[at]))
+    return float(cuts[upper]), float(cuts[lower])
+
+
+def _cost(row: Graded, upper: float, lower: float) -> float:
+    action = action_of([row.best], upper, lower)
+    if action == "ambiguous":
+        return AMBIGUOUS_COST
+    return float((action == "correct") != row.evidence)
