@@ -1,9 +1,6 @@
 """Commands of `selfcrag-evaluator`; each imports what it needs when it runs."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
@@ -12,9 +9,12 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from evaluator.errors import EvaluatorError, Interrupted
+from evaluator.errors import EvaluatorError
+from evaluator.terminal import needs, timed, when_interrupted
+from evaluator.tuning.commands import app as tune
 
 app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training, calibration.")
+app.add_typer(tune, name="tune", help="Tune a generator: rows, reflection tokens, LoRA, measures.")
 
 Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
 Weights = Annotated[Path | None, typer.Option(help="The checkpoint's folder; else as configured.")]
@@ -27,7 +27,7 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
 ) -> None:
     """Serve POST /score, and POST /v1/embeddings if an embedder is named, in the foreground."""
-    with _when_interrupted("the worker has stopped"):
+    with when_interrupted("the worker has stopped"):
         settings, inference = _settings(), import_module("evaluator.inference.scorer")
         scorers = inference.load_scorers(settings)  # fails here, in one line, not in the server
         embedder = inference.load_embedder(settings)
@@ -91,20 +91,20 @@ def train(
     threads: Annotated[int, typer.Option(help="Threads of PyTorch; 0 lets it choose.")] = 0,
 ) -> None:
     """Train an evaluator and export it; goes on from its last checkpoint if there is one."""
-    with _when_interrupted(f"the same command goes on from the last checkpoint in {work}, if any"):
-        with _needs("train"):
+    with when_interrupted(f"the same command goes on from the last checkpoint in {work}, if any"):
+        with needs("train"):
             torch = import_module("torch")
             training = import_module(f"evaluator.training.{'crag_recipe' if t5 else 'train'}")
         if threads:
             torch.set_num_threads(threads)
         if t5 is not None:
             options = training.RecipeOptions(seed=seed, minutes=minutes, rows=rows)
-            training.train_recipe(data, t5, out, work, options, _timed())
+            training.train_recipe(data, t5, out, work, options, timed())
             return
         options = training.TrainOptions(
             seed, minutes, rows, init, layers, dropout=dropout, left_out=tuple(left_out or ())
         )
-        training.train(data, out, work, options, _timed())
+        training.train(data, out, work, options, timed())
         import_module("evaluator.calibration.model_card").write_card(out)
         typer.echo(f"exported to {import_module('evaluator.training.onnx_export').export(out)}")
 
@@ -123,7 +123,7 @@ def label(
     dry_run: Annotated[bool, typer.Option(help="Only tell rows, tokens and cost.")] = False,
 ) -> None:
     """Ask a language model for reflection tokens on rows of one's own, for `train` to read."""
-    with _when_interrupted(f"the same command goes on after what {out} holds"):
+    with when_interrupted(f"the same command goes on after what {out} holds"):
         labelling, openai = import_module("evaluator.data.labelling"), import_module("openai")
         key = import_module("evaluator.settings").LabelSettings().api_key.get_secret_value()
         client = openai.OpenAI(base_url=base_url, api_key=key or "none", max_retries=5, timeout=60)
@@ -131,7 +131,7 @@ def label(
         tasks = task or list(labelling.INSTRUCTIONS)
         if unknown := set(tasks) - labelling.INSTRUCTIONS.keys():
             raise EvaluatorError(f"No judgement is called {', '.join(sorted(unknown))}.")
-        written = labelling.label(file, out, tasks, endpoint, _timed(), dry=dry_run)
+        written = labelling.label(file, out, tasks, endpoint, timed(), dry=dry_run)
         typer.echo(f"{written} rows written to {out}")
 
 
@@ -141,7 +141,7 @@ def convert(
     out: Annotated[Path, typer.Option(help="Folder for model.safetensors.")],
 ) -> None:
     """Make safetensors of a pickled checkpoint, tensors only, in a process without network."""
-    with _needs("train"):
+    with needs("train"):
         converting = import_module("evaluator.training.convert")
     typer.echo(f"{converting.convert(checkpoint, out)} tensors written to {out}")
 
@@ -198,7 +198,7 @@ def calibrate(
 @app.command()
 def export(weights: Weights = None) -> None:
     """Write model.onnx beside the tensors."""
-    with _needs("train"):
+    with needs("train"):
         exporting = import_module("evaluator.training.onnx_export")
     typer.echo(f"exported to {exporting.export(_settings(weights).weights)}")
 
@@ -213,7 +213,7 @@ def measure(
     keep: Annotated[bool, typer.Option(help="Add the figures to the model card.")] = False,
 ) -> None:
     """AUC of gold against BM25-nearest passages, beside BM25 and MiniLM on the same pairs."""
-    with _needs("train"):
+    with needs("train"):
         measuring = import_module("evaluator.calibration.evaluate")
     settings = _settings(weights)
     inference = import_module("evaluator.inference.scorer")
@@ -262,30 +262,6 @@ def _settings(weights: Path | None = None, **given: str) -> Any:
     return import_module("evaluator.settings").read_settings(**named)
 
 
-@contextmanager
-def _needs(extra: str) -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise EvaluatorError(
-            f"This command needs {error.name}: pip install 'self-crag[{extra}]'."
-        ) from error
-
-
-@contextmanager
-def _when_interrupted(kept: str) -> Iterator[None]:
-    """What Ctrl-C says was kept."""
-    try:
-        yield
-    except Interrupted:
-        raise Interrupted(kept) from None
-
-
-def _timed() -> Callable[[str], None]:
-    started = time.monotonic()
-    return lambda text: typer.echo(f"{time.monotonic() - started:7.0f} s  {text}")
-
-
 def _labelled(data: Path | None, questions: Path | None, seed: int, max_questions: int) -> Any:
     """What `calibrate` reads: of the two sources exactly one is given."""
     reading = import_module("evaluator.data.calibration_questions")
@@ -293,7 +269,7 @@ def _labelled(data: Path | None, questions: Path | None, seed: int, max_question
         return reading.read_questions(questions)
     if data is None or questions is not None:
         raise EvaluatorError("calibrate needs either --data or --questions.")
-    with _needs("train"):
+    with needs("train"):
         records = import_module("evaluator.data.records")
         _, held_back = records.split(records.read_folder(data), records.HELD_BACK_PERCENT)
         return reading.build_questions(held_back, seed, max_questions)

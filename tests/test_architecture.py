@@ -141,15 +141,15 @@ def test_no_import_is_relative() -> None:
 
 LAYERS = {
     "evaluator": """
-        errors schema settings client model data data.synthetic inference training serving
-        calibration bench commands cli
+        errors schema settings terminal client model data data.synthetic inference training tuning
+        serving calibration bench commands cli
     """,
     "graphs": """
         types errors options state ports text grading generation reflection critics nodes workflows
     """,
     "app": """
-        schemas errors settings state_folder observability resilience llm retrieval websearch
-        ingest.loaders ingest storage runs protocols composition api api.routes
+        integrations schemas errors settings state_folder observability resilience llm retrieval
+        websearch ingest.loaders ingest storage runs protocols composition api api.routes
         main studio cli
     """,
 }
