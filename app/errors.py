@@ -14,8 +14,10 @@ ServiceError
  ├─ NotFound           404, unknown or another owner's
  │   └─ CollectionUnknown
  ├─ ThreadBusy         409
+ ├─ ThreadExists       409
  ├─ StoreFailed        503
  ├─ DocumentsProblem   403, 409, 413 or 503: documents cannot be changed
+ ├─ EmbeddingFailed    503
  └─ TooManyRuns        503
 
 Answers with 409, 429 and 503 tell by Retry-After when to come back.
@@ -150,6 +152,15 @@ class ThreadBusy(ServiceError):
         super().__init__(f"A run is under way on thread {thread_id}; wait for it, or cancel it.")
 
 
+class ThreadExists(ServiceError):
+    """A thread that was to be new is there already."""
+
+    status, title = HTTPStatus.CONFLICT, "Thread exists"
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"Thread {thread_id} is there already.")
+
+
 class StoreFailed(ServiceError):
     """Runs and threads cannot be read or written."""
 
@@ -165,6 +176,12 @@ class DocumentsProblem(ServiceError):
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
         self.status = status
+
+
+class EmbeddingFailed(ServiceError):
+    """The embedder gave no vectors for texts of a caller's own."""
+
+    status, title = HTTPStatus.SERVICE_UNAVAILABLE, "Embedding failed"
 
 
 class TooManyRuns(ServiceError):

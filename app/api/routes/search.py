@@ -1,0 +1,42 @@
+"""`POST /search`: corrected knowledge without an answer, for whoever writes one elsewhere."""
+
+from fastapi import APIRouter, Request, Response
+
+from app.api.dependencies import CurrentCaller, LiveCollections, LiveRuns
+from app.api.problems import problem_response, problems
+from app.api.sse import while_client_stays
+from app.retrieval.index import within
+from app.runs.run import Run
+from app.runs.search import WORKFLOW, corrected_knowledge
+from app.schemas.ask import ErrorEvent, SearchRequest, SearchResponse
+from graphs.state import Question
+
+router = APIRouter(tags=["ask"])
+
+
+@router.post(
+    "/search", response_model=SearchResponse, responses=problems(404, 413, 422, 429, 500, 503)
+)
+async def search(
+    body: SearchRequest,
+    request: Request,
+    caller: CurrentCaller,
+    runs: LiveRuns,
+    collections: LiveCollections,
+) -> Response:
+    """Find, grade and correct knowledge as `crag` does, and answer nothing.
+
+    The run is kept as a cancelled one, for it ends before an answer is written.
+    """
+    with within(await collections.chosen(caller, body.collection)):
+        run = await runs.start(
+            WORKFLOW, Question(question=body.question), body.options, owner=caller.owner
+        )
+
+    async def told(run: Run) -> Response:
+        found = await corrected_knowledge(run, runs)
+        if isinstance(found, ErrorEvent):
+            return problem_response(request.scope, found.problem)
+        return Response(found.model_dump_json(), media_type="application/json")
+
+    return await while_client_stays(request, told(run), run, runs)
