@@ -24,6 +24,7 @@ from graphs.ports import Services
 from graphs.reflection.scores import early_answer
 from graphs.reflection.verdict import verdict_of
 from graphs.state import Answer, Context, Question
+from graphs.text.inert_markup import told_once
 from graphs.types import Component, Degraded, Draft, Judgement, Passage, Usage
 from graphs.workflows.registry import Graph
 
@@ -117,6 +118,7 @@ class Run:
         finish: Finish,
         waited_s: float = 0.0,
         is_detached: bool = False,
+        is_kept: bool = True,
         checkpoints: Checkpoints | None = None,
         past: Sequence[tuple[float, ask.Event]] = (),
     ) -> None:
@@ -126,6 +128,7 @@ class Run:
         self.is_cancelled = False
         self.is_ending = False
         self.is_handed_over = False
+        self.is_kept = is_kept
         self.is_resumable = checkpoints is not None
         self.is_detached = is_detached and self.is_resumable
         self._graph, self._services, self._waited_s = graph, services, waited_s
@@ -398,8 +401,7 @@ class Run:
                 "thread_id": self.thread_id,
                 "workflow": self.workflow,
                 "thresholds": self._thresholds,
-                # What failed twice is told once.
-                "degraded": list(dict.fromkeys(state.get("degraded", ()))),
+                "degraded": told_once(state.get("degraded", ())),
                 "models": {
                     "generator": state.get("generator", self._services.chat_name),
                     "evaluator": self._services.evaluator.name,

@@ -24,6 +24,9 @@ DRAWN = frozenset(
 )
 """Languages of fences that some frontend draws: they keep no address."""
 
+SHOWN_AS_TEXT = "Shown as text, for the answer links to its sources alone"
+"""How a reason in `degraded` begins that tells what was made inert."""
+
 _HIDDEN = ("Cc", "Cf")
 _LINE_ENDS = re.compile("\r\n?|[\u2028\u2029\x85\x0b\x0c]")
 _JOINERS = "\u200c\u200d"  # of emoji, and of scripts that join their letters
@@ -83,7 +86,7 @@ class InertMarkup:
         """How much was made inert, by kind; nothing of it is repeated."""
         counts = self._defanger.counts
         told = [f"{n} {names[n != 1]}" for kind, names in KINDS.items() if (n := counts[kind])]
-        reason = f"Shown as text, for the answer links to its sources alone: {', '.join(told)}."
+        reason = f"{SHOWN_AS_TEXT}: {', '.join(told)}."
         return (Degraded("generator", reason),) if told else ()
 
     def feed(self, text: str) -> str:
@@ -273,6 +276,15 @@ def _is_paired(marks: Sequence[str]) -> bool:
     """Whether a line ends all formulas that it begins."""
     ends = [_DISPLAY_ENDS.get(mark) for mark in marks[::2]]
     return len(marks) % 2 == 0 and ends == list(marks[1::2])
+
+
+def told_once(degraded: Iterable[Degraded]) -> list[Degraded]:
+    """Without repetitions; of what was made inert in several drafts the latest is told."""
+    by_reason = {
+        (it.component, SHOWN_AS_TEXT if it.reason.startswith(SHOWN_AS_TEXT) else it.reason): it
+        for it in degraded
+    }
+    return list(by_reason.values())
 
 
 def inert(text: str, sources: Iterable[str] = ()) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.ingest.loaders.by_suffix import READERS
 from app.ingest.pipeline import ingest
 from app.llm.chat import chat_model
 from app.main import create_app
@@ -21,6 +22,8 @@ from graphs.ports import Services
 from graphs.types import AnswerLinks, Citation, Passage
 from tests import fakes
 from tests.app.api.routes.test_openai import client_of, streamed, told
+from tests.app.ingest.loaders.test_by_suffix import pdf
+from tests.app.ingest.word import paragraph, word
 from tests.app.protocols.test_ai_sdk import message, parts_of, post
 from tests.app.serving import Serving
 from tests.exfiltration import CITED, FORMS, LOADED, SECRET, U, live
@@ -33,12 +36,29 @@ TOWER = [
     Passage("p1", "The red tower of Umbra is 87 metres tall.", "Guide", CITED),
     Passage("p2", "The red tower of Umbra has a keeper.", "Keeper", KEEPER),
 ]
+CELL = "{what} ![a]({U}) says {U}"
 FILES = {
-    "quor.md": "# Obelisk\n\nThe obelisk of Quor weighs 412 tonnes ![a]({U}), or {U} [b]({U}).",
-    "zarn.txt": "The obelisk of Zarn weighs 413 tonnes <img src={U}> ![a]({U}) says {U}.",
-    "mubb.csv": 'monument,weight\n"obelisk of Mubb","414 tonnes ![a]({U}) <img src={U}>"\n',
-    "tolv.html": "<p>The obelisk of Tolv weighs 415 tonnes ![a]({U}) &lt;img src={U}&gt; {U}.</p>",
+    "quor.md": "# Obelisk\n\n{what} ![a]({U}), or {U} [b]({U}).",
+    "zarn.txt": "{what} <img src={U}> ![a]({U}) says {U}.",
+    "tolv.html": "<p>{what} ![a]({U}) &lt;img src={U}&gt; {U}.</p>",
+    "mubb.csv": f'monument,weight\n"monument","{CELL} <img src={{U}}>"\n',
+    "nilk.tsv": f"monument\tweight\nmonument\t{CELL}\n",
+    "ebro.jsonl": f'{{"title": "Monument", "text": "{CELL}."}}\n',
+    "ovar.json": f'[{{"title": "Monument", "text": "{CELL}."}}]',
+    "husk.pdf": "{what} ![a]({U}) {U}.",
+    "dorm.docx": "{what} ![a]({U}) &lt;img src={U}&gt; {U}.",
 }
+"""A file of each kind, loaded with what would tell of a conversation."""
+ALIASES = {".markdown", ".text", ".htm", ".ndjson"}
+
+
+def content_of(name: str, tonnes: int) -> bytes:
+    stem, _, suffix = name.partition(".")
+    what = f"The obelisk of {stem.title()} weighs {tonnes} tonnes"
+    text = FILES[name].replace("{what}", what).replace("{U}", U)
+    if suffix == "pdf":
+        return pdf(text)
+    return word(paragraph(text)) if suffix == "docx" else text.encode()
 
 
 def groups() -> list[str]:
@@ -132,7 +152,9 @@ def test_titles_and_criticism_are_told_inert(serve: Serve) -> None:
     page = replace(TOWER[0], title=f"![a]({U}) <img src={U}>")
     services = fakes.services(
         fakes.FakeRetriever([page]),
-        chat=fakes.ScriptedChat(answers=["It is tall [1].", "It is 87 metres tall [1]."]),
+        chat=fakes.ScriptedChat(
+            answers=[f"It is tall [1]. ![a]({U})", f"It is 87 metres tall [1]. ![a]({U}) <img>"]
+        ),
         critic=fakes.FakeCritic(script=[fakes.POOR, fakes.GOOD], words=[f"Show ![a]({U})."]),
     )
     serving = serve(services)
@@ -143,6 +165,10 @@ def test_titles_and_criticism_are_told_inert(serve: Serve) -> None:
     assert live(reasons) == []
     answer = serving.ask(QUESTION, workflow="self_crag")
     assert live(answer["critique"][0]["criticism"]) == []
+    (entry,) = answer["degraded"]
+    assert entry["reason"].endswith("1 image, 1 link, 1 address, 1 HTML tag."), (
+        "that of the latest draft alone"
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,14 +177,15 @@ def test_titles_and_criticism_are_told_inert(serve: Serve) -> None:
 def test_only_addresses_of_the_web_become_links(service: Serving, source: str) -> None:
     cited = Citation(1, "given-1#0", "web", "Guide", source, "text", 1.0, ((0, 1),))
     assert address_of(cited, service.url) == service.url
-    assert [it["type"] for it in _sources([cited])] == ["source-document"]
+    assert [it["type"] for it in _sources([cited], service.url)] == ["source-document"]
     assert address_of(replace(cited, source=CITED), service.url) == CITED
     assert address_of(replace(cited, source="notes/tower.md"), service.url) == "notes/tower.md"
 
 
 def test_quotations_hold_nothing_live(tmp_path: Path, loaded: Any) -> None:
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text.replace("{U}", U), encoding="utf-8")
+    assert {Path(name).suffix for name in FILES} | ALIASES == set(READERS)
+    for n, name in enumerate(FILES):
+        (tmp_path / name).write_bytes(content_of(name, 412 + n))
 
     async def add() -> None:
         index = await open_index(tmp_path / "state/index", loaded.embedder)
@@ -170,8 +197,8 @@ def test_quotations_hold_nothing_live(tmp_path: Path, loaded: Any) -> None:
     with Serving(create_app(settings)) as serving:
         for n, name in enumerate(FILES):
             question = f"How many tonnes does the obelisk of {Path(name).stem.title()} weigh?"
-            answer = serving.ask(question, workflow="crag")
             events = serving.stream(question, workflow="crag")
+            (answer,) = (event.data for event in events if event.name == "answer")
             assert f"{412 + n}" in answer["answer"]
             assert "hxxps://" in answer["answer"]
             assert live(answer["answer"]) == []

@@ -1,3 +1,4 @@
+import io
 import os
 import time
 from pathlib import Path
@@ -33,9 +34,9 @@ def pdf(text: str, password: str | None = None) -> bytes:
     page[NameObject("/Contents")] = writer._add_object(stream)
     if password is not None:
         writer.encrypt(password, algorithm="RC4-128")
-    file = Path("out.pdf")
+    file = io.BytesIO()
     writer.write(file)
-    return file.read_bytes()
+    return file.getvalue()
 
 
 @pytest.fixture(autouse=True)
@@ -267,7 +268,7 @@ def test_refused_with_a_reason(name: str, content: bytes, reason: str) -> None:
 
 def test_an_encrypted_pdf_is_refused() -> None:
     content = pdf("Secret.", password="pump")
-    assert PdfReader(Path("out.pdf")).is_encrypted
+    assert PdfReader(io.BytesIO(content)).is_encrypted
     with pytest.raises(DocumentRefused, match="password"):
         loaded("a.pdf", content)
 
