@@ -13,6 +13,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 from uvicorn.config import LOGGING_CONFIG
 
 from app.api.connections import BodyTimeout, connection_options
@@ -21,7 +22,18 @@ from app.api.openapi import ABOUT, describe
 from app.api.problems import add_error_handlers
 from app.api.readiness import Readiness
 from app.api.request_ids import RequestIds
-from app.api.routes import ask, collections, documents, openai, operation, runs
+from app.api.routes import (
+    ask,
+    collections,
+    documents,
+    embeddings,
+    langgraph,
+    openai,
+    operation,
+    responses,
+    runs,
+    search,
+)
 from app.composition.services import open_services
 from app.errors import StartFailed
 from app.ingest.uploads import uploads_into
@@ -39,6 +51,7 @@ from app.observability.metrics import CountRequests, ServiceMetrics
 from app.observability.redaction import redact
 from app.observability.tracing import set_tracing, spans_to
 from app.retrieval.index import visible_to
+from app.retrieval.text_embedding import text_embedding_of
 from app.runs.manager import Runs
 from app.runs.quotas import Quotas
 from app.schemas.ask import Event
@@ -51,6 +64,8 @@ from graphs.ports import Services
 from graphs.workflows.registry import WORKFLOWS
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+COMPRESSED_FROM = 1000
+"""Bytes of a body that compression is worth."""
 STOP_WITHIN_S = 5
 """For open requests to end when no run is left."""
 
@@ -111,6 +126,7 @@ def create_app(
             app.state.runs.begin_taking_over()
             uploads = uploads_into(services.retriever, chosen)
             app.state.uploads = uploads
+            app.state.text_embedding = text_embedding_of(services.retriever)
             app.state.collections = Collections(engine, uploads)
             try:
                 yield
@@ -122,13 +138,19 @@ def create_app(
     app = FastAPI(**ABOUT, lifespan=lifespan)
     app.state.metrics, app.state.public_url = ServiceMetrics(), chosen.public_url
     for router in (
-        *(ask.router, runs.runs_router, runs.threads_router, openai.router),
+        *(ask.router, search.router, runs.runs_router, runs.threads_router),
+        *(openai.router, responses.router, embeddings.router),
         *(documents.router, collections.router, operation.router, ask.ui_router),
     ):
         app.include_router(router)
+    if authenticates:  # a server around it has LangGraph's API of its own
+        app.include_router(langgraph.router)
     app.mount(operation.PAGE_PATH, operation.page_files)
     add_error_handlers(app)
-    # What is added last is met first.
+    # What is added last is met first. Streams of events are never compressed.
+    app.add_middleware(
+        GZipMiddleware, minimum_size=COMPRESSED_FROM, compresslevel=6, thread_minimum_size=32 * 1024
+    )
     app.add_middleware(BodyLimit, except_to={documents.PATH})
     app.add_middleware(BodyTimeout)
     if authenticates:

@@ -8,6 +8,7 @@ from app.api.readiness import Readiness
 from app.errors import DocumentsProblem
 from app.ingest.uploads import Uploads
 from app.observability.metrics import ServiceMetrics
+from app.retrieval.text_embedding import TextEmbedding
 from app.runs.manager import Runs
 from app.storage.api_keys import Caller
 from app.storage.collections import Collections
@@ -51,5 +52,6 @@ LiveGraphs = Annotated[dict[str, Graph], _live("graphs")]
 LiveReadiness = Annotated[Readiness, _live("readiness")]
 LiveMetrics = Annotated[ServiceMetrics, _live("metrics")]
 LiveCollections = Annotated[Collections, _live("collections")]
+LiveTextEmbedding = Annotated[TextEmbedding | None, _live("text_embedding")]
 LiveUploads = Annotated[Uploads, Depends(_uploads)]
 CurrentCaller = Annotated[Caller, Depends(_caller)]

@@ -29,7 +29,11 @@ ABOUT: dict[str, Any] = {
         {"name": "runs", "description": "What was asked, how it was answered, what users think."},
         {"name": "threads", "description": "Conversations."},
         {"name": "documents", "description": "The knowledge base."},
-        {"name": "OpenAI", "description": "The workflows as models of OpenAI's chat completions."},
+        {
+            "name": "OpenAI",
+            "description": "The workflows as models of OpenAI's chat completions and responses;"
+            " embeddings.",
+        },
         {"name": "AI SDK", "description": "The message stream of the AI SDK's `useChat`."},
         {"name": "operation", "description": "Health and metrics, for supervisors."},
     ],

@@ -1,23 +1,27 @@
 """The AI SDK: what `useChat` sends, and a run as its UI message stream: the parts of one message.
 
-The message is one step. A rejected draft is taken back by `reset-step`, which clears the whole
-step: what was told of the run's way is then told again, in one piece.
+The message is one step. Drafts are `data-draft` parts, of which AI SDK 5, 6 and 7 keep the latest
+of each id, and the text follows once a draft is the answer. On request drafts are the text itself;
+a rejected one is then taken back by `reset-step`, which clears the whole step: what was told of the
+run's way is told again, in one piece.
 """
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.protocols.messages import DialogueTurn, TextPart, text_of
-from app.protocols.openai import DONE, data, finish_reason, is_web_address
+from app.protocols.openai import DONE, address_of, data, finish_reason, is_web_address
 from app.protocols.progress_text import ProgressText
-from app.runs.run import Run
 from app.schemas import ask
 from graphs.options import Context
 from graphs.types import Citation
 
+PROVIDER = "self-crag"
+DRAFT_CHARS = 80
+"""So much more of a draft is told at once: each time the whole draft is."""
 HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 METADATA = {"action", "verdict", "missing", "stopped_by", "degraded", "models", "usage"}
 """What of the answer the message keeps, beside its text and sources."""
@@ -54,10 +58,11 @@ class UIRequest(BaseModel):
         None, description="Whose documents are searched; left out: the key's first, or `default`."
     )
     trigger: str = ""
-    drafts: bool = Field(
-        True,
-        description="Show drafts as they are written and take rejected ones back (`reset-step`, "
-        "AI SDK 7); false sends the answer alone, for AI SDK 5 and 6.",
+    drafts: bool | Literal["data", "reset"] = Field(
+        "data",
+        description="How drafts are told as they are written: in `data-draft` parts beside the"
+        " text (`data`, true), as the text, with `reset-step` where one is rejected (`reset`, AI"
+        " SDK 7 alone), or not at all (false).",
     )
 
     def turns(self) -> list[DialogueTurn]:
@@ -67,12 +72,21 @@ class UIRequest(BaseModel):
         ]
 
 
-class UIParts:
-    """Called with each event of one run; without `drafts` the text comes once it is accepted."""
+DraftState = Literal["writing", "withdrawn", "accepted"]
 
-    def __init__(self, run: Run, question: str, drafts: bool) -> None:
-        self._run, self._drafts = run, drafts
+
+class UIParts:
+    """Called with each event of one run; but for `reset` the text comes once it is accepted."""
+
+    def __init__(
+        self, question: str, drafts: bool | Literal["data", "reset"], base_url: str
+    ) -> None:
+        self._tells_drafts = drafts in ("data", True)
+        self._resets_text = drafts == "reset"
+        self._base_url = base_url
         self._progress = ProgressText(question)
+        self._drafts: dict[int, str] = {}
+        self._unsent = 0
         self._reasoning_lines: list[str] = []
         self._resets = 0
         self._texts: dict[int, str] = {}
@@ -89,14 +103,19 @@ class UIParts:
                 yield {"type": "start", "messageId": event.run_id, "messageMetadata": told}
                 yield {"type": "start-step"}
             case ask.StepEvent():
+                yield from self._draft_so_far()
                 yield _passing("data-step", event)
                 yield from self._reasoning(event)
-            case ask.TokenEvent() if self._drafts:
+            case ask.TokenEvent() if self._resets_text:
                 yield from self._text(event.round, event.text)
+            case ask.TokenEvent() if self._tells_drafts:
+                yield from self._draft(event.round, event.text)
             case ask.RetractEvent():
                 yield _passing("data-retract", event)
-                if self._drafts:
+                if self._resets_text:
                     yield from self._reset(event.round)
+                elif event.round in self._drafts:
+                    yield self._ended_draft(event.round, "withdrawn", event.reason)
                 yield from self._reasoning(event)
             case ask.AnswerEvent():
                 yield from self._answer(event)
@@ -114,6 +133,30 @@ class UIParts:
     @property
     def _reasoning_id(self) -> str:
         return f"reasoning-{self._resets}"
+
+    def _draft(self, round_: int, text: str) -> Iterator[dict[str, Any]]:
+        """The draft as far as it is written, each time some more of it is."""
+        if round_ != next(reversed(self._drafts), None):
+            yield from self._draft_so_far()
+        self._drafts[round_] = self._drafts.pop(round_, "") + text
+        self._unsent += len(text)
+        if self._unsent == len(self._drafts[round_]) or self._unsent >= DRAFT_CHARS:
+            yield from self._draft_so_far()
+
+    def _draft_so_far(self) -> Iterator[dict[str, Any]]:
+        """The draft that was written last, where some of it is not told yet."""
+        if self._unsent:
+            self._unsent = 0
+            round_, text = next(reversed(self._drafts.items()))
+            yield _draft_part(round_, "writing", text)
+
+    def _ended_draft(
+        self, round_: int, state: DraftState, reason: str | None = None
+    ) -> dict[str, Any]:
+        """Without its text, which nobody should take for the answer, or which is the answer now."""
+        del self._drafts[round_]
+        self._unsent = 0
+        return _draft_part(round_, state, "", reason)
 
     def _text(self, round_: int, text: str) -> Iterator[dict[str, Any]]:
         if round_ not in self._texts:
@@ -136,12 +179,14 @@ class UIParts:
 
     def _answer(self, event: ask.AnswerEvent) -> Iterator[dict[str, Any] | str]:
         response = event.response
+        for round_ in list(self._drafts):
+            yield self._ended_draft(round_, "accepted")
         if not self._texts:
             yield from self._text(0, response.answer)
         yield from ({"type": "text-end", "id": f"text-{n}"} for n in self._texts)
         if self._reasoning_lines:
             yield {"type": "reasoning-end", "id": self._reasoning_id}
-        yield from _sources(response.citations)
+        yield from _sources(response.citations, self._base_url)
         for cited in response.citations:
             yield {"type": "data-citation", "id": f"citation-{cited.n}", "data": asdict(cited)}
         yield _passing("data-answer", event)
@@ -158,16 +203,33 @@ def _passing(kind: str, event: ask.Event) -> str:
     return f'data: {{"type":"{kind}","data":{event.data},"transient":true}}\n\n'
 
 
-def _sources(citations: list[Citation]) -> Iterator[dict[str, Any]]:
-    """Each page and each file once; `sourceId` is the `source` of its citations."""
+def _draft_part(
+    round_: int, state: DraftState, text: str, reason: str | None = None
+) -> dict[str, Any]:
+    told = {"round": round_, "state": state, "text": text}
+    return {
+        "type": "data-draft",
+        "id": f"draft-{round_}",
+        "data": {**told, "reason": reason} if reason else told,
+    }
+
+
+def _sources(citations: list[Citation], base_url: str) -> Iterator[dict[str, Any]]:
+    """Each page and each file once; `sourceId` is the `source` of its citations.
+
+    A file has its address at this service, where it has one, in the metadata.
+    """
     for source, cited in {cited.source: cited for cited in citations}.items():
         if cited.origin == "web" and is_web_address(source):
             yield {"type": "source-url", "sourceId": source, "url": source, "title": cited.title}
         else:
+            address = address_of(cited, base_url)
+            shown = {PROVIDER: {"url": address}} if is_web_address(address) else None
             yield {
                 "type": "source-document",
                 "sourceId": source,
                 "mediaType": "text/plain",
                 "title": cited.title,
                 "filename": source,
+                **({"providerMetadata": shown} if shown else {}),
             }

@@ -18,15 +18,18 @@ T = TypeVar("T")
 _QUESTION: TypeAdapter[str] = TypeAdapter(UserText)
 
 
+TEXT_TYPES = frozenset(("text", "input_text", "output_text"))
+
+
 class TextPart(BaseModel):
-    """A part of a message; only those of type `text` are read."""
+    """A part of a message; only those of TEXT_TYPES are read."""
 
     type: str
     text: str | None = None
 
 
 def text_of(parts: Sequence[TextPart]) -> str:
-    return "\n".join(part.text or "" for part in parts if part.type == "text")
+    return "\n".join(part.text or "" for part in parts if part.type in TEXT_TYPES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +42,17 @@ class DialogueTurn:
     unread: set[str]
 
 
-def question_of(turns: Sequence[DialogueTurn]) -> Question:
+def question_of(turns: Sequence[DialogueTurn], pointer: str = "#/messages") -> Question:
     """The last message of the user, and what was said before. Raises InvalidRequest.
+
+    `pointer` is where the messages stand in the request.
 
     The service answers by its own rules, so what a frontend tells the model (system) is left out,
     and so are the results of tools.
     """
     last = max((n for n, turn in enumerate(turns) if turn.role == "user"), default=None)
     if last is None:
-        raise InvalidRequest("#/messages", "holds no message of the user")
+        raise InvalidRequest(pointer, "holds no message of the user")
     turn = turns[last]
     if turn.unread:
         # Names that a client chose, fit to be sent back.

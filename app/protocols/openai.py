@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.errors import ServiceError
-from app.protocols.messages import DialogueTurn, TextPart, text_of
+from app.protocols.messages import TEXT_TYPES, DialogueTurn, TextPart, text_of
 from app.protocols.progress_text import ProgressText, text
 from app.runs.run import Run
 from app.schemas import ask
@@ -59,10 +59,25 @@ class StreamOptions(BaseModel):
     include_usage: bool | None = None
 
 
-class ChatRequest(BaseModel):
-    """Parameters of OpenAI's that are not named here (temperature, tools, …) change nothing."""
+class RunParameters(BaseModel):
+    """What a run of this service takes beside OpenAI's own parameters."""
 
     model_config = ConfigDict(strict=True)
+
+    options: Context | None = Field(None, description="Tunables of this run, as in POST /ask.")
+    thread_id: ask.ThreadId | None = Field(None, description="The conversation this belongs to.")
+    collection: ask.CollectionName | None = Field(
+        None, description="Whose documents are searched; left out: the key's first, or `default`."
+    )
+    metadata: dict[str, Any] | None = Field(
+        None,
+        description="May hold `thread_id`, `collection`, and `options` as an object or as its"
+        " JSON text.",
+    )
+
+
+class ChatRequest(RunParameters):
+    """Parameters of OpenAI's that are not named here (temperature, tools, …) change nothing."""
 
     model: str = Field(description="The name of a workflow, see GET /v1/models.")
     messages: list[ChatMessage] = Field(
@@ -75,16 +90,6 @@ class ChatRequest(BaseModel):
         description="1; one question has one answer.",
         json_schema_extra={"enum": [1, None]},
     )
-    options: Context | None = Field(None, description="Tunables of this run, as in POST /ask.")
-    thread_id: ask.ThreadId | None = Field(None, description="The conversation this belongs to.")
-    collection: ask.CollectionName | None = Field(
-        None, description="Whose documents are searched; left out: the key's first, or `default`."
-    )
-    metadata: dict[str, Any] | None = Field(
-        None,
-        description="May hold `thread_id`, `collection`, and `options` as an object or as its"
-        " JSON text.",
-    )
 
     @property
     def wants_usage(self) -> bool:
@@ -93,13 +98,13 @@ class ChatRequest(BaseModel):
     def turns(self) -> list[DialogueTurn]:
         return [
             DialogueTurn(
-                message.role, message.text, f"#/messages/{n}/content", message.kinds - {"text"}
+                message.role, message.text, f"#/messages/{n}/content", message.kinds - TEXT_TYPES
             )
             for n, message in enumerate(self.messages)
         ]
 
 
-_STORED = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}-\d+(?:\.\.\d+)?")
+STORED_PART = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}-\d+(?:\.\.\d+)?")
 """The id of a part of a stored document, or of parts that follow each other."""
 _NAME = re.compile(r"(?![\\/\s]{2})[^:\x00-\x1f]*")  # without a scheme or a host
 
@@ -217,7 +222,7 @@ def address_of(cited: Citation, base_url: str) -> str:
     that no frontend should open.
     """
     part, _, _ = cited.strip_id.partition("#")
-    if _STORED.fullmatch(part):
+    if STORED_PART.fullmatch(part):
         return f"{base_url}#document={part}"
     is_harmless = is_web_address(cited.source) or _NAME.fullmatch(cited.source)
     return cited.source if is_harmless else base_url

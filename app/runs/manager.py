@@ -5,7 +5,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict
@@ -85,7 +85,6 @@ class Runs:
         self._watching: asyncio.Task[None] | None = None
         self._taking_over: asyncio.Task[None] | None = None
         self._forgetting = set[asyncio.Task[None]]()
-        self._unkept = set[str]()
 
     async def start(
         self,
@@ -103,8 +102,8 @@ class Runs:
         """On a thread that is known, its latest turns are the history if the question has none.
 
         A resumable run, or one that is detached, is taken up by another process if this one dies.
-        One that is not kept is deleted from the store, with its turn, once it has ended. `protocol`
-        is what its client's protocol tells again with the run; it is kept with the request.
+        Of one that is not kept the store learns nothing, neither events nor a turn. `protocol` is
+        what its client's protocol tells again with the run; it is kept with the request.
 
         Raises InvalidRequest as `checked_options` does, QuotaExceeded, TooManyRuns when no place is
         free in time,
@@ -116,10 +115,8 @@ class Runs:
         try:
             run = await self._begun(
                 workflow, question, context, thread_id, place,
-                detach=detach, resumable=resumable or detach, protocol=protocol,
+                detach=detach, resumable=resumable or detach, keep=keep, protocol=protocol,
             )  # fmt: skip
-            if not keep:
-                self._unkept.add(run.id)
             self._go(run, place)
             return run
         except BaseException:
@@ -136,6 +133,7 @@ class Runs:
         *,
         detach: bool,
         resumable: bool,
+        keep: bool,
         protocol: Mapping[str, Any] | None,
     ) -> Run:
         record = self._record(
@@ -151,10 +149,10 @@ class Runs:
             finish=self._finish,
             waited_s=place.waited_s,
             is_detached=detach,
-            is_kept=is_kept,
-            checkpoints=self._checkpoints(record) if resumable else None,
+            is_kept=keep,
+            checkpoints=self._checkpoints(record) if resumable and keep else None,
         )
-        if self._store is not None and is_kept:
+        if self._store is not None and keep:
             await self._enter_thread(self._store, run, is_new=thread_id is None)
         return run
 
@@ -267,20 +265,7 @@ class Runs:
             with suppress(Exception):  # they are looked for again when the store is tidied
                 await store.checkpoints.adelete_thread(store.checkpoint_thread(run.id))
 
-        self._beside(forget())
-
-    def _delete(self, store: Store, run: Run) -> None:
-        async def delete() -> None:
-            try:
-                await store.writer.flush()
-                await store.threads.delete_run(run.thread_id, run.id)
-            except STORE_ERRORS:
-                log.exception("run %s, which was not to be kept, could not be deleted", run.id)
-
-        self._beside(delete())
-
-    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(forget())
         self._forgetting.add(task)
         task.add_done_callback(self._forgetting.discard)
 
@@ -292,10 +277,6 @@ class Runs:
                 self._observe(run.id, event)
         elif (last := run.conclude_stopped()) and self._store is not None and run.is_kept:
             self._keep_ending(self._store, run, None, last)
-        if run.id in self._unkept:
-            self._unkept.discard(run.id)
-            if self._store is not None:
-                self._delete(self._store, run)
         is_telling = run.response is not None and not run.is_cancelled
         self.admission.leave(place, time.monotonic() - place.began_s if is_telling else None)
 
@@ -418,8 +399,6 @@ class Runs:
             else:
                 self.ask_to_stop(run)
         await self.drain(ENDED_WITHIN_S)
-        if self._forgetting:
-            await asyncio.wait(self._forgetting, timeout=ENDED_WITHIN_S)
         tasks = [*self._tasks.values(), *self._forgetting]
         tasks += [task for task in (self._watching, self._taking_over) if task is not None]
         for task in tasks:

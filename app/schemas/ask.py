@@ -25,6 +25,8 @@ from graphs.state import Question
 
 MAX_USER_CHARS = 8000
 MAX_PASSAGES, MAX_PASSAGE_CHARS = 100, 20_000
+RETRY_MS = 3000
+"""How long a client waits before it follows a run again whose stream has broken off."""
 ANOTHER_WAS_BETTER = "another draft was better"
 """The reason of a retraction."""
 # Unicode's line separators split lines in some clients; halves of a character are no UTF-8.
@@ -184,6 +186,41 @@ class AskResponse(BaseModel):
     usage: types.Usage
 
 
+class SearchRequest(BaseModel):
+    """A question whose knowledge is corrected, but not answered from."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    question: UserText = Field(description="1 to 8,000 characters after trimming.")
+    collection: CollectionName | None = Field(
+        None, description="Whose documents are searched; left out: the key's first, or `default`."
+    )
+    options: Context = Field(default_factory=Context, description="Tunables of this run.")
+
+
+class KnowledgePassage(BaseModel):
+    """A kept strip with its grade; `source` is its document's path or its web page's address."""
+
+    strip_id: str
+    document_id: str
+    origin: types.Origin
+    title: str
+    source: str
+    text: str
+    score: float
+
+
+class SearchResponse(BaseModel):
+    """Corrected knowledge, best first, and how it came about."""
+
+    run_id: str
+    action: types.Action | None
+    thresholds: types.Thresholds
+    rewritten_query: str | None
+    passages: list[KnowledgePassage]
+    degraded: list[types.Degraded]
+
+
 class FieldError(BaseModel):
     """What is wrong with one field; `pointer` is a JSON pointer into the request."""
 
@@ -298,8 +335,9 @@ def event_of(name: str, data: str) -> Event | None:
 
 
 def sent(number: int, name: str, data: str) -> str:
-    """A server-sent event."""
-    return f"event: {name}\ndata: {data}\nid: {number}\n\n"
+    """A server-sent event; a run's first one says when to come back with `Last-Event-ID`."""
+    retry = f"retry: {RETRY_MS}\n" if number == 0 else ""
+    return f"event: {name}\ndata: {data}\nid: {number}\n{retry}\n"
 
 
 def encoded(number: int, event: Event) -> str:

@@ -66,6 +66,20 @@ class Threads:
         """A thread nobody knows of yet, busy with its first run."""
         self._writer.add(_OPEN, _row(thread_id, owner, run_id))
 
+    async def create(self, thread_id: str, owner: str) -> bool:
+        """An empty thread, idle; False where the owner has it already. Raises NotFound."""
+        await self._all_written(thread_id)
+        try:
+            async with self._engine.begin() as connection:
+                if (row := await _locked(connection, thread_id)) is None:
+                    idle = {"run_id": None, "busy_until": None}
+                    await connection.execute(_OPEN, {**_row(thread_id, owner, ""), **idle})
+                    return True
+                _assert_owned(row, owner)
+        except IntegrityError:  # made elsewhere in this very moment
+            await self.get(thread_id, owner)
+        return False
+
     async def take(self, thread_id: str, owner: str, run_id: str) -> None:
         """Makes the thread busy with the run; an unknown one is opened.
 
@@ -122,14 +136,15 @@ class Threads:
         for statement, row in self.unanswered(run):
             self._writer.add(statement, row)
 
-    async def history(self, thread_id: str) -> list[Message]:
+    async def history(self, thread_id: str, until_run: str | None = None) -> list[Message]:
         """The latest turns as a dialogue, oldest first, within the bounds.
 
-        The latest is there at any rate, its answer cut where it is too long.
+        The latest is there at any rate, its answer cut where it is too long. `until_run` leaves out
+        the turns after that run's.
         """
         messages: list[Message] = []
         left = HISTORY_CHARS
-        for turn in await self._turns(thread_id, HISTORY_TURNS):
+        for turn in await self._turns(thread_id, HISTORY_TURNS, until_run):
             question, answer = turn["question"], turn["answer"]
             left -= len(question)
             if left < len(answer) and messages:
@@ -163,6 +178,22 @@ class Threads:
                 delete(RUNS).where(RUNS.c.thread_id == thread_id, RUNS.c.owner == owner)
             )
             await connection.execute(delete(THREADS).where(THREADS.c.id == thread_id))
+
+    async def delete_run(self, thread_id: str, run_id: str) -> None:
+        """Removes an ended run with its turn, and the thread where nothing is left on it."""
+        async with self._engine.begin() as connection:
+            await connection.execute(
+                delete(TURNS).where(TURNS.c.thread_id == thread_id, TURNS.c.run_id == run_id)
+            )
+            await connection.execute(delete(RUNS).where(RUNS.c.id == run_id))
+            await connection.execute(
+                delete(THREADS).where(
+                    THREADS.c.id == thread_id,
+                    THREADS.c.run_id.is_(None),
+                    ~exists().where(TURNS.c.thread_id == thread_id),
+                    ~exists().where(RUNS.c.thread_id == thread_id),
+                )
+            )
 
     async def forget(self, older_than: float) -> int:
         """Removes idle threads without a run that nobody has gone on with since; tells how many.
@@ -198,9 +229,18 @@ class Threads:
                 .values(run_id=None, busy_until=None)
             )
 
-    async def _turns(self, thread_id: str, most: int) -> Sequence[Row]:
-        """Latest first."""
+    async def _turns(
+        self, thread_id: str, most: int, until_run: str | None = None
+    ) -> Sequence[Row]:
+        """Latest first; all of them where `until_run` has none."""
         latest = select(TURNS).where(TURNS.c.thread_id == thread_id).order_by(TURNS.c.number.desc())
+        if until_run is not None:
+            last = (
+                select(TURNS.c.number)
+                .where(TURNS.c.thread_id == thread_id, TURNS.c.run_id == until_run)
+                .scalar_subquery()
+            )
+            latest = latest.where(TURNS.c.number <= func.coalesce(last, TURNS.c.number))
         async with reading(self._engine) as connection:
             result = await connection.execute(latest.limit(most))
         return cast("Sequence[Row]", result.mappings().all())
@@ -225,9 +265,14 @@ async def _locked(connection: AsyncConnection, thread_id: str) -> Row | None:
     return cast("Row | None", result.mappings().first())
 
 
-def _assert_free(row: Row, owner: str) -> None:
-    """Raises NotFound where it is another owner's, ThreadBusy where a run is under way."""
+def _assert_owned(row: Row, owner: str) -> None:
+    """Raises NotFound where it is another owner's."""
     if row["owner"] != owner:
         raise NotFound(f"There is no thread {row['id']}.")
+
+
+def _assert_free(row: Row, owner: str) -> None:
+    """As `_assert_owned`; raises ThreadBusy where a run is under way."""
+    _assert_owned(row, owner)
     if row["run_id"] is not None and (row["busy_until"] or 0) > now():
         raise ThreadBusy(row["id"])

@@ -28,6 +28,7 @@ class Kept:
     document_id: str
     collection: str = "apart"
     model: str = "rag"
+    response_id: str = f"resp_{NOWHERE}"
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,8 @@ def kept(owners: Owners) -> Kept:
     assert apart.status_code == 200, apart.text
     answer = asked(ann, ABOUT_MINE, thread_id="anns-thread")
     assert "whale oil" in answer["answer"]
-    return Kept(answer["run_id"], "anns-thread", document["id"])
+    response = ann.post("/v1/responses", json=RESPONSE).json()["id"]
+    return Kept(answer["run_id"], "anns-thread", document["id"], response_id=response)
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,7 @@ class Access:
 
 
 CHAT = {"model": "rag", "messages": [{"role": "user", "content": ABOUT_MINE}]}
+RESPONSE = {"model": "rag", "input": ABOUT_MINE}
 UI = {
     "id": "a-chat",
     "workflow": "rag",
@@ -128,6 +131,10 @@ MATRIX = {
     "POST /ask": Access(json={"question": ABOUT_MINE, "workflow": "rag"}),
     "POST /ask/ui": Access(json=UI),
     "POST /v1/chat/completions": Access(json=CHAT),
+    "POST /v1/responses": Access(json=RESPONSE),
+    "GET /v1/responses/{response_id}": OWN,
+    "POST /v1/responses/{response_id}/cancel": OWN,
+    "POST /v1/embeddings": Access(json={"model": "embedder", "input": ABOUT_MINE}),
     "GET /runs": Access(),
     "GET /runs/{run_id}": OWN,
     "GET /runs/{run_id}/events": OWN,
@@ -141,6 +148,7 @@ MATRIX = {
     "GET /collections": Access(("ask", "documents")),
     "POST /collections": Access(("documents",), json={"name": "more"}),
     # What takes away goes last.
+    "DELETE /v1/responses/{response_id}": OWN,
     "DELETE /threads/{thread_id}": OWN,
     "DELETE /documents/{document_id}": OWN_DOCUMENT,
     "DELETE /collections/{collection}": OWN_DOCUMENT,
@@ -192,9 +200,13 @@ def test_anothers_is_as_unknown_as_what_never_was(owners: Owners, kept: Kept) ->
         refused = access.send(bob, operation, kept, own)
         never_was = access.send(bob, operation, nobodys, own)
         assert refused.status_code == never_was.status_code == 404, operation
-        assert refused.headers["content-type"] == "application/problem+json"
+        is_openai = "/v1/" in operation
+        kind = "application/json" if is_openai else "application/problem+json"
+        assert refused.headers["content-type"] == kind
         for one, value in ((refused, kept), (never_was, nobodys)):
-            assert one.json()["title"] == "Not found"
+            told = one.json()
+            found = told["error"]["code"] if is_openai else told["title"]
+            assert found == ("not_found" if is_openai else "Not found")
             assert "ann" not in one.text.replace(value.thread_id, "")
     for path in (f"/runs/{kept.run_id}", f"/threads/{kept.thread_id}"):
         assert ann.get(path).status_code == 200, "nothing was taken away"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.api.dependencies import CurrentCaller, LiveCollections, LiveGraphs, LiveRuns
+from app.api.dependencies import CurrentCaller, LiveCollections, LiveGraphs, LiveRuns, PageUrl
 from app.api.problems import problem_response, problems
 from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
 from app.errors import InvalidRequest
@@ -93,6 +93,7 @@ async def ask_ui(
     runs: LiveRuns,
     graphs: LiveGraphs,
     collections: LiveCollections,
+    page_url: PageUrl,
 ) -> Response:
     """Answer the last message of the user as the parts of one message; the chat is the thread."""
     workflow = _built(body.workflow, graphs)
@@ -101,7 +102,7 @@ async def ask_ui(
         prefer_thread(question)
     with within(await collections.chosen(caller, body.collection)):
         run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
-    parts = UIParts(run, question["question"], body.drafts)
+    parts = UIParts(question["question"], body.drafts, page_url)
     return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
 
 

@@ -111,7 +111,7 @@ async def complete(
     return await while_client_stays(request, whole(request, run, text, page_url), run, runs)
 
 
-def options_of(body: openai.ChatRequest) -> Context:
+def options_of(body: openai.RunParameters) -> Context:
     """Those of the body, else those in its metadata. Raises InvalidRequest."""
     options = (body.metadata or {}).get("options")
     if body.options is not None or options is None:
@@ -120,7 +120,7 @@ def options_of(body: openai.ChatRequest) -> Context:
     return checked(kind, options, "#/metadata/options")
 
 
-def thread_of(body: openai.ChatRequest) -> str | None:
+def thread_of(body: openai.RunParameters) -> str | None:
     """Named in the body or in its metadata. Raises InvalidRequest."""
     thread_id = (body.metadata or {}).get("thread_id")
     if body.thread_id is not None or thread_id is None:
@@ -128,7 +128,7 @@ def thread_of(body: openai.ChatRequest) -> str | None:
     return checked(open_webui.THREAD, thread_id, "#/metadata/thread_id")
 
 
-def collection_of(body: openai.ChatRequest) -> str | None:
+def collection_of(body: openai.RunParameters) -> str | None:
     """Named in the body or in its metadata. Raises InvalidRequest."""
     name = (body.metadata or {}).get("collection")
     if body.collection is not None or name is None:

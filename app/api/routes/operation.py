@@ -8,7 +8,6 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.middleware.gzip import GZipMiddleware
 
 from app.api.dependencies import LiveMetrics, LiveReadiness, LiveRuns, LiveServices
 from app.api.problems import problem_response, problems
@@ -75,12 +74,11 @@ class PageFiles(StaticFiles):
         return response
 
 
-_page = PageFiles(directory=Path(__file__).parents[2] / "page")
-page_files = GZipMiddleware(_page)
+page_files = PageFiles(directory=Path(__file__).parents[2] / "page")
 """To be mounted at PAGE_PATH."""
 
 
 @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
 async def playground(request: Request) -> Response:
     """A page that shows a run thinking; a client of the public interface like any other."""
-    return await _page.get_response("index.html", request.scope)
+    return await page_files.get_response("index.html", request.scope)

@@ -22,7 +22,7 @@ ENGLISH = "How tall is the red tower of Umbra?"
 CHINESE = "乌木城的红塔高多少米？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 PAGE = WebPage("https://example.org/tower", "Tower", 0.9, ("The red tower of Umbra was repaired.",))
-BLOCK = re.compile(r"event: ([a-z]+)\ndata: ([^\n]+)\nid: (\d+)\n\n")
+BLOCK = re.compile(r"event: ([a-z]+)\ndata: ([^\n]+)\nid: (\d+)\n(?:retry: \d+\n)?\n")
 PER_RUN = ("run_id", "thread_id", "timings_ms")
 
 
@@ -51,8 +51,11 @@ def test_the_bytes_are_blocks_of_three_lines(service: Serving) -> None:
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
     assert response.headers["cache-control"] == "no-cache"
     assert response.headers["x-accel-buffering"] == "no"
-    blocks = BLOCK.findall(response.text)
-    assert "".join(f"event: {n}\ndata: {d}\nid: {i}\n\n" for n, d, i in blocks) == response.text
+    assert "content-encoding" not in response.headers, "streams are not compressed"
+    assert response.text.count("\nid: 0\nretry: 3000\n\n") == 1, "when to come back, once"
+    text = response.text.replace("\nretry: 3000", "")
+    blocks = BLOCK.findall(text)
+    assert "".join(f"event: {n}\ndata: {d}\nid: {i}\n\n" for n, d, i in blocks) == text
     assert [int(number) for _, _, number in blocks] == list(range(len(blocks)))
     assert blocks[0][0] == "run"
     assert blocks[-2][0] == "answer"

@@ -84,8 +84,31 @@ def test_an_answer_is_one_message(service: Serving, question: str) -> None:
     assert parts[-1]["messageMetadata"]["stopped_by"] == answer["stopped_by"]
 
 
+def test_drafts_are_data_unless_asked_for_otherwise(serve: Serve) -> None:
+    """No part takes anything back, which clients but those of AI SDK 7 could not read."""
+    draft = "It is tall, as all agree who have ever stood before it and looked up. " * 2 + "[1]"
+    parts = parts_of(post(serve(rejecting(first=draft)), message(ENGLISH)))
+    drafts = [part for part in parts if part["type"] == "data-draft"]
+    states = [(part["id"], part["data"]["state"]) for part in drafts]
+
+    assert not any(part["type"] == "reset-step" for part in parts)
+    assert drafts[0]["data"]["text"] in draft
+    assert draft.startswith(drafts[0]["data"]["text"])
+    at = states.index(("draft-0", "withdrawn"))
+    assert drafts[at - 1]["data"] == {"round": 0, "state": "writing", "text": draft}
+    assert drafts[at]["data"] == {
+        "round": 0,
+        "state": "withdrawn",
+        "text": "",
+        "reason": "Say how tall.",
+    }
+    assert states[-1] == ("draft-1", "accepted")
+    assert not drafts[-1]["data"]["text"], "the text is a part of its own now"
+    assert [p["delta"] for p in parts if p["type"] == "text-delta"] == [SECOND]
+
+
 def test_a_rejected_draft_is_taken_back(serve: Serve) -> None:
-    parts = parts_of(post(serve(rejecting()), message(ENGLISH)))
+    parts = parts_of(post(serve(rejecting()), message(ENGLISH), drafts="reset"))
     kinds = [part["type"] for part in parts]
     before = "".join(
         p["delta"] for p in parts[: kinds.index("reset-step")] if p["type"] == "text-delta"

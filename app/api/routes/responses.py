@@ -1,0 +1,286 @@
+"""`/v1/responses`: the workflows as models of OpenAI's Responses; a run is a stored response."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from app.api.dependencies import (
+    CurrentCaller,
+    LiveCollections,
+    LiveGraphs,
+    LiveRuns,
+    LiveStore,
+    PageUrl,
+)
+from app.api.problems import problem_response
+from app.api.routes.openai import collection_of, errors, model, options_of, thread_of
+from app.api.sse import (
+    EVENT_STREAM,
+    HEADERS,
+    EventStream,
+    followed,
+    never_silent,
+    while_client_stays,
+)
+from app.errors import NotFound, ThreadBusy
+from app.protocols.messages import MAX_MESSAGES, DialogueTurn, prefer_thread, question_of
+from app.protocols.openai import NotOffered
+from app.protocols.openai_responses import (
+    MESSAGE,
+    REFERENCE,
+    RESPONSE,
+    ConversationReference,
+    DeletedResponse,
+    ResponseEcho,
+    ResponseEvents,
+    ResponseHead,
+    ResponseObject,
+    ResponseRequest,
+    response_of,
+)
+from app.retrieval.index import within
+from app.runs import replay
+from app.runs.run import Run
+from app.schemas.ask import AskResponse, ErrorEvent, as_json, event_of
+from app.storage.lifecycle import Store
+from graphs.state import Question
+from graphs.types import Message
+
+router = APIRouter(prefix="/v1/responses", tags=["OpenAI"])
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {EVENT_STREAM: {"schema": {"type": "string"}}}}
+}
+CANCELLED_WITHIN_S = 2.0
+"""Longest wait for another process to end a run."""
+_RUN_ID = re.compile("[0-9a-f]{32}")
+Row = Mapping[str, Any]
+
+
+@router.post(
+    "",
+    response_model=ResponseObject,
+    responses={**STREAM, **errors(400, 404, 409, 413, 422, 429, 500, 503)},
+)
+async def respond(
+    body: ResponseRequest,
+    request: Request,
+    caller: CurrentCaller,
+    runs: LiveRuns,
+    store: LiveStore,
+    graphs: LiveGraphs,
+    collections: LiveCollections,
+    page_url: PageUrl,
+) -> Response:
+    """Answer the last message of the user; `stream` tells the steps as a summary of reasoning."""
+    name = model(body.model, graphs).id
+    _check(body)
+    question, thread = await asked(body, store, caller.owner)
+    with within(await collections.chosen(caller, collection_of(body))):
+        run = await runs.start(
+            name,
+            question,
+            options_of(body),
+            thread,
+            owner=caller.owner,
+            detach=bool(body.background),
+            keep=body.store is not False,
+            protocol=echo_of(body).model_dump(exclude_defaults=True),
+        )
+    head = ResponseHead.of(run.record)
+    if body.stream:
+        return EventStream(
+            run, runs, detach=bool(body.background), encode=ResponseEvents(head, page_url)
+        )
+    if body.background:
+        return _json(response_of(head, (), page_url))
+    return await while_client_stays(request, whole(request, run, head, page_url), run, runs)
+
+
+def _check(body: ResponseRequest) -> None:
+    """Raises NotOffered for what excludes each other."""
+    for first, second in (("background", "store"), ("previous_response_id", "conversation")):
+        one, other = getattr(body, first), getattr(body, second)
+        if one and (other is False if second == "store" else other):
+            said = f"{second}: false" if second == "store" else second
+            raise NotOffered(
+                400, f"{first} and {said} exclude each other.", param=second, code="invalid_value"
+            )
+
+
+async def asked(body: ResponseRequest, store: Store, owner: str) -> tuple[Question, str | None]:
+    """What the graphs are asked, and on which thread. Raises InvalidRequest, NotOffered."""
+    question = question_of(await turns(body, store, owner), "#/input")
+    thread = body.thread or thread_of(body)
+    if (before := body.previous_response_id) is None:
+        if thread is not None and body.store is False:  # the run does not enter the thread
+            question["history"] = question["history"] or await _said(thread, store, owner)
+        elif thread is not None:
+            prefer_thread(question)
+        return question, thread
+    run_id = before.removeprefix(RESPONSE)
+    row = await _known(run_id, store, owner)
+    if row is None:
+        raise NotOffered(
+            404,
+            f"Previous response with id {before!r:.80} not found.",
+            param="previous_response_id",
+            code="previous_response_not_found",
+        )
+    past = await store.threads.history(row["thread_id"], until_run=run_id)
+    question["history"] = [*past, *question["history"]][-MAX_MESSAGES:]
+    return question, row["thread_id"]
+
+
+async def _said(thread: str, store: Store, owner: str) -> list[Message]:
+    """The dialogue of a thread; none where the owner has no such thread."""
+    try:
+        await store.threads.get(thread, owner)
+    except NotFound:
+        return []
+    return await store.threads.history(thread)
+
+
+async def turns(body: ResponseRequest, store: Store, owner: str) -> list[DialogueTurn]:
+    """The messages of the input, those that it refers to as they were answered."""
+    if isinstance(body.input, str):
+        return [DialogueTurn("user", body.input, "#/input", set())]
+    found = []
+    first = len(body.input) - MAX_MESSAGES
+    for n, item in enumerate(body.input):
+        if item.kind == "message":
+            found.append(item.turn(f"#/input/{n}/content"))
+        elif item.kind == REFERENCE and (item.id or "").startswith(MESSAGE) and n >= first:
+            run_id = str(item.id).removeprefix(MESSAGE)
+            if await _known(run_id, store, owner) is None:
+                raise NotOffered(
+                    404,
+                    f"Item with id {item.id!r:.80} not found.",
+                    param=f"input[{n}].id",
+                    code="not_found",
+                )
+            told = (await store.runs.answers([run_id])).get(run_id)
+            if told is not None:
+                answer = AskResponse.model_validate_json(told).answer
+                found.append(DialogueTurn("assistant", answer, f"#/input/{n}", set()))
+    return found
+
+
+async def _known(run_id: str, store: Store, owner: str) -> Row | None:
+    if not _RUN_ID.fullmatch(run_id):
+        return None
+    try:
+        return await store.run_of(run_id, owner)
+    except NotFound:
+        return None
+
+
+def echo_of(body: ResponseRequest) -> ResponseEcho:
+    return ResponseEcho(
+        instructions=body.instructions,
+        metadata=body.metadata or {},
+        previous_response_id=body.previous_response_id,
+        conversation=ConversationReference(id=body.thread) if body.thread else None,
+        background=bool(body.background),
+        store=body.store is not False,
+    )
+
+
+async def whole(request: Request, run: Run, head: ResponseHead, page_url: str) -> Response:
+    """The run's last word as one JSON body: the response, or the error that ended it."""
+    last = await run.outcome()
+    if isinstance(last, ErrorEvent):
+        return problem_response(request.scope, last.problem)
+    events = await run.all_events()
+    return _json(await asyncio.to_thread(response_of, head, events, page_url))
+
+
+@router.get("/{response_id}", response_model=ResponseObject, responses=errors(404, 422, 503))
+async def stored(
+    response_id: str,
+    caller: CurrentCaller,
+    runs: LiveRuns,
+    store: LiveStore,
+    page_url: PageUrl,
+    stream: Annotated[bool, Query(description="Tell its events, and those to come.")] = False,
+    starting_after: Annotated[
+        int, Query(ge=-1, le=1_000_000_000, description="The last `sequence_number` that came.")
+    ] = -1,
+) -> Response:
+    """A response by its id, from whichever process it came; one under way as far as it got."""
+    row = await _row(response_id, store, caller.owner)
+    if not stream:
+        return _json(await _restored(row, store, page_url))
+    head = ResponseHead.of(row)
+    encode = ResponseEvents(head, page_url, after=starting_after, ended_at=row["ended_at"])
+    if run := runs.live(head.run_id):
+        texts = followed(run, encode=encode)
+    else:
+
+        def told(number: int, name: str, data: str) -> str:
+            event = event_of(name, data)
+            return encode(number, event) if event else ""
+
+        texts = replay.replayed(store.runs, head.run_id, 0, encode=told)
+    return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
+
+
+@router.post(
+    "/{response_id}/cancel", response_model=ResponseObject, responses=errors(404, 422, 503)
+)
+async def cancel(
+    response_id: str,
+    caller: CurrentCaller,
+    runs: LiveRuns,
+    store: LiveStore,
+    page_url: PageUrl,
+) -> Response:
+    """Stop a response wherever it is under way; one that has ended stays as it is."""
+    row = await _row(response_id, store, caller.owner)
+    if run := runs.live(row["id"]):
+        await runs.cancel(run)
+    elif row["status"] == "running":
+        await store.runs.ask_to_cancel(row["id"])
+        for _ in range(round(CANCELLED_WITHIN_S / replay.POLL_S)):
+            if (await store.runs.get(row["id"], None))["status"] != "running":
+                break
+            await asyncio.sleep(replay.POLL_S)
+    row = await _row(response_id, store, caller.owner)
+    return _json(await _restored(row, store, page_url))
+
+
+@router.delete("/{response_id}", responses=errors(404, 409, 422, 503))
+async def delete(response_id: str, caller: CurrentCaller, store: LiveStore) -> DeletedResponse:
+    """Forget a response: its run, its turn of the conversation, and what was said of it."""
+    row = await _row(response_id, store, caller.owner)
+    if row["status"] == "running":
+        raise ThreadBusy(row["thread_id"])
+    await store.threads.delete_run(row["thread_id"], row["id"])
+    return DeletedResponse(id=RESPONSE + row["id"])
+
+
+async def _row(response_id: str, store: Store, owner: str) -> Row:
+    """Of the run that is the response. Raises NotFound."""
+    is_one = response_id.startswith(RESPONSE)
+    row = await _known(response_id.removeprefix(RESPONSE), store, owner) if is_one else None
+    if row is None:
+        raise NotFound(f"There is no response {response_id:.80}.")
+    return row
+
+
+async def _restored(row: Row, store: Store, page_url: str) -> ResponseObject:
+    kept = await store.runs.events(row["id"])
+    # In a thread, since each event is read whole.
+    return await asyncio.to_thread(_from_rows, row, kept, page_url)
+
+
+def _from_rows(row: Row, kept: Sequence[Any], page_url: str) -> ResponseObject:
+    events = [event for each in kept if (event := event_of(each.name, each.data)) is not None]
+    return response_of(ResponseHead.of(row), events, page_url, row["ended_at"])
+
+
+def _json(response: ResponseObject) -> Response:
+    return Response(as_json(response.model_dump()), media_type="application/json")
