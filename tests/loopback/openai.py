@@ -89,13 +89,15 @@ def refusal(status: int, message: str, code: str | None = None) -> Response:
 
 class OpenAIServer(LoopbackServer):
     """`failure` says how to go wrong, `token_delay_s` how slowly to speak, `finish_reason` why the
-    reply ends; `says` is every reply where it is not empty."""
+    reply ends; `says` is every reply where it is not empty. Tokens are words, or have so many
+    characters as `token_chars`."""
 
     def reset(self) -> None:
         super().reset()
         self.failure: Failure = ""
         self.finish_reason = "stop"
         self.says = ""
+        self.token_chars = 0
         self.token_delay_s = 0.0
 
     @property
@@ -164,7 +166,9 @@ class OpenAIServer(LoopbackServer):
         return None
 
     async def _stream(self, body: dict[str, Any], text: str) -> AsyncIterator[str]:
-        pieces = re.findall(r"[\u4e00-\u9fff]|[^\u4e00-\u9fff]\S*\s*", text)
+        word = r"[\u4e00-\u9fff]|[^\u4e00-\u9fff]\S*\s*"
+        token = rf"(?s:.{{1,{self.token_chars}}})" if self.token_chars else word
+        pieces = re.findall(token, text)
         yield _event(body, [_choice({"role": "assistant", "content": ""})])
         for n, piece in enumerate(pieces):
             if n == 2 and self.failure == "drop":
