@@ -1,0 +1,162 @@
+"""Mutation check: each guard of the service is taken away in turn, and a named test has to fail.
+
+    python -m benchmarks.guards [--only WORDS] [--commit HEAD] [--out FILE]
+
+`guard_edits` says what is edited and which tests are to tell. Edits are made in a copy of a
+commit, never in the checkout itself, and every test has to pass in the copy before. A test that
+does not end in time counts as failed. Figures go to --out (guards.json), the report beside it; the
+exit status is 1 where a guard can be taken away without a word.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from benchmarks.guard_edits import GUARDS, Guard
+
+ROOT = Path(__file__).parents[1]
+FIGURES = Path(__file__).with_suffix(".json")
+TIMEOUT_S = 180.0
+HANGS = "did not end"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What the tests said of a guard's removal; `failed` are those that did."""
+
+    name: str
+    file: str
+    tests: Sequence[str]
+    failed: Sequence[str]
+    took_s: float
+
+    @property
+    def is_noticed(self) -> bool:
+        return bool(self.failed)
+
+
+def copied(commit: str, place: Path) -> Path:
+    """The files of the commit; what is being written in the checkout is not of it."""
+    archive = place / "checkout.tar"
+    subprocess.run(["git", "archive", "-o", archive, commit], cwd=ROOT, check=True)
+    checkout = place / "checkout"
+    with tarfile.open(archive) as files:
+        files.extractall(checkout, filter="data")
+    return checkout
+
+
+def outcome(checkout: Path, tests: Iterable[str]) -> Mapping[str, int]:
+    """How many cases of each test failed; one that could not even begin is none.
+
+    Raises RuntimeError where they could not be run.
+    """
+    report = checkout / "report.xml"
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    # What is compiled is found stale by its seconds, and edits are faster.
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.Popen(
+        [*command, f"--junitxml={report}", *tests],
+        cwd=checkout,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        told, _ = ran.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(ran.pid, signal.SIGKILL)
+        ran.communicate()
+        return {HANGS: 1}
+    if ran.returncode not in (0, 1) or not report.is_file():
+        raise RuntimeError(f"The tests could not be run:\n{told[-3000:]}")
+    failed: dict[str, int] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name', '')}"
+        test = name.partition("[")[0]
+        failed[test] = failed.get(test, 0) + (case.find("failure") is not None)
+    return failed
+
+
+def removed(checkout: Path, guard: Guard) -> Removal:
+    """Takes the guard away, runs its tests and puts it back."""
+    file, began = checkout / guard.file, time.perf_counter()
+    text = file.read_text(encoding="utf-8")
+    if text.count(guard.old) != 1:
+        raise RuntimeError(f"{guard.file} does not hold once: {guard.old!r}")
+    try:
+        file.write_text(text.replace(guard.old, guard.new), encoding="utf-8")
+        told = outcome(checkout, guard.tests)
+    finally:
+        file.write_text(text, encoding="utf-8")
+    failed = sorted(test for test, count in told.items() if count)
+    took_s = round(time.perf_counter() - began, 1)
+    return Removal(guard.name, guard.file, guard.tests, failed, took_s)
+
+
+def report_of(removals: Sequence[Removal]) -> str:
+    noticed = sum(removal.is_noticed for removal in removals)
+    lines = [
+        "# Guards",
+        "",
+        f"Made by `python -m benchmarks.guards`: {noticed} of {len(removals)} guards cannot be",
+        "taken away without a test that fails. Each is edited away alone in a copy of the files,",
+        "where all tests named here pass beforehand.",
+        "",
+        "| guard | file | tests that fail without it | noticed |",
+        "|---|---|---|---|",
+    ]
+    for it in removals:
+        tests = "<br>".join(f"`{test}`" for test in it.failed) or "none"
+        lines.append(
+            f"| {it.name} | `{it.file}` | {tests} | {'yes' if it.is_noticed else '**no**'} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="guards whose name or file holds these words")
+    parser.add_argument("--commit", default="HEAD", help="the one whose files are copied")
+    parser.add_argument("--out", type=Path, default=FIGURES)
+    options = parser.parse_args(arguments)
+    chosen = [guard for guard in GUARDS if options.only in f"{guard.name} {guard.file}"]
+    with tempfile.TemporaryDirectory(prefix="selfcrag-guards-") as place:
+        checkout = copied(options.commit, Path(place))
+        tests = dict.fromkeys(test for guard in chosen for test in guard.tests)
+        # File by file: together they take longer than any of them may.
+        files = dict.fromkeys(test.partition("::")[0] for test in tests)
+        for file in files:
+            own = [test for test in tests if test.startswith(f"{file}::")]
+            if failed := [test for test, count in outcome(checkout, own).items() if count]:
+                raise RuntimeError(f"These fail with all guards in place: {', '.join(failed)}")
+        removals = list[Removal]()
+        for guard in chosen:
+            removals.append(removed(checkout, guard))
+            it = removals[-1]
+            word = "noticed" if it.is_noticed else "MISSED"
+            sys.stdout.write(f"{word:8} {it.took_s:5} s  {it.name}\n")
+            sys.stdout.flush()
+    figures = {"guards": [{**asdict(it), "noticed": it.is_noticed} for it in removals]}
+    text = json.dumps(figures, indent=1, ensure_ascii=False)
+    options.out.write_text(f"{text}\n", encoding="utf-8")
+    options.out.with_suffix(".md").write_text(report_of(removals), encoding="utf-8")
+    return 0 if all(removal.is_noticed for removal in removals) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
