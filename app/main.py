@@ -14,6 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import uvicorn
 from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route
 from uvicorn.config import LOGGING_CONFIG
 
 from app.api.connections import BodyTimeout, connection_options
@@ -37,6 +38,8 @@ from app.api.routes import (
 from app.composition.services import open_services
 from app.errors import StartFailed
 from app.ingest.uploads import uploads_into
+from app.mcp import http as mcp
+from app.mcp.tools import Parts
 from app.observability.logging import (
     NO_PLACE,
     NO_SOCKET,
@@ -128,8 +131,11 @@ def create_app(
             app.state.uploads = uploads
             app.state.text_embedding = text_embedding_of(services.retriever)
             app.state.collections = Collections(engine, uploads)
+            parts = Parts(app.state.runs, tuple(graphs), app.state.collections, uploads)
+            app.state.mcp = mcp.McpSessions(parts)
             try:
-                yield
+                async with app.state.mcp.open():
+                    yield
             finally:
                 await app.state.runs.aclose()
                 if uploads is not None:
@@ -143,8 +149,9 @@ def create_app(
         *(documents.router, collections.router, operation.router, ask.ui_router),
     ):
         app.include_router(router)
-    if authenticates:  # a server around it has LangGraph's API of its own
+    if authenticates:  # a server around it has LangGraph's API and an MCP server of its own
         app.include_router(langgraph.router)
+        app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint()))
     app.mount(operation.PAGE_PATH, operation.page_files)
     add_error_handlers(app)
     # What is added last is met first. Streams of events are never compressed.
@@ -251,6 +258,8 @@ class Server(uvicorn.Server):
             stopping.cancel()
 
     async def _stop_runs(self) -> None:
+        sessions: mcp.McpSessions = self._app.state.mcp
+        sessions.end()
         runs: Runs = self._app.state.runs
         await runs.drain(self.runs_end_within_s)
         await runs.aclose()

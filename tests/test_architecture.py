@@ -149,8 +149,8 @@ LAYERS = {
     """,
     "app": """
         integrations schemas errors settings state_folder observability resilience llm retrieval
-        websearch ingest.loaders ingest storage runs protocols composition api api.routes
-        main studio cli
+        websearch ingest.loaders ingest storage runs evaluation protocols composition api api.routes
+        mcp main studio cli
     """,
 }
 """Rooms from the ground up: each imports itself and those before it. A room is a folder, or a

@@ -4,7 +4,7 @@ What a command does is imported when it is called, so that help and mistakes are
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -68,6 +68,15 @@ def ask(
 
 
 @cli.command()
+def mcp() -> None:
+    """Serve the Model Context Protocol on standard input and output, for an assistant."""
+    from app.cli.mcp import serve_stdio
+
+    with interruptible("documents brought in and runs are kept"):
+        serve_stdio()
+
+
+@cli.command()
 def ingest(
     paths: Annotated[
         list[str] | None,
@@ -92,6 +101,72 @@ def ingest(
 
     with interruptible("documents read so far are kept, and a repeat goes on from there"):
         ingest_paths(paths or [], data_dir, collection, prune=prune, renew=renew, on_cluster=ray)
+
+
+@cli.command()
+def evaluate(
+    questions: Annotated[
+        Path, typer.Argument(help="JSON lines or CSV: question, answers, sources, answerable.")
+    ],
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--variant",
+            "-v",
+            help="What to compare, as name=workflow:option=value,…; may be repeated, the first is"
+            " what the others are held against. Left out: rag, crag, self_crag.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for report.html and results.json.", file_okay=False)
+    ] = Path("evaluation"),
+    judge: Annotated[
+        str, typer.Option(help="Who judges answers: evaluator, model (language model) or none.")
+    ] = "evaluator",
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="An older results.json: exit code 3 where a measure is worse."),
+    ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Propose thresholds for the last variant.")
+    ] = False,
+    make: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, help="Write as many first QUESTIONS from the documents."),
+    ] = None,
+    collection: Collection = None,
+    name: Annotated[str | None, typer.Option(help="Its name; left out: the file's.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="The first questions alone.")] = None,
+    parallel: Annotated[int, typer.Option(min=1, max=64, help="Answers at a time.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the intervals' resampling.")] = 0,
+    language: Annotated[
+        Literal["en", "zh"] | None,
+        typer.Option(help="The report's; left out: that of most questions."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend calls without asking.")] = False,
+) -> None:
+    """Measure answers on your own questions and documents, variants side by side."""
+    from app.cli import evaluate as command
+
+    with interruptible("answers so far are kept, and the same command goes on from there"):
+        if make is not None:
+            command.make_questions(questions, make, collection)
+            return
+        wanted = command.Wanted(
+            out=out,
+            variants=variant or (),
+            judge=judge,
+            collection=collection,
+            name=name,
+            baseline=baseline,
+            language=language,
+            calibrates=calibrate,
+            parallel=parallel,
+            seed=seed,
+            confirmed=yes,
+            limit=limit,
+        )
+        command.evaluate_file(questions, wanted)
 
 
 @cli.command()
@@ -134,6 +209,18 @@ def check() -> None:
 
     with interruptible("nothing was changed"):
         state.check_state()
+
+
+@cli.command("prompts")
+def word_rows(
+    file: Annotated[Path, typer.Argument(help="Rows of question, passages and answer.")],
+    out: Annotated[Path, typer.Argument(help="A new file of JSON lines.", dir_okay=False)],
+) -> None:
+    """Word rows for tuning a generator as the service asks it: chat messages and an answer."""
+    from app.cli.generator_rows import write_prompts
+
+    with interruptible("the file may not be whole"):
+        write_prompts(file, out)
 
 
 @keys_cli.command("add")
@@ -242,9 +329,12 @@ def judge_run(
 @runs_cli.command("export")
 def export_feedback(
     file: Annotated[Path, typer.Argument(help="A new file of JSON lines.", dir_okay=False)],
+    reader: Annotated[
+        Literal["evaluator", "generator"], typer.Option("--for", help="What the rows teach.")
+    ] = "evaluator",
 ) -> None:
-    """Write all feedback as rows that `selfcrag-evaluator train` and `calibrate` read."""
+    """Write all feedback as rows that `selfcrag-evaluator train`, `calibrate` or `tune` read."""
     from app.cli import runs
 
     with interruptible("the file may not be whole"):
-        runs.export(file)
+        runs.export(file, reader)

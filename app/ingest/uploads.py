@@ -164,9 +164,27 @@ class Uploads:
     @asynccontextmanager
     async def received(self, body: AsyncIterable[bytes], content_type: str) -> AsyncIterator[Form]:
         """The form and its files, until the block ends. Raises UploadTooLarge, UploadBroken."""
+        async with self._staged() as folder:
+            yield await receive(body, content_type, folder, self._max_bytes)
+
+    @asynccontextmanager
+    async def written(self, name: str, content: bytes) -> AsyncIterator[Received]:
+        """A file of this content, until the block ends. Raises UploadTooLarge, UploadBroken."""
+        name = clean_name(name)
+        if not name:
+            raise UploadBroken("is no name of a file")
+        if len(content) > self._max_bytes:
+            raise UploadTooLarge(f"The file {name} is larger than {self._max_bytes:,} bytes.")
+        async with self._staged() as folder:
+            with create_private(folder / name) as file:
+                file.write(content)
+            yield Received(name, folder / name)
+
+    @asynccontextmanager
+    async def _staged(self) -> AsyncIterator[Path]:
         folder = await asyncio.to_thread(self._staging)
         try:
-            yield await receive(body, content_type, folder, self._max_bytes)
+            yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

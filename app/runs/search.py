@@ -1,12 +1,13 @@
 """Search: a run of `crag` that ends where it would begin to write an answer."""
 
-from contextlib import aclosing
+from collections.abc import AsyncIterator
 
 from app.runs.manager import Runs
 from app.runs.run import Run
 from app.schemas.ask import (
     AskResponse,
     ErrorEvent,
+    Event,
     KnowledgePassage,
     SearchResponse,
     StepEvent,
@@ -17,18 +18,19 @@ WORKFLOW = "crag"
 _WRITES = "generate"
 
 
-async def corrected_knowledge(run: Run, runs: Runs) -> SearchResponse | ErrorEvent:
+async def corrected_knowledge(
+    run: Run, runs: Runs, events: AsyncIterator[Event]
+) -> SearchResponse | ErrorEvent:
     """The strips that the run keeps, best first; the problem where it failed.
 
     Where nothing could be graded the run goes on to its end: what is answered from is known then.
     """
     is_graded = False
-    async with aclosing(run.follow()) as events:
-        async for _, event in events:
-            if isinstance(event, StepEvent):
-                is_graded = is_graded or "action" in event.detail
-                if is_graded and event.step == _WRITES:
-                    break
+    async for event in events:
+        if isinstance(event, StepEvent):
+            is_graded = is_graded or event.detail.get("action") is not None
+            if is_graded and event.step == _WRITES:
+                break
     await runs.cancel(run)
     if run.response is not None:
         return _told(run.response)

@@ -1,5 +1,7 @@
 """`POST /search`: corrected knowledge without an answer, for whoever writes one elsewhere."""
 
+from contextlib import aclosing
+
 from fastapi import APIRouter, Request, Response
 
 from app.api.dependencies import CurrentCaller, LiveCollections, LiveRuns
@@ -34,7 +36,8 @@ async def search(
         )
 
     async def told(run: Run) -> Response:
-        found = await corrected_knowledge(run, runs)
+        async with aclosing(run.follow()) as events:
+            found = await corrected_knowledge(run, runs, (event async for _, event in events))
         if isinstance(found, ErrorEvent):
             return problem_response(request.scope, found.problem)
         return Response(found.model_dump_json(), media_type="application/json")

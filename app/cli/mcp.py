@@ -1,0 +1,53 @@
+"""`selfcrag mcp`: an MCP server on standard input and output, with parts of its own."""
+
+import asyncio
+import logging
+
+from mcp.server.stdio import stdio_server
+
+from app.cli.terminal import fail
+from app.composition.services import open_services
+from app.errors import ServiceError
+from app.ingest.uploads import uploads_into
+from app.main import DaemonThreads
+from app.mcp.server import mcp_server
+from app.mcp.tools import Parts
+from app.observability.tracing import set_tracing
+from app.runs.manager import Runs
+from app.settings import Settings, load_settings
+from app.storage.collections import Collections
+from app.storage.database import open_engine
+from app.storage.lifecycle import open_store
+from graphs.workflows.registry import WORKFLOWS
+
+
+def serve_stdio() -> None:
+    """Until standard input ends."""
+    logging.basicConfig(level=logging.ERROR)
+    try:
+        asyncio.run(_serve(load_settings(Settings)))
+    except ServiceError as error:
+        fail(str(error))
+
+
+async def _serve(settings: Settings) -> None:
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
+    set_tracing(settings.langsmith)
+    # First of all, so that nothing that is printed meanwhile is taken for a message.
+    async with (
+        stdio_server() as (read, write),
+        open_services(settings) as services,
+        open_engine(settings) as engine,
+        open_store(settings, engine) as store,
+    ):
+        graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
+        runs = Runs(graphs, services, settings.max_runs, store, preset=settings.preset)
+        uploads = uploads_into(services.retriever, settings)
+        parts = Parts(runs, tuple(graphs), Collections(engine, uploads), uploads)
+        server = mcp_server(parts)
+        try:
+            await server.run(read, write, server.create_initialization_options())
+        finally:
+            await runs.aclose()
+            if uploads is not None:
+                await uploads.aclose()

@@ -1,0 +1,335 @@
+"""MCP tools: what each takes, does and tells. Runs are those of `POST /ask`."""
+
+import base64
+import binascii
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mcp_types import (
+    CallToolResult,
+    ContentBlock,
+    ResourceLink,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from app.api.routes.documents import mapped
+from app.errors import DocumentsProblem, InvalidRequest, ScopeMissing
+from app.ingest.uploads import UploadBroken, Uploads, UploadTooLarge
+from app.protocols.progress_text import ProgressText
+from app.retrieval.index import visible_to, within
+from app.runs.manager import Runs
+from app.runs.run import Run
+from app.runs.search import WORKFLOW, corrected_knowledge
+from app.schemas.ask import (
+    AskRequest,
+    AskResponse,
+    CollectionName,
+    ErrorEvent,
+    Event,
+    KnowledgePassage,
+    SearchRequest,
+    ThreadId,
+)
+from app.schemas.documents import RefusedDocument
+from app.storage.api_keys import Caller
+from app.storage.collections import Collections
+from graphs.state import Context, Question
+from graphs.types import Action, Citation, Degraded, Verdict
+from graphs.workflows.registry import DEFAULT_WORKFLOW
+
+URI = "selfcrag://documents/{document_id}"
+NO_DOCUMENTS = "The knowledge base of this service cannot be changed here."
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the tools work with."""
+
+    runs: Runs
+    workflows: tuple[str, ...]
+    collections: Collections
+    uploads: Uploads | None
+
+    def documents(self, caller: Caller) -> Uploads:
+        """Raises ScopeMissing, DocumentsProblem."""
+        if "documents" not in caller.scopes:
+            raise ScopeMissing("documents")
+        if self.uploads is None:
+            raise DocumentsProblem(503, NO_DOCUMENTS)
+        return self.uploads
+
+
+class TellProgress(Protocol):
+    async def __call__(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None: ...
+
+
+class AskArguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    question: str = Field(description="The question, in English or Chinese.")
+    workflow: str | None = Field(
+        None, description="rag, crag, self_rag or self_crag, the default and most thorough."
+    )
+    collection: CollectionName | None = Field(None, description="Which documents to ask.")
+    thread_id: ThreadId | None = Field(None, description="The conversation to go on with.")
+    options: Context = Field(default_factory=Context, description="Tunables of this run.")
+
+
+class AskResult(BaseModel):
+    """The answer and what it rests on; `run_id` leads to the whole trace."""
+
+    run_id: str
+    thread_id: str
+    answer: str
+    verdict: Verdict
+    action: Action | None
+    missing: list[str]
+    citations: list[Citation]
+    degraded: list[Degraded]
+
+
+class SearchResult(BaseModel):
+    """Corrected knowledge, best first; scores are grades from -1 to 1."""
+
+    run_id: str
+    action: Action | None
+    passages: list[KnowledgePassage]
+    degraded: list[Degraded]
+
+
+class IngestArguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str = Field(
+        description="The file's name; its suffix tells the format, such as notes.md or table.csv."
+    )
+    text: str | None = Field(None, description="The content of a text file.")
+    base64: str | None = Field(None, description="The content of a binary file, such as a PDF.")
+    collection: CollectionName | None = Field(None, description="Where the document goes.")
+
+    def content(self) -> bytes:
+        """Raises InvalidRequest."""
+        if (self.text is None) == (self.base64 is None):
+            raise InvalidRequest("#/text", "give the content either as text or as base64")
+        if self.text is not None:
+            return self.text.encode("utf-8", "surrogatepass")
+        try:
+            return base64.b64decode(self.base64 or "", validate=True)
+        except binascii.Error:
+            raise InvalidRequest("#/base64", "is no base64") from None
+
+
+class IngestResult(BaseModel):
+    """`outcome` is added, updated, skipped as unchanged, or refused, with the reason."""
+
+    outcome: str
+    refused: list[RefusedDocument]
+    document_ids: list[str]
+    chunks: int
+
+
+class RunFailed(Exception):
+    """A run ended without an answer; the message is fit for a user."""
+
+
+async def ask(
+    parts: Parts, caller: Caller, arguments: AskArguments, tell: TellProgress
+) -> CallToolResult:
+    request = AskRequest(**arguments.model_dump(exclude={"options"}), options=arguments.options)
+    workflow = request.workflow or DEFAULT_WORKFLOW
+    if workflow not in parts.workflows:
+        raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(parts.workflows)}")
+    run = await _started(parts, caller, workflow, request, request.thread_id)
+    try:
+        async with aclosing(_told_of(run, tell)) as events:
+            async for _ in events:
+                pass
+        last = await run.outcome()
+    finally:
+        parts.runs.ask_to_stop(run)  # where the client has given up
+    if isinstance(last, ErrorEvent):
+        raise RunFailed(last.problem.detail)
+    return _answered(last.response)
+
+
+async def search(
+    parts: Parts, caller: Caller, arguments: SearchRequest, tell: TellProgress
+) -> CallToolResult:
+    run = await _started(parts, caller, WORKFLOW, arguments)
+    try:
+        async with aclosing(_told_of(run, tell)) as events:
+            found = await corrected_knowledge(run, parts.runs, events)
+    finally:
+        parts.runs.ask_to_stop(run)
+    if isinstance(found, ErrorEvent):
+        raise RunFailed(found.problem.detail)
+    texts = [f"[{n}] {p.title} — {p.source} ({p.score:.2f})\n{p.text}"
+             for n, p in enumerate(found.passages, start=1)]  # fmt: skip
+    result = SearchResult(
+        run_id=found.run_id,
+        action=found.action,
+        passages=found.passages,
+        degraded=found.degraded,
+    )
+    places = [(p.origin, p.strip_id, p.title, p.source) for p in found.passages]
+    return _told("\n\n".join(texts) or "Nothing was found.", result, places)
+
+
+async def ingest(
+    parts: Parts, caller: Caller, arguments: IngestArguments, tell: TellProgress
+) -> CallToolResult:
+    uploads = parts.documents(caller)
+    place = parts.collections.writable(caller, arguments.collection)
+    await parts.runs.quotas.take("uploads", caller.owner)
+    await tell(0, 1, arguments.name)
+    try:
+        async with uploads.written(arguments.name, arguments.content()) as file:
+            with mapped():
+                brought = await uploads.bring_in([file], caller.owner, collection=place)
+    except UploadTooLarge as error:
+        raise DocumentsProblem(413, str(error)) from None
+    except UploadBroken as error:
+        raise InvalidRequest("#/name", str(error)) from None
+    report = brought.report
+    kinds = ("added", "updated", "skipped", "refused")
+    outcome = next((kind for kind in kinds if getattr(report, kind)), "skipped")
+    refused = [RefusedDocument(source=it.source, reason=it.reason) for it in report.refused]
+    ids = [document.id for document in brought.documents]
+    result = IngestResult(outcome=outcome, refused=refused, document_ids=ids, chunks=report.chunks)
+    why = f": {refused[0].reason}" if refused else ""
+    told = _told(f"{arguments.name} was {outcome}{why}.", result, ())
+    told.is_error = bool(refused)
+    await tell(1, 1, arguments.name)
+    return told
+
+
+async def _started(
+    parts: Parts,
+    caller: Caller,
+    workflow: str,
+    request: AskRequest | SearchRequest,
+    thread_id: str | None = None,
+) -> Run:
+    """As its caller: a session's requests are not served in the tasks of their own requests."""
+    seen = visible_to.set(caller.owner)
+    try:
+        with within(await parts.collections.chosen(caller, request.collection)):
+            return await parts.runs.start(
+                workflow,
+                Question(question=request.question),
+                request.options,
+                thread_id,
+                owner=caller.owner,
+            )
+    finally:
+        visible_to.reset(seen)
+
+
+async def _told_of(run: Run, tell: TellProgress) -> AsyncGenerator[Event]:
+    """The run's events, and its steps as progress in the words that chat frontends show."""
+    progress, told = ProgressText(run.question["question"]), 0
+    async with aclosing(run.follow()) as events:
+        async for _, event in events:
+            for line in progress.lines(event):
+                told += 1
+                await tell(told, message=line)
+            yield event
+
+
+def _answered(response: AskResponse) -> CallToolResult:
+    sources = [f"[{c.n}] {c.title} — {c.source}" for c in response.citations]
+    text = "\n\n".join(filter(None, [response.answer, "\n".join(sources)]))
+    result = AskResult.model_validate(response.model_dump(include=set(AskResult.model_fields)))
+    places = [(c.origin, c.strip_id, c.title, c.source) for c in response.citations]
+    return _told(text, result, places)
+
+
+def _told(
+    text: str, result: BaseModel, places: Iterable[tuple[str, str, str, str]]
+) -> CallToolResult:
+    """The text, a link to every document it comes from, and the same as data."""
+    links: dict[str, ContentBlock] = {}
+    for origin, strip_id, title, source in places:
+        document_id, dash, _ = strip_id.partition("-")
+        if origin == "internal" and dash and len(document_id) == 16:
+            uri = URI.format(document_id=document_id)
+            links.setdefault(uri, ResourceLink(uri=uri, name=source, title=title))
+        elif origin == "web":
+            links.setdefault(source, ResourceLink(uri=source, name=title or source))
+    return CallToolResult(
+        content=[TextContent(text=text), *links.values()],
+        structured_content=result.model_dump(mode="json"),
+    )
+
+
+Handler = Callable[[Parts, Caller, Any, TellProgress], Awaitable[CallToolResult]]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolKind:
+    """A tool as it is listed, and what does its work."""
+
+    tool: Tool
+    arguments: type[BaseModel]
+    call: Handler
+
+
+def _kind(
+    call: Handler,
+    arguments: type[BaseModel],
+    result: type[BaseModel],
+    title: str,
+    description: str,
+    *,
+    reads_only: bool,
+) -> ToolKind:
+    hints = ToolAnnotations(read_only_hint=reads_only, destructive_hint=not reads_only)
+    tool = Tool(
+        name=call.__name__,
+        title=title,
+        description=description,
+        input_schema=arguments.model_json_schema(),
+        output_schema=TypeAdapter(result).json_schema(mode="serialization"),
+        annotations=hints,
+    )
+    return ToolKind(tool, arguments, call)
+
+
+TOOLS: Mapping[str, ToolKind] = {
+    kind.tool.name: kind
+    for kind in (
+        _kind(
+            ask,
+            AskArguments,
+            AskResult,
+            "Ask the knowledge base",
+            "Answers a question from the knowledge base, and from the web where that does not"
+            " suffice, checks the answer against its sources and cites them.",
+            reads_only=True,
+        ),
+        _kind(
+            search,
+            SearchRequest,
+            SearchResult,
+            "Search the knowledge base",
+            "Finds the passages that answer a question, graded and corrected, for you to answer"
+            " from; nothing is written.",
+            reads_only=True,
+        ),
+        _kind(
+            ingest,
+            IngestArguments,
+            IngestResult,
+            "Add a document",
+            "Brings a document into the knowledge base; one of the same name is replaced.",
+            reads_only=False,
+        ),
+    )
+}
