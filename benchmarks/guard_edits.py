@@ -106,8 +106,8 @@ ANSWERS = (
     Guard(
         "Criticism is made inert",
         "graphs/nodes/critique.py",
-        'criticism="" if is_accepted else inert(criticism_of(question, judgement)),',
-        'criticism="" if is_accepted else criticism_of(question, judgement),',
+        "criticism=inert(text)",
+        "criticism=text",
         (f"{_EXFILTRATION}test_titles_and_criticism_are_told_inert",),
     ),
     Guard(
@@ -115,7 +115,7 @@ ANSWERS = (
         "app/protocols/progress_text.py",
         'return inert(line if len(line) <= MAX_CHARS else f"{line[: MAX_CHARS - 1]}…")',
         "return line",
-        (f"{_EXFILTRATION}test_titles_and_criticism_are_told_inert",),
+        ("tests/app/protocols/test_progress_text.py::test_no_line_links_or_loads_anything",),
     ),
     Guard(
         "Only addresses of the web become links of citations",

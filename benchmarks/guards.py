@@ -32,7 +32,7 @@ HANGS = "did not end"
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What the tests said of a guard's removal; `failed` are those that did."""
+    """What the tests said of a guard's removal; `failed` is the first that did, if any."""
 
     name: str
     file: str
@@ -56,13 +56,13 @@ def copied(commit: str, place: Path) -> Path:
 
 
 def outcome(checkout: Path, tests: Iterable[str]) -> Mapping[str, int]:
-    """How many cases of each test failed; one that could not even begin is none.
+    """How many cases of each test failed until the first; one that could not even begin is none.
 
     Raises RuntimeError where they could not be run.
     """
     report = checkout / "report.xml"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider"]
     # What is compiled is found stale by its seconds, and edits are faster.
     environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.Popen(
@@ -115,7 +115,7 @@ def report_of(removals: Sequence[Removal]) -> str:
         "taken away without a test that fails. Each is edited away alone in a copy of the files,",
         "where all tests named here pass beforehand.",
         "",
-        "| guard | file | tests that fail without it | noticed |",
+        "| guard | file | test that fails without it | noticed |",
         "|---|---|---|---|",
     ]
     for it in removals:

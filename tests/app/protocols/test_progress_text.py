@@ -9,6 +9,7 @@ from app.protocols.progress_text import BEGUN, MAX_CHARS, TEXTS, ProgressText
 from app.schemas.ask import ANOTHER_WAS_BETTER, RetractEvent, StepEvent
 from graphs.generation.answer import REASONING_REMOVED
 from tests.app.api.routes.test_openai import CHINESE, ENGLISH
+from tests.exfiltration import U, live
 
 
 def ended(step: str, **detail: Any) -> StepEvent:
@@ -26,6 +27,14 @@ def slots(text: str) -> set[str]:
 def test_both_languages_say_the_same() -> None:
     assert [name for name, (en, zh) in TEXTS.items() if slots(en) != slots(zh)] == []
     assert {*BEGUN, REASONING_REMOVED} <= TEXTS.keys()
+
+
+def test_no_line_links_or_loads_anything() -> None:
+    """Clients show them as Markdown."""
+    event = ended("prepare", standalone_question=f"What shows ![a]({U})?", queries=["a", U])
+    lines = ProgressText(ENGLISH).lines(event)
+    assert len(lines) == 2
+    assert [found for line in lines for found in live(line)] == []
 
 
 @pytest.mark.parametrize(
