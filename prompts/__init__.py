@@ -44,7 +44,8 @@ REASONS = {
     "criticise_system": "What to mend, not the mended answer: that is the writer's.",
     "criticise": "Findings are shown to be checked, for they may be wrong.",
     "repair": "A reply that is no JSON is mended once, told what is wrong with it.",
-    # the judge of an evaluation
+    # evaluations
+    "about": "A first question on a heading, for whoever evaluates to put into better words.",
     "assess_system": "All of RAGAs' measures in one call; numbers, so that lines can be counted.",
     "assess": "Reference answers come last: what they say is looked for in the answer.",
     # the evaluator that is one: CRAG's three ways of asking (table 4)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import typer
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.cli.generator_rows import generator_rows
 from app.cli.terminal import RunPrinter, fail, show_table, with_engine
 from app.errors import wrong_fields
 from app.runs import replay
@@ -97,13 +98,14 @@ def judge(run: str, score: float, comment: str | None, corrected_answer: str | N
     _with_runs(judged)
 
 
-def export(file: Path) -> None:
+def export(file: Path, reader: Literal["evaluator", "generator"]) -> None:
     if file.exists():
         fail(f"{file} is there already")
+    make_rows = generator_rows if reader == "generator" else training_rows
 
     async def exported(kept: KeptRuns) -> None:
         judged = [entry async for entry in kept.judged()]
-        rows = training_rows((entry, json.loads(answer)) for entry, answer in judged)
+        rows = make_rows((entry, json.loads(answer)) for entry, answer in judged)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         await asyncio.to_thread(file.write_text, text, encoding="utf-8")
         Console().print(f"{len(rows)} rows of {len(judged)} judged answers in {file}")

@@ -40,7 +40,7 @@ def serve_until_stopped(host: str | None, port: int | None, paths: list[str]) ->
 
     try:
         chosen = {name: value for name, value in changed.items() if value is not None}
-        settings = _settings().model_copy(update=chosen)
+        settings = settings_told().model_copy(update=chosen)
         asyncio.run(serve(settings, lambda line: errors.print(line, style="bold green"), prepare))
     except ServiceError as error:
         fail(str(error))
@@ -64,7 +64,7 @@ def ask_once(
     if workflow not in WORKFLOWS:
         fail(f"unknown workflow {workflow!r}; there are: {', '.join(WORKFLOWS)}")
     try:
-        answered = asyncio.run(_ask(_settings(), request, workflow, as_json))
+        answered = asyncio.run(_ask(settings_told(), request, workflow, as_json))
     except ServiceError as error:
         fail(str(error))
     if not answered:
@@ -99,7 +99,7 @@ async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool
 def resume_runs(run: str | None) -> None:
     logging.basicConfig(level=logging.ERROR)
     try:
-        resumed = asyncio.run(_resume(_settings(), run))
+        resumed = asyncio.run(_resume(settings_told(), run))
     except ServiceError as error:
         fail(str(error))
     if run is not None and not resumed:
@@ -146,7 +146,8 @@ def _options(pairs: list[str]) -> dict[str, Any]:
     return options
 
 
-def _settings() -> Settings:
+def settings_told() -> Settings:
+    """Those of the environment, with a line for each unknown one."""
     settings = load_settings(Settings)
     for line in unknown_settings():
         errors.print(f"selfcrag: {line}", style="yellow", highlight=False, soft_wrap=True)

@@ -6,31 +6,25 @@ whether a gold answer follows from it.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Protocol
+from typing import Protocol
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import HumanMessage, SystemMessage
-from pydantic import BaseModel, Field
 
 from app.evaluation.measures import Judged, Outcome
 from app.evaluation.questions import EvaluationQuestion
 from app.schemas.ask import GradedStrip
-from graphs.critics.structured_output import StructuredChat
+from graphs.critics.assessor import Assessor
 from graphs.ports import Evaluator, with_answer
 from graphs.text.citations import cited_numbers, without_markers
 from graphs.text.inert_markup import is_quoted
-from graphs.text.language import language_of
-from graphs.text.prompt_injection import as_data, without_control_tokens
 from graphs.text.sentences import sentences
 from graphs.types import Task, Usage
-from prompts import prompt
 
 MAX_CONTEXT_SENTENCES = 60
 MAX_STRIPS = 10
 MAX_GOLD = 5
 HELPS = 0.0
 """Above it, of -1…1, a sentence of the knowledge counts as relevant."""
-_NONE = "-"
 
 
 class Judge(Protocol):
@@ -109,53 +103,30 @@ class EvaluatorJudge:
         return [least if score is None else score for score in scores.values]
 
 
-class Miscited(BaseModel):
-    sentence: int
-    citation: int
-
-
-class Assessment(BaseModel):
-    """What a language model is asked of an answer; findings stand before grades."""
-
-    helpful: list[int]
-    unsupported: list[int]
-    miscited: list[Miscited]
-    relevance: Annotated[int, Field(ge=1, le=5)]
-    correct: Annotated[int, Field(ge=0, le=2)]
-
-
 class ModelJudge:
     """A language model, asked once an answer."""
 
     def __init__(self, chat: BaseChatModel, name: str) -> None:
         self.name = name
-        self._chat = StructuredChat(chat, Assessment)
+        self._assessor = Assessor(chat)
 
     async def judge(self, question: EvaluationQuestion, outcome: Outcome) -> tuple[Judged, Usage]:
         if outcome.abstained:
             return Judged(), Usage()
-        language = language_of(question.question)
-        kept, claims = outcome.kept[:MAX_STRIPS], claims_of(outcome)
         numbers = {each.strip_id: each.n for each in outcome.citations}
         context = [
-            (numbers.get(strip.id), line) for strip in kept for line in sentences(strip.text)
+            (numbers.get(strip.id), line)
+            for strip in outcome.kept[:MAX_STRIPS]
+            for line in sentences(strip.text)
         ][:MAX_CONTEXT_SENTENCES]
-        asked = prompt("assess", language).render(
-            question=without_control_tokens(question.question),
-            knowledge=_numbered([_named(n, line) for n, line in context]),
-            answer=_numbered(
-                [_said(line) + "".join(f"[{n}]" for n in cited) for line, cited in claims]
-            ),
-            gold=_numbered([_said(each) for each in question.answers[:MAX_GOLD]]),
-        )
-        system = SystemMessage(prompt("assess_system", language).render())
-        found, _, usage = await self._chat.ask([system, HumanMessage(asked)], language)
+        claims, gold = claims_of(outcome), question.answers[:MAX_GOLD]
+        found, usage = await self._assessor.assess(question.question, context, claims, gold)
         helpful, weak = set(found.helpful), set(found.unsupported)
         wrong = {(each.sentence, each.citation) for each in found.miscited}
         judged = Judged(
             context_relevancy=_share([n in helpful for n in range(1, len(context) + 1)]),
             answer_relevancy=(found.relevance - 1) / 4,
-            correctness=found.correct / 2 if question.answers else None,
+            correctness=found.correct / 2 if gold else None,
             supports=[
                 (float(n not in weak), {c: float((n, c) not in wrong) for c in cited})
                 for n, (_, cited) in enumerate(claims, start=1)
@@ -181,16 +152,3 @@ def claims_of(outcome: Outcome) -> list[tuple[str, list[int]]]:
 
 def _share(flags: Sequence[bool]) -> float | None:
     return sum(flags) / len(flags) if flags else None
-
-
-def _numbered(lines: Sequence[str]) -> str:
-    return "\n".join(f"{n}. {line}" for n, line in enumerate(lines, start=1)) or _NONE
-
-
-def _named(n: int | None, line: str) -> str:
-    said = as_data(" ".join(line.split()))
-    return said if n is None else f"[{n}] {said}"
-
-
-def _said(text: str) -> str:
-    return without_control_tokens(" ".join(text.split()))

@@ -425,7 +425,8 @@ def _dot(n: int) -> str:
 
 def _svg(width: int, height: int, inside: str, label: str = "") -> str:
     named = f'role="img" aria-label="{label}"' if label else 'aria-hidden="true"'
-    return f'<svg {named} width="{width}" height="{height}" viewBox="0 0 {width} {height}">{inside}</svg>'
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    return f"<svg {named} {size}>{inside}</svg>"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]], raw: bool = False) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
@@ -102,6 +102,10 @@ class Answered(BaseModel):
     seconds: float = 0.0
     failure: str | None = None
 
+    def called(self, question: EvaluationQuestion, variant: Variant) -> Self:
+        """Under these names: another evaluation may have called them otherwise."""
+        return self.model_copy(update={"question": question.id, "variant": variant.name})
+
 
 class AnswerStore(Protocol):
     """Where answers are looked for and kept."""
@@ -130,23 +134,20 @@ async def evaluate(
     """
     judge = judge_of(request.judge, services)
     cells = request.cells
-    keys = [_key(question, variant, request.judge, fingerprint) for question, variant in cells]
+    keys = keys_of(request, fingerprint)
     known = await store.known(keys)
-    done, free = 0, asyncio.Semaphore(parallel)
+    done, free, kept = 0, asyncio.Semaphore(parallel), set[str]()
 
     async def cell(key: str, question: EvaluationQuestion, variant: Variant) -> Answered:
         nonlocal done
         if key in known:
-            answered = Answered.model_validate(known[key])
-            # Another evaluation may have called them otherwise.
-            answered = answered.model_copy(
-                update={"question": question.id, "variant": variant.name}
-            )
+            answered = Answered.model_validate(known[key]).called(question, variant)
             answered.measures = _measures(question, answered)
         else:
             async with free:
                 answered = await _answered(question, variant, runs, judge, owner)
-        if answered.failure is None:
+        if answered.failure is None and key not in kept:
+            kept.add(key)
             await store.keep(key, answered.model_dump(mode="json"))
         done += 1
         if progress is not None:
@@ -159,6 +160,11 @@ async def evaluate(
             for key, (question, variant) in zip(keys, cells, strict=True)
         ]
     return [task.result() for task in tasks]
+
+
+def keys_of(request: EvaluationRequest, fingerprint: Mapping[str, Any]) -> list[str]:
+    """By which each answer is known, in the order of `cells`."""
+    return [_key(*cell, request.judge, fingerprint) for cell in request.cells]
 
 
 def judge_of(name: JudgeName, services: Services) -> Judge | None:

@@ -220,6 +220,11 @@ def queries_of(question: str, made: Sequence[str]) -> list[str]:
     return [query for query in kept.values() if query][:MAX_QUERIES]
 
 
+def question_about(topic: str, language: Language) -> str:
+    """A question on a heading, where no model writes one."""
+    return prompt("about", language).render(topic=_line(topic))
+
+
 def hypothetical_messages(
     title: str, text: str, count: int, language: Language
 ) -> list[BaseMessage]:

@@ -1,0 +1,267 @@
+"""`selfcrag evaluate`: a question set over the user's own documents, measured and reported."""
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from app.cli.serve import settings_told
+from app.cli.terminal import fail
+from app.composition.services import open_services
+from app.errors import InvalidRequest, ServiceError, wrong_fields
+from app.evaluation.first_questions import first_questions
+from app.evaluation.jobs import EvaluationJobs
+from app.evaluation.questions import EvaluationQuestion, read_questions
+from app.evaluation.report import Report
+from app.evaluation.runner import EvaluationRequest, model_calls
+from app.ingest.uploads import uploads_into
+from app.main import DaemonThreads
+from app.retrieval.index import within
+from app.retrieval.retriever import HybridRetriever
+from app.runs.manager import Runs
+from app.settings import Settings
+from app.storage.api_keys import Caller
+from app.storage.collections import Collections
+from app.storage.database import open_engine
+from app.storage.evaluations import Evaluations
+from app.storage.lifecycle import open_store
+from graphs.ports import Services
+from graphs.types import Language
+from graphs.workflows.registry import WORKFLOWS
+
+console = Console(stderr=True)
+REGRESSED = 3
+"""The exit code where a measure is worse than the baseline beyond chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line asks for beside the questions."""
+
+    out: Path
+    variants: Sequence[str] = ()
+    judge: str = "evaluator"
+    collection: str | None = None
+    name: str | None = None
+    baseline: Path | None = None
+    language: Language | None = None
+    calibrates: bool = False
+    parallel: int = 2
+    seed: int = 0
+    confirmed: bool = False
+    limit: int | None = None
+
+
+@dataclass(slots=True)
+class _Opened:
+    jobs: EvaluationJobs
+    services: Services
+    caller: Caller = field(default_factory=Caller)
+
+
+def evaluate_file(file: Path, wanted: Wanted) -> None:
+    """Writes report.html and results.json into `out`; exit code 3 behind a baseline."""
+    logging.basicConfig(level=logging.ERROR)
+    try:
+        questions = read_questions(_text(file), str(file))[: wanted.limit]
+        request = _request(questions, file, wanted)
+        baseline = None if wanted.baseline is None else _baseline(wanted.baseline)
+        report = asyncio.run(_evaluate(settings_told(), request, wanted, baseline))
+    except (ServiceError, InvalidRequest) as error:
+        fail(str(error))
+    wanted.out.mkdir(parents=True, exist_ok=True)
+    (wanted.out / "report.html").write_text(report.html(wanted.language), "utf-8")
+    results = json.dumps(report.results, ensure_ascii=False, indent=1, sort_keys=True)
+    (wanted.out / "results.json").write_text(f"{results}\n", "utf-8")
+    _tell(report, wanted.out)
+    if report.comparison is not None and report.comparison.regressions:
+        raise typer.Exit(REGRESSED)
+
+
+def make_questions(file: Path, most: int, collection: str | None) -> None:
+    """Writes a first question set, which a person has to edit."""
+    logging.basicConfig(level=logging.ERROR)
+    if file.exists():
+        fail(f"{file} is there already: name a new file")
+    try:
+        questions = asyncio.run(_make(settings_told(), most, collection))
+    except ServiceError as error:
+        fail(str(error))
+    if not questions:
+        fail("there are no documents to ask about: see `selfcrag ingest`")
+    lines = [question.model_dump_json(exclude_defaults=True) for question in questions]
+    file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    typer.echo(
+        f"{len(questions)} questions in {file}, written by a machine: edit them, and add `answers`"
+        " and questions that the documents do not answer (`answerable`: false)",
+        err=True,
+    )
+
+
+async def _evaluate(
+    settings: Settings, request: EvaluationRequest, wanted: Wanted, baseline: Any
+) -> Report:
+    async with _open(settings, request.collection, wanted.parallel) as opened:
+        _confirm(request, opened.services, wanted)
+        columns = (TextColumn("answers"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            task = bar.add_task("answers", total=len(request.cells))
+
+            async def progress(done: int, _total: int) -> None:
+                bar.update(task, completed=done)
+
+            jobs, owner = opened.jobs, opened.caller.owner
+            evaluation = await jobs.begin(request, owner, progress)
+            try:
+                await jobs.finished(evaluation)
+            finally:
+                await jobs.cancel(evaluation)
+        report = await jobs.report(
+            evaluation, owner, calibrates=wanted.calibrates, baseline=baseline
+        )
+        if report is None:
+            row = await jobs.kept.get(evaluation, owner)
+            fail(row["problem"] or "the evaluation was stopped; what was answered is kept")
+        return report
+
+
+async def _make(settings: Settings, most: int, collection: str | None) -> list[EvaluationQuestion]:
+    async with _open(settings, collection, 1) as opened:
+        retriever = opened.services.retriever
+        if not isinstance(retriever, HybridRetriever):
+            fail("the knowledge base of these settings cannot be listed")
+        return await first_questions(retriever.index, most, opened.services.chat)
+
+
+@asynccontextmanager
+async def _open(
+    settings: Settings, collection: str | None, parallel: int
+) -> AsyncIterator[_Opened]:
+    asyncio.get_running_loop().set_default_executor(DaemonThreads())
+    async with (
+        open_services(settings) as services,
+        open_engine(settings) as engine,
+        open_store(settings, engine) as store,
+    ):
+        graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
+        runs = Runs(graphs, services, parallel, store, preset=settings.preset)
+        uploads = uploads_into(services.retriever, settings)
+        retriever = services.retriever
+
+        async def documents() -> Sequence[Any]:
+            return (
+                await retriever.index.documents() if isinstance(retriever, HybridRetriever) else []
+            )
+
+        kept = Evaluations(engine, store.process)
+        opened = _Opened(EvaluationJobs(runs, services, kept, documents, parallel), services)
+        chosen = await Collections(engine, uploads).chosen(opened.caller, collection)
+        try:
+            with within(chosen):
+                yield opened
+        finally:
+            await opened.jobs.aclose()
+            await runs.aclose()
+
+
+def _request(
+    questions: Sequence[EvaluationQuestion], file: Path, wanted: Wanted
+) -> EvaluationRequest:
+    given: dict[str, Any] = {
+        "name": wanted.name or file.stem,
+        "questions": list(questions),
+        "judge": wanted.judge,
+        "collection": wanted.collection,
+        "seed": wanted.seed,
+    }
+    if wanted.variants:
+        given["variants"] = [_variant(text) for text in wanted.variants]
+    try:
+        return EvaluationRequest.model_validate(given)
+    except ValidationError as error:
+        fail(wrong_fields(error))
+
+
+def _variant(text: str) -> dict[str, Any]:
+    """From `name=workflow:option=value,option=value`; name and options may be left out."""
+    head, _, tail = text.partition(":")
+    name, equals, workflow = head.partition("=")
+    options: dict[str, Any] = {}
+    for pair in filter(None, tail.split(",")):
+        option, sign, value = pair.partition("=")
+        if not sign:
+            fail(f"--variant takes name=workflow:option=value,…, not {text!r}")
+        place = options
+        *outer, last = option.strip().split(".")
+        for part in outer:
+            place = place.setdefault(part, {})
+        try:
+            place[last] = json.loads(value)
+        except json.JSONDecodeError:
+            place[last] = value
+    return {"name": name if equals else text, "workflow": workflow or name, "options": options}
+
+
+def _confirm(request: EvaluationRequest, services: Services, wanted: Wanted) -> None:
+    """Tells what a language model will cost, and asks before it does."""
+    calls = model_calls(request, services)
+    line = f"{len(request.questions)} questions, {len(request.variants)} variants"
+    if not calls:
+        console.print(f"{line}: no language model is asked", style="dim", highlight=False)
+        return
+    console.print(
+        f"{line}: up to about {calls:,} calls of {services.chat_name}; answers that are known"
+        " already cost nothing",
+        highlight=False,
+    )
+    if wanted.confirmed:
+        return
+    if not sys.stdin.isatty():
+        fail("add --yes to spend them")
+    typer.confirm("Go on?", abort=True)
+
+
+def _tell(report: Report, out: Path) -> None:
+    for variant in report.results["variants"]:
+        shown = (
+            f"{name} {found['mean']:.3f}"
+            for name in ("contains_gold", "correctness", "recall", "action_right", "faithfulness")
+            if (found := variant["measures"][name])["mean"] is not None
+        )
+        typer.echo(f"{variant['name']}: {', '.join(shown) or 'nothing to measure'}")
+    if report.calibrates and (found := report.proposal) is not None:
+        told = "better" if found.is_better else "not better"
+        typer.echo(
+            f"thresholds: upper {found.upper}, lower {found.lower} ({told} on unseen questions)"
+        )
+    if report.comparison is not None:
+        for each in report.comparison.regressions:
+            typer.echo(f"worse: {each.variant} {each.measure} {each.before} -> {each.after}")
+    typer.echo(f"report: {out / 'report.html'}")
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file} cannot be read: {error}")
+
+
+def _baseline(file: Path) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = json.loads(_text(file))
+        if not {"rows", "variants", "seed"} <= found.keys():
+            raise ValueError("it is no results.json of `selfcrag evaluate`")
+    except ValueError as error:
+        fail(f"{file} cannot be compared with: {error}")
+    return found

@@ -1,0 +1,90 @@
+"""A first question set from the user's own documents, marked as written by a machine."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Protocol
+
+from langchain_core.language_models import BaseChatModel
+
+from app.evaluation.questions import EvaluationQuestion
+from app.retrieval.index import StoredDocument
+from graphs.errors import GeneratorFailed
+from graphs.generation.prompts import (
+    as_hypothetical_questions,
+    hypothetical_messages,
+    question_about,
+    text_of,
+)
+from graphs.text.language import language_of
+
+MIN_CHARS = 80
+"""A shorter chunk is a heading or a remnant: nobody would ask for it."""
+MAX_TRIES = 5
+"""For each question that is wanted; documents whose chunks are all too short end it otherwise."""
+
+
+class Library(Protocol):
+    """The documents to ask about."""
+
+    async def documents(self) -> Sequence[StoredDocument]: ...
+    async def chunks_of(
+        self, document_id: str, names: Sequence[str]
+    ) -> Sequence[Mapping[str, Any]]: ...
+
+
+async def first_questions(
+    library: Library, most: int, chat: BaseChatModel | None = None
+) -> list[EvaluationQuestion]:
+    """At most `most`, spread over the documents, the same for the same documents.
+
+    The language model writes them where there is one, else they name headings. Their gold is the
+    document that they were made from.
+    """
+    documents = sorted(await library.documents(), key=lambda it: _order(it.id))
+    found: dict[str, EvaluationQuestion] = {}
+    async for document, chunk in _chunks(library, documents, most * MAX_TRIES):
+        if len(found) == most:
+            break
+        text = await _question(document.title, chunk, chat)
+        if text and text not in found:
+            found[text] = EvaluationQuestion(
+                id=_order(text)[:12], question=text, sources=[document.source], generated=True
+            )
+    return list(found.values())
+
+
+async def _chunks(
+    library: Library, documents: Sequence[StoredDocument], most: int
+) -> AsyncIterator[tuple[StoredDocument, Mapping[str, Any]]]:
+    """One of each document, then another of each, those first that have headings."""
+    tried, turn, left = 0, 0, list(documents)
+    while left and tried < most:
+        going_on = []
+        for document in left:
+            if tried == most:
+                return
+            tried += 1
+            chunks = await library.chunks_of(document.id, ["id", "text", "heading"])
+            long = [chunk for chunk in chunks if len(chunk["text"]) >= MIN_CHARS]
+            long.sort(key=lambda chunk: (not chunk["heading"], _order(chunk["id"])))
+            if turn < len(long):
+                yield document, long[turn]
+                going_on.append(document)
+        left, turn = going_on, turn + 1
+
+
+async def _question(title: str, chunk: Mapping[str, Any], chat: BaseChatModel | None) -> str | None:
+    language = language_of(chunk["text"])
+    if chat is not None:
+        messages = hypothetical_messages(title, chunk["text"], 1, language)
+        try:
+            reply = await chat.ainvoke(messages, stream=False)
+        except GeneratorFailed:
+            return None
+        return next(iter(as_hypothetical_questions(text_of(reply), 1)), None)
+    topic = chunk["heading"].rpartition(" > ")[2].strip() or title.strip()
+    return question_about(topic, language) if topic else None
+
+
+def _order(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
