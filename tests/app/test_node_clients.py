@@ -12,11 +12,14 @@ import pytest
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
 from tests.app.api.routes.test_openai import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
-from tests.app.serving import Serving
+from tests.app.serving import Serving, wait_until
+from tests.app.slow import SlowRetriever, Waiting
 
 pytestmark = pytest.mark.node
 
 Serve = Callable[..., Serving]
+AI_SDK = {"ai-5": "@ai-sdk/openai-2", "ai-6": "@ai-sdk/openai-3", "ai": "@ai-sdk/openai"}
+"""Its versions 5, 6 and 7, with the OpenAI provider of each."""
 SCRIPTS = Path(__file__).parents[1] / "node"
 NODE = Path(sys.executable).with_name("node")
 
@@ -46,8 +49,92 @@ def test_openai_in_javascript(service: Serving, question: str) -> None:
     assert told["error"] == {"name": "NotFoundError", "status": 404, "code": "model_not_found"}
 
 
-def test_the_ai_sdk_shows_drafts_and_takes_them_back(serve: Serve) -> None:
-    told = told_by("ai.mjs", "ai", serve(rejecting()).url, "{}", ENGLISH)
+def has_cancelled(serving: Serving) -> bool:
+    """Whether every run was cancelled, of which there are some."""
+    runs = serving.client.get("/runs").json()["runs"]
+    return {run["status"] for run in runs} == {"cancelled"}
+
+
+@pytest.fixture
+def slow(serve: Serve) -> Serving:
+    """A service that searches for half a minute."""
+    return serve(fakes.services(SlowRetriever([TOWER], waiting=Waiting())))
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_responses_in_javascript(service: Serving, question: str) -> None:
+    told = told_by("responses.mjs", service.url, question)
+    final, whole = told["final"], told["whole"]
+    message = final["output"][1]["content"][0]
+
+    assert told["types"][:2] == ["response.created", "response.in_progress"]
+    assert told["types"][-1] == "response.completed"
+    assert ("87" if question == ENGLISH else "八十七") in final["output_text"]
+    assert {note["type"] for note in message["annotations"]} == {"url_citation", "file_citation"}
+    (found,) = told["found"]["output"][1]["content"]
+    assert found.items() <= message.items(), "the client adds what it has parsed"
+    assert whole["output_text"]
+    assert whole["thread_id"] == final["thread_id"]
+    assert told["gone"] == 404
+    assert told["dimensions"][0] == told["dimensions"][1] > 1
+
+
+def test_a_response_ends_with_its_client_in_javascript(slow: Serving) -> None:
+    told = told_by("responses.mjs", slow.url, ENGLISH, "stop")
+    assert (told["started"], told["cancelled"]) == ("in_progress", "cancelled")
+    wait_until(lambda: has_cancelled(slow), 5)
+
+
+@pytest.mark.parametrize("package", AI_SDK)
+def test_a_chat_of_the_ai_sdk_survives_a_rejected_draft(serve: Serve, package: str) -> None:
+    told = told_by("chat.mjs", package, serve(rejecting()).url, "{}", ENGLISH)
+    parts = told["message"]["parts"]
+
+    assert told["errors"] == []
+    assert told["status"] == "ready"
+    assert told["texts"] == ["", SECOND], "a draft is never the text"
+    assert f"writing: {FIRST}" in told["drafts"]
+    assert told["drafts"][-1] == "withdrawn:  | accepted: "
+    (source,) = [part for part in parts if part["type"] == "source-document"]
+    assert (source["filename"], source["title"]) == ("docs/en/page.md", "Page 1")
+    assert {"data-step", "data-retract", "data-answer", "data-draft"} <= set(told["data"])
+    assert told["message"]["metadata"]["stopped_by"] == "accepted"
+
+
+@pytest.mark.parametrize("package", AI_SDK)
+def test_a_chat_of_the_ai_sdk_ends_its_run(slow: Serving, package: str) -> None:
+    told = told_by("chat.mjs", package, slow.url, "{}", ENGLISH, "search")
+    assert told["errors"] == []
+    assert told["status"] == "ready"
+    wait_until(lambda: has_cancelled(slow), 5)
+
+
+@pytest.mark.parametrize(("package", "provider"), AI_SDK.items())
+def test_the_ai_sdk_asks_by_its_own_openai_provider(
+    service: Serving, serve: Serve, slow: Serving, package: str, provider: str
+) -> None:
+    told = told_by("ai_openai.mjs", package, provider, serve(rejecting()).url, ENGLISH)
+    assert (told["errors"], told["text"], told["finish"]) == ([], SECOND, "stop")
+    assert "The draft is withdrawn." in told["reasoning"].splitlines()
+    assert [source["filename"] for source in told["sources"]] == ["docs/en/page.md"]
+
+    told = told_by("ai_openai.mjs", package, provider, service.url, CHINESE, "whole")
+    whole = told["whole"]
+    assert told["text"] == whole["text"]
+    assert "八十七" in whole["text"]
+    assert "检索知识库" in whole["reasoning"]
+    assert {source["sourceType"] for source in whole["sources"]} == {"url", "document"}
+    links = [source["url"] for source in whole["sources"] if source["sourceType"] == "url"]
+    assert all(link.startswith(f"{service.url}/#document=") for link in links)
+    assert told["next"], "a turn that names the one before by its id"
+    assert told["dimensions"][0] == told["dimensions"][1] > 1
+
+    told_by("ai_openai.mjs", package, provider, slow.url, ENGLISH, "stop")
+    wait_until(lambda: has_cancelled(slow), 5)
+
+
+def test_the_ai_sdk_takes_drafts_back_where_asked_to(serve: Serve) -> None:
+    told = told_by("ai.mjs", "ai", serve(rejecting()).url, '{"drafts": "reset"}', ENGLISH)
     parts = told["message"]["parts"]
 
     assert FIRST in told["texts"]
@@ -67,7 +154,7 @@ def test_the_ai_sdk_shows_drafts_and_takes_them_back(serve: Serve) -> None:
     assert told["errors"] == []
 
 
-@pytest.mark.parametrize("package", ["ai", "ai-before"])
+@pytest.mark.parametrize("package", AI_SDK)
 def test_the_ai_sdk_shows_the_answer_alone(serve: Serve, package: str) -> None:
     told = told_by("ai.mjs", package, serve(rejecting()).url, '{"drafts": false}', ENGLISH)
 
@@ -85,7 +172,10 @@ class Broken(fakes.FakeEvaluator):
         raise ZeroDivisionError("a fault of ours")
 
 
-def test_the_ai_sdk_is_told_of_a_failure(serve: Serve) -> None:
+@pytest.mark.parametrize(("package", "provider"), AI_SDK.items())
+def test_the_ai_sdk_is_told_of_a_failure(serve: Serve, package: str, provider: str) -> None:
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=Broken()))
-    told = told_by("ai.mjs", "ai", serving.url, '{"workflow": "crag"}', ENGLISH)
+    told = told_by("ai.mjs", package, serving.url, '{"workflow": "crag"}', ENGLISH)
     assert ["Quote run" in error for error in told["errors"]] == [True]
+    told = told_by("ai_openai.mjs", package, provider, serving.url, ENGLISH)
+    assert "Quote run" in told["errors"][0]

@@ -27,6 +27,7 @@ from app.api.sse import (
     while_client_stays,
 )
 from app.errors import NotFound, ThreadBusy
+from app.protocols import open_webui
 from app.protocols.messages import MAX_MESSAGES, DialogueTurn, prefer_thread, question_of
 from app.protocols.openai import NotOffered
 from app.protocols.openai_responses import (
@@ -114,6 +115,9 @@ def _check(body: ResponseRequest) -> None:
 async def asked(body: ResponseRequest, store: Store, owner: str) -> tuple[Question, str | None]:
     """What the graphs are asked, and on which thread. Raises InvalidRequest, NotOffered."""
     question = question_of(await turns(body, store, owner), "#/input")
+    if open_webui.is_task(question["question"]):
+        reason = open_webui.NO_TASKS
+        raise NotOffered(400, reason, param="input", code="unsupported_value")
     thread = body.thread or thread_of(body)
     if (before := body.previous_response_id) is None:
         if thread is not None and body.store is False:  # the run does not enter the thread

@@ -1,8 +1,7 @@
 """`/v1/embeddings` asked by OpenAI's own Python client over real HTTP."""
 
 import base64
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import openai
 import pytest
 
 from app.retrieval.embedder import EmbedderFailed, StaticEmbedder
-from tests import fakes
-from tests.app.api.routes.test_openai import ENGLISH, TOWER, client_of
+from tests.app.api.routes.test_openai import ENGLISH, client_of
 from tests.app.serving import Serving
 from tests.app.test_openai_errors import body_of
 
@@ -78,10 +76,9 @@ def test_a_wrong_request_names_its_field(
     assert body_of(raised.value)["param"] == param
 
 
-def test_an_embedder_that_fails_or_is_not_there_is_told(
-    service: Serving, serve: Callable[..., Serving]
-) -> None:
+def test_an_embedder_that_fails_or_is_not_there_is_told(service: Serving) -> None:
     state = service.app.state
+    before = state.text_embedding
 
     class Failing:
         name, dimensions = "remote", 8
@@ -89,17 +86,14 @@ def test_an_embedder_that_fails_or_is_not_there_is_told(
         def embed(self, texts: Any) -> Any:
             raise EmbedderFailed("The embedder at http://10.0.0.1 gave no answer")
 
-    before = state.text_embedding
-    state.text_embedding = type(before)(Failing())
     try:
-        with client_of(service) as client, pytest.raises(openai.InternalServerError) as raised:
+        state.text_embedding = type(before)(Failing())
+        with client_of(service) as client, pytest.raises(openai.InternalServerError) as failed:
+            client.embeddings.create(model="embedder", input="a")
+        state.text_embedding = None
+        with client_of(service) as client, pytest.raises(openai.NotFoundError, match=": none"):
             client.embeddings.create(model="embedder", input="a")
     finally:
         state.text_embedding = before
-    assert raised.value.status_code == 503
-    assert body_of(raised.value)["code"] == "service_unavailable"
-    with (
-        client_of(serve(replace(fakes.services(fakes.FakeRetriever([TOWER]))))) as client,
-        pytest.raises(openai.NotFoundError, match="there is: none"),
-    ):
-        client.embeddings.create(model="embedder", input="a")
+    assert failed.value.status_code == 503
+    assert body_of(failed.value)["code"] == "service_unavailable"

@@ -124,6 +124,7 @@ def test_a_stream_has_the_events_of_openai_and_never_a_rejected_draft(serve: Ser
         assert rest == events[5:]
 
 
+@pytest.mark.slow
 def test_steps_are_told_while_the_run_goes_on_and_a_pages_address_is_cited(serve: Serve) -> None:
     waiting = Waiting()
     chat = SlowChat(chunks=["It was ", "repaired [1]."], waiting=waiting)
@@ -217,6 +218,7 @@ def test_one_in_the_background_is_asked_for_and_cancelled(serve: Serve) -> None:
         assert len(waiting.left_s) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("background", [False, True])
 def test_only_one_in_the_background_goes_on_without_its_client(
     serve: Serve, background: bool
@@ -239,6 +241,7 @@ def test_only_one_in_the_background_goes_on_without_its_client(
         wait_until(lambda: status_of(serving, first.response.id) == "cancelled", 1)
 
 
+@pytest.mark.slow
 def test_a_stored_response_outlives_the_service(serve: Serve, tmp_path: Path) -> None:
     settings = Settings(_env_file=None, data_dir=tmp_path)
     parts = rejecting()
@@ -258,6 +261,7 @@ class Broken(fakes.FakeEvaluator):
         raise ZeroDivisionError("a fault of ours")
 
 
+@pytest.mark.slow
 def test_a_failure_is_an_error_and_a_failed_response(serve: Serve) -> None:
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=Broken()))
     with client_of(serving) as client:
@@ -302,6 +306,7 @@ def test_a_wrong_request_names_its_field(
     assert body_of(raised.value)["param"] == param
 
 
+@pytest.mark.slow
 def test_a_response_is_its_owners_alone(serve: Serve, tmp_path: Path) -> None:
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER])), settings_of(tmp_path))
     ann, bob = (within(tmp_path, lambda e, who=who: add_key(e, who))[1] for who in ("ann", "bob"))
