@@ -414,6 +414,13 @@ HEADERS = (
         ("tests/app/test_page.py::test_the_browser_is_told_to_load_and_run_nothing_else",),
     ),
     Guard(
+        "No page runs scripts of foreign servers",
+        "app/api/openapi.py",
+        '    "docs_url": None,\n',
+        "",
+        ("tests/app/test_page.py::test_no_page_runs_scripts_of_foreign_servers",),
+    ),
+    Guard(
         "Bodies are bounded",
         "app/api/middleware.py",
         "            if received > MAX_BODY_BYTES:\n",

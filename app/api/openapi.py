@@ -24,6 +24,9 @@ ABOUT: dict[str, Any] = {
     "description": "Answers questions from a knowledge base and corrects itself: retrieved passages"
     " are graded, cut into strips, completed from the web where they do not suffice; drafts are"
     " criticised and revised. Errors are problem details (RFC 9457).",
+    # Their pages run scripts of a foreign server, with all that this service's own page may do.
+    "docs_url": None,
+    "redoc_url": None,
     "openapi_tags": [
         {"name": "ask", "description": "Questions, and the workflows that answer them."},
         {"name": "runs", "description": "What was asked, how it was answered, what users think."},

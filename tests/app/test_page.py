@@ -120,6 +120,12 @@ def test_nothing_outside_is_named(name: str) -> None:
     assert addresses <= {"http://www.w3.org/2000/svg"}
 
 
+@pytest.mark.parametrize("path", ["/docs", "/redoc"])
+def test_no_page_runs_scripts_of_foreign_servers(service: Serving, path: str) -> None:
+    """FastAPI's own pages do."""
+    assert service.client.get(path).status_code == 404
+
+
 def test_every_word_is_said_in_both_languages() -> None:
     pairs = re.findall(r'^  "?([\w.]+)"?: \["(.+)", "(.+)"\],$', text_of("words.mjs"), re.MULTILINE)
     keys = {key for key, _, _ in pairs}
