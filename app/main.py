@@ -28,6 +28,7 @@ from app.api.routes import (
     collections,
     documents,
     embeddings,
+    evaluations,
     langgraph,
     openai,
     operation,
@@ -37,6 +38,7 @@ from app.api.routes import (
 )
 from app.composition.services import open_services
 from app.errors import StartFailed
+from app.evaluation.jobs import EvaluationJobs
 from app.ingest.uploads import uploads_into
 from app.mcp import http as mcp
 from app.mcp.tools import Parts
@@ -57,11 +59,13 @@ from app.retrieval.index import visible_to
 from app.retrieval.text_embedding import text_embedding_of
 from app.runs.manager import Runs
 from app.runs.quotas import Quotas
+from app.runs.search import SEARCH, build_search
 from app.schemas.ask import Event
 from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing
 from app.storage.collections import Collections
 from app.storage.database import open_engine
+from app.storage.evaluations import Evaluations
 from app.storage.lifecycle import open_store
 from graphs.ports import Services
 from graphs.workflows.registry import WORKFLOWS
@@ -111,7 +115,7 @@ def create_app(
                     each(run_id, event)
 
             app.state.runs = Runs(
-                graphs,
+                {**graphs, SEARCH: build_search(services)},
                 services,
                 chosen.max_runs,
                 store,
@@ -131,12 +135,16 @@ def create_app(
             app.state.uploads = uploads
             app.state.text_embedding = text_embedding_of(services.retriever)
             app.state.collections = Collections(engine, uploads)
+            app.state.evaluations = EvaluationJobs(
+                app.state.runs, services, Evaluations(engine, store.process)
+            )
             parts = Parts(app.state.runs, tuple(graphs), app.state.collections, uploads)
             app.state.mcp = mcp.McpSessions(parts)
             try:
                 async with app.state.mcp.open():
                     yield
             finally:
+                await app.state.evaluations.aclose()
                 await app.state.runs.aclose()
                 if uploads is not None:
                     await uploads.aclose()
@@ -146,7 +154,8 @@ def create_app(
     for router in (
         *(ask.router, search.router, runs.runs_router, runs.threads_router),
         *(openai.router, responses.router, embeddings.router),
-        *(documents.router, collections.router, operation.router, ask.ui_router),
+        *(documents.router, collections.router, evaluations.router),
+        *(operation.router, ask.ui_router),
     ):
         app.include_router(router)
     if authenticates:  # a server around it has LangGraph's API and an MCP server of its own

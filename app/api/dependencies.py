@@ -6,6 +6,7 @@ from fastapi import Depends, Request
 
 from app.api.readiness import Readiness
 from app.errors import DocumentsProblem
+from app.evaluation.jobs import EvaluationJobs
 from app.ingest.uploads import Uploads
 from app.observability.metrics import ServiceMetrics
 from app.retrieval.text_embedding import TextEmbedding
@@ -53,5 +54,6 @@ LiveReadiness = Annotated[Readiness, _live("readiness")]
 LiveMetrics = Annotated[ServiceMetrics, _live("metrics")]
 LiveCollections = Annotated[Collections, _live("collections")]
 LiveTextEmbedding = Annotated[TextEmbedding | None, _live("text_embedding")]
+LiveEvaluations = Annotated[EvaluationJobs, _live("evaluations")]
 LiveUploads = Annotated[Uploads, Depends(_uploads)]
 CurrentCaller = Annotated[Caller, Depends(_caller)]

@@ -156,15 +156,8 @@ async def _open(
         graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
         runs = Runs(graphs, services, parallel, store, preset=settings.preset)
         uploads = uploads_into(services.retriever, settings)
-        retriever = services.retriever
-
-        async def documents() -> Sequence[Any]:
-            return (
-                await retriever.index.documents() if isinstance(retriever, HybridRetriever) else []
-            )
-
         kept = Evaluations(engine, store.process)
-        opened = _Opened(EvaluationJobs(runs, services, kept, documents, parallel), services)
+        opened = _Opened(EvaluationJobs(runs, services, kept, parallel), services)
         chosen = await Collections(engine, uploads).chosen(opened.caller, collection)
         try:
             with within(chosen):

@@ -20,6 +20,7 @@ from app.evaluation.runner import (
     keys_of,
 )
 from app.retrieval.index import StoredDocument
+from app.retrieval.retriever import HybridRetriever
 from app.runs.manager import Runs
 from app.storage.evaluations import Evaluations
 from graphs.ports import Services
@@ -27,7 +28,6 @@ from graphs.ports import Services
 log = logging.getLogger(__name__)
 
 Progress = Callable[[int, int], Awaitable[None]]
-Documents = Callable[[], Awaitable[Sequence[StoredDocument]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class EvaluationJobs:
     """
 
     def __init__(
-        self, runs: Runs, services: Services, kept: Evaluations, documents: Documents, parallel: int
+        self, runs: Runs, services: Services, kept: Evaluations, parallel: int = 1
     ) -> None:
         self.kept = kept
-        self._runs, self._services, self._documents = runs, services, documents
+        self._runs, self._services = runs, services
         self._parallel = parallel
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -157,6 +157,10 @@ class EvaluationJobs:
             told = str(group) if isinstance(group, ServiceError) else "The service failed at it."
             with suppress(Exception):
                 await self.kept.end(evaluation_id, "failed", problem=told)
+
+    async def _documents(self) -> Sequence[StoredDocument]:
+        retriever = self._services.retriever
+        return await retriever.index.documents() if isinstance(retriever, HybridRetriever) else ()
 
     async def aclose(self) -> None:
         """Stops all; begun again they go on from the answers that are kept."""

@@ -20,7 +20,7 @@ from graphs.text.inert_markup import is_quoted
 from graphs.text.sentences import sentences
 from graphs.types import Task, Usage
 
-MAX_CONTEXT_SENTENCES = 60
+MAX_CONTEXT_SENTENCES = 40
 MAX_STRIPS = 10
 MAX_GOLD = 5
 HELPS = 0.0
@@ -62,37 +62,44 @@ class EvaluatorJudge:
         correct = await self._scores(
             "support", [(with_answer(asked, gold), said_of(outcome)) for gold in golds]
         )
-        supports = await self._supports(asked, outcome, kept)
+        supports, support_pairs = await self._supports(asked, outcome, kept)
         judged = Judged(
             context_relevancy=_share([score > HELPS for score in relevance]),
             answer_relevancy=(utility + 1) / 2,
             correctness=max(correct, default=None),
             supports=supports,
         )
-        pairs = len(relevance) + 1 + len(golds) + len(supports) * max(1, len(kept))
+        pairs = len(relevance) + 1 + len(golds) + support_pairs
         return judged, Usage(scored_pairs=pairs)
 
     async def _supports(
         self, question: str, outcome: Outcome, kept: Sequence[GradedStrip]
-    ) -> list[tuple[float, dict[int, float]]]:
+    ) -> tuple[list[tuple[float, dict[int, float]]], int]:
+        """By the knowledge and by each citation; and how many pairs were scored.
+
+        A sentence that is quoted from a strip needs no other one.
+        """
         texts = {strip.id: strip.text for strip in kept}
-        cited = {each.n: each for each in outcome.citations}
+        cited = {each.n: each.strip_id for each in outcome.citations}
         texts |= {each.strip_id: each.text for each in outcome.citations}
         sources = [document.source for document in outcome.documents]
-        lines = claims_of(outcome)
-        pairs = [
-            (with_answer(question, line), text) for line, _ in lines for text in texts.values()
+        by_line: list[tuple[list[int], dict[str, float]]] = []
+        wanted: list[tuple[int, str, tuple[str, str]]] = []
+        for place, (line, numbers) in enumerate(claims_of(outcome)):
+            own = [n for n in numbers if n in cited]
+            quoted = {key: 1.0 for key, text in texts.items() if is_quoted(line, text, sources)}
+            asked = {cited[n] for n in own} if quoted else set(texts)
+            for key in sorted(asked - quoted.keys()):
+                wanted.append((place, key, (with_answer(question, line), texts[key])))
+            by_line.append((own, quoted))
+        pairs = list(dict.fromkeys(pair for _, _, pair in wanted))
+        scores = dict(zip(pairs, await self._scores("support", pairs), strict=True))
+        for place, key, pair in wanted:
+            by_line[place][1][key] = scores[pair]
+        judged = [
+            (max(by.values(), default=0.0), {n: by[cited[n]] for n in own}) for own, by in by_line
         ]
-        scores = iter(await self._scores("support", pairs))
-        judged = []
-        for line, numbers in lines:
-            by = {
-                strip_id: 1.0 if is_quoted(line, text, sources) else score
-                for (strip_id, text), score in zip(texts.items(), scores, strict=False)
-            }
-            by_number = {n: by[cited[n].strip_id] for n in numbers if n in cited}
-            judged.append((max(by.values(), default=0.0), by_number))
-        return judged
+        return judged, len(pairs)
 
     async def _scores(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """What cannot be scored counts as the lowest."""

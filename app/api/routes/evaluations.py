@@ -1,0 +1,144 @@
+"""`/evaluations`: question sets measured on the caller's documents, and their reports."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import Field, field_validator
+
+from app.api.dependencies import CurrentCaller, LiveCollections, LiveEvaluations
+from app.api.problems import problems
+from app.api.routes.documents import mapped
+from app.api.routes.operation import PAGE_HEADERS
+from app.errors import NotFound
+from app.evaluation.questions import EvaluationQuestion, read_questions
+from app.evaluation.report import style_source
+from app.evaluation.runner import EvaluationRequest
+from app.retrieval.index import within
+from app.runs.replay import iso
+from app.schemas.evaluations import EvaluationList, EvaluationState, EvaluationSummary
+from app.storage.evaluations import Evaluations
+
+router = APIRouter(prefix="/evaluations", tags=["evaluations"])
+
+EvaluationId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The evaluation's id.")]
+PAGE = 50
+HTML = "text/html; charset=utf-8"
+
+
+class EvaluationBody(EvaluationRequest):
+    """A question set as rows, or as the text of a file of JSON lines or CSV."""
+
+    questions: list[EvaluationQuestion] = Field(min_length=1, max_length=10_000)
+
+    @field_validator("questions", mode="before")
+    @classmethod
+    def _from_text(cls, given: object) -> object:
+        return read_questions(given) if isinstance(given, str) else given
+
+
+@router.post("", status_code=202, responses=problems(404, 413, 422, 503))
+async def begin_evaluation(
+    body: EvaluationBody,
+    caller: CurrentCaller,
+    evaluations: LiveEvaluations,
+    collections: LiveCollections,
+) -> EvaluationSummary:
+    """Ask every question under every variant in the background; known answers are not asked again.
+
+    Each answer counts as a run of the caller's quota. An evaluation that was interrupted goes on
+    when the same one is begun again.
+    """
+    with mapped():
+        chosen = await collections.chosen(caller, body.collection)
+    with within(chosen):
+        evaluation_id = await evaluations.begin(body, caller.owner)
+    return await _summary(evaluations.kept, await evaluations.kept.get(evaluation_id, caller.owner))
+
+
+@router.get("", responses=problems(422, 503))
+async def list_evaluations(
+    caller: CurrentCaller,
+    evaluations: LiveEvaluations,
+    limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
+    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+) -> EvaluationList:
+    """The caller's evaluations, newest first, those under way among them."""
+    rows, total = await evaluations.kept.page(caller.owner, limit, offset)
+    listed = [await _summary(evaluations.kept, row) for row in rows]
+    return EvaluationList(evaluations=listed, total=total, limit=limit, offset=offset)
+
+
+@router.get("/{evaluation_id}", responses=problems(404, 422, 503))
+async def get_evaluation(
+    evaluation_id: EvaluationId, caller: CurrentCaller, evaluations: LiveEvaluations
+) -> EvaluationState:
+    """How far it is, and its results once it has ended."""
+    row = await evaluations.kept.get(evaluation_id, caller.owner)
+    found = row["results"] or {"results": None, "times": None}
+    told = await _summary(evaluations.kept, row)
+    return EvaluationState(**told.model_dump(), results=found["results"], times=found["times"])
+
+
+@router.get(
+    "/{evaluation_id}/report",
+    response_class=Response,
+    responses={200: {"content": {"text/html": {}}}, **problems(404, 422, 503)},
+)
+async def evaluation_report(
+    evaluation_id: EvaluationId,
+    caller: CurrentCaller,
+    evaluations: LiveEvaluations,
+    language: Literal["en", "zh"] | None = None,
+    calibrate: bool = False,
+    baseline: Annotated[
+        str | None, Query(pattern="^[0-9a-f]{32}$", description="Another evaluation to compare.")
+    ] = None,
+) -> Response:
+    """One page with its pictures, which opens without a network."""
+    compared: Mapping[str, Any] | None = None
+    if baseline is not None:
+        row = await evaluations.kept.get(baseline, caller.owner)
+        compared = None if row["results"] is None else row["results"]["results"]
+    report = await evaluations.report(
+        evaluation_id, caller.owner, calibrates=calibrate, baseline=compared
+    )
+    if report is None:
+        raise NotFound("The evaluation has no results yet: see GET /evaluations/{id}.")
+    policy = f"default-src 'none'; style-src {style_source()}; frame-ancestors 'none'"
+    headers = {**PAGE_HEADERS, "Content-Security-Policy": policy}
+    return Response(report.html(language), media_type=HTML, headers=headers)
+
+
+@router.post("/{evaluation_id}/cancel", status_code=202, responses=problems(404, 422, 503))
+async def cancel_evaluation(
+    evaluation_id: EvaluationId, caller: CurrentCaller, evaluations: LiveEvaluations
+) -> EvaluationSummary:
+    """Stop it; answers so far are kept."""
+    await evaluations.kept.get(evaluation_id, caller.owner)
+    await evaluations.cancel(evaluation_id)
+    return await _summary(evaluations.kept, await evaluations.kept.get(evaluation_id, caller.owner))
+
+
+@router.delete("/{evaluation_id}", status_code=204, responses=problems(404, 422, 503))
+async def delete_evaluation(
+    evaluation_id: EvaluationId, caller: CurrentCaller, evaluations: LiveEvaluations
+) -> None:
+    """Forget it, with its answers."""
+    await evaluations.kept.get(evaluation_id, caller.owner)
+    await evaluations.cancel(evaluation_id)
+    await evaluations.kept.delete(evaluation_id, caller.owner)
+
+
+async def _summary(kept: Evaluations, row: Mapping[str, Any]) -> EvaluationSummary:
+    is_done = row["status"] == "done"
+    return EvaluationSummary(
+        evaluation_id=row["id"],
+        name=row["name"],
+        status=row["status"],
+        done=row["total"] if is_done else await kept.kept(row["id"]),
+        total=row["total"],
+        problem=row["problem"],
+        created_at=iso(row["created_at"]),
+        ended_at=None if row["ended_at"] is None else iso(row["ended_at"]),
+    )
