@@ -14,6 +14,7 @@ from app.mcp.server import mcp_server
 from app.mcp.tools import Parts
 from app.observability.tracing import set_tracing
 from app.runs.manager import Runs
+from app.runs.search import SEARCH, build_search
 from app.settings import Settings, load_settings
 from app.storage.collections import Collections
 from app.storage.database import open_engine
@@ -41,7 +42,8 @@ async def _serve(settings: Settings) -> None:
         open_store(settings, engine) as store,
     ):
         graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
-        runs = Runs(graphs, services, settings.max_runs, store, preset=settings.preset)
+        built = {**graphs, SEARCH: build_search(services)}
+        runs = Runs(built, services, settings.max_runs, store, preset=settings.preset)
         uploads = uploads_into(services.retriever, settings)
         parts = Parts(runs, tuple(graphs), Collections(engine, uploads), uploads)
         server = mcp_server(parts)

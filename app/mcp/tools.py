@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,13 +24,12 @@ from app.protocols.progress_text import ProgressText
 from app.retrieval.index import visible_to, within
 from app.runs.manager import Runs
 from app.runs.run import Run
-from app.runs.search import WORKFLOW, corrected_knowledge
+from app.runs.search import SEARCH, corrected_knowledge
 from app.schemas.ask import (
     AskRequest,
     AskResponse,
     CollectionName,
     ErrorEvent,
-    Event,
     KnowledgePassage,
     SearchRequest,
     ThreadId,
@@ -148,9 +147,7 @@ async def ask(
         raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(parts.workflows)}")
     run = await _started(parts, caller, workflow, request, request.thread_id)
     try:
-        async with aclosing(_told_of(run, tell)) as events:
-            async for _ in events:
-                pass
+        await _follow(run, tell)
         last = await run.outcome()
     finally:
         parts.runs.ask_to_stop(run)  # where the client has given up
@@ -162,10 +159,10 @@ async def ask(
 async def search(
     parts: Parts, caller: Caller, arguments: SearchRequest, tell: TellProgress
 ) -> CallToolResult:
-    run = await _started(parts, caller, WORKFLOW, arguments)
+    run = await _started(parts, caller, SEARCH, arguments)
     try:
-        async with aclosing(_told_of(run, tell)) as events:
-            found = await corrected_knowledge(run, parts.runs, events)
+        await _follow(run, tell)
+        found = await corrected_knowledge(run)
     finally:
         parts.runs.ask_to_stop(run)
     if isinstance(found, ErrorEvent):
@@ -232,15 +229,14 @@ async def _started(
         visible_to.reset(seen)
 
 
-async def _told_of(run: Run, tell: TellProgress) -> AsyncGenerator[Event]:
-    """The run's events, and its steps as progress in the words that chat frontends show."""
+async def _follow(run: Run, tell: TellProgress) -> None:
+    """Tells the steps in the words that chat frontends show."""
     progress, told = ProgressText(run.question["question"]), 0
     async with aclosing(run.follow()) as events:
         async for _, event in events:
             for line in progress.lines(event):
                 told += 1
                 await tell(told, message=line)
-            yield event
 
 
 def _answered(response: AskResponse) -> CallToolResult:

@@ -1,45 +1,31 @@
-"""Search: a run of `crag` that ends where it would begin to write an answer."""
+"""Search: corrected knowledge without an answer, by `crag` without a generator of its own."""
 
-from collections.abc import AsyncIterator
+from dataclasses import replace
 
-from app.runs.manager import Runs
 from app.runs.run import Run
-from app.schemas.ask import (
-    AskResponse,
-    ErrorEvent,
-    Event,
-    KnowledgePassage,
-    SearchResponse,
-    StepEvent,
-)
+from app.schemas.ask import AskResponse, ErrorEvent, KnowledgePassage, SearchResponse
+from graphs.ports import Services
 from graphs.types import Origin
+from graphs.workflows.crag import build_crag
+from graphs.workflows.registry import Graph
 
-WORKFLOW = "crag"
-_WRITES = "generate"
+SEARCH = "search"
+"""The workflow that such a run is kept with; `POST /ask` does not offer it."""
 
 
-async def corrected_knowledge(
-    run: Run, runs: Runs, events: AsyncIterator[Event]
-) -> SearchResponse | ErrorEvent:
-    """The strips that the run keeps, best first; the problem where it failed.
+def build_search(services: Services) -> Graph:
+    """Asks no language model, but for a grader that is one: whoever searches has a model."""
+    without = replace(services, chat=None, chat_name="extractive", reflective=None, fallback=None)
+    return build_crag(without)
 
-    Where nothing could be graded the run goes on to its end: what is answered from is known then.
-    """
-    is_graded = False
-    async for event in events:
-        if isinstance(event, StepEvent):
-            is_graded = is_graded or event.detail.get("action") is not None
-            if is_graded and event.step == _WRITES:
-                break
-    await runs.cancel(run)
-    if run.response is not None:
-        return _told(run.response)
+
+async def corrected_knowledge(run: Run) -> SearchResponse | ErrorEvent:
+    """The strips that the run keeps, best first; the problem where it failed."""
     last = await run.outcome()
-    assert isinstance(last, ErrorEvent)
-    return last
+    return last if isinstance(last, ErrorEvent) else _found(last.response)
 
 
-def _told(response: AskResponse) -> SearchResponse:
+def _found(response: AskResponse) -> SearchResponse:
     places: dict[str, tuple[str, str, Origin]] = {
         document.id: (document.title, document.source, document.origin)
         for document in response.documents

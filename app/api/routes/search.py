@@ -1,7 +1,5 @@
 """`POST /search`: corrected knowledge without an answer, for whoever writes one elsewhere."""
 
-from contextlib import aclosing
-
 from fastapi import APIRouter, Request, Response
 
 from app.api.dependencies import CurrentCaller, LiveCollections, LiveRuns
@@ -9,7 +7,7 @@ from app.api.problems import problem_response, problems
 from app.api.sse import while_client_stays
 from app.retrieval.index import within
 from app.runs.run import Run
-from app.runs.search import WORKFLOW, corrected_knowledge
+from app.runs.search import SEARCH, corrected_knowledge
 from app.schemas.ask import ErrorEvent, SearchRequest, SearchResponse
 from graphs.state import Question
 
@@ -26,18 +24,17 @@ async def search(
     runs: LiveRuns,
     collections: LiveCollections,
 ) -> Response:
-    """Find, grade and correct knowledge as `crag` does, and answer nothing.
+    """Find, grade and correct knowledge as `crag` does, for whoever answers from it elsewhere.
 
-    The run is kept as a cancelled one, for it ends before an answer is written.
+    No language model is asked, but for a grader that is one.
     """
     with within(await collections.chosen(caller, body.collection)):
         run = await runs.start(
-            WORKFLOW, Question(question=body.question), body.options, owner=caller.owner
+            SEARCH, Question(question=body.question), body.options, owner=caller.owner
         )
 
     async def told(run: Run) -> Response:
-        async with aclosing(run.follow()) as events:
-            found = await corrected_knowledge(run, runs, (event async for _, event in events))
+        found = await corrected_knowledge(run)
         if isinstance(found, ErrorEvent):
             return problem_response(request.scope, found.problem)
         return Response(found.model_dump_json(), media_type="application/json")

@@ -1,0 +1,86 @@
+"""The LlamaIndex retriever in llama-index-core, in an environment of its own.
+
+Its packages are many and are no part of this project's.
+"""
+
+import json
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.app.api.routes.test_openai import CHINESE, ENGLISH
+from tests.app.serving import Serving
+
+pytestmark = pytest.mark.slow
+FILE = Path(__file__).parents[3] / "app/integrations/llama_index.py"
+PINNED = "llama-index-core==0.14.25"
+SCRIPT = """
+import asyncio, json, sys
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.llms import MockLLM
+from llama_index_self_crag import SelfCragNodeRetriever
+
+url, *questions = sys.argv[1:]
+retriever = SelfCragNodeRetriever(url, options={"top_strips": 2})
+engine = RetrieverQueryEngine(
+    retriever, get_response_synthesizer(llm=MockLLM(), response_mode="compact")
+)
+told = []
+for question in questions:
+    nodes = asyncio.run(retriever.aretrieve(question))
+    response = engine.query(question)
+    told.append({
+        "texts": [node.text for node in nodes],
+        "scores": [node.score for node in nodes],
+        "metadata": nodes[0].metadata,
+        "cited": [source.node.node_id for source in response.source_nodes],
+        "ids": [node.node_id for node in nodes],
+        "asked": str(response),
+    })
+try:
+    SelfCragNodeRetriever(url, collection="gone").retrieve("Why?")
+except Exception as error:
+    told.append(f"{type(error).__name__}: {error}")
+print(json.dumps(told))
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with llama-index-core beside what the tests have."""
+    home = tmp_path_factory.mktemp("llama")
+    venv.create(home)
+    packages = next(home.glob("lib/python*/site-packages"))
+    (packages / "tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    python = home / "bin/python"
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+    subprocess.run([*pip, PINNED], check=True, capture_output=True)
+    return python
+
+
+def test_a_query_engine_answers_from_graded_nodes(
+    service: Serving, python: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "llama_index_self_crag.py").write_bytes(FILE.read_bytes())
+    done = subprocess.run(
+        [python, "-c", SCRIPT, service.url, ENGLISH, CHINESE],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    *answered, refused = json.loads(done.stdout)
+
+    for told, words in zip(answered, ("87", "八十七"), strict=True):
+        assert words in told["texts"][0]
+        assert told["scores"] == sorted(told["scores"], reverse=True)
+        assert told["metadata"]["source"].endswith("tower.md")
+        assert told["metadata"]["action"] == "correct"
+        assert told["cited"] == told["ids"], "the sources of the answer"
+        assert words in told["asked"], "the mock model repeats its prompt"
+        assert "strip_id" not in told["asked"]
+    assert refused.startswith("HTTPStatusError")
+    assert "there are: default" in refused
