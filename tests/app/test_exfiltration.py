@@ -103,8 +103,14 @@ def test_answers_hold_nothing_live(write: Write, openai_server: OpenAIServer) ->
             parts = parts_of(post(serving, message(QUESTION), workflow="crag"))
             asked: Any = [{"role": "user", "content": QUESTION}]
             whole = client.chat.completions.create(model="crag", messages=asked)
+            events = client.responses.create(model="crag", input=QUESTION, stream=True)
+            langgraph = serving.client.post(
+                "/runs/wait", json={"assistant_id": "crag", "input": {"messages": asked}}
+            )
             streams = {
                 "openai, whole": [whole.choices[0].message.content],
+                "responses": [it.delta for it in events if it.type == "response.output_text.delta"],
+                "langgraph": [it["text"] for it in langgraph.json()["messages"][-1]["content"]],
                 "native": [it.data["text"] for it in native if it.name == "token"],
                 "openai": told(streamed(client, QUESTION, model="crag"), "content"),
                 "ai sdk": [it["delta"] for it in parts if it["type"] == "text-delta"],
