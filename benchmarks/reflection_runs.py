@@ -1,7 +1,7 @@
 """Runs of the workflows on the handbook, in this process, from the question to the answer."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from app.schemas.ask import AnswerEvent, AskResponse, ErrorEvent, RetractEvent, 
 from app.settings import Settings
 from graphs.ports import Services
 from graphs.state import Context, Question
+from graphs.types import Passage
 from graphs.workflows.registry import WORKFLOWS
 
 PATIENT_MS = 600_000
@@ -31,11 +32,12 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True)
 class Told:
-    """An answer, the text that was streamed in each round, and how long it all took."""
+    """An answer, the text that was streamed in each round, how long it all took, its documents."""
 
     response: AskResponse
     streamed: dict[int, str]
     elapsed_s: float
+    passages: Sequence[Passage] = ()
 
     @property
     def first_draft(self) -> str:
@@ -52,11 +54,16 @@ class Asker:
         graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
         self._runs = Runs(graphs, services, most)
 
-    async def ask(self, workflow: str, question: str, **options: Any) -> Told:
-        """Raises RunFailed."""
+    async def ask(
+        self, workflow: str, question: str, passages: Sequence[Passage] = (), **options: Any
+    ) -> Told:
+        """From these passages, if any, in place of the knowledge base. Raises RunFailed."""
         started, streamed = time.perf_counter(), dict[int, str]()
         context = Context(**{"deadline_ms": PATIENT_MS, **options})
-        run = await self._runs.start(workflow, Question(question=question), context)
+        asked = Question(question=question)
+        if passages:
+            asked["passages"] = list(passages)
+        run = await self._runs.start(workflow, asked, context)
         told: AskResponse | None = None
         elapsed_s = 0.0
         async for _, event in run.follow():
@@ -71,7 +78,7 @@ class Asker:
                     raise RunFailed(f"{workflow}: {question}: {event.problem.detail}")
         if told is None or told.stopped_by == "deadline":
             raise RunFailed(f"{workflow}: {question}: no answer before the deadline")
-        return Told(told, streamed, elapsed_s)
+        return Told(told, streamed, elapsed_s, run.passages)
 
 
 @asynccontextmanager

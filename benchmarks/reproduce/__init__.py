@@ -1,0 +1,1 @@
+"""The papers' tables: published question files in, a page an experiment out."""
