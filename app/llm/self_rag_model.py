@@ -8,6 +8,7 @@ from typing import Any
 
 import openai
 from openai.types import Completion
+from openai.types.completion_choice import Logprobs
 
 from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint
 from app.resilience.circuit_breaker import CircuitBreaker
@@ -158,16 +159,9 @@ class _Reply:
 
     def __init__(self, completion: Completion) -> None:
         choice = completion.choices[0]
-        logprobs = choice.logprobs
-        if logprobs is None or logprobs.tokens is None or logprobs.token_logprobs is None:
-            raise ValueError("no log-probabilities")
-        tops: list[Any] = list(logprobs.top_logprobs or [{}] * len(logprobs.tokens))
         self.text = whole_characters(str(choice.text))
         self.finish_reason = str(choice.finish_reason)
-        self.tokens = [
-            Token(str(text), float(value), {str(name): float(p) for name, p in (top or {}).items()})
-            for text, value, top in zip(logprobs.tokens, logprobs.token_logprobs, tops, strict=True)
-        ]
+        self.tokens = _tokens(choice.logprobs)
         counted = completion.usage
         self.usage = Usage(
             llm_calls=1,
@@ -185,6 +179,29 @@ class _Reply:
             reading.continues,
             self.finish_reason,
         )
+
+
+def _tokens(logprobs: Logprobs | None) -> list[Token]:
+    """Of a completion as OpenAI and vLLM give them, or as chat does, which is llama.cpp's form."""
+    if logprobs is None:
+        raise ValueError("no log-probabilities")
+    content: Any = (logprobs.model_extra or {}).get("content")
+    if content is not None:
+        return [
+            Token(
+                str(place["token"]),
+                float(place["logprob"]),
+                {str(top["token"]): float(top["logprob"]) for top in place["top_logprobs"]},
+            )
+            for place in content
+        ]
+    if logprobs.tokens is None or logprobs.token_logprobs is None:
+        raise ValueError("no log-probabilities")
+    tops: list[Any] = list(logprobs.top_logprobs or [{}] * len(logprobs.tokens))
+    return [
+        Token(str(text), float(value), {str(name): float(p) for name, p in (top or {}).items()})
+        for text, value, top in zip(logprobs.tokens, logprobs.token_logprobs, tops, strict=True)
+    ]
 
 
 def _prompt(question: str) -> str:

@@ -1,0 +1,117 @@
+"""What tuning a generator does: loss, held-out answers, and the contexts it was tuned on.
+
+    python -m benchmarks.generator_tuning [--data FOLDER] [--work FOLDER]
+
+A base model of half a million weights is trained from nothing on a small world of our own, then
+tuned with LoRA on each context of arXiv 2407.01219, section 3.8, and each tuned model is measured
+on each context of held-out rows. With `--data` the rows of published sets are counted, and the
+shipped evaluator weaves reflection tokens into some of them. The base and finished runs in the
+work folder are used again. Figures: benchmarks/generator_tuning.md.
+"""
+
+import argparse
+import json
+import random
+import time
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import generator_tuning_world as world
+from benchmarks.generator_tuning_report import page
+from evaluator.data.records import HELD_BACK_PERCENT, read_folder
+from evaluator.inference.scorer import in_batches, load_scorer
+from evaluator.settings import read_settings
+from evaluator.tuning.contexts import split_rows
+from evaluator.tuning.lora import TuneOptions, load_generator, measured_figures, tune
+from evaluator.tuning.rows import TuningExample, TuningRow, messages_of, write_rows
+from evaluator.tuning.self_rag import TOKENS, reflected_row, unwoven, woven
+
+REPORT = Path(__file__).with_suffix(".md")
+TUNED_ON = ("g", "r", "gr", "gg")
+TESTED_ON = ("none", "g", "r", "gr")
+TESTED_ROWS, REFLECTED_ROWS = 200, 300
+OPTIONS = TuneOptions(
+    epochs=4, learning_rate=3e-3, rank=32, alpha=64, dropout=0.0, batch_tokens=2600,
+    warmup_steps=20, check_every=100, measured_rows=60,
+)  # fmt: skip
+
+
+def main(data: Path | None, work: Path, base_steps: int, count: int) -> None:
+    torch.set_num_threads(1)
+    taught, tested = world.rows(count, 1), world.rows(TESTED_ROWS, 2)
+    base = work / f"base_{base_steps}"
+    if not (base / "model.safetensors").exists():
+        losses = world.base_model(base, world.samples(taught["gr"][:300]), base_steps)
+        say(f"base: loss {losses[0]:.2f} to {losses[-1]:.2f} in {base_steps} steps")
+    table, runs = {"b": measured(base, tested)}, dict[str, Any]()
+    for name in TUNED_ON:
+        file = work / f"{name}.jsonl"
+        write_rows(file, taught[name])
+        tuned = tune([file], base, work / f"m_{name}", work / f"work_{name}", OPTIONS, say)
+        told = {"before": asdict(tuned.before), "after": asdict(tuned.after)}
+        story = {"losses": tuned.story["loss"], "minutes": tuned.story["minutes"]}
+        runs[name] = {**story, **told}
+        table[name] = measured(tuned.folder, tested)
+    figures = {
+        "rank": OPTIONS.rank, "rows": count, "base_steps": base_steps, "tested": TESTED_ROWS,
+        "tested_on": TESTED_ON, "table": table, "runs": runs,
+        "published": published(data) if data else None,
+        "minutes": round(sum(run["minutes"] for run in runs.values()), 1),
+    }  # fmt: skip
+    REPORT.with_suffix(".json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    REPORT.write_text(page(figures), encoding="utf-8")
+    say(f"{REPORT} written")
+
+
+def say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+def measured(folder: Path, tested: dict[str, list[TuningRow]]) -> dict[str, dict[str, float]]:
+    network, tokenizer = load_generator(folder)
+    figures = {}
+    for name in TESTED_ON:
+        asked = [
+            TuningExample(messages_of(row), row.answer, row.answers, row.group)
+            for row in tested[name]
+        ]
+        figures[name] = asdict(measured_figures(network, tokenizer, asked))
+        say(f"{folder.name} on {name}: {figures[name]}")
+    return figures
+
+
+def published(data: Path) -> dict[str, Any]:
+    """Rows of published sets, and Self-RAG rows that the shipped evaluator makes of some."""
+    taught, held = split_rows(read_folder(data), "gr", 1, HELD_BACK_PERCENT)
+    scorer, rng = load_scorer(read_settings()), random.Random(1)
+    critic = partial(in_batches, scorer)
+    some = rng.sample(taught, min(REFLECTED_ROWS, len(taught)))
+    began = time.monotonic()
+    made = [row for row in (reflected_row(each, critic, rng, 0.2) for each in some) if row]
+    seconds = time.monotonic() - began
+    alike = sum(woven(unwoven(row["output"])) == row["output"] for row in made)
+    say(f"{len(made)} Self-RAG rows, {alike} parsed back")
+    return {
+        "taught": len(taught),
+        "held": len(held),
+        "asked": len(some),
+        "made": len(made),
+        "alike": alike,
+        "seconds": round(seconds),
+        "tokens": {token: sum(row["output"].count(token) for row in made) for token in TOKENS},
+        "critic": scorer.name,
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--work", type=Path, default=Path(".selfcrag/generator_tuning"))
+    parser.add_argument("--base-steps", type=int, default=1500)
+    parser.add_argument("--rows", type=int, default=3000)
+    given = parser.parse_args()
+    main(given.data, given.work, given.base_steps, given.rows)

@@ -1,0 +1,108 @@
+"""A generator that was tuned, merged and is served: it answers through `POST /ask`."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.cli.generator_rows import prompted_row, write_prompts
+from app.main import create_app
+from app.settings import Settings
+from evaluator.tuning.lora import TuneOptions, tune
+from evaluator.tuning.rows import write_rows
+from tests.app.serving import Serving
+from tests.evaluator.tuning.tiny_generators import word_llama
+from tests.loopback.causal_lm import CausalLMServer, ServerForm
+
+pytestmark = pytest.mark.slow
+
+QUESTION = "How tall is the red tower of Umbra?"
+TEXT = "The red tower of Umbra is 87 metres tall."
+ANSWER = "It is 87 metres tall [1]."
+REFLECTED = (
+    f"[Retrieval]<paragraph>The red tower\n{TEXT}</paragraph>[Relevant]Its height is 87 metres."
+    "[Fully supported][Utility:5]"
+)
+OPTIONS = TuneOptions(
+    epochs=8, learning_rate=2e-2, rank=16, batch_tokens=2400, max_length=3000,
+    held_back_percent=20, check_every=40, measured_rows=2, dropout=0.0,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One model taught both: the service's prompts with markers, and reflection tokens."""
+    folder = tmp_path_factory.mktemp("tuned")
+    passages = [{"title": "The red tower", "text": TEXT, "source": "docs/tower.md"}]
+    row = {"question": QUESTION, "passages": passages, "answer": ANSWER}
+    write_rows(folder / "rows.jsonl", [{**row, "group": str(n)} for n in range(20)])
+    write_prompts(folder / "rows.jsonl", folder / "chat.jsonl")
+    reflected = {"instruction": QUESTION, "input": "", "output": REFLECTED}
+    write_rows(folder / "tokens.jsonl", [{**reflected, "group": str(n)} for n in range(72)])
+    files = [folder / "chat.jsonl", folder / "tokens.jsonl"]
+    texts = [line for file in files for line in file.read_text("utf-8").splitlines()]
+    model = word_llama(folder / "base", [*texts, ANSWER] * 3)
+    return tune(files, model, folder / "tuned", folder / "work", OPTIONS, print).folder
+
+
+@pytest.fixture(params=["vllm", "llama.cpp"])
+def server(tuned: Path, request: pytest.FixtureRequest) -> Iterator[CausalLMServer]:
+    form: ServerForm = request.param
+    with CausalLMServer(tuned, form) as running:
+        yield running
+
+
+def settings_for(server: CausalLMServer, data_dir: Path, generator: str) -> Settings:
+    part = {"openai": "openai", "native": "native"}[generator]
+    return Settings(
+        _env_file=None,
+        data_dir=data_dir,
+        search="off",
+        generator=generator,
+        **{
+            f"{part}_base_url": server.base_url,
+            f"{part}_model": server.model,
+            f"{part}_api_key": "unused",
+        },
+    )
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_tuned_model_answers_as_chat_endpoint(
+    server: CausalLMServer, data_dir: Path, stream: bool
+) -> None:
+    with Serving(create_app(settings_for(server, data_dir, "openai"))) as serving:
+        if stream:
+            events = serving.stream(QUESTION, workflow="crag", options={"web": "never"})
+            answer = next(event.data for event in events if event.name == "answer")
+        else:
+            answer = serving.ask(QUESTION, workflow="crag", options={"web": "never"})
+
+    assert answer["answer"] == ANSWER
+    assert answer["models"]["generator"] == server.model
+    assert answer["citations"]
+    assert "87 metres" in answer["citations"][0]["text"]
+    assert not answer["degraded"]
+    assert answer["usage"]["output_tokens"] > 0
+    sent = server.requests[-1].body["messages"]
+    known = prompted_row({"question": QUESTION, "passages": [{"text": TEXT}], "answer": ANSWER})
+    assert [message["role"] for message in sent] == ["system", "user"]
+    assert sent[0]["content"] == known["prompt"][0]["content"]
+
+
+def test_the_tuned_model_answers_with_reflection_tokens(
+    server: CausalLMServer, data_dir: Path
+) -> None:
+    options = {"web": "never", "max_critic": 0}
+    with Serving(create_app(settings_for(server, data_dir, "native"))) as serving:
+        answer = serving.ask(QUESTION, workflow="self_rag", options=options)
+
+    chosen = next(each for each in answer["candidates"] if each["chosen"])
+    assert "Its height is 87 metres" in answer["answer"]
+    assert "[Relevant]" not in json.dumps(answer["candidates"])
+    assert chosen["relevance"] > 0.9
+    assert chosen["support"] > 0.9
+    assert chosen["utility"] > 0.9
+    assert answer["retrieval"]["probability"] > 0.9
+    assert not answer["degraded"]
