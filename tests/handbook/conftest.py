@@ -48,7 +48,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text("# Tea\n\nTea is poured at four o'clock.\n", encoding="utf-8")
     for name in ("report.pdf", "manual.pdf"):
         (tmp_path / name).write_bytes(pdf("Tea is poured at four."))
-    (tmp_path / "out.pdf").unlink()
+    (tmp_path / "out.pdf").unlink(missing_ok=True)
     (tmp_path / "notes/house.docx").write_bytes(word(paragraph("The house has nine doors.")))
     (tmp_path / "prices.csv").write_text("item,price\ntea,4\ncocoa,5\n", encoding="utf-8")
     return tmp_path

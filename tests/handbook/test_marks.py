@@ -12,8 +12,8 @@ from app.settings import Settings
 from tests.handbook.blocks import BLOCKS, Block, runnable
 
 KINDS = {"sh", "python", "js", "json", "jsonl", "yaml", "env", "text"}
-REASONS = {"key", "network", "docker", "gpu"}
-MARKS = {"sh": {"needs", "serves"}, "js": {"needs"}, "json": {"of"}}
+REASONS = {"key", "network", "docker", "gpu", "llama-index"}
+MARKS = {"sh": {"needs", "serves"}, "python": {"needs"}, "js": {"needs"}, "json": {"of"}}
 
 every = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
 
