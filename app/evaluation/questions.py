@@ -30,7 +30,7 @@ class EvaluationQuestion(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    id: Name
+    id: Name = Field("", description="Left out: a digest of the question.")
     question: UserText
     answers: list[Gold] = Field([], max_length=100, description="Each of them is a right answer.")
     sources: list[Gold] = Field(
@@ -40,6 +40,19 @@ class EvaluationQuestion(BaseModel):
         None, description="Whether the documents hold it; left out: they do where gold is given."
     )
     generated: bool = Field(False, description="Written by `evaluate --make`, not by a person.")
+
+    @validator(mode="before")
+    @classmethod
+    def _completed(cls, row: object) -> object:
+        """One `answer` or `source` is a list of one; who names no id is known by the question."""
+        if not isinstance(row, Mapping):
+            return row
+        given = {key: value for key, value in row.items() if value is not None}
+        for one, several in _PLURALS.items():
+            if value := given.get(several, given.get(one)):
+                given[several] = [value] if isinstance(value, str) else value
+        digest = sha256(str(given.get("question")).encode()).hexdigest()
+        return {**given, "id": str(given.get("id") or digest[:12])}
 
     @validator(mode="after")
     def _gold_is_answerable(self) -> Self:
@@ -58,8 +71,7 @@ class EvaluationQuestion(BaseModel):
 def read_questions(text: str, name: str = "questions") -> list[EvaluationQuestion]:
     """From JSON lines, a JSON list, or CSV with a header; `name` is for messages.
 
-    A row's id is its own, else a digest of its question. Raises InvalidRequest, which names the
-    first line at fault.
+    Raises InvalidRequest, which names the first line at fault.
     """
     rows = list(_rows(text.removeprefix("\ufeff").strip(), name))
     if not rows:
@@ -101,15 +113,7 @@ def _rows(text: str, name: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _question(row: object, place: str) -> EvaluationQuestion:
-    if not isinstance(row, Mapping):
-        raise InvalidRequest(POINTER, f"{place} is no object")
-    given = {key: value for key, value in row.items() if value is not None}
-    for one, several in _PLURALS.items():
-        if value := given.get(several, given.get(one)):
-            given[several] = [value] if isinstance(value, str) else value
-    digest = sha256(str(given.get("question")).encode()).hexdigest()
-    given["id"] = str(given.get("id") or digest[:12])
     try:
-        return EvaluationQuestion.model_validate(given)
+        return EvaluationQuestion.model_validate(row)
     except ValidationError as error:
         raise InvalidRequest(POINTER, f"{place}: {wrong_fields(error)}") from None

@@ -1,0 +1,141 @@
+"""Evaluations through the service and the command line, over the small knowledge base."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.main import cli
+from tests import fakes
+from tests.app.serving import Serving, app_of
+
+QUESTIONS = [
+    {"id": "1", "question": "What does the upper threshold decide?", "answers": ["Correct"]},
+    {"id": "2", "question": "谁写了《红楼梦》？", "answerable": False},
+]
+CSV = "question,answer,answerable\nWhat burns?,whale oil|tallow,\nWho sang?,,false\n"
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[Serving]:
+    with Serving(app_of(fakes.services(fakes.FakeRetriever([LAMP])))) as serving:
+        yield serving
+
+
+LAMP = fakes.passage("The lamp burns whale oil.", 1)
+VARIANTS = [{"name": "plain", "workflow": "rag"}, {"name": "crag", "workflow": "crag"}]
+
+
+def begun(serving: Serving, **fields: Any) -> dict[str, Any]:
+    response = serving.client.post("/evaluations", json={"variants": VARIANTS, **fields})
+    assert response.status_code == 202, response.text
+    return dict(response.json())
+
+
+def ended(serving: Serving, evaluation_id: str) -> dict[str, Any]:
+    ends_at = time.monotonic() + 20
+    while time.monotonic() < ends_at:
+        state = serving.client.get(f"/evaluations/{evaluation_id}").json()
+        if state["status"] != "running":
+            return dict(state)
+        time.sleep(0.05)
+    raise AssertionError("the evaluation did not end")
+
+
+def test_a_question_set_is_measured_and_reported(serving: Serving) -> None:
+    told = begun(serving, questions=CSV, name="lamps")
+    assert (told["status"], told["total"]) == ("running", 4)
+    state = ended(serving, told["evaluation_id"])
+    assert (state["status"], state["done"], state["problem"]) == ("done", 4, None)
+    plain, crag = state["results"]["variants"]
+    assert (plain["measures"]["contains_gold"]["mean"], crag["failed"]) == (1.0, 0)
+    assert plain["measures"]["faithfulness"]["mean"] == 1.0
+    assert state["results"]["questions"]["unanswerable"] == 1
+    report = serving.client.get(f"/evaluations/{told['evaluation_id']}/report?calibrate=true")
+    assert report.headers["content-security-policy"].startswith("default-src 'none'; style-src 'sh")
+    assert "whale oil" in report.text
+    listed = serving.client.get("/evaluations").json()
+    assert told["evaluation_id"] in [each["evaluation_id"] for each in listed["evaluations"]]
+    compared = {"baseline": told["evaluation_id"], "language": "zh"}
+    page = serving.client.get(f"/evaluations/{told['evaluation_id']}/report", params=compared)
+    assert "没有指标明显不如基线" in page.text
+
+
+def test_what_is_known_is_not_asked_again_and_equal_runs_have_equal_results(
+    serving: Serving,
+) -> None:
+    rows = [{"question": "What burns?", "answers": ["whale oil"]}, {"question": "Why?"}]
+    first = ended(serving, begun(serving, questions=rows)["evaluation_id"])
+    before = serving.app.state.services.retriever.asked.copy()
+    second = ended(serving, begun(serving, questions=rows)["evaluation_id"])
+    assert second["results"] == first["results"]
+    assert serving.app.state.services.retriever.asked == before
+    changed = [*rows, {"question": "Whose lamp?"}]
+    ended(serving, begun(serving, questions=changed)["evaluation_id"])
+    assert len(serving.app.state.services.retriever.asked) == len(before) + 2
+    assert serving.client.get("/runs").json()["total"] == 0
+
+
+def test_a_cancelled_one_keeps_its_answers_and_is_forgotten_when_deleted(serving: Serving) -> None:
+    told = begun(serving, questions=[{"question": f"Which lamp {n}?"} for n in range(40)])
+    path = f"/evaluations/{told['evaluation_id']}"
+    assert serving.client.post(f"{path}/cancel").json()["status"] in ("cancelled", "done")
+    assert serving.client.get(f"{path}/report").status_code in (404, 200)
+    assert serving.client.delete(path).status_code == 204
+    assert serving.client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"questions": "question\n"}, "no question"),
+        ({"questions": '{"question": "a"}\n{"question": '}, "line 2"),
+        ({"questions": [{"question": ""}]}, "question"),
+        ({"questions": CSV, "variants": [{"name": "x", "workflow": "y"}]}, "unknown workflow"),
+        ({"questions": CSV, "judge": "model"}, "no language model"),
+        ({"questions": [{"id": "1", "question": "a"}, {"id": "1", "question": "b"}]}, "same id"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(
+    serving: Serving, fields: dict[str, Any], said: str
+) -> None:
+    refused = serving.client.post("/evaluations", json={"variants": VARIANTS, **fields})
+    assert refused.status_code == 422
+    assert said in refused.text
+
+
+def test_the_command_reports_compares_and_makes_first_questions(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clean_environment: None
+) -> None:
+    monkeypatch.setenv("SELFCRAG_DATA_DIR", str(data_dir))
+    monkeypatch.setenv("SELFCRAG_SEARCH", "off")
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner().invoke
+    made = run(cli, ["evaluate", "first.jsonl", "--make", "3"])
+    assert made.exit_code == 0, made.output
+    rows = [json.loads(line) for line in Path("first.jsonl").read_text("utf-8").splitlines()]
+    assert [row["generated"] for row in rows] == [True] * 3
+    command = ["evaluate", "first.jsonl", "-v", "rag", "-v", "strict=crag:upper=0.9,web=never"]
+    first = run(cli, [*command, "--out", "one", "--judge", "none"])
+    assert first.exit_code == 0, first.output
+    again = run(
+        cli, [*command, "--out", "two", "--judge", "none", "--baseline", "one/results.json"]
+    )
+    assert again.exit_code == 0, again.output
+    one, two = (Path(name, "results.json").read_bytes() for name in ("one", "two"))
+    assert one == two
+    results = json.loads(one)
+    assert results["variants"][1]["options"] == {"upper": 0.9, "web": "never"}
+    for variant in results["variants"]:
+        variant["measures"]["recall"]["mean"] = 1.0
+    for row in results["rows"]:
+        for cell in row["variants"].values():
+            cell["measures"]["recall"] = 2.0
+    Path("better.json").write_text(json.dumps(results), "utf-8")
+    worse = run(cli, [*command, "--judge", "none", "--baseline", "better.json"])
+    assert worse.exit_code == 3, worse.output
+    assert "worse: rag recall" in worse.output
