@@ -162,6 +162,7 @@ def create_app(
         app.include_router(langgraph.router)
         app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint()))
     app.mount(operation.PAGE_PATH, operation.page_files)
+    app.mount(operation.API_PAGE_PATH, operation.api_page_files)
     add_error_handlers(app)
     # What is added last is met first. Streams of events are never compressed.
     app.add_middleware(

@@ -26,8 +26,8 @@ from app.storage.database import open_engine
 
 MAX_BODY_BYTES = 1_000_000
 TOO_LARGE = f"The body is larger than {MAX_BODY_BYTES:,} bytes."
-_OPEN = {"/", "/favicon.ico"}
-_OPEN_BELOW = ("/health/", "/page/")
+_OPEN = {"/", "/docs", "/favicon.ico"}
+_OPEN_BELOW = ("/health/", "/page/", "/docs/")
 _SCOPE_OF = {"documents": "documents", "collections": "documents", "metrics": "metrics"}
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 
@@ -148,7 +148,7 @@ def add_authentication(app: FastAPI, settings: Settings) -> None:
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],  # clients send their own, as x-stainless-os; the origin decides
-            expose_headers=["retry-after", "x-request-id"],
+            expose_headers=["retry-after", "x-request-id", "mcp-session-id"],
         )
 
 

@@ -1,4 +1,4 @@
-"""`/health` and `/metrics` for supervisors, and `/`: the playground, plain files in a browser."""
+"""`/health` and `/metrics` for supervisors; `/`, the playground, and `/docs`, the API's page."""
 
 import mimetypes
 from pathlib import Path
@@ -17,7 +17,7 @@ router = APIRouter(tags=["operation"])
 OPEN: dict[str, Any] = {"security": []}
 """Asks for no key."""
 NOT_READY: dict[int | str, dict[str, Any]] = {503: problems(503)[503]}
-PAGE_PATH = "/page"
+PAGE_PATH, API_PAGE_PATH = "/page", "/docs"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -76,6 +76,16 @@ class PageFiles(StaticFiles):
 
 page_files = PageFiles(directory=Path(__file__).parents[2] / "page")
 """To be mounted at PAGE_PATH."""
+
+
+api_page_files = PageFiles(directory=Path(__file__).parents[2] / "api_page")
+"""To be mounted at API_PAGE_PATH, behind `api_page`."""
+
+
+@router.api_route(API_PAGE_PATH, methods=["GET", "HEAD"], include_in_schema=False)
+async def api_page(request: Request) -> Response:
+    """Every operation with a form to try it; loads nothing from elsewhere."""
+    return await api_page_files.get_response("index.html", request.scope)
 
 
 @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
