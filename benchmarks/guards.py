@@ -4,8 +4,9 @@
 
 `guard_edits` says what is edited and which tests are to tell. Edits are made in a copy of a
 commit, never in the checkout itself, and every test has to pass in the copy before. A test that
-does not end in time counts as failed. Figures go to --out (guards.json), the report beside it; the
-exit status is 1 where a guard can be taken away without a word.
+does not end in time counts as failed. Figures go to --out (guards.json), the report beside it; with
+--only those of other guards stay. The exit status is 1 where a guard can be taken away without a
+word.
 """
 
 import argparse
@@ -126,6 +127,24 @@ def report_of(removals: Sequence[Removal]) -> str:
     return "\n".join([*lines, ""])
 
 
+def kept(path: Path) -> dict[str, Removal]:
+    """What an earlier check found, by name; of guards that are in the table still."""
+    if not path.exists():
+        return {}
+    rows = json.loads(path.read_text(encoding="utf-8"))["guards"]
+    names = {guard.name for guard in GUARDS}
+    return {row["name"]: Removal(**row) for row in rows if row["name"] in names}
+
+
+def check_in_place(checkout: Path, guards: Sequence[Guard]) -> None:
+    """Raises RuntimeError where a test fails already; file by file, for all take long."""
+    tests = dict.fromkeys(test for guard in guards for test in guard.tests)
+    for file in dict.fromkeys(test.partition("::")[0] for test in tests):
+        own = [test for test in tests if test.startswith(f"{file}::")]
+        if failed := [test for test, count in outcome(checkout, own).items() if count]:
+            raise RuntimeError(f"These fail with all guards in place: {', '.join(failed)}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -135,23 +154,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=FIGURES)
     options = parser.parse_args(arguments)
     chosen = [guard for guard in GUARDS if options.only in f"{guard.name} {guard.file}"]
+    found = kept(options.out) if options.only else {}
     with tempfile.TemporaryDirectory(prefix="selfcrag-guards-") as place:
         checkout = copied(options.commit, Path(place))
-        tests = dict.fromkeys(test for guard in chosen for test in guard.tests)
-        # File by file: together they take longer than any of them may.
-        files = dict.fromkeys(test.partition("::")[0] for test in tests)
-        for file in files:
-            own = [test for test in tests if test.startswith(f"{file}::")]
-            if failed := [test for test, count in outcome(checkout, own).items() if count]:
-                raise RuntimeError(f"These fail with all guards in place: {', '.join(failed)}")
-        removals = list[Removal]()
+        check_in_place(checkout, chosen)
         for guard in chosen:
-            removals.append(removed(checkout, guard))
-            it = removals[-1]
+            found[guard.name] = it = removed(checkout, guard)
             word = "noticed" if it.is_noticed else "MISSED"
             sys.stdout.write(f"{word:8} {it.took_s:5} s  {it.name}\n")
             sys.stdout.flush()
-    figures = {"guards": [{**asdict(it), "noticed": it.is_noticed} for it in removals]}
+    removals = [found[guard.name] for guard in GUARDS if guard.name in found]
+    figures = {"guards": [asdict(it) for it in removals]}
     text = json.dumps(figures, indent=1, ensure_ascii=False)
     options.out.write_text(f"{text}\n", encoding="utf-8")
     options.out.with_suffix(".md").write_text(report_of(removals), encoding="utf-8")
