@@ -267,14 +267,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         " no grade known from before; operations of the evaluator's matrix products. The extractive"
         " generator has none of its own.",
         _each({}), ("seconds", "gflops", "scored_pairs", "llm_calls"), dropped(DROPPED),
-        timed=True, share=0.3,
+        timed=True, share=0.2,
     ),
     "max_critic": Experiment(
         "Most revisions, 0 to 5",
         "What further rounds of critique and revision bring.",
         tuple(Arm(f"max_critic {n}", "self_crag", {"max_critic": n}) for n in range(6)),
         ("matched", "published", "token_f1", "faithfulness", "rounds", "accepted", "scored_pairs"),
-        dropped(DROPPED), judged=True, share=0.5,
+        dropped(DROPPED), judged=True, share=0.3,
     ),
     "robustness": Experiment(
         "Noise, rejection, integration, counterfactuals",
@@ -290,7 +290,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             )
             for name in ("rag", "crag", "self_crag")
         ),
-        ("matched", "published", "abstained", "repeats_wrong"), noisy(0.0), share=0.6, group=3,
+        ("matched", "published", "abstained", "repeats_wrong"), noisy(0.0), share=0.4, group=3,
     ),
     "practices": Experiment(
         "Best practices, module by module",
@@ -319,7 +319,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             Arm("compress: selective context", "rag", {"compress": "selective_context"},
                 needs="compressor"),
         ),
-        ("matched", "published", "token_f1", "recall", "ndcg", "scored_pairs"), searched, share=0.4,
+        ("matched", "published", "token_f1", "recall", "ndcg", "scored_pairs"), searched, share=0.3,
     ),
     "attribution": Experiment(
         "Support, citations, long answers",
@@ -331,6 +331,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             *(Arm(f"{name}, chat model", name, {}, None, WITH_CHAT, "chat") for name in SYSTEMS),
         ),
         ("faithfulness", "citation_precision", "citation_recall", "readings", "rouge_l", "words"),
-        dropped(DROPPED), ("short", "long"), judged=True, share=0.5,
+        dropped(DROPPED), ("short", "long"), judged=True, share=0.3,
     ),
 }  # fmt: skip

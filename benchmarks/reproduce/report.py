@@ -108,11 +108,10 @@ def page_of(figures: Figures, *, pictured: bool = False) -> str:
     name = figures["experiment"]
     experiment = EXPERIMENTS[name]
     parts = [f"# {experiment.title}", experiment.about]
-    seed = figures["seed"]
+    command = f"{COMMAND} {name} --data FILE ... --corpus FILE ... --seed {figures['seed']}"
     parts.append(
-        f"Made by `{COMMAND} {name} --data FILE ... --corpus FILE ... --seed {seed}`. Means with 95 %"
-        " bootstrap intervals; the last column is the paired difference of the first measure from"
-        f" {_bases(experiment)}."
+        f"Made by `{command}`. Means with 95 % bootstrap intervals; the last column is the paired"
+        f" difference of the first measure from {_bases(experiment)}."
     )
     if pictured:
         parts.append(f"![{experiment.title}]({name}.png)")
