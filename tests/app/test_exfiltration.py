@@ -159,12 +159,11 @@ def test_trusted_answers_stay_as_they_are(write: Write, openai_server: OpenAISer
 
 def test_titles_and_criticism_are_told_inert(serve: Serve) -> None:
     page = replace(TOWER[0], title=f"![a]({U}) <img src={U}>")
+    drafts = [f"It is tall [1]. ![a]({U})", f"It is 87 metres tall [1]. ![a]({U}) <img>"]
     services = fakes.services(
         fakes.FakeRetriever([page]),
-        chat=fakes.ScriptedChat(
-            answers=[f"It is tall [1]. ![a]({U})", f"It is 87 metres tall [1]. ![a]({U}) <img>"]
-        ),
-        critic=fakes.FakeCritic(script=[fakes.POOR, fakes.GOOD], words=[f"Show ![a]({U})."]),
+        chat=fakes.ScriptedChat(answers=2 * drafts),
+        critic=fakes.FakeCritic(script=2 * [fakes.POOR, fakes.GOOD], words=[f"Show ![a]({U})."]),
     )
     serving = serve(services)
     with client_of(serving) as client:
@@ -173,7 +172,9 @@ def test_titles_and_criticism_are_told_inert(serve: Serve) -> None:
     assert "hxxps://" in reasons
     assert live(reasons) == []
     answer = serving.ask(QUESTION, workflow="self_crag")
-    assert live(answer["critique"][0]["criticism"]) == []
+    (criticism, _) = (entry["criticism"] for entry in answer["critique"])
+    assert criticism.startswith("Show ! [a]")
+    assert live(criticism) == []
     (entry,) = answer["degraded"]
     assert entry["reason"].endswith("1 image, 1 link, 1 address, 1 HTML tag."), (
         "that of the latest draft alone"
