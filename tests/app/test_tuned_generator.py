@@ -1,7 +1,7 @@
 """A generator that was tuned, merged and is served: it answers through `POST /ask`."""
 
 import json
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,54 +25,62 @@ REFLECTED = (
     "[Fully supported][Utility:5]"
 )
 OPTIONS = TuneOptions(
-    epochs=8, learning_rate=2e-2, rank=16, batch_tokens=2400, max_length=3000,
-    held_back_percent=20, check_every=40, measured_rows=2, dropout=0.0,
+    epochs=8, learning_rate=1e-2, rank=16, batch_tokens=800, max_length=3000,
+    held_back_percent=20, check_every=1000, measured_rows=1, dropout=0.0, warmup_steps=10,
 )  # fmt: skip
+FORMS = pytest.mark.parametrize("form", ["vllm", "llama.cpp"])
+
+
+def tuned_on(rows: Path, options: TuneOptions) -> Path:
+    """A model that was never trained, tuned on a file of rows; the folder beside the file."""
+    lines = rows.read_text("utf-8").splitlines()
+    model = word_llama(rows.parent / "base", lines * 3)
+    return tune([rows], model, rows.parent / "tuned", rows.parent / "work", options, print).folder
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One model taught both: the service's prompts with markers, and reflection tokens."""
-    folder = tmp_path_factory.mktemp("tuned")
+def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Taught an answer with a marker, behind the service's own prompts."""
+    folder = tmp_path_factory.mktemp("chat")
     passages = [{"title": "The red tower", "text": TEXT, "source": "docs/tower.md"}]
     row = {"question": QUESTION, "passages": passages, "answer": ANSWER}
-    write_rows(folder / "rows.jsonl", [{**row, "group": str(n)} for n in range(20)])
+    write_rows(folder / "rows.jsonl", [{**row, "group": str(n)} for n in range(16)])
     write_prompts(folder / "rows.jsonl", folder / "chat.jsonl")
-    reflected = {"instruction": QUESTION, "input": "", "output": REFLECTED}
-    write_rows(folder / "tokens.jsonl", [{**reflected, "group": str(n)} for n in range(72)])
-    files = [folder / "chat.jsonl", folder / "tokens.jsonl"]
-    texts = [line for file in files for line in file.read_text("utf-8").splitlines()]
-    model = word_llama(folder / "base", [*texts, ANSWER] * 3)
-    return tune(files, model, folder / "tuned", folder / "work", OPTIONS, print).folder
+    return tuned_on(folder / "chat.jsonl", OPTIONS)
 
 
-@pytest.fixture(params=["vllm", "llama.cpp"])
-def server(tuned: Path, request: pytest.FixtureRequest) -> Iterator[CausalLMServer]:
-    form: ServerForm = request.param
-    with CausalLMServer(tuned, form) as running:
-        yield running
+@pytest.fixture(scope="module")
+def reflective_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Taught an answer with reflection tokens."""
+    rows = tmp_path_factory.mktemp("reflective") / "rows.jsonl"
+    row = {"instruction": QUESTION, "input": "", "output": REFLECTED}
+    write_rows(rows, [{**row, "group": str(n)} for n in range(96)])
+    return tuned_on(rows, replace(OPTIONS, epochs=12, batch_tokens=400))
 
 
 def settings_for(server: CausalLMServer, data_dir: Path, generator: str) -> Settings:
-    part = {"openai": "openai", "native": "native"}[generator]
     return Settings(
         _env_file=None,
         data_dir=data_dir,
         search="off",
         generator=generator,
         **{
-            f"{part}_base_url": server.base_url,
-            f"{part}_model": server.model,
-            f"{part}_api_key": "unused",
+            f"{generator}_base_url": server.base_url,
+            f"{generator}_model": server.model,
+            f"{generator}_api_key": "unused",
         },
     )
 
 
+@FORMS
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_tuned_model_answers_as_chat_endpoint(
-    server: CausalLMServer, data_dir: Path, stream: bool
+    chat_model: Path, form: ServerForm, data_dir: Path, stream: bool
 ) -> None:
-    with Serving(create_app(settings_for(server, data_dir, "openai"))) as serving:
+    with (
+        CausalLMServer(chat_model, form) as server,
+        Serving(create_app(settings_for(server, data_dir, "openai"))) as serving,
+    ):
         if stream:
             events = serving.stream(QUESTION, workflow="crag", options={"web": "never"})
             answer = next(event.data for event in events if event.name == "answer")
@@ -91,11 +99,15 @@ def test_the_tuned_model_answers_as_chat_endpoint(
     assert sent[0]["content"] == known["prompt"][0]["content"]
 
 
+@FORMS
 def test_the_tuned_model_answers_with_reflection_tokens(
-    server: CausalLMServer, data_dir: Path
+    reflective_model: Path, form: ServerForm, data_dir: Path
 ) -> None:
     options = {"web": "never", "max_critic": 0}
-    with Serving(create_app(settings_for(server, data_dir, "native"))) as serving:
+    with (
+        CausalLMServer(reflective_model, form) as server,
+        Serving(create_app(settings_for(server, data_dir, "native"))) as serving,
+    ):
         answer = serving.ask(QUESTION, workflow="self_rag", options=options)
 
     chosen = next(each for each in answer["candidates"] if each["chosen"])

@@ -98,6 +98,8 @@ class ReflectiveServer(LoopbackServer):
         super().reset()
         self.failure: Failure = ""
         self.speaks_tokens = True
+        self.is_llama_cpp = False
+        """Gives log-probabilities as llama.cpp's server does: in the form of chat."""
 
     @property
     def base_url(self) -> str:
@@ -139,6 +141,8 @@ class ReflectiveServer(LoopbackServer):
         logprobs = None if self.failure == "no_logprobs" else _logprobs(said, body["logprobs"])
         if logprobs and self.failure == "short_logprobs":
             logprobs["token_logprobs"].pop()
+        if logprobs and self.is_llama_cpp:
+            logprobs = {"content": _places(logprobs)}
         ending = "stop" if stops or said == reply else "length"
         choice = {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": ending}
         usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(said)}
@@ -169,6 +173,18 @@ def _logprobs(said: list[Said], most: int) -> dict[str, Any]:
         "top_logprobs": [_top(each, most) for each in said],
         "text_offset": offsets,
     }
+
+
+def _places(logprobs: dict[str, Any]) -> list[dict[str, Any]]:
+    named = ("tokens", "token_logprobs", "top_logprobs")
+    return [
+        {
+            "token": text,
+            "logprob": value,
+            "top_logprobs": [{"token": name, "logprob": p} for name, p in top.items()],
+        }
+        for text, value, top in zip(*(logprobs[name] for name in named), strict=True)
+    ]
 
 
 def _top(said: Said, most: int) -> dict[str, float]:

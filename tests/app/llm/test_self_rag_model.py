@@ -41,10 +41,12 @@ async def model(reflective_server: ReflectiveServer) -> AsyncIterator[NativeGene
     await generator.aclose()
 
 
+@pytest.mark.parametrize("is_llama_cpp", [False, True])
 async def test_an_answer_comes_with_its_judgement(
-    model: NativeGenerator, reflective_server: ReflectiveServer
+    model: NativeGenerator, reflective_server: ReflectiveServer, is_llama_cpp: bool
 ) -> None:
     generator: ReflectiveGenerator = model
+    reflective_server.is_llama_cpp = is_llama_cpp
     reply = await generator.write(QUESTION, LIGHTHOUSE)
 
     assert reply.text == "A lighthouse warns ships."
