@@ -28,6 +28,17 @@ def told(service: Serving) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.parametrize("accepts", ["gzip", "identity"])
+def test_bodies_are_compressed_where_the_client_takes_it(service: Serving, accepts: str) -> None:
+    response = service.client.get("/workflows", headers={"Accept-Encoding": accepts})
+    is_compressed = response.headers.get("content-encoding") == "gzip"
+
+    assert is_compressed == (accepts == "gzip")
+    assert (response.num_bytes_downloaded * 5 < len(response.content)) == is_compressed
+    assert response.headers["vary"] == "Accept-Encoding" or not is_compressed
+    assert len(response.headers["x-request-id"]) == 32
+
+
 def test_the_workflows_are_listed_with_their_fields(told: dict[str, Any]) -> None:
     assert set(told) == {"workflows", "default"}
     names = [workflow["name"] for workflow in told["workflows"]]
