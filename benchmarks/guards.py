@@ -145,6 +145,15 @@ def check_in_place(checkout: Path, guards: Sequence[Guard]) -> None:
             raise RuntimeError(f"These fail with all guards in place: {', '.join(failed)}")
 
 
+def write(path: Path, found: Mapping[str, Removal]) -> None:
+    """Figures and report, after each guard: a check that is stopped keeps what it found."""
+    removals = [found[guard.name] for guard in GUARDS if guard.name in found]
+    figures = {"guards": [asdict(it) for it in removals]}
+    text = json.dumps(figures, indent=1, ensure_ascii=False)
+    path.write_text(f"{text}\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(report_of(removals), encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -160,15 +169,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_in_place(checkout, chosen)
         for guard in chosen:
             found[guard.name] = it = removed(checkout, guard)
+            write(options.out, found)
             word = "noticed" if it.is_noticed else "MISSED"
             sys.stdout.write(f"{word:8} {it.took_s:5} s  {it.name}\n")
             sys.stdout.flush()
-    removals = [found[guard.name] for guard in GUARDS if guard.name in found]
-    figures = {"guards": [asdict(it) for it in removals]}
-    text = json.dumps(figures, indent=1, ensure_ascii=False)
-    options.out.write_text(f"{text}\n", encoding="utf-8")
-    options.out.with_suffix(".md").write_text(report_of(removals), encoding="utf-8")
-    return 0 if all(removal.is_noticed for removal in removals) else 1
+    return 0 if all(it.is_noticed for it in found.values()) else 1
 
 
 if __name__ == "__main__":
