@@ -11,7 +11,7 @@ $rows rows of each context, in English and Chinese. Models and contexts are name
 2407.01219, section 3.8: M_b is untuned, M_gr was tuned with one relevant and one random passage. A random
 passage is about another kind of thing; chance decides which passage comes first.
 
-    python -m benchmarks.generator_tuning --base-steps $base_steps --rows $rows$data
+    python -m benchmarks.generator_tuning --base-steps $base_steps --rows $rows --contexts $contexts$data
 
 Seeds 1 (base, tuning) and 2 (held-out rows); tuning took $minutes minutes in all on one thread of a
 busy machine. One seed: differences of a few hundredths mean nothing.
@@ -57,6 +57,8 @@ def page(figures: dict[str, Any]) -> str:
     made = figures["published"]
     text = PAGE.substitute(
         figures,
+        minutes=f"{sum(run['minutes'] for run in figures['runs'].values()):.0f}",
+        contexts=" ".join(figures["runs"]),
         data=" --data FOLDER" if made else "",
         head=" | ".join(f"D_{name}" for name in tested),
         rule="---|" * len(tested),
