@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.errors import NotFound
 from app.storage.database import metadata, now, reading
 from app.storage.runs import Row
+from app.storage.tables import PROCESSES
 
 EVALUATIONS = sa.Table(
     "evaluations",
@@ -85,6 +86,7 @@ class Evaluations:
 
     async def get(self, evaluation_id: str, owner: str) -> Row:
         """Its row, unpacked. Raises NotFound, also where it is another's."""
+        await self._end_lost()
         mine = (EVALUATIONS.c.id == evaluation_id, EVALUATIONS.c.owner == owner)
         async with reading(self._engine) as connection:
             found = (await connection.execute(sa.select(EVALUATIONS).where(*mine))).first()
@@ -100,6 +102,7 @@ class Evaluations:
         """Newest first, without requests and results; and how many there are."""
         shown = [c for c in EVALUATIONS.c if c.name not in ("request", "results")]
         mine = EVALUATIONS.c.owner == owner
+        await self._end_lost()
         query = sa.select(*shown).where(mine).order_by(EVALUATIONS.c.created_at.desc())
         async with reading(self._engine) as connection:
             rows = await connection.execute(query.limit(limit).offset(offset))
@@ -107,6 +110,15 @@ class Evaluations:
                 sa.select(sa.func.count()).select_from(EVALUATIONS).where(mine)
             )
             return [dict(row._mapping) for row in rows], int(total or 0)
+
+    async def _end_lost(self) -> None:
+        """Those of processes that are gone are interrupted: begun again they go on."""
+        alive = sa.select(PROCESSES.c.id)
+        lost = (EVALUATIONS.c.status == "running", EVALUATIONS.c.process.not_in(alive))
+        async with self._engine.begin() as connection:
+            await connection.execute(
+                sa.update(EVALUATIONS).where(*lost).values(status="interrupted", ended_at=now())
+            )
 
     async def delete(self, evaluation_id: str, owner: str) -> None:
         """With its answers. Raises NotFound."""
