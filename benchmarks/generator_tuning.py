@@ -2,11 +2,11 @@
 
     python -m benchmarks.generator_tuning [--data FOLDER] [--work FOLDER]
 
-A base model of two hundred thousand weights is trained from nothing on a small world of our own, then
-tuned with LoRA on each context of arXiv 2407.01219, section 3.8, and each tuned model is measured
-on each context of held-out rows. With `--data` the rows of published sets are counted, and the
-shipped evaluator weaves reflection tokens into some of them. The base and finished runs in the
-work folder are used again. Figures: benchmarks/generator_tuning.md.
+A base model of two hundred thousand weights is trained from nothing on a small world of our own,
+then tuned with LoRA on each context of arXiv 2407.01219, section 3.8, and each tuned model is
+measured on each context of held-out rows. With `--data` the rows of published sets are counted,
+and the shipped evaluator weaves reflection tokens into some of them. The base and finished runs in
+the work folder are used again. Figures: benchmarks/generator_tuning.md.
 """
 
 import argparse

@@ -8,10 +8,11 @@ PAGE = Template("""# Tuning a generator
 A demonstration of the machinery on a CPU, not of what a language model gains: a Llama of two
 layers, trained from nothing to repeat facts of a small world, is tuned with LoRA (rank $rank) on
 $rows rows of each context, in English and Chinese. Models and contexts are named as in arXiv
-2407.01219, section 3.8: M_b is untuned, M_gr was tuned with one relevant and one random passage. A random
-passage is about another kind of thing; chance decides which passage comes first.
+2407.01219, section 3.8: M_b is untuned, M_gr was tuned with one relevant and one random passage. A
+random passage is about another kind of thing; chance decides which passage comes first.
 
-    python -m benchmarks.generator_tuning --base-steps $base_steps --rows $rows --contexts $contexts$data
+    python -m benchmarks.generator_tuning --base-steps $base_steps --rows $rows \\
+        --contexts $contexts$data
 
 Seeds 1 (base, tuning) and 2 (held-out rows); tuning took $minutes minutes in all on one thread of a
 busy machine. One seed: differences of a few hundredths mean nothing.
