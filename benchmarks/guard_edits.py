@@ -235,6 +235,13 @@ SECRETS = (
         "app/api/problems.py",
         "    problem = StoreFailed().problem if is_store else internal_problem()\n",
         '    problem = Problem(title="Failed", status=500, detail=repr(error))\n    del is_store\n',
+        ("tests/app/api/test_request_ids.py::test_a_fault_of_ours_is_logged_with_the_request",),
+    ),
+    Guard(
+        "Runs that fail tell no details",
+        "app/runs/run.py",
+        "            last = ask.ErrorEvent(problem=internal_problem(self.id))\n",
+        "            last = ask.ErrorEvent(problem=internal_problem(repr(error)))\n",
         ("tests/app/test_refusals.py::test_a_fault_of_ours_tells_no_details",),
     ),
     Guard(

@@ -92,12 +92,15 @@ def test_what_is_no_trace_is_not_told(serve: Serve, lines: list[str], sent: str)
 
 
 def test_a_fault_of_ours_is_logged_with_the_request(serve: Serve, lines: list[str]) -> None:
+    """And there alone."""
+
     class Broken(fakes.FakeRetriever):
         async def ready(self) -> bool:
             raise ZeroDivisionError
 
     client = serve(fakes.services(Broken())).client
-    client.get("/health/ready", headers={"X-Request-ID": "req-9"})
+    told = client.get("/health/ready", headers={"X-Request-ID": "req-9"})
+    assert "ZeroDivision" not in told.text
 
     (line,) = (line for line in lines if "failed" in line)
     assert line.splitlines()[0] == "ERROR GET /health/ready failed request_id=req-9"
