@@ -48,6 +48,7 @@ _NEEDS = (
     ("embedder", "worker", "worker_url"),
     ("generator", "openai", "openai_api_key"),
     ("generator", "native", "native_base_url"),
+    ("generator", "langchain", "chat_model"),
     ("critic", "llm", "openai_api_key"),
     ("grader", "llm_direct", "openai_api_key"),
     ("grader", "llm_chain_of_thought", "openai_api_key"),
@@ -153,7 +154,10 @@ class StateSettings(BaseSettings):
         missing = [
             f"{part} {choice} needs {_variables_of(type(self), needed)}"
             for part, choice, needed in _NEEDS
-            if given.get(part) == choice and not given[needed]
+            if given.get(part) == choice
+            and not given[needed]
+            # Any provider's chat model judges as well.
+            and not (part in ("critic", "grader") and given.get("chat_model"))
         ]
         if missing:
             raise ValueError("; ".join(missing))
@@ -193,10 +197,10 @@ class Settings(StateSettings):
         description="calibrated: those of the weights; else the paper's, for its own checkpoints.",
     )
 
-    generator: Literal["extractive", "openai", "native"] = _generator(
+    generator: Literal["extractive", "openai", "native", "langchain"] = _generator(
         default="extractive",
         description="extractive quotes the best sentences; openai asks a chat endpoint; "
-        "native asks a Self-RAG model.",
+        "native asks a Self-RAG model; langchain asks the chat model of any provider.",
     )
     critic: Literal["evaluator", "llm", "native"] = _critic(
         default="evaluator",
@@ -235,6 +239,21 @@ class Settings(StateSettings):
     )
     native_api_key: SecretStr = _generator(
         default=SecretStr(""), description="Its key; empty for servers without keys."
+    )
+
+    chat_model: str = _generator(
+        default="",
+        pattern=r"^(?:[\w-]+:\S+)?$",
+        description="provider:model, such as anthropic:claude-sonnet-4-5, by LangChain's package of"
+        " that provider, which you install; it judges as well where the critic or grader is a"
+        " language model.",
+    )
+    chat_api_key: SecretStr = _generator(
+        default=SecretStr(""),
+        description="Its key; empty: where the provider's package looks for it.",
+    )
+    chat_base_url: str = _generator(
+        default="", description="Its address; empty: the provider's own."
     )
 
     fallback_model: str = _generator(
@@ -331,13 +350,16 @@ class Settings(StateSettings):
     def _parts_fit_together(self) -> Self:
         if self.critic == "native" and self.generator != "native":
             raise ValueError("critic native needs SELFCRAG_GENERATOR=native")
+        if self.chat_model and self.generator == "openai":
+            raise ValueError("SELFCRAG_CHAT_MODEL needs SELFCRAG_GENERATOR=langchain, not openai")
         if self.fallback_model and not self.fallback_api_key.get_secret_value():
             raise ValueError(
                 f"fallback model {self.fallback_model} needs SELFCRAG_FALLBACK_API_KEY"
             )
         if self.fallback_model and self.generator == "extractive":
             raise ValueError(
-                f"fallback model {self.fallback_model} needs SELFCRAG_GENERATOR=openai or native"
+                f"fallback model {self.fallback_model} needs SELFCRAG_GENERATOR=openai, native or"
+                " langchain"
             )
         if self.grader != "evaluator" and self.thresholds != "calibrated":
             raise ValueError(

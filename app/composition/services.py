@@ -45,6 +45,7 @@ from graphs.types import Bars, Scores, Task, Thresholds
 
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
+    from app.llm.provider_chat import ProviderChat
     from app.llm.self_rag_model import NativeGenerator
 
 WORKER_TIMEOUT_S = 30.0
@@ -122,7 +123,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     breaker = CircuitBreaker("evaluator") if settings.worker_url else None
     evaluator = await WorkerEvaluator.connect(client, thresholds, breaker)
     worker = await client.abilities()
-    writer = chat if settings.generator == "openai" else None
+    writer = chat if settings.generator in ("openai", "langchain") else None
     chat_name = writer.model_name if writer is not None else "extractive"
     breakers = (
         breaker,
@@ -195,15 +196,31 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
 
 
 @_through_proxies()
-def _chat(settings: Settings) -> EndpointChat | None:
+def _chat(settings: Settings) -> EndpointChat | ProviderChat | None:
     if not asks_chat(settings):
         return None
+    if settings.chat_model:
+        return _provider_chat(settings)
     from app.llm.chat import chat_model  # noqa: PLC0415
 
     return chat_model(
         settings.openai_base_url,
         settings.openai_api_key.get_secret_value(),
         settings.openai_model,
+        temperature=settings.openai_temperature,
+        timeout_s=settings.openai_timeout_s,
+        max_concurrent=settings.openai_max_concurrent,
+        has_fallback=bool(settings.fallback_model),
+    )
+
+
+def _provider_chat(settings: Settings) -> ProviderChat:
+    from app.llm.provider_chat import provider_chat  # noqa: PLC0415
+
+    return provider_chat(
+        settings.chat_model,
+        api_key=settings.chat_api_key.get_secret_value(),
+        base_url=settings.chat_base_url,
         temperature=settings.openai_temperature,
         timeout_s=settings.openai_timeout_s,
         max_concurrent=settings.openai_max_concurrent,
@@ -366,25 +383,28 @@ class GradedApart:
 
 
 def asks_chat(settings: Settings) -> bool:
-    return settings.generator == "openai" or settings.critic == "llm" or settings.grader in MODES
+    writes = settings.generator in ("openai", "langchain")
+    return writes or settings.critic == "llm" or settings.grader in MODES
 
 
-def chosen_grader(settings: Settings, chat: EndpointChat | None, evaluator: Evaluator) -> Evaluator:
+def chosen_grader(
+    settings: Settings, chat: EndpointChat | ProviderChat | None, evaluator: Evaluator
+) -> Evaluator:
     if chat is None or settings.grader not in MODES:
         return evaluator
-    by_chat = LlmEvaluator(chat, settings.openai_model, MODES[settings.grader])
+    by_chat = LlmEvaluator(chat, chat.model_name, MODES[settings.grader])
     return GradedApart(by_chat, evaluator)
 
 
 def chosen_critic(
     settings: Settings,
-    chat: EndpointChat | None,
+    chat: EndpointChat | ProviderChat | None,
     native: NativeGenerator | None,
     evaluator: WorkerEvaluator,
 ) -> Critic:
     """The evaluator's own relevance where it is the critic: a call a sentence would be too many."""
     if settings.critic == "llm" and chat is not None:
-        return LlmCritic(chat, settings.openai_model)
+        return LlmCritic(chat, chat.model_name)
     if settings.critic == "native" and native is not None:
         return NativeCritic(native)
     return EvaluatorCritic(evaluator, evaluator.bars)
