@@ -1,0 +1,187 @@
+"""How far the judge of `selfcrag evaluate` agrees with labelled rows, in both languages.
+
+    python -m benchmarks.judge DATA [--rows 200] [--judge evaluator|model]
+
+English: rows of en_ares with labels for context relevance, faithfulness and answer relevance, of
+passages that no training has seen. Chinese: rows made of zh_cmrc2018_dev, which is never trained
+on: a passage beside its nearest other one, its answer beside that of another question. The judge
+reads what it reads in an evaluation: a whole outcome. Figures go to benchmarks/judge.json, the page
+to benchmarks/judge.md.
+"""
+
+import argparse
+import asyncio
+import gzip
+import json
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.composition.services import open_services
+from app.evaluation.judge import Judge
+from app.evaluation.measures import RIGHT, Judged, Outcome, OutcomePassage
+from app.evaluation.questions import EvaluationQuestion
+from app.evaluation.runner import judge_of
+from app.evaluation.statistics import auc, kappa
+from app.schemas.ask import GradedStrip
+from app.settings import Settings
+from evaluator.data.hard_negatives import WordNeighbours
+from evaluator.data.records import held_back
+from graphs.types import AnswerSentence, Usage
+
+HERE = Path(__file__).parent
+HELD_BACK_PERCENT, SEED = 6, 1
+LABELS = ("context_relevant", "answer_faithful", "answer_relevant")
+VERDICTS = {"SUPPORTS", "REFUTES", "yes", "no", "True", "False"}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """An answer from one passage, and what its labels say; None where they say nothing."""
+
+    question: str
+    passage: str
+    answer: str
+    labels: dict[str, bool | None]
+
+
+def english(data: Path) -> Iterator[Labelled]:
+    """ARES: verdicts on claims and cloze texts are no questions and are left out."""
+    for row in read(data / "en_ares.jsonl.gz"):
+        is_question = "@placeholder" not in row["question"] and row["question"].endswith("?")
+        if held_back(row["passage"], HELD_BACK_PERCENT) and is_question:
+            answer = row["answer"] if row["answer"] not in VERDICTS else ""
+            yield Labelled(row["question"], row["passage"], answer, {k: row[k] for k in LABELS})
+
+
+def chinese(data: Path) -> Iterator[Labelled]:
+    """CMRC 2018: the gold passage and answer, another passage, an answer of another question."""
+    rows = [row for row in read(data / "zh_cmrc2018_dev.jsonl.gz") if row["answers"]]
+    random.Random(SEED).shuffle(rows)
+    nearest = WordNeighbours([row["passage"] for row in rows])
+    found = nearest.nearest([row["question"] for row in rows[:2000]], 12)
+    for row, numbers in zip(rows, found, strict=False):
+        question, answer = row["question"], row["answers"][0]
+        others = [rows[n] for n in numbers if rows[n]["passage"] != row["passage"]]
+        others = [it for it in others if answer not in it["passage"]]
+        beside = [
+            it for it in rows if it["passage"] == row["passage"] and answer != it["answers"][0]
+        ]
+        if others:
+            yield Labelled(question, row["passage"], answer, dict.fromkeys(LABELS, True))
+            yield Labelled(question, others[0]["passage"], "", {"context_relevant": False})
+        if others and beside:
+            wrong = random.Random(question).choice(beside)["answers"][0]
+            no = {"context_relevant": None, "answer_faithful": False, "answer_relevant": False}
+            yield Labelled(question, row["passage"], wrong, no)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+async def judged(judge: Judge, rows: Sequence[Labelled]) -> list[Judged]:
+    """Each as an evaluation would see it: one kept strip, one sentence."""
+    found = []
+    for row in rows:
+        question = EvaluationQuestion(id="0", question=row.question)
+        answer = row.answer or "-"
+        outcome = Outcome(
+            answer=answer,
+            verdict="not_judged",
+            action=None,
+            stopped_by="answered",
+            documents=[
+                OutcomePassage(
+                    id="1", source="", title="", origin="internal", score=0, text=row.passage
+                )
+            ],
+            strips=[GradedStrip(id="1", document_id="1", text=row.passage, score=0, kept=True)],
+            citations=[],
+            sentences=[AnswerSentence(0, len(answer), None)],
+            missing=[],
+            usage=Usage(),
+        )
+        found.append((await judge.judge(question, outcome))[0])
+    return found
+
+
+def figures(rows: Sequence[Labelled], said: Sequence[Judged]) -> dict[str, Any]:
+    """AUC of the measure, and kappa of its verdict, over the rows that have a label."""
+    told = {
+        "context_relevant": [(it.context_relevancy or 0.0, 0.0) for it in said],
+        "answer_faithful": [(it.supports[0][0] if it.supports else 0.0, RIGHT) for it in said],
+        "answer_relevant": [(it.answer_relevancy or 0.0, RIGHT) for it in said],
+    }
+    found = {}
+    for label in LABELS:
+        pairs = [
+            (value, bar, bool(row.labels[label]))
+            for row, (value, bar) in zip(rows, told[label], strict=True)
+            if row.labels.get(label) is not None and (row.answer or label == "context_relevant")
+        ]
+        truth = [it for _, _, it in pairs]
+        verdicts = [value > bar if bar == 0 else value >= bar for value, bar, _ in pairs]
+        found[label] = {
+            "n": len(pairs),
+            "positive": sum(truth),
+            "auc": auc([value for value, _, _ in pairs], truth),
+            "kappa": kappa(verdicts, truth),
+            "agree": round(
+                sum(a == b for a, b in zip(verdicts, truth, strict=True)) / len(pairs), 4
+            ),
+        }
+    return found
+
+
+async def measured(data: Path, most: int, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"rows": most, "seed": SEED}
+    async with open_services(Settings(search="off")) as services:
+        judge = judge_of("model" if name == "model" else "evaluator", services)
+        if judge is None:
+            raise SystemExit("no language model is set: see SELFCRAG_GENERATOR")
+        found["judge"] = judge.name
+        for language, made in (("en", english), ("zh", chinese)):
+            rows = list(made(data))
+            random.Random(SEED).shuffle(rows)
+            found[language] = figures(rows[:most], await judged(judge, rows[:most]))
+            sys.stderr.write(f"{language}: {found[language]}\n")
+    return found
+
+
+def page(found: dict[str, Any]) -> str:
+    lines = [
+        "# The judge of `selfcrag evaluate` against labelled rows",
+        "",
+        f"`python -m benchmarks.judge DATA --rows {found['rows']}`, judge {found['judge']}, seed"
+        f" {found['seed']}. English rows are ARES' labels on passages no training has seen, Chinese"
+        " ones are made of CMRC 2018's development set. AUC: the measure as a score; kappa and"
+        " agreement: its verdict (any sentence relevant; support and relevancy from 0.5 on).",
+        "",
+        "| language | label | rows | positive | AUC | kappa | agreement |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for language in ("en", "zh"):
+        for label, it in found[language].items():
+            row = (language, label, it["n"], it["positive"], it["auc"], it["kappa"], it["agree"])
+            lines.append(f"| {' | '.join(map(str, row))} |")
+    return "\n".join([*lines, ""])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--rows", type=int, default=200)
+    parser.add_argument("--judge", choices=("evaluator", "model"), default="evaluator")
+    given = parser.parse_args()
+    found = asyncio.run(measured(given.data, given.rows, given.judge))
+    (HERE / "judge.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    (HERE / "judge.md").write_text(page(found), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
