@@ -312,6 +312,7 @@ IMAGE = [{"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]
         ({"model": "gpt-4"}, 404, "model"),
         ({"input": " "}, 422, "input"),
         ({"input": []}, 422, "input"),
+        ({"input": "### Task:\nName it.\n<chat_history></chat_history>"}, 400, "input"),
         ({"input": [{"role": "user", "content": IMAGE}]}, 422, "input.0.content"),
         ({"input": [{"type": "item_reference", "id": "msg_1"}]}, 404, "input[0].id"),
         ({"conversation": "a b"}, 422, "conversation.constrained-str"),
