@@ -185,6 +185,25 @@ NEEDS: Mapping[str, tuple[str, str]] = MappingProxyType({
 QUALITY = ("matched", "published", "token_f1", "abstained")
 WITH_CHAT = {"generator": "openai"}
 WITH_NATIVE = {"generator": "native", "critic": "native"}
+CUT_ANYHOW = (
+    "The extractive generator cuts ungraded knowledge into strips and grades them itself, so that"
+    " the operation is done later rather than left out; a language model is given all of it"
+)
+GRADED_AGAIN = (
+    "Under Ambiguous the strips of irrelevant passages are graded again and dropped; what Incorrect"
+    " saves is their pairs"
+)
+ALWAYS_JOINED = (
+    "Every question then has the web's strips beside the local ones; a generator that quotes the"
+    " strips of the best grades is not misled by more of them. What it costs is a search and its"
+    " pairs for every question"
+)
+SELDOM = "Few questions have passages between the two thresholds of the shipped evaluator"
+SAME_WEB = (
+    "The recorded web ranks by words alone, so that keywords and question find much the same pages"
+    " there"
+)
+GOOD_WEB = "The recorded web holds an answer for more questions than the documents that were left"
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -208,10 +227,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         " two deciding, and one taken whatever the grades.",
         (
             Arm("crag", "crag"),
-            *(Arm(f"without {name}", "crag", _ablated(without_action=name))
-              for name in ("correct", "incorrect", "ambiguous")),
-            *(Arm(f"only {name}", "crag", _ablated(only_action=name))
-              for name in ("correct", "incorrect", "ambiguous")),
+            *(Arm(f"without {name}", "crag", _ablated(without_action=name), note=note)
+              for name, note in (("correct", ALWAYS_JOINED), ("incorrect", GRADED_AGAIN),
+                                 ("ambiguous", SELDOM))),
+            *(Arm(f"only {name}", "crag", _ablated(only_action=name), note=note)
+              for name, note in (("correct", CUT_ANYHOW), ("incorrect", GOOD_WEB),
+                                 ("ambiguous", ALWAYS_JOINED))),
         ),
         (*QUALITY, "web_searches", "scored_pairs"), dropped(DROPPED),
     ),
@@ -220,9 +241,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         "What each operation on the knowledge is worth (CRAG, table 3).",
         (
             Arm("crag", "crag"),
-            Arm("without refinement", "crag", _ablated(refinement=False)),
-            Arm("without rewriting", "crag", _ablated(rewriting=False)),
-            Arm("without selection", "crag", _ablated(selection=False)),
+            Arm("without refinement", "crag", _ablated(refinement=False), note=CUT_ANYHOW),
+            Arm("without rewriting", "crag", _ablated(rewriting=False), note=SAME_WEB),
+            Arm("without selection", "crag", _ablated(selection=False), note=CUT_ANYHOW),
+            *(Arm(f"{name}, chat model", "crag", options, None, WITH_CHAT, "chat")
+              for name, options in (
+                  ("crag", {}), ("without refinement", _ablated(refinement=False)),
+                  ("without rewriting", _ablated(rewriting=False)),
+                  ("without selection", _ablated(selection=False)))),
         ),
         (*QUALITY, "words", "scored_pairs"), dropped(DROPPED),
     ),
@@ -274,7 +300,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "What further rounds of critique and revision bring.",
         tuple(Arm(f"max_critic {n}", "self_crag", {"max_critic": n}) for n in range(6)),
         ("matched", "published", "token_f1", "faithfulness", "rounds", "accepted", "scored_pairs"),
-        dropped(DROPPED), judged=True, share=0.3,
+        dropped(DROPPED), judged=True, share=0.2,
     ),
     "robustness": Experiment(
         "Noise, rejection, integration, counterfactuals",
@@ -290,7 +316,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             )
             for name in ("rag", "crag", "self_crag")
         ),
-        ("matched", "published", "abstained", "repeats_wrong"), noisy(0.0), share=0.4, group=3,
+        ("matched", "published", "abstained", "repeats_wrong"), noisy(0.0), share=0.3, group=3,
     ),
     "practices": Experiment(
         "Best practices, module by module",
@@ -319,7 +345,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             Arm("compress: selective context", "rag", {"compress": "selective_context"},
                 needs="compressor"),
         ),
-        ("matched", "published", "token_f1", "recall", "ndcg", "scored_pairs"), searched, share=0.3,
+        ("matched", "published", "token_f1", "recall", "ndcg", "scored_pairs"), searched, share=0.2,
     ),
     "attribution": Experiment(
         "Support, citations, long answers",
@@ -331,6 +357,6 @@ EXPERIMENTS: dict[str, Experiment] = {
             *(Arm(f"{name}, chat model", name, {}, None, WITH_CHAT, "chat") for name in SYSTEMS),
         ),
         ("faithfulness", "citation_precision", "citation_recall", "readings", "rouge_l", "words"),
-        dropped(DROPPED), ("short", "long"), judged=True, share=0.3,
+        dropped(DROPPED), ("short", "long"), judged=True, share=0.2,
     ),
 }  # fmt: skip

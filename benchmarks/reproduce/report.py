@@ -217,11 +217,12 @@ def draw_curves(figures: Figures, file: Path) -> bool:
     for axes, (key, found) in zip(
         picture.subplots(1, len(sets), squeeze=False)[0], sets.items(), strict=True
     ):
-        for line, colour in zip(experiment.curve, COLOURS, strict=False):
+        for line, (colour, style) in zip(experiment.curve, STYLES, strict=True):
             points = _points(line, measure, found["arms"])
             levels, means, lows, highs = zip(*points, strict=True)
-            axes.plot(levels, means, marker="o", color=colour, label=line)
-            axes.fill_between(levels, lows, highs, color=colour, alpha=0.12, linewidth=0)
+            axes.plot(levels, means, style, marker="o", color=colour, label=line)
+            if style == "-":
+                axes.fill_between(levels, lows, highs, color=colour, alpha=0.15, linewidth=0)
         axes.set_title(f"{key}, n = {found['questions']}")
         axes.set_xlabel("share of right passages dropped")
         axes.set_ylabel(TITLES[measure].lower())
@@ -231,7 +232,8 @@ def draw_curves(figures: Figures, file: Path) -> bool:
     return True
 
 
-COLOURS = ("#999999", "#0072b2", "#e69f00", "#009e73")
+STYLES = (("#777777", "-"), ("#0072b2", "-"), ("#e69f00", "--"), ("#009e73", ":"))
+"""Solid lines have their intervals drawn."""
 
 
 def _points(
