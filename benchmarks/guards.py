@@ -1,6 +1,6 @@
 """Mutation check: each guard of the service is taken away in turn, and a named test has to fail.
 
-    python -m benchmarks.guards [--only WORDS] [--commit HEAD] [--out FILE]
+    python -m benchmarks.guards [--only WORDS …] [--commit HEAD] [--out FILE]
 
 `guard_edits` says what is edited and which tests are to tell. Edits are made in a copy of a
 commit, never in the checkout itself, and every test has to pass in the copy before. A test that
@@ -158,11 +158,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--only", default="", help="guards whose name or file holds these words")
+    parser.add_argument("--only", nargs="*", help="guards whose name or file holds one of these")
     parser.add_argument("--commit", default="HEAD", help="the one whose files are copied")
     parser.add_argument("--out", type=Path, default=FIGURES)
     options = parser.parse_args(arguments)
-    chosen = [guard for guard in GUARDS if options.only in f"{guard.name} {guard.file}"]
+    wanted = options.only or [""]
+    chosen = [it for it in GUARDS if any(words in f"{it.name} {it.file}" for words in wanted)]
     found = kept(options.out) if options.only else {}
     with tempfile.TemporaryDirectory(prefix="selfcrag-guards-") as place:
         checkout = copied(options.commit, Path(place))
