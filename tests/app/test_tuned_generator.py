@@ -64,6 +64,7 @@ def settings_for(server: CausalLMServer, data_dir: Path, generator: str) -> Sett
         data_dir=data_dir,
         search="off",
         generator=generator,
+        critic="native" if generator == "native" else "evaluator",
         **{
             f"{generator}_base_url": server.base_url,
             f"{generator}_model": server.model,
