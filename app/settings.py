@@ -1,11 +1,19 @@
 """The service's settings: the only place of this package that reads the environment."""
 
+import re
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.functional_validators import BeforeValidator
 from pydantic_settings import (
     BaseSettings,
@@ -19,6 +27,7 @@ from app.errors import StartFailed, message_of
 from graphs.options import Preset
 from graphs.types import AnswerLinks
 
+_LOADER = re.compile(r"\.\w{1,20}=[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 WORKERS = ("selfcrag_evaluator_", "selfcrag_serve_")
 """So begin the settings of the worker, which reads the same `.env`."""
 
@@ -117,6 +126,11 @@ class StateSettings(BaseSettings):
     chunk_tokens: int = _knowledge(
         default=175, ge=20, le=1000, description="Largest number of tokens in a chunk."
     )
+    loaders: Names = _knowledge(
+        default=(),
+        description="Document loaders of LangChain's for further kinds of files, as"
+        " .suffix=package.module.Class; their packages you install.",
+    )
     hypothetical_questions: int = _knowledge(
         default=0,
         ge=0,
@@ -147,6 +161,19 @@ class StateSettings(BaseSettings):
         default="", description="Put before questions, as models of E5's and BGE's kind want it."
     )
     embedder_passage_prefix: str = _knowledge(default="", description="Put before passages.")
+
+    @field_validator("loaders")
+    @classmethod
+    def _loaders_are_named(cls, loaders: tuple[str, ...]) -> tuple[str, ...]:
+        for each in loaders:
+            if not _LOADER.fullmatch(each):
+                raise ValueError(f"{each!r} is not of the form .suffix=package.module.Class")
+        return loaders
+
+    @property
+    def loaders_by_suffix(self) -> dict[str, str]:
+        named = (each.partition("=") for each in self.loaders)
+        return {suffix.lower(): name for suffix, _, name in named}
 
     @model_validator(mode="after")
     def _chosen_providers_are_complete(self) -> Self:

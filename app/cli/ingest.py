@@ -121,6 +121,7 @@ async def _ingest(
             prune=prune,
             progress=progress,
             chunking=Chunking(settings.chunking, settings.chunk_tokens),
+            loaders=settings.loaders_by_suffix,
             questioner=questioner,
             on_cluster=on_cluster,
             collection=collection,

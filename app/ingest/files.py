@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -212,13 +212,16 @@ class Report:
         return not (self.added or self.updated or self.skipped or self.removed)
 
 
-def changed_bytes(item: Listed, chunking: str) -> int | None:
-    """The size of a file to be read, None of one stored as it is. Raises DocumentRefused."""
+def changed_bytes(item: Listed, chunking: str, suffixes: Collection[str] = ()) -> int | None:
+    """The size of a file to be read, None of one stored as it is. Raises DocumentRefused.
+
+    `suffixes` are known beside those that everybody knows.
+    """
     file, stored = item.file, item.stored
     if item.path != shown(item.path):
         raise DocumentRefused("its path is not UTF-8; rename it")
     if not (item.path and is_gone(item.path)):
-        check_suffix(file)
+        check_suffix(file, suffixes)
     content = read(file)
     is_stored = (
         stored is not None

@@ -5,11 +5,12 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from langchain_core.language_models import BaseChatModel
 
@@ -56,6 +57,7 @@ KEPT = "lies in the state folder, of which only uploads/shared is read"
 
 log = logging.getLogger(__name__)
 
+NO_LOADERS: Mapping[str, str] = MappingProxyType({})
 Progress = Callable[[int, int, str], None]
 Download = Callable[[str], AbstractAsyncContextManager[Path]]
 """A page as a file, by its URL; raises DocumentRefused."""
@@ -74,6 +76,7 @@ async def ingest(
     questioner: "Questioner | None" = None,
     on_cluster: bool = False,
     collection: str = DEFAULT_COLLECTION,
+    loaders: Mapping[str, str] = NO_LOADERS,
 ) -> Report:
     """Brings files, folders (with all below them), patterns and, with a `download`, URLs in.
 
@@ -92,7 +95,7 @@ async def ingest(
             )
             work = Ingest(
                 index, segmenter, known, prune=prune, progress=progress, chunking=chunking,
-                download=download, questioner=questioner, on_cluster=on_cluster,
+                download=download, questioner=questioner, on_cluster=on_cluster, loaders=loaders,
             )  # fmt: skip
             kept = await asyncio.to_thread(state.kept, paths)
             work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in kept]
@@ -137,7 +140,8 @@ async def reindex(
 class Ingest:
     """One ingest, by whoever holds the right to write; `prune` None: nobody can ask for it.
 
-    It reads into the one collection that is seen.
+    It reads into the one collection that is seen. `loaders` are class paths of the user's choice,
+    by suffix.
     """
 
     index: Index
@@ -149,6 +153,7 @@ class Ingest:
     download: Download | None = None
     questioner: "Questioner | None" = None
     on_cluster: bool = False
+    loaders: Mapping[str, str] = field(default_factory=lambda: NO_LOADERS)
 
     def __post_init__(self) -> None:
         self.report = Report()
@@ -260,10 +265,14 @@ class Ingest:
             return refusal
 
     async def _rows(self, item: Listed) -> list[Row]:
-        size = await asyncio.to_thread(files.changed_bytes, item, self.chunking.name)
+        size = await asyncio.to_thread(
+            files.changed_bytes, item, self.chunking.name, self.loaders.keys()
+        )
         if size is None:
             return []
-        is_small = size <= IN_PROCESS_BYTES and item.file.suffix.lower() not in BINARY
+        suffix = item.file.suffix.lower()
+        apart = suffix in BINARY or suffix in self.loaders
+        is_small = size <= IN_PROCESS_BYTES and not apart
         if self._in_process and is_small:
             rows = await asyncio.to_thread(
                 file_rows,
@@ -281,7 +290,14 @@ class Ingest:
         embed = isinstance(self.index.embedder, StaticEmbedder) and self.questioner is None
         file = os.path.abspath(item.file)
         return ParseTask(
-            file, item.source, item.path, item.owner, embed, self.chunking, self._collection
+            file,
+            item.source,
+            item.path,
+            item.owner,
+            embed,
+            self.chunking,
+            self._collection,
+            self.loaders.get(item.file.suffix.lower(), ""),
         )
 
     async def _commit(self) -> None:

@@ -39,9 +39,11 @@ def file_rows(
     owner: str = "",
     chunking: Chunking = DEFAULT_CHUNKING,
     collection: str = DEFAULT_COLLECTION,
+    loader: str = "",
 ) -> list[Row]:
     """The rows of one file, without words and vectors. Raises DocumentRefused."""
-    rows = document_rows(source, path, load(file, read(file)), owner, chunking, collection)
+    document = load(file, read(file), loader)
+    rows = document_rows(source, path, document, owner, chunking, collection)
     if not rows:
         raise DocumentRefused("no text in it")
     return rows

@@ -36,7 +36,10 @@ NICENESS = 5
 
 @dataclass(frozen=True, slots=True)
 class ParseTask:
-    """A document to read; `embed`: with the vectors of the shipped table."""
+    """A document to read; `embed`: with the vectors of the shipped table.
+
+    `loader` is the class path of one of the user's choice, empty for the suffix's own.
+    """
 
     file: str
     source: str
@@ -45,6 +48,7 @@ class ParseTask:
     embed: bool
     chunking: Chunking
     collection: str = DEFAULT_COLLECTION
+    loader: str = ""
 
 
 class ParserProcess:
@@ -149,7 +153,13 @@ def serve_rows(connection: Connection, cache: Path) -> None:
     def parse(task: ParseTask) -> Iterator[list[Row]]:
         file = Path(task.file)
         bare = rows.file_rows(
-            file, task.source, task.path, task.owner, task.chunking, task.collection
+            file,
+            task.source,
+            task.path,
+            task.owner,
+            task.chunking,
+            task.collection,
+            task.loader,
         )
         for at in range(0, len(bare), rows.BATCH_ROWS):
             batch = rows.with_words(bare[at : at + rows.BATCH_ROWS], segmenter)

@@ -34,7 +34,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.files import Listed, Report
-from app.ingest.pipeline import Ingest, Progress
+from app.ingest.pipeline import NO_LOADERS, Ingest, Progress
 from app.observability.audit import audit
 from app.retrieval.document_paths import UPLOADS, owner_folder
 from app.retrieval.index import (
@@ -141,10 +141,11 @@ class Uploads:
         *,
         max_bytes: int,
         chunking: Chunking = DEFAULT_CHUNKING,
+        loaders: Mapping[str, str] = NO_LOADERS,
     ) -> None:
         self._folder = Path(os.path.realpath(data_dir)) / UPLOADS
         self._index, self._segmenter, self._chunking = index, segmenter, chunking
-        self._max_bytes = max_bytes
+        self._max_bytes, self._loaders = max_bytes, loaders
         self._under_way: set[asyncio.Task[Any]] = set()
         self._deletions = asyncio.Lock()
         self._reading = asyncio.Semaphore(MAX_READ_AHEAD)
@@ -200,7 +201,12 @@ class Uploads:
             folder = self._place(owner, collection)
             known = await self._index.documents()
             work = Ingest(
-                self._index, self._segmenter, known, progress=progress, chunking=self._chunking
+                self._index,
+                self._segmenter,
+                known,
+                progress=progress,
+                chunking=self._chunking,
+                loaders=self._loaders,
             )
             async with aclosing(work):
                 # Not as the only writer: a document that is slow to read holds up no other upload.
@@ -334,6 +340,7 @@ def uploads_into(retriever: object, settings: StateSettings) -> Uploads | None:
         retriever.segmenter,
         max_bytes=settings.upload_max_bytes,
         chunking=Chunking(settings.chunking, settings.chunk_tokens),
+        loaders=settings.loaders_by_suffix,
     )
 
 

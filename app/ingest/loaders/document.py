@@ -2,6 +2,7 @@
 
 import hashlib
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -52,10 +53,10 @@ class LoadedDocument:
     bytes: int
 
 
-def check_suffix(path: Path) -> None:
-    """Raises DocumentRefused where no loader reads such a file."""
-    if path.suffix.lower() not in SUFFIXES:
-        known = " ".join(sorted(SUFFIXES))
+def check_suffix(path: Path, more: Collection[str] = ()) -> None:
+    """Raises DocumentRefused where no loader reads such a file, nor one of the user's choice."""
+    if path.suffix.lower() not in SUFFIXES and path.suffix.lower() not in more:
+        known = " ".join(sorted(SUFFIXES | set(more)))
         raise DocumentRefused(f"unknown kind of file: {path.suffix or path.name}; known: {known}")
 
 
