@@ -1,6 +1,6 @@
 /** The answer as it is written, then with citations that lead to what they rest on. */
 
-import { byId, h, link, put } from "./dom.mjs";
+import { byId, h, put, webAddress } from "./dom.mjs";
 import { knows, said, score, t } from "./words.mjs";
 
 let shown = { drawing: null, cited: null, nodes: new Map() };
@@ -11,6 +11,7 @@ export function render(run) {
     put(byId("answer"));
     put(byId("citations"));
     put(byId("retracted"));
+    byId("trust").hidden = true;
   }
   const box = byId("answer");
   box.setAttribute("aria-busy", String(!run.done));
@@ -27,7 +28,7 @@ function stream(run, box) {
   const standing = run.standing;
   for (const [round, node] of shown.nodes) {
     if (standing.includes(round)) continue;
-    node.remove();
+    turnAway(node);
     shown.nodes.delete(round);
   }
   for (const round of standing) {
@@ -35,6 +36,14 @@ function stream(run, box) {
     const text = shown.nodes.get(round).firstChild;
     if (text.length < round.text.length) text.appendData(round.text.slice(text.length));
   }
+}
+
+/** What was taken back turns over, where motion is welcome, and leaves. */
+function turnAway(node) {
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return node.remove();
+  node.classList.add("turns");
+  node.setAttribute("aria-hidden", "true");
+  node.addEventListener("animationend", () => node.remove(), { once: true });
 }
 
 function retracted(run) {
@@ -53,6 +62,8 @@ function settle(run) {
   shown.cited = run.answer;
   put(byId("answer"), h("p", {}, ...cited(run.answer)));
   put(byId("citations"), ...run.answer.citations.map(card));
+  put(byId("trust"), trust(run.answer)).hidden = false;
+  byId("trust").className = `trust ${run.answer.verdict}`;
 }
 
 /**
@@ -85,34 +96,41 @@ function marked(text, numbers) {
   });
 }
 
+/** A source as a card: pointed at it shows its passage, pressed it opens the document there. */
 function card({ n, strip_id: strip, title, source, text, score: grade, origin }) {
-  const summary = h(
-    "summary",
-    {},
+  const face = [
     h("span", { class: "number" }, n),
     h("span", { class: "title" }, title || source),
-    h("span", { class: "grade" }, score(grade)),
-  );
-  const where = h("p", { class: "soft" }, t(`origin.${origin}`), " · ", origin === "web" ? link(source) : h("a", { class: "source", href: `#document=${strip.split("#")[0]}` }, source));
-  const it = h("details", { class: "citation", id: `citation-${n}` }, summary, h("blockquote", {}, text), where);
-  it.addEventListener("toggle", () => light());
-  return h("li", {}, it);
+    h("span", { class: "where soft" }, `${t(`origin.${origin}`)} · ${score(grade)}`),
+  ];
+  const on = { onfocus: () => light(n), onpointerenter: () => light(n), onblur: () => light(null), onpointerleave: () => light(null) };
+  const shared = { class: "source-card", id: `citation-${n}`, "aria-describedby": `passage-${n}`, ...on };
+  const web = origin === "web" ? webAddress(source) : null;
+  const kind = web ? { href: web, rel: "noopener noreferrer nofollow", target: "_blank" } : { href: `#document=${strip.split("#")[0]}` };
+  const it = origin === "web" && !web ? h("div", { ...shared, tabindex: 0 }, ...face) : h("a", { ...shared, ...kind }, ...face);
+  const passage = h("div", { class: "passage", id: `passage-${n}` }, h("p", {}, text), h("p", { class: "soft" }, source));
+  return h("li", { class: "citation" }, it, passage);
 }
 
-/** Opens a citation and leads there. */
+/** Leads to a source, whose sentences are lit while it has the focus. */
 function open(n) {
-  const it = byId(`citation-${n}`);
-  it.open = true;
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const it = byId(`citation-${n}`);
+  it.focus({ preventScroll: true });
   it.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
-  it.querySelector("summary").focus({ preventScroll: true });
 }
 
-/** The sentences that rest on an open citation are lit. */
-function light() {
-  const opened = [...document.querySelectorAll(".citation[open]")].map((it) => it.id.split("-")[1]);
+/** The sentences that rest on a source are lit. */
+function light(n) {
   for (const piece of byId("answer").querySelectorAll("[data-carried]")) {
-    const carried = piece.dataset.carried.split(" ");
-    piece.classList.toggle("lit", opened.some((n) => carried.includes(n)));
+    piece.classList.toggle("lit", piece.dataset.carried.split(" ").includes(String(n)));
   }
+}
+
+/** Why the answer can be trusted, or not, in one sentence. */
+function trust({ verdict, sentences = [], citations, missing = [] }) {
+  const supported = sentences.filter((it) => it.label === "supported").length;
+  const counts = verdict === "partly" ? [supported, sentences.length] : [sentences.length, citations.length];
+  const gaps = missing.length ? ` ${t("missing", missing.join("; "))}` : "";
+  return t(`trust.${verdict}`, ...counts) + gaps;
 }

@@ -7,6 +7,7 @@ import { bytes, t } from "./words.mjs";
 const PAGE = 50;
 let listed = [];
 let total = 0;
+let collections = [];
 const latest = latestOf();
 
 /** The chosen collection, as a field or parameter. */
@@ -14,7 +15,7 @@ export const chosen = () => Object.fromEntries([...byId("collection").selectedOp
 
 /** Offers the collections where there are several; the chosen one stays so. */
 export async function offer() {
-  const { collections } = await read("collections");
+  ({ collections } = await read("collections"));
   const select = byId("collection");
   const { value } = select;
   const options = collections.map(({ name }) => h("option", { selected: name === value }, name));
@@ -29,38 +30,60 @@ export async function load(more = false) {
   listed = more ? [...listed, ...page.documents] : page.documents;
   total = page.total;
   render();
-  byId("reader").hidden = true;
-}
-
-/** A document's text with the named part lit; a part's id begins with its document's. */
-export async function open(id) {
-  const told = await latest(`documents/${encodeURIComponent(id.split("-")[0])}`);
-  if (!told) return;
-  const [first, last] = id.split("..");
-  const from = told.blocks.findIndex((it) => it.id === first);
-  const to = last ? from + Number(last) - Number(first.split("-")[2]) : from;
-  const [start, end] = [told.blocks[from]?.start ?? 0, told.blocks[to]?.end ?? 0];
-  const signs = Array.from(told.text);
-  const [before, part, after] = [[0, start], [start, end], [end]].map((at) => signs.slice(...at).join(""));
-  const lit = h("mark", {}, part);
-  put(byId("reader"), h("h3", {}, told.title || told.source), h("div", { tabindex: 0 }, before, lit, after)).hidden = false;
-  lit.scrollIntoView({ block: "center" });
 }
 
 export function render() {
+  put(byId("collections"), ...(collections[1] ? collections.map(collection) : []));
   put(byId("document-list"), ...listed.map(row));
   put(byId("document-count"), t("ofTotal", listed.length, total));
   byId("documents-empty").hidden = listed.length > 0;
   byId("documents-more").hidden = listed.length >= total;
 }
 
+/** A collection to choose; an empty one of the caller's own may go. */
+function collection({ name, documents: count }) {
+  const isChosen = chosen().collection === name;
+  const pick = h("button", { class: "example", "aria-pressed": String(isChosen), data: { choose: name } }, t("documentsIn", name, count));
+  const drop = count === 0 && name !== "default" ? h("button", { class: "quiet", data: { drop: name }, "aria-label": t("removeOf", name) }, "×") : null;
+  return h("li", {}, pick, drop);
+}
+
+async function choose(name) {
+  byId("collection").value = name;
+  await load();
+}
+
+async function add() {
+  const name = byId("collection-name").value.trim();
+  if (!name) return;
+  await call("collections", { json: { name } });
+  byId("collection-form").reset();
+  await offer();
+  await choose(name);
+}
+
+async function drop(name) {
+  await call(`collections/${encodeURIComponent(name)}`, { method: "DELETE" });
+  await offer();
+  await load();
+}
+
 /** Makes the drop zone, the search and the list work; `failed` is told what goes wrong. */
 export function wire(failed) {
   const zone = byId("drop");
-  const choose = byId("files");
-  choose.onchange = () => {
-    upload([...choose.files]).catch(failed);
-    choose.value = "";
+  const picker = byId("files");
+  picker.onchange = () => {
+    upload([...picker.files]).catch(failed);
+    picker.value = "";
+  };
+  byId("collection-form").onsubmit = (event) => {
+    event.preventDefault();
+    add().catch(failed);
+  };
+  byId("collections").onclick = ({ target }) => {
+    const { choose: name, drop: gone } = target.dataset;
+    if (name) choose(name).catch(failed);
+    if (gone) drop(gone).catch(failed);
   };
   zone.ondragenter = zone.ondragover = (event) => {
     event.preventDefault();
@@ -104,6 +127,7 @@ async function upload(files) {
   } finally {
     meter.hidden = true;
   }
+  await offer();
   await load();
 }
 
@@ -117,7 +141,13 @@ const TOLD = {
     const { added, updated, skipped, refused } = report;
     const counts = [added, updated, skipped, refused].map((it) => it.length);
     put(byId("upload-state"), t("report", ...counts));
-    put(byId("upload-report"), ...refused.map((it) => h("li", { class: "error" }, h("b", {}, it.source), ` — ${it.reason}`)));
+    const ids = new Map(report.documents.map((it) => [it.source, it.id]));
+    const named = (source) => (ids.has(source) ? h("a", { href: `#document=${ids.get(source)}` }, source) : source);
+    const came = Object.entries({ added, updated, skipped }).flatMap(([fate, sources]) =>
+      sources.map((source) => h("li", {}, h("span", { class: "tag" }, t(fate)), " ", named(source))),
+    );
+    const others = refused.map((it) => h("li", { class: "error" }, h("span", { class: "tag" }, t("refused")), " ", h("b", {}, it.source), ` — ${it.reason}`));
+    put(byId("upload-report"), ...came, ...others);
   },
   error(problem) {
     put(byId("upload-state"), h("span", { class: "error" }, problem.detail));

@@ -35,17 +35,21 @@ export function put(element, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
+/** The address where it is one of the web, else null. */
+export function webAddress(address) {
+  try {
+    const url = new URL(address);
+    return /^https?:$/.test(url.protocol) ? url.href : null;
+  } catch {
+    return null; // A path of the knowledge base.
+  }
+}
+
 /** A link where the address is of the web, else its text alone. */
 export function link(address, text = address) {
-  let url = null;
-  try {
-    url = new URL(address);
-  } catch {
-    // A path of the knowledge base.
-  }
-  if (!url || !/^https?:$/.test(url.protocol)) return h("span", { class: "source" }, text);
-  const rel = "noopener noreferrer nofollow";
-  return h("a", { class: "source", href: url.href, rel, target: "_blank" }, text);
+  const href = webAddress(address);
+  if (!href) return h("span", { class: "source" }, text);
+  return h("a", { class: "source", href, rel: "noopener noreferrer nofollow", target: "_blank" }, text);
 }
 
 const waiting = new Map();

@@ -1,21 +1,10 @@
 /** What steps found, each kind in its own form; what is not known here is shown as JSON. */
 
-import { byId, h, link, put } from "./dom.mjs";
-import { plot } from "./grades.mjs";
+import { h, link } from "./dom.mjs";
+import { list } from "./grades.mjs";
 import { score, t } from "./words.mjs";
 
-let shown = { drawing: null, version: -1 };
-
-const SHOWN = "degraded standalone_question queries retrieval documents strips rewritten_query web_results candidates critique compression".split(" ");
 const TOLD_ELSEWHERE = new Set(["thresholds", "action", "citations", "answer", "stopped_by", "generator"]);
-
-export function render(run) {
-  if (shown.drawing === run.drawing && shown.version === run.version) return;
-  shown = { drawing: run.drawing, version: run.version };
-  const { found } = run;
-  put(byId("evidence"), ...SHOWN.map((name) => section(name, found[name], found)));
-  byId("evidence-card").hidden = !byId("evidence").childElementCount;
-}
 
 /** The detail of one step. */
 export function details(detail) {
@@ -50,7 +39,7 @@ const FORMS = {
     action
       ? head("grades", h("span", { class: `action ${action}` }, t(`action.${action}`)))
       : head("passages"),
-    plot(passages, action ? thresholds : null),
+    list(passages, action ? thresholds : null),
   ],
   strips,
   rewritten_query: (text) => [head("rewritten_query"), h("p", {}, h("code", {}, text))],

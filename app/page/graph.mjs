@@ -1,6 +1,7 @@
 /** The chosen workflow as a drawing that lights up while a run goes through it. */
 
 import { byId, put, svg } from "./dom.mjs";
+import { inspected } from "./flow.mjs";
 import { layout } from "./layout.mjs";
 import { parse } from "./mermaid.mjs";
 import { ms, t } from "./words.mjs";
@@ -18,7 +19,9 @@ export function draw(workflow) {
     "svg",
     {
       viewBox: `0 0 ${Math.ceil(placed.width)} ${Math.ceil(placed.height)}`,
-      role: "img",
+      role: "group",
+      width: Math.ceil(placed.width),
+      height: Math.ceil(placed.height),
       "aria-label": t("graphOf", workflow.name),
     },
     arrow(),
@@ -26,8 +29,8 @@ export function draw(workflow) {
     ...edges.map((edge) => edge.line),
     ...[...nodes.values()].map((it) => it.group),
   );
-  picture.style.maxWidth = `${Math.ceil(placed.width)}px`;
   put(byId("graph"), picture);
+  put(byId("inspector"));
   drawn = { name: workflow.name, nodes, edges, seen: 0, ends: 0, dirty: new Set(), groups: groupsOf(placed) };
   walk(START, "end");
 }
@@ -39,6 +42,7 @@ export function render(run, workflow) {
     draw(workflow);
     drawn.drawing = run.drawing;
   }
+  drawn.run = run;
   for (; drawn.seen < run.log.length; drawn.seen += 1) {
     const { node: id, phase, took } = run.log[drawn.seen];
     if (drawn.groups.has(id)) ofGroup(id, phase);
@@ -90,6 +94,7 @@ function enter(id) {
 function show(it) {
   it.group.classList.toggle("running", it.running > 0);
   it.group.classList.toggle("visited", it.visits > 0);
+  if (it.time && it.visits) it.group.setAttribute("tabindex", 0);
   if (!it.time) return;
   const times = it.visits > 1 ? `${it.visits}× ` : "";
   it.time.textContent = it.visits ? times + ms(it.took) : "";
@@ -106,7 +111,16 @@ function node(id, cell) {
   const box = svg("rect", { x: left, y: y - height / 2, width, height, rx: 6 });
   const name = svg("text", { x: left + 9, y: y + 4 }, cell.label);
   const time = svg("text", { x: left + width - 8, y: y + 4, class: "time" });
-  return { ...state, time, group: svg("g", { class: "node", "data-node": id }, box, name, time) };
+  const on = { onclick: () => inspect(id), onkeydown: (event) => (event.key === "Enter" || event.key === " ") && inspect(id, event) };
+  const said = { class: "node", "data-node": id, role: "button", "aria-label": cell.label };
+  return { ...state, time, group: svg("g", { ...said, ...on }, box, name, time) };
+}
+
+/** What the visits of a node told, below the drawing. */
+function inspect(id, event) {
+  event?.preventDefault();
+  const visits = (drawn.run?.steps ?? []).filter((step) => step.node === id);
+  put(byId("inspector"), ...visits.map(inspected));
 }
 
 function line({ points, dashed, back }, placed) {

@@ -1,17 +1,16 @@
-/** The page: asks, follows what happens, and opens what is kept. */
+/** The page: what the address names is shown, in the chosen language and theme. */
 
-import { Problem, call, hasKey, read, setKey } from "./api.mjs";
-import * as answer from "./answer.mjs";
+import { Problem, hasKey, read, setKey } from "./api.mjs";
+import * as asking from "./asking.mjs";
+import * as diff from "./diff.mjs";
 import * as documents from "./documents.mjs";
-import { atNextFrame, byId, h, put } from "./dom.mjs";
-import * as evidence from "./evidence.mjs";
-import * as facts from "./facts.mjs";
-import { follow } from "./follow.mjs";
+import { byId, h, put } from "./dom.mjs";
+import * as evaluations from "./evaluations.mjs";
 import * as graph from "./graph.mjs";
 import * as options from "./options.mjs";
-import { Run } from "./run.mjs";
+import * as reader from "./reader.mjs";
 import * as runs from "./runs.mjs";
-import * as timeline from "./timeline.mjs";
+import * as share from "./share.mjs";
 import * as words from "./words.mjs";
 
 const { t } = words;
@@ -22,153 +21,17 @@ const EXAMPLES = [
   "三种动作分别在什么时候发生？",
 ];
 const THEME = "selfcrag-theme";
+const VIEWS = ["ask", "runs", "documents", "evaluations"];
+const WITHIN = { diff: "runs", document: "documents" };
 
 let workflows = [];
-let run = null;
-let leaving = new AbortController();
-let opening = new AbortController();
 
 const named = (name) => workflows.find((it) => it.name === name);
 const selected = () => named(byId("workflow").value);
 
-function draw() {
-  atNextFrame("run", () => {
-    if (!run) return;
-    graph.render(run, named(run.workflow));
-    timeline.render(run);
-    answer.render(run);
-    evidence.render(run);
-    facts.render(run);
-    byId("asked").textContent = run.question;
-    byId("asked").hidden = !run.question;
-    byId("answer-empty").hidden = Boolean(run.question);
-    swap(byId("ask"), byId("cancel"));
-    byId("thread").hidden = !run.thread;
-    tellState();
-    tell("action", run.found.action);
-    tell("verdict", run.answer?.verdict);
-    if (run.done && !run.judged) {
-      run.judged = true;
-      runs.feedback(run);
-    }
-  });
-}
-
-/** One stands in the other's place, and so does the focus. */
-function swap(ask, cancel) {
-  const at = document.activeElement;
-  ask.hidden = !run.done;
-  cancel.hidden = run.done;
-  if (at.hidden && (at === ask || at === cancel)) (run.done ? ask : cancel).focus();
-}
-
-function tellState() {
-  const error = run.error?.detail ?? (run.lost ? t(run.lost) : "");
-  put(byId("failed"), error).hidden = !error;
-  const said = error ? "" : run.done ? done() : run.broken ? t("stateLost") : working();
-  if (byId("state").textContent !== said) byId("state").textContent = said;
-}
-
-function tell(name, value) {
-  const chip = byId(name);
-  chip.className = `chip ${value ?? ""}`;
-  chip.textContent = value ? t(`${name}.${value}`) : "";
-}
-
-const done = () => `${t("stateDone", words.ms(run.span))} · ${t(`stopped.${run.answer?.stopped_by}`)}`;
-const working = () => (run.cancelling ? t("stateCancelling") : run.now ? t("stateAt", run.now.name) : t("stateAsking"));
-
-/** Makes a run the one that is shown; what was followed before is left to itself. */
-function show(shown) {
-  leaving.abort();
-  opening.abort();
-  leaving = new AbortController();
-  run = shown;
-  put(byId("feedback"));
-  draw();
-  return leaving.signal;
-}
-
-/** Follows a run and draws it; what goes wrong is its end here, unless another one is shown. */
-async function see(followed, first, signal) {
-  try {
-    await follow(followed, await first, signal, (event) => {
-      if (event?.name === "run") opened(followed);
-      draw();
-    });
-  } catch (error) {
-    if (run !== followed || signal.aborted) return;
-    followed.done = true;
-    followed.thread ??= followed.previous;
-    const problems = error.errors ?? [];
-    const others = options.complain(problems);
-    const told = messageOf(error, followed.question);
-    followed.error = { detail: others.length || !problems.length ? told : `${t("options")}: ${told}` };
-    draw();
-    askForKey(error);
-  }
-}
-
-function opened(followed) {
-  history.pushState(null, "", `#run=${followed.id}`);
-  if (followed.cancelling) stop(followed);
-}
-
-async function ask() {
-  const question = byId("question").value.trim();
-  if (!question || (run && !run.done)) return;
-  const thread = run?.thread && byId("continue").checked ? run.thread : undefined;
-  const given = options.given();
-  const json = { question, workflow: byId("workflow").value, stream: true, detach: true, ...documents.chosen() };
-  if (thread) json.thread_id = thread;
-  if (Object.keys(given).length) json.options = given;
-  options.complain([]);
-  const asked = new Run(question);
-  asked.workflow = json.workflow;
-  asked.previous = run?.thread;
-  const signal = show(asked);
-  await see(asked, call("ask", { json, signal }), signal);
-  if (asked.answer && run === asked) byId("question").value = "";
-}
-
-/** A run without a name yet is cancelled when it has one; the second time it is left. */
-function cancel() {
-  if (!run || run.done) return;
-  if (run.cancelling && !run.id) {
-    leaving.abort();
-    run.thread ??= run.previous;
-    Object.assign(run, { done: true, lost: "runLost" });
-  } else if (!run.cancelling && run.id) stop(run);
-  run.cancelling = true;
-  draw();
-}
-
-function stop(wanted) {
-  call(`runs/${wanted.id}/cancel`, { method: "POST" }).catch((error) => {
-    wanted.cancelling = false;
-    failed(error);
-  });
-}
-
-/** A kept run, through the same events; one under way is followed further. */
-async function open(id) {
-  if (run?.id === id && !run.lost && !run.error) return;
-  const { signal: late } = opening;
-  const kept = await read(`runs/${id}`, { signal: late });
-  if (late.aborted) return;
-  const shown = new Run(kept.question);
-  Object.assign(shown, { id, workflow: kept.workflow, thread: kept.thread_id, feedback: kept.feedback });
-  for (const { number, name, data, at_ms: at } of kept.events) shown.apply({ id: number, name, data, at });
-  const signal = show(shown);
-  byId("workflow").value = kept.workflow;
-  if (!shown.done) await see(shown, null, signal);
-}
-
-const messageOf = (error, text = "") => (error instanceof Problem ? words.refusal(text, error) : t("unreachable"));
-
 function failed(error) {
   if (error.name === "AbortError") return;
-  put(byId("trouble"), messageOf(error)).hidden = false;
+  put(byId("trouble"), asking.messageOf(error)).hidden = false;
   askForKey(error);
 }
 
@@ -181,23 +44,21 @@ function askForKey({ status }) {
 
 /** What the address names is what is shown. */
 async function route() {
-  opening.abort();
-  opening = new AbortController();
+  asking.forget();
   const [name, value] = location.hash.slice(1).split("=");
-  const view = name === "diff" && !value ? "runs" : name === "document" ? "documents" : ["runs", "documents", "diff"].includes(name) ? name : "ask";
-  for (const it of ["ask", "runs", "documents"]) {
-    const isShown = it === (view === "diff" ? "runs" : view);
-    byId(`${it}-view`).hidden = !isShown;
-    byId(`to-${it}`).ariaCurrent = isShown ? "page" : null;
+  const view = WITHIN[name] ?? (VIEWS.includes(name) ? name : "ask");
+  for (const it of VIEWS) {
+    byId(`${it}-view`).hidden = it !== view;
+    byId(`to-${it}`).ariaCurrent = it === view ? "page" : null;
   }
-  byId("diff").hidden = view !== "diff";
+  byId("diff").hidden = name !== "diff" || !value;
   byId("trouble").hidden = true;
-  if (name === "run" && value) await open(value);
-  else if (view === "runs") await runs.load();
-  else if (view === "diff") await Promise.all([runs.load(), runs.compare(...value.split(","))]);
+  if (name === "run" && value) await asking.open(value);
+  else if (view === "runs") await Promise.all([runs.load(), name === "diff" && value && diff.show(...value.split(","))]);
+  else if (view === "evaluations") await evaluations.load();
   else if (view === "documents") {
     await documents.load();
-    if (value) await documents.open(value);
+    if (value) await reader.open(value);
   }
 }
 
@@ -226,15 +87,15 @@ async function speak() {
   });
   runs.render();
   documents.render();
+  evaluations.render();
   describe();
-  if (run) Object.assign(run, { drawing: {}, judged: false });
-  draw();
+  asking.redraw();
 }
 
 function describe() {
   const { name, description } = selected();
   byId("workflow-about").textContent = words.said("WORKFLOWS", name, description);
-  if (!run || run.done) graph.draw(selected());
+  if (!asking.current() || asking.current().done) graph.draw(selected());
 }
 
 function theme(wanted) {
@@ -244,22 +105,41 @@ function theme(wanted) {
 
 const clicked = (id, act) => byId(id).addEventListener("click", act);
 
-function wire() {
+function wireAsking() {
   byId("ask-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    ask();
+    asking.ask();
   });
   byId("question").addEventListener("keydown", (event) => {
     // While characters are composed, Enter chooses among them.
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
-    ask();
+    asking.ask();
   });
-  clicked("cancel", cancel);
+  addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !event.isComposing && !byId("reader").open) asking.cancel();
+  });
+  clicked("cancel", asking.cancel);
   byId("workflow").addEventListener("change", describe);
-  clicked("compare", () => (location.hash = `diff=${runs.pair().join(",")}`));
-  clicked("runs-refresh", () => runs.load().catch(failed));
-  clicked("runs-more", () => runs.load(true).catch(failed));
+  clicked("full-graph", () => {
+    const shows = byId("graph-view").hidden;
+    byId("graph-view").hidden = !shows;
+    byId("flow").hidden = shows;
+    byId("full-graph").setAttribute("aria-pressed", String(shows));
+    asking.draw();
+  });
+  const examples = EXAMPLES.map((it) =>
+    h("button", { type: "button", class: "example", lang: /[一-鿿]/.test(it) ? "zh-CN" : "en" }, it),
+  );
+  put(byId("examples"), ...examples);
+  clicked("examples", (event) => {
+    if (!event.target.classList.contains("example")) return;
+    byId("question").value = event.target.textContent;
+    asking.ask();
+  });
+}
+
+function wire() {
   clicked("language", () => {
     words.choose(words.current() === "zh" ? "en" : "zh");
     speak().catch(failed);
@@ -277,16 +157,10 @@ function wire() {
     byId("key-form").hidden = true;
     begin().catch(failed);
   });
-  const examples = EXAMPLES.map((it) =>
-    h("button", { type: "button", class: "example", lang: /[一-鿿]/.test(it) ? "zh-CN" : "en" }, it),
-  );
-  put(byId("examples"), ...examples);
-  clicked("examples", (event) => {
-    if (!event.target.classList.contains("example")) return;
-    byId("question").value = event.target.textContent;
-    ask();
-  });
-  documents.wire(failed);
+  asking.wire({ named, failed, askForKey });
+  wireAsking();
+  for (const part of [runs, documents, evaluations, reader]) part.wire(failed);
+  share.wire(asking.current);
   addEventListener("hashchange", go);
 }
 

@@ -10,6 +10,7 @@ export function build(schema, changed) {
   const kept = fields.length ? given() : {};
   fields = [];
   put(byId("fields"), ...groups(schema, kept));
+  presets(changed);
   byId("fields").oninput = () => count(changed);
   byId("option-filter").oninput = filter;
   byId("option-reset").onclick = () => {
@@ -48,6 +49,7 @@ export function complain(errors) {
     byId("options").open = true;
     byId("option-filter").value = "";
     filter();
+    first.item.closest("details").open = true;
     first.input.focus();
   }
   return others;
@@ -60,23 +62,49 @@ function count(changed) {
     return differs;
   });
   changed(set.length);
+  for (const group of byId("fields").children) {
+    const own = group.querySelectorAll(".option.set").length;
+    group.querySelector(".tag").textContent = own ? t("changed", own) : "";
+  }
 }
 
 function filter() {
   const wanted = byId("option-filter").value.trim().toLowerCase();
   for (const { item } of fields) item.hidden = !item.textContent.toLowerCase().includes(wanted);
-  for (const group of byId("fields").children) group.hidden = !group.querySelector(".option:not([hidden])");
+  for (const group of byId("fields").children) {
+    const matches = group.querySelector(".option:not([hidden])") !== null;
+    group.hidden = group.dataset.group === "preset" || !matches;
+    if (wanted) group.open = matches;
+  }
 }
 
-/** The options as the schema groups them, each group under its name. */
+/** The presets as cards; the one that is chosen fills what is left unset. */
+function presets(changed) {
+  const preset = fields.find(({ path }) => path.join() === "preset");
+  const cards = [...preset.input.options].map(({ value }) => {
+    const input = h("input", { type: "radio", name: "preset-card", value, checked: preset.input.value === value, onchange: () => {
+      preset.set(value);
+      count(changed);
+    } });
+    return h("label", { class: "preset" }, input, h("b", {}, t(`preset.${value}`)), h("span", { class: "help" }, t(`preset.${value}.hint`)));
+  });
+  put(byId("presets"), h("fieldset", { class: "presets" }, h("legend", {}, t("presets")), ...cards));
+  const { reset } = preset;
+  preset.reset = () => {
+    reset();
+    cards[0].control.checked = true;
+  };
+}
+
+/** The options as the schema groups them, each group folded under its name. */
 function groups(schema, kept) {
   const named = Object.groupBy(Object.entries(schema.properties), ([, option]) => option.group);
   return Object.entries(named).map(([name, options]) =>
     h(
-      "fieldset",
-      { class: "group" },
-      h("legend", {}, said("GROUPS", name, name)),
-      ...items(Object.fromEntries(options), schema, [], kept),
+      "details",
+      { class: "group", data: { group: name }, hidden: name === "preset" },
+      h("summary", {}, said("GROUPS", name, name), " ", h("span", { class: "tag" })),
+      h("div", { class: "grid" }, ...items(Object.fromEntries(options), schema, [], kept)),
     ),
   );
 }

@@ -12,6 +12,9 @@ export class Run {
     this.rounds = new Map(); // round -> {text, reason}
     this.found = {};
     this.feedback = [];
+    this.events = []; // as they came, with their times: what a replay goes through
+    this.progress = new Map(); // step -> {done, total, items}, while it goes on and after it
+    this.origin = null; // {run_id, step} of the run it was forked from
     this.drawing = {}; // another one: everything is drawn anew
   }
 
@@ -19,6 +22,7 @@ export class Run {
   apply({ id, name, data, at = data.at_ms }) {
     if (id <= this.last) return;
     this.last = id;
+    this.events.push({ id, name, data, at });
     if (at !== undefined) this.begun = Math.min(this.begun, performance.now() - at);
     TAKE[name]?.(this, data, at);
   }
@@ -38,6 +42,15 @@ export class Run {
   }
 }
 
+/** A copy that has gone through the first events alone. */
+export function until(run, count) {
+  const before = new Run(run.question);
+  Object.assign(before, { id: run.id, thread: run.thread, workflow: run.workflow, origin: run.origin });
+  for (const event of run.events.slice(0, count)) before.apply(event);
+  before.feedback = run.feedback;
+  return before;
+}
+
 const TAKE = {
   run(run, data) {
     Object.assign(run, { id: data.run_id, thread: data.thread_id, workflow: data.workflow });
@@ -47,6 +60,13 @@ const TAKE = {
     run.log.push({ node, phase: data.phase, took: data.took_ms });
     if (data.phase === "start") begin(run, node, data);
     else end(run, node, data);
+  },
+  progress(run, { step, done, total, item }) {
+    const told = run.progress.get(step) ?? { items: [] };
+    Object.assign(told, { done, total });
+    told.items.push(item);
+    run.progress.set(step, told);
+    run.version += 1;
   },
   token(run, { round, text }) {
     const told = run.rounds.get(round) ?? { round, text: "", reason: null };

@@ -82,7 +82,13 @@ class Page:
         box.send_keys("\ue007")
 
     def ended(self) -> bool:
-        return self.shown("#ask") and (self.text("#state") != "" or self.shown("#failed"))
+        """Looked at in one moment."""
+        return bool(
+            self.do(
+                "const shown = (css) => document.querySelector(css).checkVisibility();"
+                "return shown('#ask') && (shown('#state') || shown('#failed'))"
+            )
+        )
 
     def ask(self, question: str) -> str:
         """Asks and waits for the end; the answer."""

@@ -19,8 +19,8 @@ IN_ORDER = """
 window.seen = [];
 const note = (name) => window.seen.includes(name) || window.seen.push(name);
 new MutationObserver(() => {
-  if (document.querySelector("#graph .node.running")) note("a step is lit");
-  if (document.querySelector("#steps li")) note("a bar is drawn");
+  if (document.querySelector("#flow .running")) note("a stage is lit");
+  if (document.querySelector("#flow .dot")) note("a passage is graded");
   if (document.querySelector("#answer").textContent) note("the answer begins");
 }).observe(document.body, { subtree: true, childList: true, attributes: true });
 """
@@ -42,13 +42,18 @@ def test_a_question_is_answered_while_its_steps_are_seen(
     seen = page.do("return window.seen")
     assert seen[-1] == "the answer begins"
     assert len(seen) == 3
+    page.click("#full-graph")
+    page.wait(lambda: page.count(".node.visited"))
     visited = page.do(
         "return [...document.querySelectorAll('.node.visited')].map((it) => it.dataset.node)"
     )
     assert {"__start__", "retrieve:search", "grade", "__end__"} <= set(visited)
     assert page.count(".edge.taken") > 4
-    assert page.text("#evidence h3").splitlines()[0].startswith("Retrieval")
-    assert page.count(".field .dot") >= 1
+    page.do("document.querySelector('.node[data-node=grade]').focus()")
+    page.driver.switch_to.active_element.send_keys("\ue007")
+    assert page.count("#inspector .grade") >= 1
+    page.click("#full-graph")
+    assert page.count("#flow .field .dot") >= 1
     assert page.complaints() == []
     assert [url for url in page.asked_for() if not url.startswith((page.url, "data:"))] == []
 
@@ -57,18 +62,20 @@ def test_a_citation_opens_its_strip_and_lights_the_sentence(page: Page) -> None:
     page.ask(ENGLISH)
     page.click(".cite")
 
-    assert page.count(".citation[open]") == 1
-    assert "87 metres" in page.text(".citation[open] blockquote")
-    assert "tower.md" in page.text(".citation[open]")
+    assert "87 metres" in page.text(".passage")
+    assert "tower.md" in page.text(".passage")
     assert "87" in page.text("#answer .lit")
+    assert "supported by them" in page.text("#trust")
 
 
 def test_a_step_tells_what_it_found(page: Page) -> None:
     page.ask(ENGLISH)
-    page.click("#steps li[data-step=grade] .step")
+    page.click("#flow [data-stage=grade] .step")
 
-    assert page.one("#steps li[data-step=grade] .step").get_attribute("aria-expanded") == "true"
-    assert page.count("#steps li[data-step=grade] .field .dot") >= 1
+    assert page.one("#flow [data-stage=grade] .step").get_attribute("aria-expanded") == "true"
+    assert "tower.md" in page.text("#flow [data-stage=grade] .found")
+    page.click("#flow .side summary")
+    assert "upper threshold" in page.text("#flow .side p")
 
 
 def test_sentences_that_the_critic_calls_unsupported_are_marked(
@@ -92,28 +99,30 @@ def test_a_draft_taken_back_is_struck_through(open_page: Open, serve: Serve) -> 
 
     assert page.ask(ENGLISH).replace("\n", "") == SECOND.replace("[1]", "1")
     assert page.do("return document.querySelector('#retracted del').textContent") == FIRST
-    assert "Say how tall." in page.text("#evidence .critique")
+    page.click("#flow [data-stage=reflect] .step")
+    assert "Say how tall." in page.text("#flow .critique")
 
 
 def test_cancelling_ends_the_run_with_what_there_is(open_page: Open, serve: Serve) -> None:
     page = open_page(serve(slow(30)).url)
     page.start(ENGLISH)
     page.wait(lambda: "It is 87" in page.text("#answer"))
-    page.click("#cancel")
+    page.one("#cancel").send_keys("\ue00c")
     page.wait(page.ended)
 
     assert "cancelled" in page.text("#state")
+    page.click("#facts-card summary")
     assert page.text("#facts").count("cancelled") == 1
 
 
 def test_a_page_loaded_again_finds_its_run(page: Page) -> None:
     answer = page.ask(ENGLISH)
-    steps = page.text("#steps .name")
+    stages = page.text("#flow .words")
     page.driver.refresh()
     page.wait(lambda: page.text("#answer") == answer)
 
     assert page.text("#asked") == ENGLISH
-    assert page.text("#steps .name") == steps
+    assert page.text("#flow .words") == stages
 
 
 def test_a_page_loaded_again_follows_its_run_to_the_end(open_page: Open, serve: Serve) -> None:
@@ -135,16 +144,21 @@ def test_a_follow_up_stays_in_the_conversation(page: Page, shipped: Serving) -> 
     page.start("What does its keeper light at dusk?")
     page.wait(lambda: page.run_id() != first[0] and page.ended())
     assert thread() == first[1]
+    assert page.text("#turns h2") == ENGLISH, "the transcript stays"
+    page.driver.refresh()
+    page.wait(lambda: page.text("#turns h2") == ENGLISH)
 
     second = page.run_id()
     page.click("#continue")
     page.start(CHINESE)
     page.wait(lambda: page.run_id() != second and page.ended())
     assert thread() != first[1]
+    assert page.text("#turns") == ""
 
 
 def test_changed_options_alone_are_sent(page: Page, shipped: Serving) -> None:
     page.click("#options summary")
+    page.do("for (const it of document.querySelectorAll('.group')) it.open = true")
     page.one("#option-retrieve_k").send_keys("3")
     page.one("#option-filters-language").send_keys("en")
     page.do("document.querySelector('#option-ablation-grade_titles').click()")
@@ -161,6 +175,7 @@ def test_changed_options_alone_are_sent(page: Page, shipped: Serving) -> None:
 
 def test_a_refused_option_is_told_at_its_field(page: Page) -> None:
     page.click("#options summary")
+    page.do("for (const it of document.querySelectorAll('.group')) it.open = true")
     page.one("#option-retrieve_k").send_keys("many")
     page.one("#option-upper").send_keys("99")
     page.start(ENGLISH)
@@ -173,6 +188,9 @@ def test_a_refused_option_is_told_at_its_field(page: Page) -> None:
 
 
 def test_every_workflow_is_drawn_whole(page: Page, shipped: Serving) -> None:
+    page.ask(ENGLISH)
+    page.click("#full-graph")
+    page.click("#options summary")
     for workflow in shipped.client.get("/workflows?xray=1").json()["workflows"]:
         page.click(f"#workflow option[value={workflow['name']}]")
         page.wait(lambda name=workflow["name"]: name in page.label("#graph svg"))

@@ -255,7 +255,9 @@ def test_a_comparison_of_nothing_shows_the_runs(page: Page) -> None:
 def test_workflows_and_reasons_are_told_in_chinese(open_page: Open, serve: Serve) -> None:
     page = open_page(serve(slow(30)).url)
     speak_chinese(page)
+    page.click("#options summary")
     assert "起草" in page.text("#workflow-about")
+    page.click("#options summary")
     page.start(CHINESE)
     page.wait(lambda: "It is 87" in page.text("#answer"))
     page.click("#cancel")

@@ -14,7 +14,11 @@ pytestmark = pytest.mark.browser
 
 Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
-VIEWS = {"ask": "#answer", "runs": "#run-list li", "documents": "#document-list li"}
+VIEWS = {
+    "ask": "#answer",
+    "runs": "#run-list li", "documents": "#document-list li",
+    "evaluations": "#evaluation-form",
+}
 MOST_BYTES = 100_000
 MOST_MS = 100
 TRIES = 3
@@ -61,7 +65,7 @@ def test_the_page_loads_little(page: Page) -> None:
 
 def test_language_and_theme_are_switched_and_remembered(page: Page) -> None:
     page.ask(ENGLISH)
-    answer, evidence = page.text("#answer"), page.text("#evidence")
+    answer, flow = page.text("#answer"), page.text("#flow")
     page.click("#language")
     page.wait(lambda: page.text("#to-runs") == "运行记录")
     page.click("#theme")
@@ -70,8 +74,8 @@ def test_language_and_theme_are_switched_and_remembered(page: Page) -> None:
 
     assert page.do("return document.documentElement.lang") == "zh-CN"
     assert page.do("return document.documentElement.dataset.theme") == "dark"
-    assert "保留" in page.text("#evidence")
-    assert page.text("#evidence") != evidence
+    assert "保留" in page.text("#flow")
+    assert page.text("#flow") != flow
     assert page.do("return document.querySelector('#option-upper-help').textContent").startswith(
         "有段落"
     )
@@ -79,9 +83,9 @@ def test_language_and_theme_are_switched_and_remembered(page: Page) -> None:
 
 def test_a_grade_is_read_with_the_keyboard_alone(page: Page) -> None:
     page.ask(ENGLISH)
-    page.do("document.querySelector('#evidence .field .dot').focus()")
-    assert "tower.md" in page.text("#evidence .pointed")
-    assert page.one("#evidence .field .dot").get_attribute("aria-label").strip()
+    page.do("document.querySelector('#flow .field .dot').focus()")
+    assert "tower.md" in page.text("#flow .pointed")
+    assert page.one("#flow .field .dot").get_attribute("aria-label").strip()
 
 
 def test_a_long_run_stays_smooth(open_page: Open, serve: Serve) -> None:

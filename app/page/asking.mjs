@@ -1,0 +1,232 @@
+/** The run that is shown: asked, followed, cancelled, opened again, forked; and drawn. */
+
+import { Problem, call, read } from "./api.mjs";
+import * as answer from "./answer.mjs";
+import * as conversation from "./conversation.mjs";
+import * as documents from "./documents.mjs";
+import { atNextFrame, byId, put } from "./dom.mjs";
+import * as facts from "./facts.mjs";
+import * as feedback from "./feedback.mjs";
+import * as flow from "./flow.mjs";
+import { follow } from "./follow.mjs";
+import * as graph from "./graph.mjs";
+import * as options from "./options.mjs";
+import * as replay from "./replay.mjs";
+import { Run } from "./run.mjs";
+import { stageOf } from "./stages.mjs";
+import * as words from "./words.mjs";
+
+const { t } = words;
+
+let run = null;
+let replayed = null; // the same run as it was after some of its events
+let leaving = new AbortController();
+let opening = new AbortController();
+let host = {}; // {named(workflow), failed(error), askForKey(error)}
+
+export const current = () => run;
+
+export function wire(told) {
+  host = told;
+  replay.wire((past) => {
+    replayed = past === run ? null : past;
+    past.drawing = {};
+    draw();
+  });
+}
+
+export function draw() {
+  atNextFrame("run", () => {
+    if (!run) return;
+    const shown = replayed ?? run;
+    if (!byId("graph-view").hidden) graph.render(shown, host.named(run.workflow));
+    flow.render(shown, run.former, fork);
+    answer.render(shown);
+    facts.render(run);
+    byId("welcome").hidden = true;
+    byId("turn").hidden = false;
+    byId("asked").textContent = run.question;
+    byId("tools").hidden = !run.answer;
+    swap(byId("ask"), byId("cancel"));
+    byId("thread").hidden = !run.thread;
+    tellState();
+    tellFormer();
+    tell("action", shown.found.action);
+    tell("verdict", shown.answer?.verdict);
+    replay.offer(run);
+    if (run.done && !run.judged) {
+      run.judged = true;
+      feedback.ask(run);
+    }
+  });
+}
+
+/** One stands in the other's place, and so does the focus. */
+function swap(ask, cancel) {
+  const at = document.activeElement;
+  ask.hidden = !run.done;
+  cancel.hidden = run.done;
+  if (at.hidden && (at === ask || at === cancel)) (run.done ? ask : cancel).focus();
+}
+
+function tellState() {
+  const error = run.error?.detail ?? (run.lost ? t(run.lost) : "");
+  put(byId("failed"), error).hidden = !error;
+  const said = error ? "" : run.done ? done() : run.broken ? t("stateLost") : working();
+  if (byId("state").textContent !== said) byId("state").textContent = said;
+}
+
+function tell(name, value) {
+  const chip = byId(name);
+  chip.className = `chip ${value ?? ""}`;
+  chip.textContent = value ? t(`${name}.${value}`) : "";
+}
+
+/** The answer of the run that this one was forked from stands beside its own. */
+function tellFormer() {
+  const { former } = run;
+  byId("former").hidden = !former?.answer;
+  if (!former?.answer) return;
+  const { verdict, action, answer: said } = former.answer;
+  byId("former-answer").textContent = said;
+  byId("former-link").href = run.done ? `#diff=${former.id},${run.id}` : `#run=${former.id}`;
+  const judged = [action && t(`action.${action}`), t(`verdict.${verdict}`)].filter(Boolean).join(" · ");
+  byId("former-link").textContent = `${judged} — ${t(run.done ? "compareRuns" : "formerRun")}`;
+}
+
+const done = () => `${t("stateDone", words.ms(run.span))} · ${t(`stopped.${run.answer?.stopped_by}`)}`;
+const working = () => (run.cancelling ? t("stateCancelling") : run.now ? t(`doing.${stageOf(run.now.path)}`) : t("stateAsking"));
+
+/** Makes a run the one that is shown; what was followed before is left to itself. */
+function show(shown, earlier) {
+  leaving.abort();
+  opening.abort();
+  leaving = new AbortController();
+  replay.stop();
+  run = shown;
+  replayed = null;
+  put(byId("feedback"));
+  byId("told").textContent = "";
+  conversation.before(shown, earlier).catch(host.failed);
+  draw();
+  return leaving.signal;
+}
+
+/** The question stands at the top, and the answer below it. */
+function intoView() {
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const behavior = calm ? "auto" : "smooth";
+  requestAnimationFrame(() => {
+    if (byId("turns").childElementCount) byId("turn").scrollIntoView({ block: "start", behavior });
+    else scrollTo({ top: 0, behavior });
+  });
+}
+
+/** Follows a run and draws it; what goes wrong is its end here, unless another one is shown. */
+async function see(followed, first, signal) {
+  try {
+    await follow(followed, await first, signal, (event) => {
+      if (event?.name === "run") opened(followed);
+      draw();
+    });
+  } catch (error) {
+    if (run !== followed || signal.aborted) return;
+    followed.done = true;
+    followed.thread ??= followed.previous;
+    const problems = error.errors ?? [];
+    const others = options.complain(problems);
+    const told = messageOf(error, followed.question);
+    followed.error = { detail: others.length || !problems.length ? told : `${t("options")}: ${told}` };
+    draw();
+    host.askForKey(error);
+  }
+}
+
+function opened(followed) {
+  history.pushState(null, "", `#run=${followed.id}`);
+  if (followed.cancelling) stop(followed);
+}
+
+export async function ask() {
+  const question = byId("question").value.trim();
+  if (!question || (run && !run.done)) return;
+  const thread = run?.thread && byId("continue").checked ? run.thread : undefined;
+  const given = options.given();
+  const json = { question, workflow: byId("workflow").value, stream: true, detach: true, ...documents.chosen() };
+  if (thread) json.thread_id = thread;
+  if (Object.keys(given).length) json.options = given;
+  options.complain([]);
+  const asked = new Run(question);
+  Object.assign(asked, { workflow: json.workflow, previous: run?.thread, thread: thread ?? null });
+  if (!thread) conversation.clear();
+  const signal = show(asked, run);
+  intoView();
+  await see(asked, call("ask", { json, signal }), signal);
+  if (asked.answer && run === asked) byId("question").value = "";
+}
+
+/** Runs again from the grades with other thresholds; the former run stays beside it. */
+async function fork(changed) {
+  const former = run;
+  const forked = new Run(former.question);
+  Object.assign(forked, { workflow: former.workflow, former });
+  const signal = show(forked);
+  intoView();
+  const json = { step: "grade", options: changed, stream: true, detach: true };
+  await see(forked, call(`runs/${former.id}/fork`, { json, signal }), signal);
+}
+
+/** A run without a name yet is cancelled when it has one; the second time it is left. */
+export function cancel() {
+  if (!run || run.done) return;
+  if (run.cancelling && !run.id) {
+    leaving.abort();
+    run.thread ??= run.previous;
+    Object.assign(run, { done: true, lost: "runLost" });
+  } else if (!run.cancelling && run.id) stop(run);
+  run.cancelling = true;
+  draw();
+}
+
+function stop(wanted) {
+  call(`runs/${wanted.id}/cancel`, { method: "POST" }).catch((error) => {
+    wanted.cancelling = false;
+    host.failed(error);
+  });
+}
+
+/** No run that is on its way here becomes the one that is shown. */
+export function forget() {
+  opening.abort();
+  opening = new AbortController();
+}
+
+/** A kept run, through the same events; one under way is followed further. */
+export async function open(id) {
+  if (run?.id === id && !run.lost && !run.error) return;
+  const { signal: late } = opening;
+  const shown = await keptRun(id, late);
+  if (shown.origin) shown.former = await keptRun(shown.origin.run_id, late).catch(() => null);
+  if (late.aborted) return;
+  const signal = show(shown);
+  byId("workflow").value = shown.workflow;
+  if (!shown.done) await see(shown, null, signal);
+}
+
+async function keptRun(id, signal) {
+  const kept = await read(`runs/${id}`, { signal });
+  const shown = new Run(kept.question);
+  const { workflow, thread_id: thread, feedback: said, request } = kept;
+  Object.assign(shown, { id, workflow, thread, feedback: said, origin: request.from_run ?? null });
+  for (const { number, name, data, at_ms: at } of kept.events) shown.apply({ id: number, name, data, at });
+  return shown;
+}
+
+export const messageOf = (error, text = "") => (error instanceof Problem ? words.refusal(text, error) : t("unreachable"));
+
+/** Everything is drawn anew, in another language. */
+export function redraw() {
+  if (run) Object.assign(run, { drawing: {}, judged: false });
+  conversation.render();
+  draw();
+}
