@@ -23,6 +23,7 @@ import torch
 
 from benchmarks import generator_tuning_world as world
 from benchmarks.generator_tuning_report import page
+from evaluator.data.file_formats import data_files
 from evaluator.data.records import HELD_BACK_PERCENT, read_folder
 from evaluator.inference.scorer import in_batches, load_scorer
 from evaluator.settings import read_settings
@@ -34,7 +35,7 @@ from evaluator.tuning.self_rag import TOKENS, reflected_row, unwoven, woven
 REPORT = Path(__file__).with_suffix(".md")
 TUNED_ON = ("g", "gr", "r", "gg")
 TESTED_ON = ("none", "g", "r", "gr")
-TESTED_ROWS, REFLECTED_ROWS = 100, 300
+TESTED_ROWS, REFLECTED_ROWS = 100, 60
 OPTIONS = TuneOptions(
     epochs=4, learning_rate=3e-3, rank=32, alpha=64, dropout=0.0, batch_tokens=1000,
     warmup_steps=20, check_every=200, measured_rows=40,
@@ -105,6 +106,7 @@ def published(data: Path) -> dict[str, Any]:
         "seconds": round(seconds),
         "tokens": {token: sum(row["output"].count(token) for row in made) for token in TOKENS},
         "critic": scorer.name,
+        "sets": ", ".join(path.name.split(".")[0] for path in data_files(data)),
     }
 
 

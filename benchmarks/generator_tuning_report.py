@@ -34,8 +34,9 @@ $runs
 PUBLISHED = Template("""
 ## Rows of published sets
 
-Rows of the context gr: $taught to tune on, $held held back. Of $asked of them the shipped evaluator
-($critic) made $made Self-RAG rows in $seconds s; $alike were parsed back to their parts exactly.
+Sets: $sets. Rows of the context gr: $taught to tune on, $held held back. Of
+$asked of them the shipped evaluator ($critic) made $made Self-RAG rows in
+$seconds s; $alike were parsed back to their parts exactly.
 
 | token | times |
 |---|---|
