@@ -174,7 +174,7 @@ def test_the_form_is_the_same_below_a_prefix() -> None:
 
 def test_a_path_or_method_that_is_not_there(fake: Serving) -> None:
     for response, status in (
-        (fake.client.post("/v1/embeddings", json={}), 404),
+        (fake.client.post("/v1/files", json={}), 404),
         (fake.client.get("/v1/chat/completions"), 405),
     ):
         assert response.status_code == status
