@@ -48,6 +48,7 @@ async def test_files_are_read_by_the_loaders_of_the_user(
     assert len(again.skipped) == 3
 
 
+@pytest.mark.slow
 async def test_an_upload_is_read_by_them_as_well(
     retriever: HybridRetriever, tmp_path: Path
 ) -> None:

@@ -4,16 +4,22 @@ Its packages are many and are no part of this project's.
 """
 
 import json
+import re
 import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.app.api.routes.test_openai import CHINESE, ENGLISH
-from tests.app.serving import Serving
+from tests import fakes
+from tests.app.api.routes.test_openai import CHINESE, ENGLISH, TOWER
+from tests.app.serving import Serving, wait_until
+from tests.app.slow import SlowRetriever, Waiting
+from tests.handbook.blocks import BLOCKS, Block
+from tests.handbook.test_examples import here
 
 pytestmark = pytest.mark.slow
 FILE = Path(__file__).parents[3] / "app/integrations/llama_index.py"
@@ -23,7 +29,7 @@ import asyncio, json, sys
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.llms import MockLLM
-from llama_index_self_crag import SelfCragNodeRetriever
+from app.integrations.llama_index import SelfCragNodeRetriever
 
 url, *questions = sys.argv[1:]
 retriever = SelfCragNodeRetriever(url, options={"top_strips": 2})
@@ -63,13 +69,23 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A project that holds the one file, where examples look for it, and nothing else of ours."""
+    folder = tmp_path / "app/integrations"
+    folder.mkdir(parents=True)
+    for package in (tmp_path / "app", folder):
+        (package / "__init__.py").touch()
+    (folder / FILE.name).write_bytes(FILE.read_bytes())
+    return tmp_path
+
+
 def test_a_query_engine_answers_from_graded_nodes(
-    service: Serving, python: Path, tmp_path: Path
+    service: Serving, python: Path, place: Path
 ) -> None:
-    (tmp_path / "llama_index_self_crag.py").write_bytes(FILE.read_bytes())
     done = subprocess.run(
         [python, "-c", SCRIPT, service.url, ENGLISH, CHINESE],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
+        cwd=place, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     *answered, refused = json.loads(done.stdout)
@@ -84,3 +100,47 @@ def test_a_query_engine_answers_from_graded_nodes(
         assert "strip_id" not in told["asked"]
     assert refused.startswith("HTTPStatusError")
     assert "there are: default" in refused
+
+
+STOPS = """
+import asyncio, sys
+from app.integrations.llama_index import SelfCragNodeRetriever
+
+async def stop():
+    await asyncio.wait_for(SelfCragNodeRetriever(sys.argv[1]).aretrieve("Why?"), 3)
+
+try:
+    asyncio.run(stop())
+except TimeoutError:
+    print("stopped")
+"""
+
+
+def test_a_call_that_is_cancelled_ends_its_run(
+    serve: Callable[..., Serving], python: Path, place: Path
+) -> None:
+    waiting = Waiting()
+    serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))
+    done = subprocess.run(
+        [python, "-c", STOPS, serving.url], cwd=place, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "stopped\n", done.stderr
+    wait_until(lambda: not serving.runs_under_way(), 1.0)
+    assert waiting.left_s
+
+
+EXAMPLES = [block for block in BLOCKS if "llama-index-core" in block.needs]
+
+
+@pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.place)
+def test_examples_of_the_handbook_run(
+    service: Serving, python: Path, place: Path, block: Block
+) -> None:
+    text = here(block.text, service, "")
+    question = CHINESE if "/zh/" in block.page else ENGLISH
+    text = re.sub(r'engine\.query\(".+"\)', f'engine.query("{question}")', text)
+    done = subprocess.run(
+        [python, "-c", text], cwd=place, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tower.md" in done.stdout

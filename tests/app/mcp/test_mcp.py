@@ -25,7 +25,7 @@ from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
 
 Serve = Callable[..., Serving]
-ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
+ERAS = pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 GONE_WITHIN_S = 1.0
 
 
