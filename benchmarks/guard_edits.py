@@ -126,9 +126,9 @@ ANSWERS = (
     ),
     Guard(
         "The page takes no text for markup",
-        "app/page/timeline.mjs",
-        "  time.textContent = ",
-        "  time.innerHTML = ",
+        "app/page/words.mjs",
+        ".textContent = ",
+        ".innerHTML = ",
         ("tests/app/test_page.py::test_no_text_is_ever_taken_for_markup_or_code",),
     ),
 )
