@@ -97,7 +97,9 @@ class ReadTimeoutError(Exception): ...
         (Overloaded("key sk-1"), r"failing on its side \(HTTP 529\)"),
         (Forbidden("key sk-1"), "refused the key"),
         (ReadTimeoutError("key sk-1"), "did not finish within"),
-        (ConnectionResetError("key sk-1"), "could not be reached"),
+        pytest.param(
+            ConnectionResetError("key sk-1"), "could not be reached", marks=pytest.mark.slow
+        ),
         (KeyError("key sk-1"), "reported an error while answering"),
     ],
 )
