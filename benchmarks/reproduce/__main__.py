@@ -50,7 +50,7 @@ async def measure(chosen: argparse.Namespace) -> Figures:
 def main(chosen: argparse.Namespace) -> None:
     logging.basicConfig(level=logging.ERROR)
     figures = asyncio.run(measure(chosen))
-    written = write_pages(figures, chosen.out, chosen.seed)
+    written = write_pages(figures, chosen.out, chosen.seed, chosen.limit)
     say(f"wrote {', '.join(path.name for path in written)} in {chosen.out}")
 
 

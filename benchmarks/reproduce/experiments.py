@@ -278,21 +278,19 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Always the web, against correction",
         "Whether correction or the web alone makes the difference (CRAG, table 5): `rag` and"
         " `self_rag` always given the web's selected strips as well.",
-        (
-            Arm("rag", "rag"), Arm("rag, always the web", "rag", {"web": "always"}),
-            Arm("crag", "crag"),
-            Arm("self_rag", "self_rag"),
-            Arm("self_rag, always the web", "self_rag", {"web": "always"}),
-            Arm("self_crag", "self_crag"),
+        tuple(
+            arm for corrected, plain in (("crag", "rag"), ("self_crag", "self_rag")) for arm in (
+                Arm(corrected, corrected), Arm(plain, plain),
+                Arm(f"{plain}, always the web", plain, {"web": "always"}, note=ALWAYS_JOINED))
         ),
-        (*QUALITY, "web_searches"), dropped(DROPPED),
+        (*QUALITY, "web_searches"), dropped(DROPPED), group=3,
     ),
     "costs": Experiment(
         "Seconds and floating-point operations",
         "What a question costs (CRAG, table 6): seconds on this machine, one question at a time,"
-        " no grade known from before; operations of the evaluator's matrix products. The extractive"
-        " generator has none of its own.",
-        _each({}), ("seconds", "gflops", "scored_pairs", "llm_calls"), dropped(DROPPED),
+        " no grade known from before, which a load average above its cores prolongs; operations of"
+        " the evaluator's matrix products. The extractive generator has none of its own.",
+        _each({}), ("seconds", "load", "gflops", "scored_pairs", "llm_calls"), dropped(DROPPED),
         timed=True, share=0.2,
     ),
     "max_critic": Experiment(

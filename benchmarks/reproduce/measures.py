@@ -15,7 +15,7 @@ TITLES = {
     "matched": "Matched", "published": "Published match", "abstained": "Abstained",
     "repeats_wrong": "Repeats the wrong answer", "readings": "Short answers (STR-EM)",
     "rouge_l": "ROUGE-L", "words": "Words", "rounds": "Revisions", "accepted": "Accepted",
-    "judged_right": "Judged right", "seconds": "Seconds", "gflops": "GFLOP",
+    "judged_right": "Judged right", "seconds": "Seconds", "load": "Load average", "gflops": "GFLOP",
 }  # fmt: skip
 """Beside those of `app.evaluation.measures`."""
 MAX_GOLD = 100

@@ -77,7 +77,7 @@ def base_of(experiment: Experiment, name: str) -> Arm:
     return experiment.arms[at - at % (experiment.group or len(experiment.arms))]
 
 
-def write_pages(sets: Mapping[str, Figures], out: Path, seed: int) -> list[Path]:
+def write_pages(sets: Mapping[str, Figures], out: Path, seed: int, limit: int) -> list[Path]:
     """A JSON file, a page and, of a curve, a picture for each experiment that was asked."""
     out.mkdir(parents=True, exist_ok=True)
     asked = list(dict.fromkeys(name for found in sets.values() for name in found["experiments"]))
@@ -86,6 +86,7 @@ def write_pages(sets: Mapping[str, Figures], out: Path, seed: int) -> list[Path]
         figures = {
             "experiment": name,
             "seed": seed,
+            "limit": limit,
             "sets": {
                 key: {
                     **{each: value for each, value in found.items() if each != "experiments"},
@@ -108,7 +109,8 @@ def page_of(figures: Figures, *, pictured: bool = False) -> str:
     name = figures["experiment"]
     experiment = EXPERIMENTS[name]
     parts = [f"# {experiment.title}", experiment.about]
-    command = f"{COMMAND} {name} --data FILE ... --corpus FILE ... --seed {figures['seed']}"
+    drawn = f"--limit {figures['limit']} --seed {figures['seed']}"
+    command = f"{COMMAND} {name} --data FILE ... --corpus FILE ... {drawn}"
     parts.append(
         f"Made by `{command}`. Means with 95 % bootstrap intervals; the last column is the paired"
         f" difference of the first measure from {_bases(experiment)}."

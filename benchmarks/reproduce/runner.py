@@ -1,6 +1,7 @@
 """Asks every arm of every experiment every question; what was measured is kept, not asked again."""
 
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -163,7 +164,8 @@ async def _values(
     values = values_of(example, inquiry, told.response, outcome, judged)
     if isinstance(services.evaluator, MeteredEvaluator):
         gflops = round(services.evaluator.gflops(), 3)
-        values |= {"seconds": round(told.elapsed_s, 4), "gflops": gflops}
+        load = round(os.getloadavg()[0], 2)
+        values |= {"seconds": round(told.elapsed_s, 4), "load": load, "gflops": gflops}
     bench.kept.keep(key, values)
     return values
 

@@ -193,8 +193,9 @@ def asked(folder: Path, *experiments: str) -> dict[str, bytes]:
         {"id": "f", "question": "When does the ferry to Sula leave?", "answers": ["noon"],
          "title": "Sula", "passage": FERRY},
     ]  # fmt: skip
-    zh = {"id": "z", "question": "苏拉的渡船几点出发？", "answers": ["中午"], "title": "苏拉",
-          "passage": "去苏拉的渡船中午从北码头出发。磨坊在奥林村。"}  # fmt: skip
+    contexts = [{"title": "苏拉", "text": "去苏拉的渡船中午从北码头出发。"},
+                {"title": "奥林", "text": "奥林村的磨坊建于1871年。"}]  # fmt: skip
+    zh = {"id": "z", "question": "苏拉的渡船几点出发？", "answers": ["中午"], "ctxs": contexts}
     (folder / "en.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
     (folder / "zh.jsonl").write_text(json.dumps(zh), "utf-8")
     command.main(
