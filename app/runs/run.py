@@ -276,7 +276,7 @@ class Run:
                 self._tell_step(part["ns"], part["data"])
                 self._keep(part["ns"], part["data"])
             elif part["type"] == "custom":
-                self._tell_text(part["data"])
+                self._tell_custom(part["ns"], part["data"])
             elif not part["ns"]:
                 self._state = cast("Answer", part["data"])
                 self._spent, self._failed = Usage(), []
@@ -327,12 +327,21 @@ class Run:
             took = round(now - began, 3)
             self._timings_ms[name] = round(self._timings_ms.get(name, 0) + took, 3)
             detail = detail_of(task["result"] or {})
-            if "action" in detail:
+            if "action" in detail or name == "prepare":
                 detail["thresholds"] = asdict(self._thresholds)
             event = ask.StepEvent(
                 step=name, path=path, phase="end", at_ms=now, took_ms=took, detail=detail
             )
         self._tell(event)
+
+    def _tell_custom(self, namespace: tuple[str, ...], payload: Mapping[str, Any]) -> None:
+        """What a node tells while it works: progress, or text."""
+        if "progress" in payload:
+            told = payload["progress"]
+            path = [*(place.split(":")[0] for place in namespace), told["step"]]
+            self._tell(ask.StepProgress(**told, path=path))
+        else:
+            self._tell_text(payload)
 
     def _tell_text(self, payload: Mapping[str, Any]) -> None:
         """Tokens add up to a round's draft; a retraction of what nobody heard is not told."""

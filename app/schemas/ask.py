@@ -277,6 +277,25 @@ class StepEvent(Event):
     detail: dict[str, Any]
 
 
+class GradedItem(BaseModel):
+    """A passage or strip; `kept`: at or above the bar of its step, before any limit of number."""
+
+    id: str
+    score: float | None = None
+    kept: bool
+
+
+class StepProgress(Event):
+    """Within a step: `done` of `total` texts are graded, `item` the latest."""
+
+    name: ClassVar[str] = "progress"
+    step: str
+    path: list[str]
+    done: int
+    total: int
+    item: GradedItem
+
+
 class TokenEvent(Event):
     name: ClassVar[str] = "token"
     round: int
@@ -316,7 +335,8 @@ class DoneEvent(Event):
 
 
 PLAIN_EVENTS: dict[str, type[Event]] = {
-    kind.name: kind for kind in (RunEvent, StepEvent, TokenEvent, RetractEvent, DoneEvent)
+    kind.name: kind
+    for kind in (RunEvent, StepEvent, StepProgress, TokenEvent, RetractEvent, DoneEvent)
 }
 """Events whose data are their own fields."""
 

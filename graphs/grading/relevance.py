@@ -1,11 +1,19 @@
 """Relevance of texts to a question, which may ask for more than one thing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+
+from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.errors import EvaluatorFailed
 from graphs.ports import Evaluator
 from graphs.types import Usage
+
+TEXTS_A_REQUEST = 4
+"""As many texts are graded at once where somebody hears of each: the worker batches requests."""
+
+Graded = Callable[[int, float | None], None]
+"""Hears that a text was graded: its place, and its best relevance, None where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +30,57 @@ class Relevance:
 
 
 async def relevance_of(
-    questions: Sequence[str], texts: Sequence[str], evaluator: Evaluator
+    questions: Sequence[str],
+    texts: Sequence[str],
+    evaluator: Evaluator,
+    graded: Graded | None = None,
 ) -> Relevance:
-    """By the question and its sub-questions, in one request.
+    """By the question and its sub-questions: in one request, or in several side by side.
+
+    In several where `graded` is to hear of each text as soon as it has its score.
 
     Raises EvaluatorFailed, also where no text has a score: that says nothing against them.
     """
-    relevance = Relevance(*await scores_of(questions, texts, evaluator))
+    if graded is None:
+        relevance = Relevance(*await scores_of(questions, texts, evaluator))
+    else:
+        relevance = await _in_parts(questions, texts, evaluator, graded)
     if texts and all(score is None for score in relevance.best):
         raise EvaluatorFailed(f"The evaluator could grade none of {len(texts)} texts.")
     return relevance
+
+
+async def _in_parts(
+    questions: Sequence[str], texts: Sequence[str], evaluator: Evaluator, graded: Graded
+) -> Relevance:
+    """Texts whose part alone failed have no score; where all fail, the first failure is raised."""
+
+    async def part(start: int) -> Relevance | EvaluatorFailed:
+        some = texts[start : start + TEXTS_A_REQUEST]
+        try:
+            relevance = Relevance(*await scores_of(questions, some, evaluator))
+        except EvaluatorFailed as failure:
+            return failure
+        for index, score in enumerate(relevance.best, start):
+            graded(index, score)
+        return relevance
+
+    starts = range(0, len(texts), TEXTS_A_REQUEST)
+    parts = await gather_with_concurrency(None, *(part(start) for start in starts))
+    failures = [each for each in parts if isinstance(each, EvaluatorFailed)]
+    if failures and len(failures) == len(parts):
+        raise failures[0]
+    rows: list[list[float | None]] = [[] for _ in questions]
+    usage = Usage()
+    for start, each in zip(starts, parts, strict=True):
+        if isinstance(each, EvaluatorFailed):
+            size = len(texts[start : start + TEXTS_A_REQUEST])
+            scores: Sequence[Sequence[float | None]] = [[None] * size for _ in questions]
+        else:
+            scores, usage = each.by_question, usage + each.usage
+        for row, more in zip(rows, scores, strict=True):
+            row += more
+    return Relevance(tuple(map(tuple, rows)), usage)
 
 
 async def scores_of(

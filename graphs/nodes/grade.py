@@ -7,9 +7,10 @@ from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
 from graphs.grading.actions import choose_action, searches_web, speculates
-from graphs.grading.relevance import relevance_of
+from graphs.grading.relevance import Graded, relevance_of
 from graphs.grading.strips import evaluator_text, select, strips_of, with_relevance
 from graphs.nodes.prepare import plan_of
+from graphs.nodes.progress import told_as_graded
 from graphs.nodes.web import web_query
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
@@ -26,14 +27,16 @@ async def grade(
     """
     context, ahead = options_of(runtime), services.search_ahead
     plan = plan_of(state, context, services)
+    graded = told_as_graded(runtime, "grade", state.get("documents", []), plan.thresholds.lower)
     if not acts:
-        update = await grade_documents(state, plan, context, services)
+        update = await grade_documents(state, plan, context, services, graded)
         spent = state.get("usage", Usage()) + update.get("usage", Usage())
         return {**update, "action": None, "spent": spent}
     if ahead is None or not speculates(context, plan, state.get("documents", [])):
-        return {**await grade_documents(state, plan, context, services), "speculative_search": None}
+        update = await grade_documents(state, plan, context, services, graded)
+        return {**update, "speculative_search": None}
     with ahead.begin(web_query(state), context.web_pages) as ticket:
-        update = await grade_documents(state, plan, context, services)
+        update = await grade_documents(state, plan, context, services, graded)
         if ticket and searches_web(update["action"], plan):
             ahead.keep(ticket)
             return {**update, "speculative_search": ticket}
@@ -43,13 +46,19 @@ async def grade(
     return {**update, "speculative_search": None}
 
 
-async def grade_documents(state: State, plan: Plan, context: Context, services: Services) -> State:
+async def grade_documents(
+    state: State,
+    plan: Plan,
+    context: Context,
+    services: Services,
+    graded: Graded | None = None,
+) -> State:
     """The documents by their relevance, best first, and the action they make."""
     passages, ablation = state.get("documents", []), context.ablation
     texts = [evaluator_text(passage, ablation.grade_titles) for passage in passages]
     questions = [effective_question(state), *plan.subquestions]
     try:
-        relevance = await relevance_of(questions, texts, services.evaluator)
+        relevance = await relevance_of(questions, texts, services.evaluator, graded)
     except EvaluatorFailed as error:
         return {"action": None, "degraded": [error.degraded]}
     documents = by_relevance(passages, relevance.best)
@@ -87,8 +96,9 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
     texts = [evaluator_text(strip, context.ablation.grade_titles) for strip in strips]
     questions = [effective_question(state), *plan.subquestions]
     floor, keep_best = plan.thresholds.strip_floor, state.get("action") == "correct"
+    heard = told_as_graded(runtime, "refine", strips, floor)
     try:
-        graded = await relevance_of(questions, texts, services.evaluator)
+        graded = await relevance_of(questions, texts, services.evaluator, heard)
     except EvaluatorFailed as error:
         return {
             "internal_strips": select(whole, floor, context.top_strips, keep_best=keep_best),

@@ -13,6 +13,7 @@ from graphs.grading.actions import searches_again
 from graphs.grading.relevance import relevance_of
 from graphs.grading.strips import evaluator_text, paragraphs_of, select, with_relevance
 from graphs.nodes.prepare import plan_of
+from graphs.nodes.progress import told_as_graded
 from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
 from graphs.text.invisible import without_invisible
@@ -174,8 +175,9 @@ async def select_web_strips(
         return {"web_strips": [replace(strip, kept=True) for strip in strips]}
     questions = [effective_question(state), *plan.subquestions]
     texts = [evaluator_text(strip, context.ablation.grade_titles) for strip in strips]
+    heard = told_as_graded(runtime, "select_web_strips", strips, plan.thresholds.strip_floor)
     try:
-        graded = await relevance_of(questions, texts, services.evaluator)
+        graded = await relevance_of(questions, texts, services.evaluator, heard)
     except EvaluatorFailed as error:
         return {"web_strips": strips, "degraded": [error.degraded]}
     selected = select(

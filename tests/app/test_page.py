@@ -127,9 +127,10 @@ def test_no_page_runs_scripts_of_foreign_servers(service: Serving) -> None:
 
 
 def test_every_word_is_said_in_both_languages() -> None:
-    pairs = re.findall(r'^  "?([\w.]+)"?: \["(.+)", "(.+)"\],$', text_of("vocabulary.mjs"), re.MULTILINE)
+    table = text_of("vocabulary.mjs")
+    pairs = re.findall(r'^  "?([\w.]+)"?: \["(.+)", "(.+)"\],$', table, re.MULTILINE)
     keys = {key for key, _, _ in pairs}
-    assert len(pairs) == len(keys) == len(re.findall(r"\[\"", text_of("vocabulary.mjs")))
+    assert len(pairs) == len(keys) == len(re.findall(r"\[\"", table))
     for key, english, chinese in pairs:
         gaps = [sorted(re.findall(r"\{\d\}", text)) for text in (english, chinese)]
         assert gaps[0] == gaps[1], key

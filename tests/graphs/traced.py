@@ -14,7 +14,7 @@ from graphs.workflows.registry import WORKFLOWS
 
 @dataclass
 class Trace:
-    """Nodes in the order they ended, the tokens and retractions, the graph's output.
+    """Nodes in the order they ended, tokens and retractions, progress, the graph's output.
 
     `inner` are the nodes of each subgraph, which `nodes` has as one.
     """
@@ -22,6 +22,7 @@ class Trace:
     nodes: list[str] = field(default_factory=list)
     inner: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     said: list[dict[str, Any]] = field(default_factory=list)
+    progress: list[dict[str, Any]] = field(default_factory=list)
     output: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -58,7 +59,10 @@ async def traced(
         version="v2",
     ):
         if part["type"] == "custom":
-            trace.said.append(part["data"])
+            if progress := part["data"].get("progress"):
+                trace.progress.append(progress)
+            else:
+                trace.said.append(part["data"])
         elif part["type"] == "tasks" and "result" in part["data"]:
             subgraph = part["ns"][-1].split(":")[0] if part["ns"] else ""
             (trace.inner[subgraph] if subgraph else trace.nodes).append(part["data"]["name"])

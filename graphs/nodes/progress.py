@@ -1,0 +1,28 @@
+"""Progress within a step: each text told as it is graded."""
+
+from collections.abc import Sequence
+
+from langgraph.runtime import Runtime
+
+from graphs.grading.relevance import Graded
+from graphs.state import Context
+from graphs.types import Passage, Strip
+
+
+def told_as_graded(
+    runtime: Runtime[Context], step: str, texts: Sequence[Passage | Strip], bar: float
+) -> Graded:
+    """Tells each of `texts` as a `progress` event of this step; `kept` is at or above the bar.
+
+    The step's end has the last word on what is kept: strips are kept up to a number, too.
+    """
+    done = 0
+
+    def graded(index: int, score: float | None) -> None:
+        nonlocal done
+        done += 1
+        item = {"id": texts[index].id, "score": score, "kept": score is not None and score >= bar}
+        told = {"step": step, "done": done, "total": len(texts), "item": item}
+        runtime.stream_writer({"progress": told})
+
+    return graded
