@@ -15,7 +15,7 @@ from app.main import create_app
 from app.settings import Settings
 from app.storage.api_keys import SCOPES, add_key, revoke_key
 from app.storage.database import open_engine
-from tests.app.serving import Serving
+from tests.app.serving import Serving, wait_until
 
 MINE = "# Lamps\n\nThe lamp of Arbor burns whale oil.\n"
 ABOUT_MINE = "What does the lamp of Arbor burn?"
@@ -32,6 +32,7 @@ class Kept:
     collection: str = "apart"
     model: str = "rag"
     response_id: str = f"resp_{NOWHERE}"
+    evaluation_id: str = NOWHERE
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,15 @@ def kept(owners: Owners) -> Kept:
     answer = asked(ann, ABOUT_MINE, thread_id="anns-thread")
     assert "whale oil" in answer["answer"]
     response = ann.post("/v1/responses", json=RESPONSE).json()["id"]
-    return Kept(answer["run_id"], "anns-thread", document["id"], response_id=response)
+    begun = ann.post("/evaluations", json=EVALUATION).json()["evaluation_id"]
+    wait_until(lambda: ann.get(f"/evaluations/{begun}").json()["status"] == "done", 60)
+    return Kept(
+        answer["run_id"],
+        "anns-thread",
+        document["id"],
+        response_id=response,
+        evaluation_id=begun,
+    )
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,10 @@ LANGGRAPH_RUN = {
     "assistant_id": "rag",
     "input": {"messages": [{"role": "user", "content": ABOUT_MINE}]},
 }
+EVALUATION = {
+    "questions": [{"question": ABOUT_MINE}],
+    "variants": [{"name": "rag", "workflow": "rag"}],
+}
 OWN, OWN_DOCUMENT = Access(is_owned=True), Access(("documents",), is_owned=True)
 MATRIX = {
     "GET /health/live": Access(()),
@@ -136,7 +149,6 @@ MATRIX = {
     "GET /v1/models": Access(),
     "GET /v1/models/{model}": Access(),
     "POST /ask": Access(json={"question": ABOUT_MINE, "workflow": "rag"}),
-    "POST /search": Access(json={"question": ABOUT_MINE}),
     "POST /search": Access(json={"question": ABOUT_MINE}),
     "POST /ask/ui": Access(json=UI),
     "GET /ask/ui/{thread_id}/stream": Access(),
@@ -177,7 +189,13 @@ MATRIX = {
     "POST /threads/{thread_id}/runs/wait": Access(json=LANGGRAPH_RUN, is_owned=True),
     "POST /threads/{thread_id}/runs/stream": Access(json=LANGGRAPH_RUN, is_owned=True),
     "POST /threads/{thread_id}/runs": Access(json=LANGGRAPH_RUN, is_owned=True),
+    "POST /evaluations": Access(json=EVALUATION),
+    "GET /evaluations": Access(),
+    "GET /evaluations/{evaluation_id}": OWN,
+    "GET /evaluations/{evaluation_id}/report": OWN,
+    "POST /evaluations/{evaluation_id}/cancel": OWN,
     # What takes away goes last.
+    "DELETE /evaluations/{evaluation_id}": OWN,
     "DELETE /v1/responses/{response_id}": OWN,
     "DELETE /threads/{thread_id}": OWN,
     "DELETE /documents/{document_id}": OWN_DOCUMENT,
@@ -196,7 +214,7 @@ NAMES = {
     "{chat_id}": "{thread_id}",
 }
 """What paths call that which `Kept` has."""
-PAGE = {"/", "/page"}
+PAGE = {"/", "/page", "/docs"}
 
 
 def routes_of(app: FastAPI) -> Iterator[BaseRoute]:
