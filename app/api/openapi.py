@@ -32,6 +32,7 @@ ABOUT: dict[str, Any] = {
         {"name": "runs", "description": "What was asked, how it was answered, what users think."},
         {"name": "threads", "description": "Conversations."},
         {"name": "documents", "description": "The knowledge base."},
+        {"name": "evaluations", "description": "Question sets, measured on one's own documents."},
         {
             "name": "OpenAI",
             "description": "The workflows as models of OpenAI's chat completions and responses;"

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from app.api.dependencies import CurrentCaller, LiveCollections, LiveEvaluations
 from app.api.problems import problems
 from app.api.routes.documents import mapped
 from app.api.routes.operation import PAGE_HEADERS
 from app.errors import NotFound
-from app.evaluation.questions import EvaluationQuestion, read_questions
+from app.evaluation.questions import MAX_QUESTIONS, EvaluationQuestion, read_questions
 from app.evaluation.report import style_source
 from app.evaluation.runner import EvaluationRequest
 from app.retrieval.index import within
@@ -29,12 +29,20 @@ HTML = "text/html; charset=utf-8"
 class EvaluationBody(EvaluationRequest):
     """A question set as rows, or as the text of a file of JSON lines or CSV."""
 
-    questions: list[EvaluationQuestion] = Field(min_length=1, max_length=10_000)
-
-    @field_validator("questions", mode="before")
-    @classmethod
-    def _from_text(cls, given: object) -> object:
-        return read_questions(given) if isinstance(given, str) else given
+    questions: Annotated[
+        list[EvaluationQuestion],
+        Field(min_length=1, max_length=MAX_QUESTIONS),
+        BeforeValidator(lambda given: read_questions(given) if isinstance(given, str) else given),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"type": "string", "minLength": 1},
+                    {"type": "array", "items": {"$ref": "#/components/schemas/EvaluationQuestion"}},
+                ],
+                "description": f"At most {MAX_QUESTIONS:,} rows, or a file's text.",
+            }
+        ),
+    ]
 
 
 @router.post("", status_code=202, responses=problems(404, 413, 422, 503))
@@ -83,7 +91,10 @@ async def get_evaluation(
 @router.get(
     "/{evaluation_id}/report",
     response_class=Response,
-    responses={200: {"content": {"text/html": {}}}, **problems(404, 422, 503)},
+    responses={
+        200: {"content": {"text/html": {"schema": {"type": "string"}}}},
+        **problems(404, 422, 503),
+    },
 )
 async def evaluation_report(
     evaluation_id: EvaluationId,

@@ -24,6 +24,7 @@ SILENT = {
     "DELETE /threads/{thread_id}",
     "DELETE /documents/{document_id}",
     "DELETE /collections/{name}",
+    "DELETE /evaluations/{evaluation_id}",
 }
 
 
