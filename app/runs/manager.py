@@ -22,6 +22,7 @@ from app.retrieval.index import (
     visible_to,
 )
 from app.runs.admission import Admission, Place
+from app.runs.fork import Fork, packed
 from app.runs.quotas import Quotas
 from app.runs.run import HANDED_OVER, Checkpoints, Ended, Run
 from app.schemas.ask import (
@@ -98,12 +99,14 @@ class Runs:
         resumable: bool = False,
         keep: bool = True,
         protocol: Mapping[str, Any] | None = None,
+        fork: Fork | None = None,
     ) -> Run:
         """On a thread that is known, its latest turns are the history if the question has none.
 
         A resumable run, or one that is detached, is taken up by another process if this one dies.
         Of one that is not kept the store learns nothing, neither events nor a turn. `protocol` is
-        what its client's protocol tells again with the run; it is kept with the request.
+        what its client's protocol tells again with the run; it is kept with the request, and so is
+        the run that a `fork` goes on from. A fork is resumable.
 
         Raises InvalidRequest as `checked_options` does, QuotaExceeded, TooManyRuns when no place is
         free in time,
@@ -115,7 +118,8 @@ class Runs:
         try:
             run = await self._begun(
                 workflow, question, context, thread_id, place,
-                detach=detach, resumable=resumable or detach, keep=keep, protocol=protocol,
+                detach=detach, resumable=resumable or detach or fork is not None, keep=keep,
+                protocol=protocol, fork=fork,
             )  # fmt: skip
             self._go(run, place)
             return run
@@ -135,10 +139,12 @@ class Runs:
         resumable: bool,
         keep: bool,
         protocol: Mapping[str, Any] | None,
+        fork: Fork | None,
     ) -> Run:
         record = self._record(
-            workflow, question, context, thread_id, place.owner, detach=detach, protocol=protocol
-        )
+            workflow, question, context, thread_id, place.owner,
+            detach=detach, protocol=protocol, fork=fork,
+        )  # fmt: skip
         run = Run(
             self._graphs[workflow],
             self._services,
@@ -151,6 +157,7 @@ class Runs:
             is_detached=detach,
             is_kept=keep,
             checkpoints=self._checkpoints(record) if resumable and keep else None,
+            fork=fork,
         )
         if self._store is not None and keep:
             await self._enter_thread(self._store, run, is_new=thread_id is None)
@@ -166,6 +173,7 @@ class Runs:
         *,
         detach: bool,
         protocol: Mapping[str, Any] | None,
+        fork: Fork | None,
     ) -> RunRecord:
         thread_id = thread_id or uuid.uuid4().hex
         request = {
@@ -176,6 +184,7 @@ class Runs:
             "collection": asked_collection(),
             "options": context.model_dump(mode="json", exclude_unset=True),
             **({"protocol": protocol} if protocol else {}),
+            **({"from_run": {"run_id": fork.run_id, "step": fork.step}} if fork else {}),
         }
         return RunRecord(
             id=uuid.uuid4().hex,
@@ -258,7 +267,10 @@ class Runs:
             if response is not None and has_turn
             else store.threads.unanswered(run.record)
         )
-        return store.runs.end(run.id, response, last, turn, is_cancelled=run.is_cancelled)
+        found = packed(run.question, run.found)
+        return store.runs.end(
+            run.id, response, last, turn, is_cancelled=run.is_cancelled, found=found
+        )
 
     def _forget_checkpoints(self, store: Store, run: Run) -> None:
         async def forget() -> None:

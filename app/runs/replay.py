@@ -24,6 +24,8 @@ def summary(row: Row, answer: str | None) -> RunSummary:
     """Of its row and the data of its `answer` event, if it has one."""
     told = {
         "run_id": row["id"],
+        "action": row.get("action"),
+        "verdict": row.get("verdict"),
         "answer": None if answer is None else json.loads(answer)["answer"],
         "created_at": iso(row["created_at"]),
         "ended_at": None if row["ended_at"] is None else iso(row["ended_at"]),
@@ -69,7 +71,7 @@ def trace(row: Row, events: Sequence[Any], judgements: Sequence[Row]) -> dict[st
     ]
     last = {event["name"]: event["data"] for event in sent_events}
     return {
-        **summary(row, None).model_dump(mode="json"),
+        **summary(row, None).model_dump(mode="json", exclude={"action", "verdict"}),
         "request": json.loads(row["request"]),
         "thresholds": json.loads(row["thresholds"]),
         "answer": last.get(AnswerEvent.name),

@@ -18,6 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from app.errors import internal_problem
 from app.resilience.deadline import run_ends_at
+from app.runs.fork import Fork
 from app.schemas import ask
 from app.storage.runs import RunRecord
 from graphs.ports import Services
@@ -103,7 +104,8 @@ class Checkpoints:
 class Run:
     """Started by `Runs.start`. `follow` may be read by any number of clients, at any time.
 
-    With `checkpoints` another process can take it up; `past` is what was told of one taken up.
+    With `checkpoints` another process can take it up; `past` is what was told of one taken up. A
+    `fork` begins within its graph and needs checkpoints.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class Run:
         is_kept: bool = True,
         checkpoints: Checkpoints | None = None,
         past: Sequence[tuple[float, ask.Event]] = (),
+        fork: Fork | None = None,
     ) -> None:
         self.id, self.thread_id, self.workflow = record.id, record.thread_id, record.workflow
         self.question, self.record, self._context = question, record, context
@@ -144,7 +147,7 @@ class Run:
         self._drafts: list[Draft] = []
         self._spent, self._failed = Usage(), list[Degraded]()
         self._texts: dict[int, str] = {}
-        self._is_taken_up = bool(past)
+        self._is_taken_up, self._fork = bool(past), fork
         for _, event in past:
             self._recall(event)
 
@@ -219,6 +222,11 @@ class Run:
         self._more.set()
 
     @property
+    def found(self) -> Mapping[str, Any]:
+        """The graph's state as it is known, for a fork of the run."""
+        return self._state
+
+    @property
     def passages(self) -> Sequence[Passage]:
         """Those behind the answer's `documents`, with their texts."""
         return self._state.get("documents", [])
@@ -255,6 +263,11 @@ class Run:
         if self._checkpoints is not None:
             graph = copy(graph)
             graph.checkpointer, config = self._checkpoints.saver, self._checkpoints.config
+        if self._fork is not None and config is not None:
+            await graph.aupdate_state(config, self._fork.state, as_node=self._fork.step)
+            reached = await graph.aget_state(config)
+            self._state, given = cast("Answer", reached.values), None
+            self._tell_kept(self._fork)
         if self._is_taken_up:
             self._close_interrupted()
             reached = await graph.aget_state(cast("RunnableConfig", config))
@@ -280,6 +293,13 @@ class Run:
             elif not part["ns"]:
                 self._state = cast("Answer", part["data"])
                 self._spent, self._failed = Usage(), []
+
+    def _tell_kept(self, fork: Fork) -> None:
+        """The step after which a fork begins, with what it had found."""
+        detail = {**detail_of(fork.state), "thresholds": asdict(self._thresholds), "reused": True}
+        told = {"step": fork.step, "path": [fork.step], "at_ms": self._elapsed_ms()}
+        self._tell(ask.StepEvent(**told, phase="start", detail={"reused": True}))
+        self._tell(ask.StepEvent(**told, phase="end", took_ms=0.0, detail=detail))
 
     def _close_interrupted(self) -> None:
         """Ends the steps that were under way, for they are done again, and retracts their text."""

@@ -5,7 +5,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.schemas.ask import AskResponse, Problem, UserText
-from graphs.types import Citation, StoppedBy, Thresholds
+from graphs.options import Context
+from graphs.types import Action, Citation, StoppedBy, Thresholds, Verdict
 
 Status = Literal["running", "done", "cancelled", "failed", "lost"]
 
@@ -24,9 +25,11 @@ class RunFacts(BaseModel):
 
 
 class RunSummary(RunFacts):
-    """A run as it is listed; `answer` is null without one."""
+    """A run as it is listed; `answer`, `action` and `verdict` are null without one."""
 
     answer: str | None
+    action: Action | None = None
+    verdict: Verdict | None = None
 
 
 class RunList(BaseModel):
@@ -67,6 +70,21 @@ class StoredRun(RunFacts):
     error: Problem | None
     events: list[TracedEvent]
     feedback: list[Feedback]
+
+
+class ForkRequest(BaseModel):
+    """From which step a run is done again, and with which options."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    step: Literal["retrieve", "grade"] = Field(
+        "grade", description="The last step whose result is kept."
+    )
+    options: Context = Field(
+        default_factory=Context, description="In place of the run's own, where they are set."
+    )
+    stream: bool = Field(False, description="Answer with server-sent events.")
+    detach: bool = Field(False, description="Go on to the deadline when the client leaves.")
 
 
 class RunState(BaseModel):

@@ -40,7 +40,8 @@ from app.schemas.ask import (
 )
 from app.schemas.runs import FeedbackRequest, Status
 from app.storage.database import FORGOTTEN_AT_ONCE, BatchWriter, now, reading
-from app.storage.tables import EVENTS, FEEDBACK, PROCESSES, RESUMABLE, RUNS
+from app.storage.tables import EVENTS, FEEDBACK, OUTCOMES, PROCESSES, RESUMABLE, RUNS
+from graphs.types import Action, Verdict
 
 Row = Mapping[str, Any]
 
@@ -78,6 +79,18 @@ class Orphan:
     former_process: str
     times: int
     events: Sequence[tuple[float, Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """What runs are looked for by; `q` is part of the question."""
+
+    thread_id: str | None = None
+    q: str = ""
+    workflow: str | None = None
+    status: Status | None = None
+    action: Action | None = None
+    verdict: Verdict | None = None
 
 
 @dataclass(slots=True)
@@ -161,8 +174,15 @@ class KeptRuns:
         more: Sequence[tuple[Any, Row]],
         *,
         is_cancelled: bool,
+        found: bytes | None = None,
     ) -> Ending:
-        """Keeps how a run ended with its last events, and what `more` says, in one transaction."""
+        """Keeps how a run ended with its last events, and what `more` says, in one transaction.
+
+        `found` is what a fork of the run would begin with.
+        """
+        if response is not None:
+            outcome = {"action": response.action, "verdict": response.verdict, "found": found}
+            more = [*more, (OUTCOMES.insert(), {"run_id": run_id, **outcome})]
         ending = Ending(
             run_id,
             self._process,
@@ -241,12 +261,14 @@ class KeptRuns:
         return str(ids[0])
 
     async def page(
-        self, owner: str | None, limit: int, offset: int, thread_id: str | None = None
+        self, owner: str | None, limit: int, offset: int, wanted: RunFilter | None = None
     ) -> tuple[Sequence[Row], int]:
-        """Newest first, and how many there are in all."""
-        chosen = [_of(owner), *([RUNS.c.thread_id == thread_id] if thread_id else [])]
+        """Newest first, with action and verdict of those that answered; and how many in all."""
+        chosen = [_of(owner), *_matching(wanted or RunFilter())]
+        joined = RUNS.outerjoin(OUTCOMES, OUTCOMES.c.run_id == RUNS.c.id)
         page = (
-            select(RUNS)
+            select(RUNS, OUTCOMES.c.action, OUTCOMES.c.verdict)
+            .select_from(joined)
             .where(*chosen)
             .order_by(RUNS.c.created_at.desc(), RUNS.c.id)
             .limit(limit)
@@ -254,7 +276,7 @@ class KeptRuns:
         )
         async with reading(self._engine) as connection:
             rows = (await connection.execute(page)).mappings().all()
-            counted = select(func.count()).select_from(RUNS).where(*chosen)
+            counted = select(func.count()).select_from(joined).where(*chosen)
             total = (await connection.execute(counted)).scalar_one()
         return cast("Sequence[Row]", rows), total
 
@@ -267,6 +289,12 @@ class KeptRuns:
                 .order_by(EVENTS.c.number)
             )
         return result.all()
+
+    async def found(self, run_id: str) -> bytes | None:
+        """What a fork of the run begins with, if it has that."""
+        async with reading(self._engine) as connection:
+            kept = select(OUTCOMES.c.found).where(OUTCOMES.c.run_id == run_id)
+            return await connection.scalar(kept)
 
     async def answers(self, run_ids: Sequence[str]) -> dict[str, str]:
         """The `answer` event's data of those that have one."""
@@ -369,6 +397,20 @@ class KeptRuns:
                 delete(RUNS).where(RUNS.c.id.in_(old.limit(FORGOTTEN_AT_ONCE)))
             )
         return gone.rowcount
+
+
+def _matching(wanted: RunFilter) -> list[ColumnElement[bool]]:
+    columns = {
+        RUNS.c.thread_id: wanted.thread_id,
+        RUNS.c.workflow: wanted.workflow,
+        RUNS.c.status: wanted.status,
+        OUTCOMES.c.action: wanted.action,
+        OUTCOMES.c.verdict: wanted.verdict,
+    }
+    chosen = [column == value for column, value in columns.items() if value is not None]
+    if wanted.q:
+        chosen.append(RUNS.c.question.icontains(wanted.q, autoescape=True))
+    return chosen
 
 
 def _of(owner: str | None) -> ColumnElement[bool]:

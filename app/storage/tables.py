@@ -58,6 +58,18 @@ EVENTS = sa.Table(
     sa.Column("data", sa.Text, nullable=False),
 )
 
+OUTCOMES = sa.Table(
+    "outcomes",
+    metadata,
+    sa.Column(
+        "run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column("action", sa.String(16)),
+    sa.Column("verdict", sa.String(16), nullable=False),
+    sa.Column("found", sa.LargeBinary),
+)
+"""How runs with an answer came out, to look for them by it; `found` is what a fork begins with."""
+
 FEEDBACK = sa.Table(
     "feedback",
     metadata,

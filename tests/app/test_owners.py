@@ -162,7 +162,7 @@ MATRIX = {
     "GET /runs/{run_id}/events": OWN,
     "POST /runs/{run_id}/cancel": OWN,
     "POST /runs/{run_id}/feedback": Access(json={"score": 1}, is_owned=True),
-    "POST /runs/{run_id}/fork": Access(json={}, is_owned=True),
+    "POST /runs/{run_id}/fork": Access(json={"step": "retrieve"}, is_owned=True),
     "GET /runs/{run_id}/diff/{other_id}": OWN,
     "GET /threads/{thread_id}": OWN,
     "GET /documents": Access(("documents",)),

@@ -43,7 +43,7 @@ from app.schemas.ask import AnswerEvent, Event, ThreadId, as_json, event_of
 from app.storage.api_keys import Caller
 from app.storage.collections import Collections
 from app.storage.lifecycle import Store
-from app.storage.runs import RunRecord
+from app.storage.runs import RunFilter, RunRecord
 from graphs.state import Context
 from graphs.workflows.registry import WORKFLOWS, Graph
 
@@ -275,7 +275,7 @@ async def list_runs(
     offset: Offset = 0,
 ) -> list[dict[str, Any]]:
     await store.writer.flush()
-    rows, _ = await store.runs.page(caller.owner, limit, offset, thread_id)
+    rows, _ = await store.runs.page(caller.owner, limit, offset, RunFilter(thread_id))
     return [_run(row) for row in rows]
 
 

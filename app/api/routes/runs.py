@@ -1,18 +1,48 @@
 """`/runs`: runs looked at, followed, cancelled, judged, compared. `/threads`: conversations."""
 
 import asyncio
-from typing import Annotated
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from app.api.dependencies import CurrentCaller, LiveRuns, LiveStore
+from app.api.dependencies import (
+    CurrentCaller,
+    LiveCollections,
+    LiveRuns,
+    LiveServices,
+    LiveStore,
+)
 from app.api.problems import problems
-from app.api.sse import EVENT_STREAM, HEADERS, followed, never_silent
+from app.api.routes.ask import REFUSALS, accepts_events, whole
+from app.api.sse import (
+    EVENT_STREAM,
+    HEADERS,
+    EventStream,
+    followed,
+    never_silent,
+    while_client_stays,
+)
+from app.retrieval.index import within
 from app.runs import replay
-from app.schemas.ask import ThreadId, as_json
-from app.schemas.runs import Feedback, FeedbackRequest, RunList, RunState, StoredRun, Thread
+from app.runs.fork import fork_of
+from app.schemas.ask import AskResponse, ThreadId, as_json
+from app.schemas.runs import (
+    Feedback,
+    FeedbackRequest,
+    ForkRequest,
+    RunList,
+    RunState,
+    Status,
+    StoredRun,
+    Thread,
+)
 from app.storage.run_diff import RunDiff, difference
+from app.storage.runs import RunFilter
+from graphs.state import Context, Question
+from graphs.types import Action, Verdict
 
 runs_router = APIRouter(prefix="/runs", tags=["runs"])
 threads_router = APIRouter(prefix="/threads", tags=["threads"])
@@ -28,10 +58,16 @@ async def list_runs(
     limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
     thread_id: ThreadId | None = None,
+    q: Annotated[str, Query(max_length=200, description="Part of the question.")] = "",
+    workflow: Annotated[str | None, Query(max_length=64)] = None,
+    status: Status | None = None,
+    action: Action | None = None,
+    verdict: Verdict | None = None,
 ) -> RunList:
-    """The caller's runs, newest first, those under way among them."""
+    """The caller's runs, newest first, those under way among them; all, or those that match."""
     await store.writer.flush()
-    rows, total = await store.runs.page(caller.owner, limit, offset, thread_id)
+    wanted = RunFilter(thread_id, q.strip(), workflow, status, action, verdict)
+    rows, total = await store.runs.page(caller.owner, limit, offset, wanted)
     answers = await store.runs.answers([row["id"] for row in rows])
     # In a thread, since each answer is read whole.
     runs = await asyncio.to_thread(
@@ -92,6 +128,49 @@ async def cancel_run(
     elif row["status"] == "running":
         await store.runs.ask_to_cancel(run_id)
     return RunState(run_id=run_id, status=row["status"])
+
+
+@runs_router.post("/{run_id}/fork", response_model=AskResponse, responses=REFUSALS)
+async def fork_run(
+    run_id: RunId,
+    body: ForkRequest,
+    request: Request,
+    caller: CurrentCaller,
+    store: LiveStore,
+    runs: LiveRuns,
+    services: LiveServices,
+    collections: LiveCollections,
+) -> Response:
+    """Answer the same question again from one of the run's steps on, with other options.
+
+    What was found up to that step is kept: with `grade` the action alone is chosen anew. The fork
+    is a run and a conversation of its own; its request names the run in `from_run`.
+    """
+    row = await store.run_of(run_id, caller.owner)
+    asked = json.loads(row["request"])
+    changed = body.options.model_dump(mode="json", exclude_unset=True)
+    context = Context.model_validate(_changed(asked["options"], changed))
+    fork = fork_of(
+        run_id, row["question"], await store.runs.found(run_id), body.step, context, services
+    )
+    question = Question(question=row["question"], history=fork.state["history"])
+    is_streamed = body.stream or accepts_events(request)
+    with within(await collections.chosen(caller, asked.get("collection"))):
+        run = await runs.start(
+            row["workflow"], question, context, owner=caller.owner, detach=body.detach, fork=fork
+        )
+    if is_streamed:
+        return EventStream(run, runs, body.detach)
+    return await while_client_stays(request, whole(request, run), run, runs, body.detach)
+
+
+def _changed(options: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with those that are changed in their place, nested ones one by one."""
+    both = dict(options)
+    for name, value in changed.items():
+        is_nested = isinstance(value, dict) and isinstance(both.get(name), dict)
+        both[name] = _changed(both[name], value) if is_nested else value
+    return both
 
 
 @runs_router.post("/{run_id}/feedback", status_code=201, responses=problems(404, 413, 422, 503))

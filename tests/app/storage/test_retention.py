@@ -11,6 +11,7 @@ from app.errors import NotFound
 from app.schemas.runs import FeedbackRequest
 from app.storage.database import now, reading
 from app.storage.lifecycle import Store
+from app.storage.runs import RunFilter
 from app.storage.tables import RUNS, THREADS
 from tests.app.test_lasting import asked, opened
 
@@ -81,7 +82,7 @@ async def assert_idle_conversations_go(folder: Path, address: str) -> None:
                 .where(THREADS.c.id == busy)
                 .values(run_id="r", busy_until=now() + 99)
             )
-        (row,) = (await store.runs.page("", 1, 0, judged))[0]
+        (row,) = (await store.runs.page("", 1, 0, RunFilter(judged)))[0]
         await store.runs.judge(row["id"], FeedbackRequest(score=1))
 
         assert await kept_turns(store, engine) == dict.fromkeys(ids, 1)

@@ -1,0 +1,86 @@
+"""Fork of a run: the same question from one of its steps on, with other options.
+
+What the former run had found up to that step is put into the graph's state, as if the step had just
+ended, so that its router chooses the way anew and nothing before it is done again.
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+from pydantic_core import to_json
+
+from app.errors import InvalidRequest
+from graphs.grading.actions import choose_action
+from graphs.nodes.prepare import make_plan
+from graphs.ports import Services
+from graphs.state import Context, State
+from graphs.types import Passage, Retrieval
+
+ForkStep = Literal["retrieve", "grade"]
+"""The last step whose result is kept."""
+
+_FOUND = ("standalone_question", "queries", "retrieval", "documents", "action")
+_PASSAGES = TypeAdapter(list[Passage])
+_RETRIEVAL = TypeAdapter(Retrieval | None)
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Where a run begins: after `step` of the run `run_id`, in this state."""
+
+    run_id: str
+    step: ForkStep
+    state: State
+
+
+def packed(question: Mapping[str, Any], state: Mapping[str, Any]) -> bytes | None:
+    """What a fork needs of a run, compressed; None of a run that retrieved nothing."""
+    if not state.get("documents"):
+        return None
+    found = {name: state[name] for name in _FOUND if name in state}
+    return zlib.compress(to_json({"history": question.get("history", []), **found}))
+
+
+def fork_of(
+    run_id: str,
+    question: str,
+    found: bytes | None,
+    step: ForkStep,
+    context: Context,
+    services: Services,
+) -> Fork:
+    """The fork of a run that found this; the action follows from the kept grades.
+
+    A question in several parts is graded by each of them, which the kept grades do not tell: it is
+    graded again, where the worker remembers its scores. Raises InvalidRequest where the run has no
+    such step.
+    """
+    if found is None:
+        raise InvalidRequest("#/step", "the run has not ended yet, or retrieved nothing to begin with")
+    kept = json.loads(zlib.decompress(found))
+    documents = _PASSAGES.validate_python(kept["documents"])
+    if step == "grade" and any(passage.relevance is None for passage in documents):
+        raise InvalidRequest("#/step", "the run graded nothing: fork it from retrieve")
+    state = State(
+        question=question,
+        history=kept["history"],
+        last_question=question,
+        last_history=kept["history"],
+        standalone_question=kept.get("standalone_question"),
+        queries=kept.get("queries", []),
+        retrieval=_RETRIEVAL.validate_python(kept.get("retrieval")),
+        documents=documents,
+        retrievals=1,
+    )
+    plan = make_plan(state, context, services)
+    state["plan"] = plan
+    if step == "retrieve" or plan.subquestions:
+        return Fork(run_id, "retrieve", state)
+    if kept.get("action") is not None:
+        grades = [[passage.relevance for passage in documents]]
+        state["action"] = choose_action(grades, plan.thresholds, context.ablation)
+    return Fork(run_id, "grade", state)

@@ -1,0 +1,122 @@
+"""A run done again from one of its steps on: what was found before is kept, the rest is anew."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests import fakes
+from tests.app.serving import Serving
+
+Serve = Callable[..., Serving]
+
+QUESTION = "How tall is the red tower of Umbra?"
+TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+BREAD = fakes.passage("Harbour bread dough rests for fourteen hours.", 2)
+
+
+class Parts:
+    def __init__(self) -> None:
+        self.retriever = fakes.FakeRetriever([TOWER, BREAD])
+        self.evaluator = fakes.FakeEvaluator(known={TOWER.text: 0.5, BREAD.text: -0.9})
+        self.services = fakes.services(self.retriever, evaluator=self.evaluator)
+
+
+@pytest.fixture
+def parts() -> Parts:
+    return Parts()
+
+
+@pytest.fixture
+def serving(parts: Parts, serve: Serve) -> Serving:
+    return serve(parts.services)
+
+
+def fork(serving: Serving, run_id: str, **body: Any) -> Any:
+    return serving.client.post(f"/runs/{run_id}/fork", json=body)
+
+
+@pytest.mark.parametrize("workflow", ["crag", "self_crag"])
+def test_other_thresholds_make_another_action_of_the_same_grades(
+    serving: Serving, parts: Parts, workflow: str
+) -> None:
+    first = serving.ask(QUESTION, workflow=workflow, options={"upper": 0.4, "retrieve_k": 7})
+    assert (first["action"], first["documents"][0]["id"]) == ("correct", TOWER.id)
+    parts.evaluator.calls.clear()
+    again = fork(serving, first["run_id"], options={"upper": 0.9, "lower": 0.8}).json()
+
+    assert again["action"] == "incorrect"
+    assert again["verdict"] == "abstained"
+    assert again["documents"] == first["documents"]
+    assert again["thresholds"]["upper"] == 0.9
+    assert parts.evaluator.calls == [], "nothing is graded again"
+    assert len(parts.retriever.asked) == 1, "nor searched"
+    assert again["usage"]["scored_pairs"] == 0
+    told = serving.client.get(f"/runs/{again['run_id']}").json()
+    assert told["request"]["from_run"] == {"run_id": first["run_id"], "step": "grade"}
+    assert told["request"]["options"] == {"upper": 0.9, "lower": 0.8, "retrieve_k": 7}
+    assert told["thread_id"] != first["thread_id"]
+    assert told["answer"] == again
+    begun, kept = [event["data"] for event in told["events"] if event["name"] == "step"][:2]
+    assert (begun["step"], begun["phase"], kept["phase"]) == ("grade", "start", "end")
+    assert kept["detail"]["reused"]
+    assert kept["detail"]["action"] == "incorrect"
+    changed = serving.client.get(f"/runs/{first['run_id']}/diff/{again['run_id']}").json()
+    assert "action" in [it["name"] for it in changed["decided"]]
+    back = fork(serving, again["run_id"], options={"upper": 0.4, "lower": 0.3}).json()
+    assert back["answer"] == first["answer"], "a fork is forked like any run"
+
+
+def test_from_retrieval_on_the_same_passages_are_graded_anew(
+    serving: Serving, parts: Parts
+) -> None:
+    first = serving.ask(QUESTION, workflow="crag")
+    parts.evaluator.calls.clear()
+    again = fork(serving, first["run_id"], step="retrieve", stream=True)
+
+    assert again.headers["content-type"].startswith("text/event-stream")
+    assert "event: progress" in again.text
+    assert parts.evaluator.calls
+    assert len(parts.retriever.asked) == 1
+
+
+def test_a_question_of_several_parts_is_graded_by_each_of_them(
+    serving: Serving, parts: Parts
+) -> None:
+    question = "How tall is the red tower, and how long does the bread dough rest?"
+    first = serving.ask(question, workflow="crag")
+    parts.evaluator.calls.clear()
+    fork(serving, first["run_id"], options={"upper": 0.9, "lower": 0.8}).raise_for_status()
+    assert len({asked for call in parts.evaluator.calls for asked, _ in call}) > 1
+
+
+def test_what_cannot_be_forked_is_refused(serving: Serving) -> None:
+    plain = serving.ask(QUESTION, workflow="rag")["run_id"]
+    graded = serving.ask(QUESTION, workflow="crag")["run_id"]
+    refused = {
+        "ungraded": fork(serving, plain),
+        "crossed": fork(serving, graded, options={"upper": 0.1, "lower": 0.2}),
+        "unknown step": fork(serving, graded, step="generate"),
+        "unknown option": fork(serving, graded, options={"uper": 0.1}),
+    }
+    assert {name: it.status_code for name, it in refused.items()} == dict.fromkeys(refused, 422)
+    assert refused["ungraded"].json()["errors"][0]["pointer"] == "#/step"
+    assert fork(serving, "0" * 32).status_code == 404
+
+
+def test_runs_are_found_by_question_and_outcome(serving: Serving) -> None:
+    good = serving.ask(QUESTION, workflow="crag", options={"upper": 0.4})["run_id"]
+    poor = serving.ask("What is 100% of_it?", workflow="crag", options={"upper": 1, "lower": 1})
+
+    def found(**wanted: str) -> list[str]:
+        told = serving.client.get("/runs", params=wanted).json()
+        assert told["total"] == len(told["runs"])
+        return [run["run_id"] for run in told["runs"]]
+
+    assert found(action="correct") == found(q="RED TOWER") == found(q=" umbra? ") == [good]
+    assert found(q="100% of_it") == found(verdict="abstained") == [poor["run_id"]]
+    assert found(status="failed") == found(q="%")[1:] == found(q="red_tower") == []
+    assert found(workflow="crag", action="correct") == [good]
+    listed = serving.client.get("/runs").json()["runs"]
+    assert (listed[0]["action"], listed[0]["verdict"]) == ("incorrect", "abstained")
+    assert serving.client.get("/runs", params={"action": "fine"}).status_code == 422
