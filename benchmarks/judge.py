@@ -4,9 +4,10 @@
 
 English: rows of en_ares with labels for context relevance, faithfulness and answer relevance, of
 passages that no training has seen. Chinese: rows made of zh_cmrc2018_dev, which is never trained
-on: a passage beside its nearest other one, its answer beside that of another question. The judge
-reads what it reads in an evaluation: a whole outcome. Figures go to benchmarks/judge.json, the page
-to benchmarks/judge.md.
+on: a passage beside its nearest other one, its answer beside one of another passage (neither
+faithful nor relevant) and one of another question (quoted from the passage, but not relevant). The
+judge reads what it reads in an evaluation: a whole outcome. Figures go to benchmarks/judge.json,
+the page to benchmarks/judge.md.
 """
 
 import argparse
@@ -74,9 +75,16 @@ def chinese(data: Path) -> Iterator[Labelled]:
             yield Labelled(question, row["passage"], answer, dict.fromkeys(LABELS, True))
             yield Labelled(question, others[0]["passage"], "", {"context_relevant": False})
         if others and beside:
-            wrong = random.Random(question).choice(beside)["answers"][0]
-            no = {"context_relevant": None, "answer_faithful": False, "answer_relevant": False}
-            yield Labelled(question, row["passage"], wrong, no)
+            known = random.Random(question)
+            strange = known.choice(others)["answers"][0]
+            if strange not in row["passage"]:
+                labels: dict[str, bool | None] = {
+                    "answer_faithful": False,
+                    "answer_relevant": False,
+                }
+                yield Labelled(question, row["passage"], strange, labels)
+            wrong = known.choice(beside)["answers"][0]
+            yield Labelled(question, row["passage"], wrong, {"answer_relevant": False})
 
 
 def read(path: Path) -> list[dict[str, Any]]:
