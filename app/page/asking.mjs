@@ -43,6 +43,7 @@ export function draw() {
     flow.render(shown, run.former, fork);
     answer.render(shown);
     facts.render(run);
+    byId("flow-panel").hidden = !run.steps.length;
     byId("welcome").hidden = true;
     byId("turn").hidden = false;
     byId("asked").textContent = run.question;

@@ -8,7 +8,8 @@ const TOLD_ELSEWHERE = new Set(["thresholds", "action", "citations", "answer", "
 
 /** The detail of one step. */
 export function details(detail) {
-  const told = Object.entries(detail).map(([name, value]) => {
+  const known = Object.entries(detail).filter(([, value]) => value !== null && value?.length !== 0);
+  const told = known.map(([name, value]) => {
     if (name === "critique") return section(name, [value], detail);
     return section(name, value, detail) ?? (TOLD_ELSEWHERE.has(name) ? short(name, value) : raw(name, value));
   });

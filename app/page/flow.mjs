@@ -1,8 +1,8 @@
 /** The living flow: the stages that a run went through, in plain words, each with its inspector. */
 
-import { byId, h, put, setVars } from "./dom.mjs";
+import { byId, h, put } from "./dom.mjs";
 import { details } from "./evidence.mjs";
-import { given, said, stagesOf, untaken } from "./stages.mjs";
+import { given, isBefore, said, sideBySide, stagesOf, untaken } from "./stages.mjs";
 import { ms, t } from "./words.mjs";
 import { board } from "./what_if.mjs";
 
@@ -10,7 +10,6 @@ let shown = { drawing: null, rows: new Map(), version: -1, log: -1 };
 
 /** Brings the flow up to what the run has told; `former` is the run it was forked from. */
 export function render(run, former, forked) {
-  byId("flow-panel").hidden = !run.steps.length;
   byId("total").textContent = run.done ? ms(run.span) : "";
   if (shown.drawing !== run.drawing) {
     put(byId("flow"));
@@ -20,28 +19,45 @@ export function render(run, former, forked) {
   if (isOld) return;
   Object.assign(shown, { version: run.version, log: run.log.length, done: run.done, former });
   const stages = stagesOf(run);
-  const before = former ? new Map(stagesOf(former).map((stage) => [stage.name, stage])) : null;
-  for (const stage of stages) draw(stage, run, before?.get(stage.name), former, forked);
+  const rows = former ? sideBySide(stages, stagesOf(former)) : stages.map((stage) => ({ name: stage.name, stage }));
+  for (const row of rows) draw(row, run, former, forked);
   sides(run, stages);
 }
 
-function draw(stage, run, before, former, forked) {
-  let row = shown.rows.get(stage.name);
+function draw({ name, stage, before }, run, former, forked) {
+  let row = shown.rows.get(name);
   if (!row) {
-    row = made(stage.name);
-    shown.rows.set(stage.name, row);
+    row = made(name);
+    shown.rows.set(name, row);
     byId("flow").append(row.item);
   }
-  Object.assign(row, { stage, run });
-  row.item.classList.toggle("running", stage.running && !run.done);
-  setVars(row.item, { share: run.span ? Math.min(1, stage.took / run.span) : 0 });
-  write(row.words, said(stage, run));
-  write(row.took, stage.running ? "" : ms(stage.took));
+  const isKept = !stage && isBefore(name, "grade");
+  row.item.classList.toggle("only-before", !stage);
+  row.item.classList.toggle("running", Boolean(stage?.running) && !run.done);
+  if (stage || isKept) Object.assign(row, stage ? { stage, run } : { stage: before, run: former });
   const then = before ? said(before, former) : "";
-  write(row.before, then && then !== said(stage, run) ? t("before_now", then) : "");
+  const now = stage ? said(stage, run) : isKept ? then : run.done ? t("notTaken") : "…";
+  write(row.words, now);
+  write(row.took, stage ? (stage.running ? "" : ms(stage.took)) : isKept ? t("reused") : "");
+  write(row.before, then && then !== now ? t("before_now", then) : "");
   row.before.hidden = !row.before.textContent;
+  row.button.disabled = !row.stage;
   if (!row.inspector.hidden) inspect(row);
-  if (stage.name === "grade") board(row.board, run, forked);
+  if (stage && name === "grade") board(row.board, run, forked);
+  if (stage && name === "refine") strips(row.board, run);
+}
+
+/** Strips as they are graded, one bar each: the kept ones are handed to the draft. */
+function strips(box, run) {
+  const ended = run.steps.findLast((step) => step.name === "refine" && step.detail.strips);
+  const all = ended?.detail.strips ?? (run.progress.get("refine")?.items ?? []);
+  box.classList.add("strips-board");
+  box.classList.toggle("handed", Boolean(ended));
+  all.forEach((it, index) => {
+    const bar = box.children[index] ?? box.appendChild(h("span"));
+    const kind = it.kept ? "strip kept" : "strip";
+    if (bar.className !== kind) bar.className = kind;
+  });
 }
 
 const write = (element, text) => element.textContent === text || (element.textContent = text);
@@ -53,7 +69,7 @@ function made(name) {
   const inspector = h("div", { class: "found", hidden: true });
   const head = h("span", { class: "stage-name" }, t(`flow.${name}`));
   const button = h("button", { class: "step", "aria-expanded": "false" }, head, words, took);
-  const row = { words, took, before, inspector, board: h("div", { class: "board" }) };
+  const row = { button, words, took, before, inspector, board: h("div", { class: "board" }) };
   button.addEventListener("click", () => {
     inspector.hidden = !inspector.hidden;
     button.setAttribute("aria-expanded", String(!inspector.hidden));

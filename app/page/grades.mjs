@@ -14,7 +14,10 @@ export function field(passages, bounds, seen = passages.length) {
   const lanes = [];
   const dots = passages.map((it, index) => {
     const made = dot(it, at(it.score), lane(lanes, at(it.score)), kindOf(it, bounds), told);
-    if (index >= seen) made.classList.add("drops");
+    if (index >= seen) {
+      made.classList.add("drops");
+      setVars(made, { after: index - seen });
+    }
     return { made, passage: it };
   });
   const lines = bounds ? Object.fromEntries(["lower", "upper"].map((name) => [name, threshold(name, bounds[name], at(bounds[name]))])) : {};
@@ -32,6 +35,7 @@ export function recolour(drawn, bounds) {
   for (const { made, passage } of drawn.dots) made.className = `dot ${kindOf(passage, bounds)}`;
   for (const [name, line] of Object.entries(drawn.lines)) {
     setVars(line, { at: drawn.at(bounds[name]) });
+    line.dataset.side = sideOf(name, drawn.at(bounds[name]));
     line.firstChild.textContent = `${t(name)} ${score(bounds[name])}`;
   }
 }
@@ -67,8 +71,14 @@ function dot(it, share, row, kind, told) {
   return h("button", { class: `dot ${kind}`, "aria-label": label, vars: { at: share, lane: row }, ...on });
 }
 
+/** Names stand apart from each other, and within the plot. */
+function sideOf(name, share) {
+  if (name === "lower") return share < 0.25 ? "right" : "left";
+  return share > 0.75 ? "left" : "right";
+}
+
 const threshold = (name, value, share) =>
-  h("div", { class: `bound ${name}`, vars: { at: share } }, h("span", {}, `${t(name)} ${score(value)}`));
+  h("div", { class: `bound ${name}`, vars: { at: share }, data: { side: sideOf(name, share) } }, h("span", {}, `${t(name)} ${score(value)}`));
 
 /** The passages with their grades, best first. */
 export function list(passages, bounds) {

@@ -33,6 +33,13 @@ export function draw(workflow) {
   put(byId("inspector"));
   drawn = { name: workflow.name, nodes, edges, seen: 0, ends: 0, dirty: new Set(), groups: groupsOf(placed) };
   walk(START, "end");
+  centre(placed.nodes.get(START));
+}
+
+/** The drawing is as wide as its labels need: its beginning is in the middle of what is seen. */
+function centre(start) {
+  const box = byId("graph");
+  if (start) box.scrollLeft = start.x + 8 - box.clientWidth / 2;
 }
 
 /** Brings the drawing up to what the run has gone through. */

@@ -126,6 +126,7 @@ function wireAsking() {
     byId("graph-view").hidden = !shows;
     byId("flow").hidden = shows;
     byId("full-graph").setAttribute("aria-pressed", String(shows));
+    if (shows) graph.draw(asking.current() ? named(asking.current().workflow) : selected());
     asking.draw();
   });
   const examples = EXAMPLES.map((it) =>

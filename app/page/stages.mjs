@@ -27,6 +27,17 @@ export function stagesOf(run) {
   return [...stages.values()].map(timed);
 }
 
+/** All stages of both runs in their order, for one flow: {name, stage, before}, one may be absent. */
+export function sideBySide(stages, former) {
+  const own = new Map(stages.map((stage) => [stage.name, stage]));
+  const before = new Map(former.map((stage) => [stage.name, stage]));
+  const order = [...Object.keys(STEPS), "other"].filter((name) => own.has(name) || before.has(name));
+  return order.map((name) => ({ name, stage: own.get(name), before: before.get(name) }));
+}
+
+/** Whether a stage is done before the step that a fork begins with. */
+export const isBefore = (name, step) => Object.keys(STEPS).indexOf(name) < Object.keys(STEPS).indexOf(step);
+
 function timed({ name, steps }) {
   const running = steps.some((step) => step.took === null);
   const at = Math.min(...steps.map((step) => step.at));

@@ -187,6 +187,53 @@ def test_a_refused_option_is_told_at_its_field(page: Page) -> None:
     assert page.driver.switch_to.active_element.get_attribute("id") == "option-retrieve_k"
 
 
+def test_a_dragged_threshold_runs_again_from_the_grades(page: Page, shipped: Serving) -> None:
+    answer = page.ask(ENGLISH)
+    first = page.run_id()
+    assert "sufficient" in page.text("#action")
+    handles = [page.one(f"#flow .handle.{name}") for name in ("upper", "lower")]
+    for handle in handles:
+        handle.send_keys("\ue010")  # End: beyond every grade
+    page.wait(lambda: "insufficient" in page.text("#flow .offer .action"))
+    page.click("#flow .offer button")
+    page.wait(lambda: page.run_id() not in ("", first) and page.ended())
+
+    assert "insufficient" in page.text("#action")
+    assert page.text("#answer") != answer
+    assert "87" in page.text("#former-answer"), "the former answer stands beside it"
+    assert "sufficient" in page.text("#flow [data-stage=grade] .before")
+    assert "found" in page.text("#flow [data-stage=retrieve] .words"), "one flow has both"
+    run = shipped.client.get(f"/runs/{page.run_id()}").json()
+    assert run["request"]["from_run"]["run_id"] == first
+    page.driver.refresh()
+    page.wait(lambda: "87" in page.text("#former-answer"))
+    page.click("#former-link")
+    page.wait(lambda: "action" in page.text("#diff"))
+    assert page.complaints() == []
+
+
+def test_a_kept_run_is_gone_through_again(page: Page) -> None:
+    answer = page.ask(ENGLISH)
+    scrubber = page.one("#scrubber")
+    scrubber.send_keys("\ue011")  # Home: before its first event
+    page.wait(lambda: page.text("#answer") == "")
+    page.click("#play")
+    page.wait(lambda: page.text("#answer") == answer)
+    assert page.text("#scrubbed").startswith(scrubber.get_attribute("max"))
+
+
+def test_an_answer_is_taken_along(page: Page) -> None:
+    page.ask(ENGLISH)
+    told = page.driver.execute_async_script(
+        "const done = arguments[0], made = URL.createObjectURL;"
+        "URL.createObjectURL = (it) => { it.text().then(done); return made.call(URL, it); };"
+        "document.querySelector('#export').click()"
+    )
+    assert told.startswith(f"# {ENGLISH}")
+    assert "tower.md" in told
+    assert "Supported by its sources" in told
+
+
 def test_every_workflow_is_drawn_whole(page: Page, shipped: Serving) -> None:
     page.ask(ENGLISH)
     page.click("#full-graph")

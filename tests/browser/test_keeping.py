@@ -166,6 +166,26 @@ def test_a_run_is_opened_from_the_list(page: Page) -> None:
     assert page.count("#flow [data-stage]") > 3
 
 
+def test_runs_are_looked_for_and_evaluations_begun(page: Page, tmp_path: Path) -> None:
+    page.ask(ENGLISH)
+    page.click("#to-runs")
+    page.one("#run-search").send_keys("no such question")
+    page.wait(lambda: page.shown("#runs-empty"))
+    page.one("#run-search").clear()
+    page.one("#run-search").send_keys("red tower")
+    page.click("#run-verdict option[value=supported]")
+    page.wait(lambda: page.count("#run-list .chip.supported") >= 1)
+    assert page.count("#run-list li") == page.count("#run-list .chip.supported")
+
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text(f'{{"question": "{ENGLISH}", "answer": "87 metres"}}\n', "utf-8")
+    page.click("#to-evaluations")
+    page.one("#evaluation-file").send_keys(str(questions))
+    page.click("#evaluation-form button")
+    page.wait(lambda: page.count("#evaluation-list a[href*='/report']") == 1)
+    assert page.complaints() == []
+
+
 def test_feedback_is_kept_with_the_run(page: Page, shipped: Serving) -> None:
     page.ask(ENGLISH)
     page.click("#feedback .question button:last-of-type")
