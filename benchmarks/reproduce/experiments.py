@@ -212,14 +212,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         "The main table of the CRAG paper (table 1) over whatever sets were given. Each right"
         f" passage is dropped with probability {DROPPED}, so that local documents miss the answer"
         " of some questions; the web is a recording that misses right pages with"
-        f" probability {WEB_MISSES}.",
+        f" probability {WEB_MISSES}. A closed set without contexts of its own is asked over"
+        " passages that hold nothing of it: `rag` then guesses where the others abstain.",
         (
             *_each({}),
             *(Arm(f"{name}, chat model", name, {}, None, WITH_CHAT, "chat") for name in SYSTEMS),
             *(Arm(f"{name}, Self-RAG's model", name, {}, None, WITH_NATIVE, "native")
               for name in SYSTEMS),
         ),
-        QUALITY, dropped(DROPPED), ("short", "closed", "long"),
+        (*QUALITY, "readings"), dropped(DROPPED), ("short", "closed", "long"),
     ),
     "actions": Experiment(
         "Actions removed, and alone",
@@ -289,14 +290,21 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Seconds and floating-point operations",
         "What a question costs (CRAG, table 6): seconds on this machine, one question at a time,"
         " no grade known from before, which a load average above its cores prolongs; operations of"
-        " the evaluator's matrix products. The extractive generator has none of its own.",
+        " the evaluator's matrix products. The extractive generator has none of its own,"
+        " so that correction multiplies more here than beside a large language model.",
         _each({}), ("seconds", "load", "gflops", "scored_pairs", "llm_calls"), dropped(DROPPED),
         timed=True, share=0.2,
     ),
     "max_critic": Experiment(
         "Most revisions, 0 to 5",
-        "What further rounds of critique and revision bring.",
-        tuple(Arm(f"max_critic {n}", "self_crag", {"max_critic": n}) for n in range(6)),
+        "What further rounds of critique and revision bring. The quotations of the extractive"
+        " generator are accepted as a rule, or nothing is quoted at all; a language model's drafts"
+        " are what is revised.",
+        (
+            *(Arm(f"max_critic {n}", "self_crag", {"max_critic": n}) for n in range(6)),
+            *(Arm(f"max_critic {n}, chat model", "self_crag", {"max_critic": n}, None, WITH_CHAT,
+                  "chat") for n in range(6)),
+        ),
         ("matched", "published", "token_f1", "faithfulness", "rounds", "accepted", "scored_pairs"),
         dropped(DROPPED), judged=True, share=0.2,
     ),
@@ -349,7 +357,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Support, citations, long answers",
         "FactScore-like support (sentences that the kept knowledge supports, as the evaluator"
         " finds), precision and recall of citations, and of ASQA the short answers found for each"
-        " reading, ROUGE-L against the long answers, and length in words.",
+        " reading, ROUGE-L against the long answers, and length in words. Quotations are supported"
+        " by what they quote, so that these figures tell of a language model. Disambig-F1 and MAUVE"
+        " are left out: both need models of their own.",
         (
             *_each({}),
             *(Arm(f"{name}, chat model", name, {}, None, WITH_CHAT, "chat") for name in SYSTEMS),

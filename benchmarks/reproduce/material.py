@@ -23,7 +23,13 @@ from app.retrieval.retriever import HybridRetriever
 from app.retrieval.terms import RareWords, term_tables
 from app.retrieval.tokenizer import Segmenter
 from app.websearch.engines import RECORDING, FixtureSearch, RecordedResult
-from benchmarks.reproduce.formats import BenchmarkExample, Evidence, read_corpus, read_examples
+from benchmarks.reproduce.formats import (
+    BenchmarkExample,
+    Evidence,
+    UnknownFormat,
+    read_corpus,
+    read_examples,
+)
 from graphs.nodes.web import MAX_KEYWORDS
 from graphs.options import Search
 from graphs.types import Degraded, Language, Passage, WebPage
@@ -75,6 +81,8 @@ def read_set(path: Path, corpora: Sequence[Path], limit: int, seed: int) -> Benc
     own = [each for example in examples for each in example.evidence]
     others = [each for corpus in corpora for each in read_corpus(corpus)]
     alike = [each for each in others if _language(each) == language]
+    if not own and not alike:
+        raise UnknownFormat(f"{path} brings no passages: name a corpus of its language")
     contexts = any(each.role == "context" for each in own)
     drawn = random.Random(seed).sample(examples, len(examples))[: limit or None]
     return BenchmarkSet(
