@@ -14,6 +14,7 @@ from app.protocols.openai import Chunks, address_of, data, is_web_address
 from app.protocols.progress_text import text
 from app.schemas.ask import AskResponse, Event, RetractEvent, ThreadId, TokenEvent
 from graphs.text.citations import renumbered
+from graphs.text.inert_markup import inert
 from graphs.text.language import script_of
 from graphs.types import Citation
 
@@ -88,7 +89,8 @@ def _source(citations: list[Citation], base_url: str) -> dict[str, Any]:
     name = first.title if first.origin == "web" else first.source
     return {
         "source": {"id": first.source, "name": name, **page},
-        "document": [cited.text for cited in citations],
+        # Its dialogue on a source shows passages as Markdown.
+        "document": [inert(cited.text, [cited.source]) for cited in citations],
         "metadata": [{"source": cited.source, "title": cited.title} for cited in citations],
     }
 
