@@ -103,7 +103,11 @@ function card({ n, strip_id: strip, title, source, text, score: grade, origin })
     h("span", { class: "title" }, title || source),
     h("span", { class: "where soft" }, `${t(`origin.${origin}`)} · ${score(grade)}`),
   ];
-  const on = { onfocus: () => light(n), onpointerenter: () => light(n), onblur: () => light(null), onpointerleave: () => light(null) };
+  const left = ({ target }) => {
+    target.parentElement.classList.remove("open");
+    light(null);
+  };
+  const on = { onfocus: () => light(n), onpointerenter: () => light(n), onblur: left, onpointerleave: left };
   const shared = { class: "source-card", id: `citation-${n}`, "aria-describedby": `passage-${n}`, ...on };
   const web = origin === "web" ? webAddress(source) : null;
   const kind = web ? { href: web, rel: "noopener noreferrer nofollow", target: "_blank" } : { href: `#document=${strip.split("#")[0]}` };
@@ -117,6 +121,7 @@ function open(n) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const it = byId(`citation-${n}`);
   it.focus({ preventScroll: true });
+  it.parentElement.classList.add("open");
   it.scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
 }
 

@@ -107,6 +107,7 @@ function show(shown, earlier) {
   run = shown;
   replayed = null;
   put(byId("feedback"));
+  byId("flow-panel").scrollTop = 0;
   byId("told").textContent = "";
   conversation.before(shown, earlier).catch(host.failed);
   draw();

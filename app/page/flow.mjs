@@ -38,7 +38,8 @@ function draw({ name, stage, before }, run, former, forked) {
   const then = before ? said(before, former) : "";
   const now = stage ? said(stage, run) : isKept ? then : run.done ? t("notTaken") : "…";
   write(row.words, now);
-  write(row.took, stage ? (stage.running ? "" : ms(stage.took)) : isKept ? t("reused") : "");
+  const isReused = isKept || stage?.steps.every((step) => step.detail.reused);
+  write(row.took, isReused ? t("reused") : stage && !stage.running ? ms(stage.took) : "");
   write(row.before, then && then !== now ? t("before_now", then) : "");
   row.before.hidden = !row.before.textContent;
   row.button.disabled = !row.stage;

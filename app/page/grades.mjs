@@ -74,7 +74,7 @@ function dot(it, share, row, kind, told) {
 /** Names stand apart from each other, and within the plot. */
 function sideOf(name, share) {
   if (name === "lower") return share < 0.25 ? "right" : "left";
-  return share > 0.75 ? "left" : "right";
+  return share > 0.81 ? "left" : "right";
 }
 
 const threshold = (name, value, share) =>

@@ -16,9 +16,9 @@ import * as words from "./words.mjs";
 const { t } = words;
 const EXAMPLES = [
   "What does the upper threshold decide?",
-  "How do I connect Open WebUI?",
-  "知识条下限是什么？",
-  "三种动作分别在什么时候发生？",
+  "When is the web searched?",
+  "Who won the football World Cup of 1998?",
+  "上阈值决定什么？",
 ];
 const THEME = "selfcrag-theme";
 const VIEWS = ["ask", "runs", "documents", "evaluations"];

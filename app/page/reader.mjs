@@ -21,8 +21,10 @@ export async function open(id) {
   put(byId("reader-facts"), `${told.source} · ${t("chunks")} ${told.chunks} · ${bytes(told.bytes)}`);
   put(byId("reader-text"), before, lit, after);
   if (!byId("reader").open) byId("reader").showModal();
-  byId("reader-text").focus();
-  lit.scrollIntoView({ block: "center" });
+  const text = byId("reader-text");
+  text.focus();
+  // Not by scrollIntoView, which moves the page below as well.
+  text.scrollTop += lit.getBoundingClientRect().top - text.getBoundingClientRect().top - text.clientHeight / 3;
 }
 
 /** A link to a document opens it over what is shown; closed, the address is of the page below. */

@@ -97,7 +97,7 @@ const SAID = {
     if (!last) return [];
     return [
       rounds.length > 1 && t("said.revised", rounds.length - 1),
-      last.support !== null && t("said.support", score(last.support)),
+      last.support !== null && t("said.support", last.support.toFixed(2)),
       t(last.accepted ? "said.accepted" : "said.rejected"),
     ];
   },
