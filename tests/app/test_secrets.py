@@ -112,6 +112,7 @@ def settings_of(canaries: Canaries, data_dir: Path, search: str) -> Settings:
         "openai_base_url": canaries.address("openai"),
         "fallback_model": "second", "fallback_api_key": canaries.secret("fallback"),
         "fallback_base_url": canaries.address("fallback"),
+        "chat_api_key": canaries.secret("chat"), "chat_base_url": canaries.address("chat"),
         "native_api_key": canaries.secret("native"), "native_base_url": canaries.address("native"),
         "embedder": "openai", "embedder_model": "m", "embedder_dimensions": 256,
         "embedder_key": canaries.secret("embedder"),

@@ -84,15 +84,15 @@ def test_without_keys_nobody_is_asked_for_one(keyless: Serving) -> None:
     assert ask(keyless, bearer("anything")).status_code == 200
 
 
-def test_from_the_first_key_on_everything_but_health_asks_for_one(
+def test_from_the_first_key_on_everything_but_health_and_pages_asks_for_one(
     served: Serving, secret: str
 ) -> None:
     missing = ask(served)
     problem_of(missing, 401)
     assert missing.headers[CHALLENGE].startswith("Bearer ")
-    for path in ("/workflows", "/metrics", "/openapi.json", "/docs", "/nowhere", "//health/live"):
+    for path in ("/workflows", "/metrics", "/openapi.json", "/nowhere", "//health/live"):
         problem_of(served.client.get(path), 401)
-    for path in ("/health/live", "/health/ready"):
+    for path in ("/health/live", "/health/ready", "/", "/docs"):
         assert served.client.get(path).status_code == 200
 
 
