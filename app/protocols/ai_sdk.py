@@ -106,6 +106,8 @@ class UIParts:
                 yield from self._draft_so_far()
                 yield _passing("data-step", event)
                 yield from self._reasoning(event)
+            case ask.StepProgress():
+                yield _passing("data-progress", event)
             case ask.TokenEvent() if self._resets_text:
                 yield from self._text(event.round, event.text)
             case ask.TokenEvent() if self._tells_drafts:

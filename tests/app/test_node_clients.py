@@ -150,7 +150,7 @@ def test_the_ai_sdk_takes_drafts_back_where_asked_to(serve: Serve) -> None:
     assert [part["state"] for part in parts[1:3]] == ["done", "done"]
     assert told["message"]["metadata"]["thread_id"] == "chat-1"
     assert told["message"]["metadata"]["stopped_by"] == "accepted"
-    assert {"data-step", "data-retract", "data-answer"} == set(told["data"])
+    assert {"data-step", "data-progress", "data-retract", "data-answer"} == set(told["data"])
     assert told["errors"] == []
 
 
