@@ -35,7 +35,7 @@ export function recolour(drawn, bounds) {
   for (const { made, passage } of drawn.dots) made.className = `dot ${kindOf(passage, bounds)}`;
   for (const [name, line] of Object.entries(drawn.lines)) {
     setVars(line, { at: drawn.at(bounds[name]) });
-    line.dataset.side = sideOf(name, drawn.at(bounds[name]));
+    line.dataset.side = sideOf(drawn.at(bounds[name]));
     line.firstChild.textContent = `${t(name)} ${score(bounds[name])}`;
   }
 }
@@ -71,14 +71,11 @@ function dot(it, share, row, kind, told) {
   return h("button", { class: `dot ${kind}`, "aria-label": label, vars: { at: share, lane: row }, ...on });
 }
 
-/** Names stand apart from each other, and within the plot. */
-function sideOf(name, share) {
-  if (name === "lower") return share < 0.25 ? "right" : "left";
-  return share > 0.81 ? "left" : "right";
-}
+/** The name of the lower threshold stands outside of the two, where there is room. */
+const sideOf = (share) => (share < 0.3 ? "right" : "left");
 
 const threshold = (name, value, share) =>
-  h("div", { class: `bound ${name}`, vars: { at: share }, data: { side: sideOf(name, share) } }, h("span", {}, `${t(name)} ${score(value)}`));
+  h("div", { class: `bound ${name}`, vars: { at: share }, data: { side: sideOf(share) } }, h("span", {}, `${t(name)} ${score(value)}`));
 
 /** The passages with their grades, best first. */
 export function list(passages, bounds) {

@@ -7,7 +7,7 @@ export const WORDS = {
   collection: ["Collection", "文档集"],
   question: ["Your question", "你的问题"],
   questionHint: ["Enter asks, Shift+Enter starts a new line.", "按 Enter 提问，按 Shift+Enter 换行。"],
-  placeholder: ["Ask about the knowledge base …", "向知识库提问……"],
+  placeholder: ["Ask a question …", "输入问题……"],
   examples: ["Examples", "示例"],
   workflow: ["Workflow", "工作流"],
   options: ["Options", "选项"],
