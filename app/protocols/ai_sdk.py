@@ -108,10 +108,8 @@ class UIParts:
                 yield from self._reasoning(event)
             case ask.StepProgress():
                 yield _passing("data-progress", event)
-            case ask.TokenEvent() if self._resets_text:
-                yield from self._text(event.round, event.text)
-            case ask.TokenEvent() if self._tells_drafts:
-                yield from self._draft(event.round, event.text)
+            case ask.TokenEvent():
+                yield from self._token(event)
             case ask.RetractEvent():
                 yield _passing("data-retract", event)
                 if self._resets_text:
@@ -123,6 +121,12 @@ class UIParts:
                 yield from self._answer(event)
             case ask.ErrorEvent():
                 yield {"type": "error", "errorText": event.problem.detail}
+
+    def _token(self, event: ask.TokenEvent) -> Iterator[dict[str, Any]]:
+        if self._resets_text:
+            yield from self._text(event.round, event.text)
+        elif self._tells_drafts:
+            yield from self._draft(event.round, event.text)
 
     def _reasoning(self, event: ask.Event) -> Iterator[dict[str, Any]]:
         for line in self._progress.lines(event):

@@ -8,20 +8,18 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from app.errors import InvalidRequest
+from app.schemas.runs import ForkStep
 from graphs.grading.actions import choose_action
 from graphs.nodes.prepare import make_plan
 from graphs.ports import Services
 from graphs.state import Context, State
 from graphs.types import Passage, Retrieval
-
-ForkStep = Literal["retrieve", "grade"]
-"""The last step whose result is kept."""
 
 _FOUND = ("standalone_question", "queries", "retrieval", "documents", "action")
 _PASSAGES = TypeAdapter(list[Passage])
@@ -60,7 +58,7 @@ def fork_of(
     such step.
     """
     if found is None:
-        raise InvalidRequest("#/step", "the run has not ended yet, or retrieved nothing to begin with")
+        raise InvalidRequest("#/step", "the run has not ended, or retrieved nothing to begin with")
     kept = json.loads(zlib.decompress(found))
     documents = _PASSAGES.validate_python(kept["documents"])
     if step == "grade" and any(passage.relevance is None for passage in documents):

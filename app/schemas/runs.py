@@ -9,6 +9,8 @@ from graphs.options import Context
 from graphs.types import Action, Citation, StoppedBy, Thresholds, Verdict
 
 Status = Literal["running", "done", "cancelled", "failed", "lost"]
+ForkStep = Literal["retrieve", "grade"]
+"""The last step of a run whose result a fork keeps."""
 
 
 class RunFacts(BaseModel):
@@ -77,9 +79,7 @@ class ForkRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    step: Literal["retrieve", "grade"] = Field(
-        "grade", description="The last step whose result is kept."
-    )
+    step: ForkStep = Field("grade", description="The last step whose result is kept.")
     options: Context = Field(
         default_factory=Context, description="In place of the run's own, where they are set."
     )

@@ -12,7 +12,7 @@ from graphs.types import Usage
 TEXTS_A_REQUEST = 4
 """As many texts are graded at once where somebody hears of each: the worker batches requests."""
 
-Graded = Callable[[int, float | None], None]
+OnGraded = Callable[[int, float | None], None]
 """Hears that a text was graded: its place, and its best relevance, None where it has none."""
 
 
@@ -33,7 +33,7 @@ async def relevance_of(
     questions: Sequence[str],
     texts: Sequence[str],
     evaluator: Evaluator,
-    graded: Graded | None = None,
+    graded: OnGraded | None = None,
 ) -> Relevance:
     """By the question and its sub-questions: in one request, or in several side by side.
 
@@ -51,7 +51,7 @@ async def relevance_of(
 
 
 async def _in_parts(
-    questions: Sequence[str], texts: Sequence[str], evaluator: Evaluator, graded: Graded
+    questions: Sequence[str], texts: Sequence[str], evaluator: Evaluator, graded: OnGraded
 ) -> Relevance:
     """Texts whose part alone failed have no score; where all fail, the first failure is raised."""
 

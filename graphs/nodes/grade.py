@@ -7,7 +7,7 @@ from langgraph.runtime import Runtime
 
 from graphs.errors import EvaluatorFailed
 from graphs.grading.actions import choose_action, searches_web, speculates
-from graphs.grading.relevance import Graded, relevance_of
+from graphs.grading.relevance import OnGraded, relevance_of
 from graphs.grading.strips import evaluator_text, select, strips_of, with_relevance
 from graphs.nodes.prepare import plan_of
 from graphs.nodes.progress import told_as_graded
@@ -20,7 +20,7 @@ from graphs.types import Degraded, Passage, Plan, Usage
 async def grade(
     state: State, runtime: Runtime[Context], *, services: Services, acts: bool = True
 ) -> State:
-    """Graded documents and, where the workflow `acts` on it, the action.
+    """OnGraded documents and, where the workflow `acts` on it, the action.
 
     No action, and so said, where the evaluator fails. Where the run speculates, a web search begins
     beside grading and is kept if the action wants it.
@@ -51,7 +51,7 @@ async def grade_documents(
     plan: Plan,
     context: Context,
     services: Services,
-    graded: Graded | None = None,
+    graded: OnGraded | None = None,
 ) -> State:
     """The documents by their relevance, best first, and the action they make."""
     passages, ablation = state.get("documents", []), context.ablation

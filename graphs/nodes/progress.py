@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from langgraph.runtime import Runtime
 
-from graphs.grading.relevance import Graded
+from graphs.grading.relevance import OnGraded
 from graphs.state import Context
 from graphs.types import Passage, Strip
 
 
 def told_as_graded(
     runtime: Runtime[Context], step: str, texts: Sequence[Passage | Strip], bar: float
-) -> Graded:
+) -> OnGraded:
     """Tells each of `texts` as a `progress` event of this step; `kept` is at or above the bar.
 
     The step's end has the last word on what is kept: strips are kept up to a number, too.

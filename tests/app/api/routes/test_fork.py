@@ -15,7 +15,7 @@ TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 BREAD = fakes.passage("Harbour bread dough rests for fourteen hours.", 2)
 
 
-class Parts:
+class Watched:
     def __init__(self) -> None:
         self.retriever = fakes.FakeRetriever([TOWER, BREAD])
         self.evaluator = fakes.FakeEvaluator(known={TOWER.text: 0.5, BREAD.text: -0.9})
@@ -23,12 +23,12 @@ class Parts:
 
 
 @pytest.fixture
-def parts() -> Parts:
-    return Parts()
+def parts() -> Watched:
+    return Watched()
 
 
 @pytest.fixture
-def serving(parts: Parts, serve: Serve) -> Serving:
+def serving(parts: Watched, serve: Serve) -> Serving:
     return serve(parts.services)
 
 
@@ -38,7 +38,7 @@ def fork(serving: Serving, run_id: str, **body: Any) -> Any:
 
 @pytest.mark.parametrize("workflow", ["crag", "self_crag"])
 def test_other_thresholds_make_another_action_of_the_same_grades(
-    serving: Serving, parts: Parts, workflow: str
+    serving: Serving, parts: Watched, workflow: str
 ) -> None:
     first = serving.ask(QUESTION, workflow=workflow, options={"upper": 0.4, "retrieve_k": 7})
     assert (first["action"], first["documents"][0]["id"]) == ("correct", TOWER.id)
@@ -68,7 +68,7 @@ def test_other_thresholds_make_another_action_of_the_same_grades(
 
 
 def test_from_retrieval_on_the_same_passages_are_graded_anew(
-    serving: Serving, parts: Parts
+    serving: Serving, parts: Watched
 ) -> None:
     first = serving.ask(QUESTION, workflow="crag")
     parts.evaluator.calls.clear()
@@ -81,7 +81,7 @@ def test_from_retrieval_on_the_same_passages_are_graded_anew(
 
 
 def test_a_question_of_several_parts_is_graded_by_each_of_them(
-    serving: Serving, parts: Parts
+    serving: Serving, parts: Watched
 ) -> None:
     question = "How tall is the red tower, and how long does the bread dough rest?"
     first = serving.ask(question, workflow="crag")
