@@ -101,7 +101,10 @@ function enter(id) {
 function show(it) {
   it.group.classList.toggle("running", it.running > 0);
   it.group.classList.toggle("visited", it.visits > 0);
-  if (it.time && it.visits) it.group.setAttribute("tabindex", 0);
+  if (it.time && it.visits) {
+    it.group.setAttribute("role", "button");
+    it.group.setAttribute("tabindex", 0);
+  }
   if (!it.time) return;
   const times = it.visits > 1 ? `${it.visits}× ` : "";
   it.time.textContent = it.visits ? times + ms(it.took) : "";
@@ -119,8 +122,7 @@ function node(id, cell) {
   const name = svg("text", { x: left + 9, y: y + 4 }, cell.label);
   const time = svg("text", { x: left + width - 8, y: y + 4, class: "time" });
   const on = { onclick: () => inspect(id), onkeydown: (event) => (event.key === "Enter" || event.key === " ") && inspect(id, event) };
-  const said = { class: "node", "data-node": id, role: "button", "aria-label": cell.label };
-  return { ...state, time, group: svg("g", { ...said, ...on }, box, name, time) };
+  return { ...state, time, group: svg("g", { class: "node", "data-node": id, ...on }, box, name, time) };
 }
 
 /** What the visits of a node told, below the drawing. */

@@ -95,7 +95,8 @@ async function speak() {
 function describe() {
   const { name, description } = selected();
   byId("workflow-about").textContent = words.said("WORKFLOWS", name, description);
-  if (!asking.current() || asking.current().done) graph.draw(selected());
+  const isFree = !asking.current() || asking.current().done;
+  if (isFree && !byId("graph-view").hidden) graph.draw(selected());
 }
 
 function theme(wanted) {

@@ -126,7 +126,7 @@ class Page:
         ]
 
     def axe(self) -> list[str]:
-        """What axe-core finds serious or critical, with the first place of each."""
+        """What axe-core finds, with the first place of each."""
         self.do(AXE.read_text(encoding="utf-8"))
         found = self.driver.execute_async_script(
             "axe.run(document, {resultTypes: ['violations']}).then(arguments[0])"
@@ -134,7 +134,6 @@ class Page:
         return [
             f"{it['id']}: {it['nodes'][0]['html'][:120]} {it['nodes'][0]['failureSummary'][:200]}"
             for it in found["violations"]
-            if it["impact"] in {"serious", "critical"}
         ]
 
     def picture(self, path: Path) -> None:
