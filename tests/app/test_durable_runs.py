@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import delete, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.runs.fork import fork_of
 from app.runs.manager import Runs
 from app.runs.run import Run
 from app.schemas.ask import AnswerEvent, ErrorEvent, Event, StepEvent
@@ -142,6 +143,33 @@ async def assert_run_goes_on(question: str, folder: Path, address: str) -> None:
 @QUESTIONS
 async def test_a_run_goes_on_where_its_process_was_killed(tmp_path: Path, question: str) -> None:
     await assert_run_goes_on(question, tmp_path, "")
+
+
+async def test_a_fork_goes_on_behind_the_step_that_it_began_with(tmp_path: Path) -> None:
+    evaluator, later = Halting(), Halting()
+    async with opened(tmp_path) as (store, engine), opened(tmp_path) as (other, _):
+        former, latter = runs_of(evaluator, store), runs_of(later, other)
+        first = await begun(former, ENGLISH)
+        await first.all_events()
+        context = Context(retrieval="always", top_strips=1)
+        found, services = await store.runs.found(first.id), fakes.services(evaluator=evaluator)
+        fork = fork_of(first.id, ENGLISH, found, "grade", context, services)
+        evaluator.halts_at = len(evaluator.asked) + 1
+        question = Question(question=ENGLISH, history=[])
+        await former.start("self_crag", question, context, detach=True, fork=fork)
+        await evaluator.is_there.wait()
+        await asyncio.sleep(0.1)
+        await gone(engine, store)
+        (resumed,) = await latter.take_over(4)
+        steps = ended(await resumed.all_events())
+
+        assert steps[0] == ["grade"]
+        assert steps.count(["grade"]) == steps.count(["refine"]) == 1
+        assert ["retrieve"] not in steps
+        assert resumed.response is not None
+        assert "87" in resumed.response.answer
+        await former.aclose()
+        await latter.aclose()
 
 
 async def test_who_only_stood_still_writes_no_more(tmp_path: Path) -> None:
