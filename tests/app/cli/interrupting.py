@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.cli import ingest, keys, main, runs, serve, state
+from app.cli import evaluate, ingest, keys, main, mcp, runs, serve, state
 from app.storage import database
 
-LOADED = (ingest, keys, runs, serve, state)
+LOADED = (evaluate, ingest, keys, mcp, runs, serve, state)
 AT_WORK_S, SOON_S = 0.2, 0.02
-QUICK = ("backup", "check")
+QUICK = ("backup", "check", "prompts")
 """They wait for no lock here."""
 START_S = 60.0
 
@@ -43,7 +43,7 @@ def forked(words: list[str], log: Path) -> int:
     os.dup2(out, 2)
     sys.argv = ["selfcrag", *words]
     os.dup2(os.pipe()[0], 0)  # nothing comes, and it does not end
-    if words[0] in ("serve", "ask", "ingest", "restore"):
+    if words[0] in ("serve", "ask", "ingest", "evaluate", "mcp", "restore"):
         os.environ["SELFCRAG_DATA_DIR"] += f"-{words[0]}"
     handle = signal.signal
 

@@ -21,6 +21,10 @@ KEPT = {
     "serve --port 0": "runs under way have ended; documents, runs and conversations are kept",
     "ask Who?": "the question was not answered",
     "ingest notes": "documents read so far are kept, and a repeat goes on from there",
+    "evaluate notes/asked.jsonl": "answers so far are kept, and the same command goes on from"
+    " there",
+    "mcp": "documents brought in and runs are kept",
+    "prompts notes/asked.jsonl out.jsonl": "the file may not be whole",
     "backup copy": "no backup was made",
     "restore -": "the state is as it was before",
     "check": "nothing was changed",
@@ -52,6 +56,7 @@ def test_every_command_interrupted_at_its_work_says_what_was_kept(tmp_path: Path
     assert len(known) == len(KEPT)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/tea.md").write_text("# Tea\n\nTea is poured at four.\n", encoding="utf-8")
+    (tmp_path / "notes/asked.jsonl").write_text('{"question": "Who?"}\n', encoding="utf-8")
     env = environment(data_dir=tmp_path / "state", search="off") | {"PYTHONPATH": str(ROOT)}
     commands = json.dumps([command.split() for command in KEPT])
     helper = [sys.executable, "-m", "tests.app.cli.interrupting", str(tmp_path), commands]

@@ -212,7 +212,7 @@ def test_one_in_the_background_is_asked_for_and_cancelled(serve: Serve) -> None:
         response = ask(client, background=True)
         assert response.status == "in_progress"
         assert response.background
-        wait_until(lambda: bool(waiting.at_s), 5)
+        wait_until(lambda: bool(waiting.at_s), 10)
         assert "knowledge base" in summary_of(client.responses.retrieve(response.id))
         with pytest.raises(openai.ConflictError):
             client.responses.delete(response.id)
@@ -236,15 +236,15 @@ def test_only_one_in_the_background_goes_on_without_its_client(
         )
         first = next(stream)
         assert first.type == "response.created"
-        wait_until(lambda: bool(waiting.at_s), 5)
+        wait_until(lambda: bool(waiting.at_s), 10)
         stream.close()
         if background:
             time.sleep(0.1)
             assert serving.runs_under_way() == 1
             waiting.seconds = 0
             client.responses.cancel(first.response.id)
-        wait_until(lambda: serving.runs_under_way() == 0, 1)
-        wait_until(lambda: status_of(serving, first.response.id) == "cancelled", 1)
+        wait_until(lambda: serving.runs_under_way() == 0, 10)
+        wait_until(lambda: status_of(serving, first.response.id) == "cancelled", 10)
 
 
 @pytest.mark.slow
@@ -273,7 +273,7 @@ def test_one_in_the_background_is_gone_on_with_after_a_restart(tmp_path: Path) -
         ) as stream:
             first = next(stream)
             assert first.type == "response.created"
-            wait_until(lambda: bool(waiting.at_s), 5)
+            wait_until(lambda: bool(waiting.at_s), 10)
         response_id = first.response.id
     parts = fakes.services(fakes.FakeRetriever([TOWER]))
     with Serving(app_of(parts, settings)) as after, client_of(after) as client:
