@@ -129,6 +129,7 @@ def compose(
     chosen: Sequence[Sentence], missing: Sequence[str] = (), language: Language = "en"
 ) -> list[str]:
     """The pieces of the answer; joined they are its text. Missing parts are its last paragraph."""
+    chosen = _with_heads_once(chosen)
     gaps = ["", *(_gap_after(item.text) for item in chosen)]
     said = [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
     if not missing:
@@ -136,6 +137,16 @@ def compose(
     asked = (without_markers(part).strip(" ?？") for part in missing)
     parts = ("；" if language == "zh" else "; ").join(asked)
     return [*said, "\n\n" + prompt("missing", language).render(parts=parts)]
+
+
+def _with_heads_once(chosen: Sequence[Sentence]) -> list[Sentence]:
+    """Rows that follow each other below the same head without it, but for the first."""
+    said, above = list[Sentence](), ""
+    for item in chosen:
+        head, _, row = item.text.partition("\n")
+        said.append(replace(item, text=row) if row and head == above else item)
+        above = head if row else ""
+    return said
 
 
 def _gap_after(sentence: str) -> str:
