@@ -127,7 +127,9 @@ def test_no_page_runs_scripts_of_foreign_servers(service: Serving) -> None:
 
 
 def test_every_word_is_said_in_both_languages() -> None:
-    pairs = re.findall(r'^  "?([\w.]+)"?: \["(.+)", "(.+)"\],$', text_of("vocabulary.mjs"), re.MULTILINE)
+    pairs = re.findall(
+        r'^  "?([\w.]+)"?: \["(.+)", "(.+)"\],$', text_of("vocabulary.mjs"), re.MULTILINE
+    )
     keys = {key for key, _, _ in pairs}
     assert len(pairs) == len(keys) == len(re.findall(r"\[\"", text_of("vocabulary.mjs")))
     for key, english, chinese in pairs:

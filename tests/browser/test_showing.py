@@ -16,7 +16,8 @@ Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
 VIEWS = {
     "ask": "#answer",
-    "runs": "#run-list li", "documents": "#document-list li",
+    "runs": "#run-list li",
+    "documents": "#document-list li",
     "evaluations": "#evaluation-form",
 }
 MOST_BYTES = 100_000
