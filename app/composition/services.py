@@ -16,9 +16,12 @@ import httpx
 
 from app.composition.embedder import endpoint_embedder, open_retriever
 from app.errors import StartFailed
+from app.ingest.image_reader import ImageReader
 from app.observability.redaction import redact
 from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, call_limit, is_outage
+from app.retrieval.image_index import StoredImages
+from app.retrieval.images import ImageStore
 from app.retrieval.index import IndexMismatch
 from app.retrieval.terms import LexicalReranker, RareWords, term_tables
 from app.settings import Settings
@@ -133,6 +136,9 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         web_search.breaker if web_search else None,
         web_search.page_breakers if web_search else None,
     )
+    image_reader = ImageReader(settings.data_dir / "cache")
+    stack.push_async_callback(image_reader.aclose)
+    store = ImageStore(settings.data_dir)
     return Services(
         retriever=retriever,
         evaluator=chosen_grader(settings, chat, evaluator),
@@ -150,6 +156,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
         answer_links=settings.answer_links,
+        images=StoredImages(retriever, store, tables, image_reader.read_url),
         circuits={
             **{each.name: each for each in breakers if each is not None},
             **(embedder.circuits if embedder is not None else {}),

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from app.ingest.images import data_url_content
 from app.ingest.loaders.document import DocumentRefused
 from app.ingest.sandbox import ImageTask, Sandbox, serve_images
 from app.retrieval.images import MAX_BYTES, PlainImage
+from graphs.errors import InvalidImage
 
 Row = dict[str, Any]
 
@@ -24,6 +26,13 @@ class ImageReader:
         (image,) = await self._sandbox.rows(ImageTask(content))
         assert isinstance(image, PlainImage)
         return image
+
+    async def read_url(self, url: str) -> PlainImage:
+        """The same for a data URL. Raises InvalidImage."""
+        try:
+            return await self.read(data_url_content(url))
+        except DocumentRefused as refusal:
+            raise InvalidImage(f"image refused: {refusal.reason}") from refusal
 
     async def aclose(self) -> None:
         await self._sandbox.aclose()

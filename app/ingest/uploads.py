@@ -269,6 +269,15 @@ class Uploads:
             chunks = await self._index.chunks_of(document_id, names)
         return await asyncio.to_thread(_text_of, documents[document_id], chunks)
 
+    async def image(
+        self, image_id: str, owner: str = "", among: Sequence[str] = ()
+    ) -> bytes | None:
+        """The pixels, encoded, of an image whose document the owner sees; None where none is."""
+        with seen_by(owner, *among):
+            if image_id not in await self._index.columns([image_id], []):
+                return None
+            return await asyncio.to_thread(self._images.content, image_id)
+
     async def delete(self, document_id: str, owner: str = "", among: Sequence[str] = ()) -> bool:
         """Removes a document of these collections, or of any, and the file it was uploaded as.
 

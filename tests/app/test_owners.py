@@ -15,6 +15,7 @@ from app.main import create_app
 from app.settings import Settings
 from app.storage.api_keys import SCOPES, add_key, revoke_key
 from app.storage.database import open_engine
+from tests.app.pictures import drawn, encoded
 from tests.app.serving import Serving
 
 MINE = "# Lamps\n\nThe lamp of Arbor burns whale oil.\n"
@@ -29,6 +30,7 @@ class Kept:
     run_id: str
     thread_id: str
     document_id: str
+    image_id: str
     collection: str = "apart"
     model: str = "rag"
     response_id: str = f"resp_{NOWHERE}"
@@ -87,15 +89,18 @@ def asked(client: httpx.Client, question: str, **more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def kept(owners: Owners) -> Kept:
     ann = owners.ann
-    uploaded = ann.post("/documents", files=[("files", ("lamps.md", MINE.encode()))])
+    picture = ("files", ("quay.png", encoded(drawn(1))))
+    uploaded = ann.post("/documents", files=[picture, ("files", ("lamps.md", MINE.encode()))])
     assert uploaded.status_code == 200, uploaded.text
-    (document,) = uploaded.json()["report"]["documents"]
+    document, shown = uploaded.json()["report"]["documents"]
+    (block,) = ann.get(f"/documents/{shown['id']}").json()["blocks"]
     apart = ann.post("/documents?collection=apart", files=[("files", ("b.md", b"A secret."))])
     assert apart.status_code == 200, apart.text
     answer = asked(ann, ABOUT_MINE, thread_id="anns-thread")
     assert "whale oil" in answer["answer"]
     response = ann.post("/v1/responses", json=RESPONSE).json()["id"]
-    return Kept(answer["run_id"], "anns-thread", document["id"], response_id=response)
+    thread = "anns-thread"
+    return Kept(answer["run_id"], thread, document["id"], block["id"], response_id=response)
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,7 @@ MATRIX = {
     "GET /documents": Access(("documents",)),
     "POST /documents": Access(("documents",), files=UPLOAD),
     "GET /documents/{document_id}": OWN_DOCUMENT,
+    "GET /images/{image_id}": OWN,
     "GET /collections": Access(("ask", "documents")),
     "POST /collections": Access(("documents",), json={"name": "more"}),
     "POST /assistants/search": Access(json={}),
