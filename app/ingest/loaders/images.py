@@ -19,6 +19,7 @@ from app.retrieval.images import MAX_BYTES, PlainImage
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 MAX_PIXELS = 40_000_000
 """Beyond it an image is refused before its pixels are unpacked."""
+TOO_MANY_PIXELS = f"more than {MAX_PIXELS // 1_000_000} million pixels; make it smaller"
 MAX_SIDE, MIN_SIDE = 1600, 24
 """Larger ones are made smaller; smaller ones are icons, which tell nothing."""
 QUALITY = 88
@@ -42,6 +43,8 @@ def read_image(content: bytes) -> PlainImage:
                 plain = _pixels(opened)
     except (DocumentRefused, MemoryError):
         raise
+    except Image.DecompressionBombError as error:
+        raise DocumentRefused(TOO_MANY_PIXELS) from error
     except UnidentifiedImageError as error:
         raise DocumentRefused("no PNG, JPEG, WebP or GIF, or damaged") from error
     # Pillow says of damage whatever its decoders say.
@@ -53,12 +56,9 @@ def read_image(content: bytes) -> PlainImage:
 
 
 def _check(opened: Image.Image) -> None:
-    width, height = opened.size
-    if width * height > MAX_PIXELS:
-        raise DocumentRefused(
-            f"{width:,} x {height:,} pixels; at most {MAX_PIXELS // 1_000_000} million are read"
-        )
-    if min(width, height) < MIN_SIDE:
+    if opened.width * opened.height > MAX_PIXELS:
+        raise DocumentRefused(TOO_MANY_PIXELS)
+    if min(opened.size) < MIN_SIDE:
         raise DocumentRefused(f"an icon: its sides need at least {MIN_SIDE} pixels")
     # Photographs of some telephones hold a second, smaller picture (MPO).
     if opened.format != "MPO" and getattr(opened, "is_animated", False):
