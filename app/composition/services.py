@@ -48,6 +48,7 @@ from graphs.types import Bars, Scores, Task, Thresholds
 
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
+    from app.llm.image_endpoints import EndpointCaptioner, EndpointImageMaker
     from app.llm.provider_chat import ProviderChat
     from app.llm.self_rag_model import NativeGenerator
 
@@ -128,6 +129,15 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     worker = await client.abilities()
     writer = chat if settings.generator in ("openai", "langchain") else None
     chat_name = writer.model_name if writer is not None else "extractive"
+    image_reader = ImageReader(settings.data_dir / "cache")
+    stack.push_async_callback(image_reader.aclose)
+    store = ImageStore(settings.data_dir)
+    image_maker = await asyncio.to_thread(_image_maker, settings, image_reader)
+    if image_maker is not None:
+        stack.push_async_callback(image_maker.aclose)
+    captioning = await asyncio.to_thread(_captioning_chat, settings)
+    if captioning is not None:
+        stack.push_async_callback(captioning.aclose)
     breakers = (
         breaker,
         chat.endpoint.breaker if chat else None,
@@ -135,10 +145,9 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         fallback.endpoint.breaker if fallback else None,
         web_search.breaker if web_search else None,
         web_search.page_breakers if web_search else None,
+        image_maker.endpoint.breaker if image_maker else None,
+        captioning.endpoint.breaker if captioning else None,
     )
-    image_reader = ImageReader(settings.data_dir / "cache")
-    stack.push_async_callback(image_reader.aclose)
-    store = ImageStore(settings.data_dir)
     return Services(
         retriever=retriever,
         evaluator=chosen_grader(settings, chat, evaluator),
@@ -157,6 +166,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         embedder_name=retriever.embedder_name,
         answer_links=settings.answer_links,
         images=StoredImages(retriever, store, tables, image_reader.read_url),
+        image_maker=image_maker,
+        captioner=_captioner(captioning),
         circuits={
             **{each.name: each for each in breakers if each is not None},
             **(embedder.circuits if embedder is not None else {}),
@@ -250,6 +261,41 @@ def _fallback(settings: Settings) -> EndpointChat | None:
         max_concurrent=settings.openai_max_concurrent,
         kind="fallback",
     )
+
+
+@_through_proxies()
+def _image_maker(settings: Settings, reader: ImageReader) -> EndpointImageMaker | None:
+    if settings.image_maker == "off":
+        return None
+    from app.llm.image_endpoints import EndpointImageMaker  # noqa: PLC0415
+
+    key = settings.image_maker_key.get_secret_value()
+    return EndpointImageMaker(
+        settings.image_maker_base_url, key, settings.image_maker_model, reader.read_url
+    )
+
+
+@_through_proxies()
+def _captioning_chat(settings: Settings) -> EndpointChat | None:
+    if settings.captioner == "off":
+        return None
+    from app.llm.chat import chat_model  # noqa: PLC0415
+
+    return chat_model(
+        settings.captioner_base_url,
+        settings.captioner_key.get_secret_value(),
+        settings.captioner_model,
+        timeout_s=settings.openai_timeout_s,
+        kind="captioner",
+    )
+
+
+def _captioner(chat: EndpointChat | None) -> EndpointCaptioner | None:
+    if chat is None:
+        return None
+    from app.llm.image_endpoints import EndpointCaptioner  # noqa: PLC0415
+
+    return EndpointCaptioner(chat)
 
 
 @_through_proxies()

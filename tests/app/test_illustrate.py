@@ -1,7 +1,8 @@
 """illustrate over HTTP: stored images for texts, stored captions for images, nothing made up."""
 
 import io
-from base64 import b64encode
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from app.main import create_app
 from app.settings import Settings
 from tests.app.pictures import drawn, encoded
 from tests.app.serving import Serving
+from tests.loopback.images import ImagesServer
 
 PAGE = """# Cranes
 
@@ -123,3 +125,68 @@ def test_an_image_that_cannot_be_asked_about_is_refused(
     (error,) = response.json()["errors"]
     assert error["pointer"] == "#/image"
     assert reason in error["detail"]
+
+
+@pytest.fixture(scope="module")
+def models() -> Iterator[ImagesServer]:
+    with ImagesServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def illustrator(
+    models: ImagesServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Serving]:
+    """The service with both models and one stored picture."""
+    settings = Settings(
+        _env_file=None, data_dir=tmp_path_factory.mktemp("models"), search="off",
+        image_maker="openai", image_maker_base_url=models.base_url, image_maker_key="k",
+        image_maker_model="painter", captioner="openai", captioner_base_url=models.base_url,
+        captioner_key="k", captioner_model="viewer",
+    )  # fmt: skip
+    with Serving(create_app(settings)) as serving:
+        files = [("files", ("A brass valve.png", encoded(drawn(1))))]
+        assert serving.client.post("/documents", files=files, timeout=60).status_code == 200
+        yield serving
+
+
+def test_a_model_is_asked_below_the_threshold_alone(
+    illustrator: Serving, models: ImagesServer
+) -> None:
+    models.reset()
+    found = illustrator.ask("Show me a brass valve", workflow="illustrate")
+    assert (found["models"]["generator"], models.requests) == ("stored", [])
+
+    made = illustrator.ask("Show me a coral reef", workflow="illustrate")
+    (image,) = made["images"]
+    assert (made["models"]["generator"], made["verdict"]) == ("painter", "not_judged")
+    assert (image["origin"], image["source"], made["citations"]) == ("generated", "", [])
+    assert "made by a model" in made["answer"]
+    pixels = b64decode(image["url"].partition(",")[2])
+    assert Image.open(io.BytesIO(pixels)).size == drawn(77).size
+    assert models.requests[0].body["prompt"] == "Show me a coral reef"
+
+    never = illustrator.ask(
+        "Show me a coral reef", workflow="illustrate", options={"generate_image": False}
+    )
+    assert (never["verdict"], len(models.requests)) == ("abstained", 1)
+
+    said = illustrator.ask("What is this?", image=data_url(encoded(drawn(8))))
+    assert said["models"]["generator"] == "viewer"
+    assert said["answer"].startswith("Discs on a sheet of 240 by 160.")
+    assert "](https://evil.example" not in said["answer"]
+    assert said["usage"]["llm_calls"] == 1
+
+
+def test_what_goes_wrong_at_a_model_is_said(illustrator: Serving, models: ImagesServer) -> None:
+    models.reset()
+    models.refuses_form = True
+    made = illustrator.ask("Show me a snow leopard", workflow="illustrate")
+    assert (len(made["images"]), len(models.requests)) == (1, 2)
+    models.sends = b"<svg onload='alert(1)'/>"
+    hostile = illustrator.ask("Show me a snow leopard", workflow="illustrate")
+    assert (hostile["verdict"], hostile["images"]) == ("abstained", [])
+    assert "may hold script" in hostile["degraded"][0]["reason"]
+    models.status = 500
+    failed = illustrator.ask("What is this?", image=data_url(encoded(drawn(8))))
+    assert (failed["verdict"], failed["degraded"][0]["component"]) == ("abstained", "generator")
