@@ -40,6 +40,8 @@ class ImagesServer(LoopbackServer):
     async def describe(self, request: Request) -> Response:
         body = await request.json()
         self.record(request, body)
+        if self.status != 200:
+            return json_error(self.status, "failing")
         _, shown = body["messages"][-1]["content"]
         content = base64.b64decode(shown["image_url"]["url"].partition(",")[2])
         width, height = Image.open(io.BytesIO(content)).size
