@@ -63,7 +63,6 @@ _NEEDS = (
     ("grader", "llm_direct", "openai_api_key"),
     ("grader", "llm_chain_of_thought", "openai_api_key"),
     ("grader", "llm_few_shot", "openai_api_key"),
-    ("image_index", "worker", "worker_url"),
     ("image_maker", "openai", "image_maker_key"),
     ("captioner", "openai", "captioner_key"),
     ("captioner", "openai", "captioner_model"),

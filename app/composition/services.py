@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import httpx
+import numpy as np
 
 from app.composition.embedder import endpoint_embedder, open_retriever
 from app.errors import StartFailed
@@ -20,6 +21,8 @@ from app.ingest.image_reader import ImageReader
 from app.observability.redaction import redact
 from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, call_limit, is_outage
+from app.retrieval.clip_index import ClipImages
+from app.retrieval.embedder import Vectors
 from app.retrieval.image_index import StoredImages
 from app.retrieval.images import ImageStore
 from app.retrieval.index import IndexMismatch
@@ -43,7 +46,7 @@ from graphs.critics.llm_grader import LlmEvaluator, Mode
 from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CompressorFailed, EvaluatorFailed, PortError
 from graphs.grading.actions import PAPER_THRESHOLDS
-from graphs.ports import Compressor, Critic, Evaluator, Services
+from graphs.ports import Compressor, Critic, Evaluator, ImageIndex, Services
 from graphs.types import Bars, Scores, Task, Thresholds
 
 if TYPE_CHECKING:
@@ -132,6 +135,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     image_reader = ImageReader(settings.data_dir / "cache")
     stack.push_async_callback(image_reader.aclose)
     store = ImageStore(settings.data_dir)
+    stored_images = StoredImages(retriever, store, tables, image_reader.read_url)
     image_maker = await asyncio.to_thread(_image_maker, settings, image_reader)
     if image_maker is not None:
         stack.push_async_callback(image_maker.aclose)
@@ -165,7 +169,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
         answer_links=settings.answer_links,
-        images=StoredImages(retriever, store, tables, image_reader.read_url),
+        images=_image_index(settings, client, worker, stored_images),
         image_maker=image_maker,
         captioner=_captioner(captioning),
         circuits={
@@ -261,6 +265,33 @@ def _fallback(settings: Settings) -> EndpointChat | None:
         max_concurrent=settings.openai_max_concurrent,
         kind="fallback",
     )
+
+
+def _image_index(
+    settings: Settings, client: EvaluatorClient, worker: Ready, stored: StoredImages
+) -> ImageIndex:
+    """Raises StartFailed where the worker has not what the settings choose."""
+    if settings.image_index == "lexical":
+        return stored
+    if worker.image_embedder is None:
+        raise StartFailed(
+            "SELFCRAG_IMAGE_INDEX=worker needs a worker with an image embedder: name the folder of"
+            " a CLIP model there by SELFCRAG_EVALUATOR_IMAGE_EMBEDDER."
+        )
+    return ClipImages(stored, WorkerImageEmbedder(client, worker.image_embedder))
+
+
+class WorkerImageEmbedder:
+    """The image embedder of a worker."""
+
+    def __init__(self, client: EvaluatorClient, name: str) -> None:
+        self._client, self.name = client, name
+
+    async def embed(self, texts: Sequence[str], images: Sequence[str]) -> Vectors:
+        """Of the texts, then of the images in base64. Raises EvaluatorFailed."""
+        async with _worker_call(EvaluatorFailed):
+            told = await self._client.embed_images(texts, images)
+        return np.asarray([*told.texts, *told.images], dtype=np.float32)
 
 
 @_through_proxies()

@@ -66,16 +66,19 @@ class StoredImages:
     async def match(self, image: str, k: int) -> Sequence[Passage]:
         plain = await self.read(image)
         near = await self._stored(self.store.nearest, plain.perceptual_hash, k)
-        return await self.passages_of([(found.id, similarity) for found, similarity in near])
+        found = [(image.id, similarity) for image, similarity in near]
+        return await self.passages_of(found, captioned=True)
 
-    async def passages_of(self, found: Sequence[tuple[str, float]]) -> list[Passage]:
-        """Captions by their ids with these similarities; those without one are left out.
+    async def passages_of(
+        self, found: Sequence[tuple[str, float]], *, captioned: bool
+    ) -> list[Passage]:
+        """What images are called, by their ids, with these similarities.
 
-        Raises RetrieverFailed.
+        `captioned`: those alone whose author gave a caption. Raises RetrieverFailed.
         """
         ids = [key for key, _ in found]
         stored = await self._stored(self.store.of_chunks, ids)
-        captioned = {image.id for image in stored if image.caption}
+        fit = {image.id for image in stored if image.caption or not captioned}
         try:
             names = ["text", "title", "heading", "source", "page"]
             rows = await self._retriever.index.columns(ids, names)
@@ -92,7 +95,7 @@ class StoredImages:
                 page=row["page"],
             )
             for key, similarity in found
-            if key in captioned and (row := rows.get(key))
+            if key in fit and (row := rows.get(key))
         ]
 
     async def images_of(self, passages: Sequence[Passage]) -> Sequence[Image]:

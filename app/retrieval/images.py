@@ -69,7 +69,7 @@ class ImageStore:
     def __init__(self, data_dir: Path) -> None:
         self._file = data_dir / FILE
 
-    def put(self, rows: Sequence[Row], embedder: str = "") -> None:
+    def put(self, rows: Sequence[Row]) -> None:
         """Adds the images of these chunks; those of earlier versions stay until `replace_old`."""
         images = [row for row in rows if "image" in row]
         if not images:
@@ -77,7 +77,7 @@ class ImageStore:
         with self._writing() as database:
             database.executemany(
                 "INSERT OR REPLACE INTO images VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
-                (_values(row, embedder) for row in images),
+                map(_values, images),
             )
 
     def replace_old(self, rows: Sequence[Row]) -> None:
@@ -139,6 +139,20 @@ class ImageStore:
         stored = {image.id: image for image in self.of_chunks([key for _, key in best])}
         return [(stored[key], 1 - bits / HASH_BITS) for bits, key in best if key in stored]
 
+    def without_vector(self, embedder: str, most: int) -> list[tuple[str, bytes]]:
+        """Ids and pixels of some, of all owners, that this embedder has not read."""
+        with self._reading() as database:
+            return database.execute(
+                "SELECT id, content FROM images WHERE embedder != ? LIMIT ?", (embedder, most)
+            ).fetchall()
+
+    def keep_vectors(self, embedder: str, vectors: Sequence[tuple[str, bytes]]) -> None:
+        with self._writing() as database:
+            database.executemany(
+                "UPDATE images SET embedder = ?, vector = ? WHERE id = ?",
+                ((embedder, vector, key) for key, vector in vectors),
+            )
+
     def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
         """Ids and vectors (float32) of all that may be seen and this embedder has read."""
         seen, values = _seen()
@@ -167,7 +181,7 @@ class ImageStore:
                 yield database
 
 
-def _values(row: Row, embedder: str) -> tuple[Any, ...]:
+def _values(row: Row) -> tuple[Any, ...]:
     image, plain = row["image"], row["image"]["content"]
     near = image["near"]
     return (
@@ -180,8 +194,8 @@ def _values(row: Row, embedder: str) -> tuple[Any, ...]:
         plain.width,
         plain.height,
         plain.perceptual_hash,
-        embedder if image.get("vector") is not None else "",
-        image.get("vector"),
+        "",
+        None,
         plain.content,
     )
 
