@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import openai
 import pytest
 from PIL import Image
 
@@ -190,3 +191,27 @@ def test_what_goes_wrong_at_a_model_is_said(illustrator: Serving, models: Images
     models.status = 500
     failed = illustrator.ask("What is this?", image=data_url(encoded(drawn(8))))
     assert (failed["verdict"], failed["degraded"][0]["component"]) == ("abstained", "generator")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_openais_clients_send_and_are_shown_images(pictures: Serving, stream: bool) -> None:
+    client = openai.OpenAI(base_url=f"{pictures.url}/v1", api_key="none", max_retries=0)
+    parts: list[Any] = [
+        {"type": "text", "text": "这是什么？"},
+        {"type": "image_url", "image_url": {"url": data_url(encoded(drawn(2)))}},
+    ]
+    asked: Any = {"model": "illustrate", "messages": [{"role": "user", "content": parts}]}
+    with client:
+        if stream:
+            chunks = client.chat.completions.create(**asked, stream=True)
+            said = "".join(it.choices[0].delta.content or "" for it in chunks if it.choices)
+        else:
+            said = client.chat.completions.create(**asked).choices[0].message.content
+        answer, shown = said.split("\n\n")
+        assert answer == "乌木城的水车 [1]"
+        assert shown.startswith(f"![乌木城的水车]({pictures.url}/images/")
+        url = shown.partition("(")[2].removesuffix(")")
+        assert pictures.client.get(url).headers["content-type"] == "image/webp"
+        parts[1]["image_url"]["url"] = "https://example.com/a.png"
+        with pytest.raises(openai.UnprocessableEntityError, match="no data URL"):
+            client.chat.completions.create(**asked)

@@ -16,7 +16,8 @@ HEADERS = {
     # An id names one version of one document for good; who may see it can change.
     "Cache-Control": "private, max-age=300",
 }
-PIXELS = {"description": "The image, without metadata.", "content": {MEDIA_TYPE: {}}}
+_BINARY = {"schema": {"type": "string", "format": "binary"}, "example": "RIFF…WEBP…"}
+PIXELS = {"description": "The image, without metadata.", "content": {MEDIA_TYPE: _BINARY}}
 
 
 @router.get(
