@@ -213,8 +213,8 @@ def report(results: dict[str, Any]) -> str:
             "# Images before generating",
             "",
             "Made by `python -m benchmarks.images`: 200 pictures drawn by the script with captions"
-            " in English and Chinese, and those of the handbook, with the parts that need no model. A"
-            f" stand-in that takes {results['model_s']:g} s is the model below the threshold.",
+            " in English and Chinese, and those of the handbook, with the parts that need no model."
+            f" A stand-in that takes {results['model_s']:g} s is the model below the threshold.",
             "",
             "| asked by | what | asked | answered from storage | rightly |",
             "|---|---|---|---|---|",

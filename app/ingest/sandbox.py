@@ -133,7 +133,7 @@ class Sandbox:
     async def rows(self, task: Task) -> list[Any]:
         """As `ParserProcess.rows`; ends the process of whoever stops waiting."""
         async with self._free:
-            parser = self._idle.pop() if self._idle else ParserProcess(self._cache, self._serve)
+            parser = self._idle.pop() if self._idle else await self._started()
             running = asyncio.get_running_loop()
             try:
                 return await running.run_in_executor(self._threads, parser.rows, task)
@@ -145,6 +145,16 @@ class Sandbox:
                     parser.close()
                 else:
                     self._idle.append(parser)
+
+    async def _started(self) -> ParserProcess:
+        """A new process; of whoever stops waiting for it, it is ended."""
+        running = asyncio.get_running_loop()
+        starting = running.run_in_executor(self._threads, ParserProcess, self._cache, self._serve)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(lambda started: started.result().close())
+            raise
 
     async def aclose(self) -> None:
         for parser in self._idle:

@@ -1,7 +1,7 @@
 """Backup of the state folder: made while the service runs, restored whole or not at all.
 
-A backup holds the database, the index, the images and the uploaded files; caches are made anew. What lies
-elsewhere, in a PostgreSQL or a Milvus, is backed up by its own tools.
+A backup holds the database, the index, the images and the uploaded files; caches are made anew.
+What lies elsewhere, in a PostgreSQL or a Milvus, is backed up by its own tools.
 """
 
 import asyncio

@@ -29,7 +29,8 @@ async def prepare(state: State, runtime: Runtime[Context], *, services: Services
     }
     if context.follow_ups and (joined := standalone(question, history)):
         update["standalone_question"] = joined
-    update["plan"] = make_plan(update, context, services)
+    asked: State = {**update, "image": state.get("image", "")}
+    update["plan"] = make_plan(asked, context, services)
     return update
 
 

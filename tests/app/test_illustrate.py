@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from app.main import create_app
+from app.retrieval.image_index import LEXICAL_THRESHOLDS
 from app.settings import Settings
 from tests.app.pictures import drawn, encoded
 from tests.app.serving import Serving
@@ -96,7 +97,7 @@ def test_an_image_brings_the_stored_caption(pictures: Serving) -> None:
     assert (answer["workflow"], answer["answer"]) == ("illustrate", "乌木城的水车 [1]")
     steps = [e.data["step"] for e in events if e.name == "step" and e.data["phase"] == "end"]
     assert steps == ["prepare", "match_image", "grade_images", "return_stored"]
-    assert answer["images"][0]["score"] >= answer["image_threshold"]
+    assert answer["images"][0]["score"] >= answer["image_threshold"] == LEXICAL_THRESHOLDS.image
 
     other = pictures.ask("What is this?", image=data_url(encoded(drawn(7))))
     assert (other["verdict"], other["images"], other["citations"]) == ("abstained", [], [])
