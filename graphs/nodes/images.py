@@ -12,6 +12,7 @@ from graphs.ports import ImageIndex, Services
 from graphs.state import Context, State, effective_question, options_of
 from graphs.text.citations import citations_in
 from graphs.text.inert_markup import inert
+from graphs.text.language import script_of
 from graphs.types import Plan, Usage
 from prompts import prompt
 
@@ -47,11 +48,17 @@ def _index(services: Services) -> ImageIndex:
 
 
 async def grade_images(state: State, runtime: Runtime[Context]) -> State:
-    """Correct where one is similar enough, else Incorrect; best first."""
+    """Correct where one is similar enough, else Incorrect; best first.
+
+    Of equal ones those whose caption is in the language of the answer come first.
+    """
     del runtime  # plan and documents say all
-    documents = sorted(state.get("documents", []), key=lambda passage: -passage.score)
     plan = state.get("plan")
-    threshold = plan.image_threshold if plan else 1.0
+    threshold, language = (plan.image_threshold, plan.language) if plan else (1.0, "en")
+    documents = sorted(
+        state.get("documents", []),
+        key=lambda passage: (-passage.score, script_of(passage.text) != language),
+    )
     is_near = bool(documents) and documents[0].score >= threshold
     return {
         "documents": documents,
