@@ -29,6 +29,7 @@ from app.api.routes import (
     documents,
     embeddings,
     evaluations,
+    images,
     langgraph,
     openai,
     operation,
@@ -154,7 +155,7 @@ def create_app(
     for router in (
         *(ask.router, search.router, runs.runs_router, runs.threads_router),
         *(openai.router, responses.router, embeddings.router),
-        *(documents.router, collections.router, evaluations.router),
+        *(documents.router, images.router, collections.router, evaluations.router),
         *(operation.router, ask.ui_router),
     ):
         app.include_router(router)

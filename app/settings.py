@@ -45,6 +45,7 @@ def _group(name: str) -> Any:
 
 _service, _knowledge = _group("service"), _group("knowledge base")
 _evaluator, _generator = _group("evaluator's use"), _group("generator")
+_images = _group("images")
 _critic, _search = _group("critic and the grader"), _group("web search")
 
 S = TypeVar("S", bound="StateSettings")
@@ -62,6 +63,9 @@ _NEEDS = (
     ("grader", "llm_direct", "openai_api_key"),
     ("grader", "llm_chain_of_thought", "openai_api_key"),
     ("grader", "llm_few_shot", "openai_api_key"),
+    ("image_maker", "openai", "image_maker_key"),
+    ("captioner", "openai", "captioner_key"),
+    ("captioner", "openai", "captioner_model"),
     ("search", "tavily", "tavily_api_key"),
     ("search", "searxng", "searxng_url"),
     ("search", "fixture", "search_fixture"),
@@ -161,6 +165,12 @@ class StateSettings(BaseSettings):
         default="", description="Put before questions, as models of E5's and BGE's kind want it."
     )
     embedder_passage_prefix: str = _knowledge(default="", description="Put before passages.")
+
+    image_index: Literal["lexical", "worker"] = _images(
+        default="lexical",
+        description="lexical compares captions by their words and images by their pattern; worker "
+        "asks the image embedder (CLIP) of the evaluator's workers.",
+    )
 
     @field_validator("loaders")
     @classmethod
@@ -293,6 +303,33 @@ class Settings(StateSettings):
         description="Address of that OpenAI-compatible endpoint.",
     )
     fallback_api_key: SecretStr = _generator(
+        default=SecretStr(""),
+        description="Its key; any value where the endpoint asks for none.",
+    )
+
+    image_maker: Literal["off", "openai"] = _images(
+        default="off",
+        description="openai asks an endpoint with /images/generations where no stored image is "
+        "similar enough; off makes none.",
+    )
+    image_maker_base_url: str = _images(
+        default="https://api.openai.com/v1", description="Address of that endpoint."
+    )
+    image_maker_model: str = _images(default="gpt-image-1", description="Model to ask there.")
+    image_maker_key: SecretStr = _images(
+        default=SecretStr(""),
+        description="Its key; any value where the endpoint asks for none.",
+    )
+    captioner: Literal["off", "openai"] = _images(
+        default="off",
+        description="openai asks a chat endpoint whose model sees images where no stored image is "
+        "similar enough; off describes none.",
+    )
+    captioner_base_url: str = _images(
+        default="https://api.openai.com/v1", description="Address of that endpoint."
+    )
+    captioner_model: str = _images(default="", description="Model to ask there.")
+    captioner_key: SecretStr = _images(
         default=SecretStr(""),
         description="Its key; any value where the endpoint asks for none.",
     )

@@ -31,6 +31,7 @@ rag = _opening(WORKFLOWS["rag"].build)
 crag = _opening(WORKFLOWS["crag"].build)
 self_rag = _opening(WORKFLOWS["self_rag"].build)
 self_crag = _opening(WORKFLOWS["self_crag"].build)
+illustrate = _opening(WORKFLOWS["illustrate"].build)
 reflect = _opening(build_reflection)
 
 

@@ -158,6 +158,25 @@ class EvaluatorClient:
 
         return await self._ask(compressed_by)
 
+    async def embed_images(
+        self, texts: Sequence[str] = (), images: Sequence[str] = ()
+    ) -> schema.ImageEmbeddingResponse:
+        """Vectors of texts and of images in base64, by one worker's image embedder.
+
+        Raises as `score`; WorkerRefused (404) where the workers have none.
+        """
+        body = schema.ImageEmbeddingRequest(texts=list(texts), images=list(images)).model_dump()
+
+        async def embedded_by(worker: _Worker) -> schema.ImageEmbeddingResponse:
+            reply = await worker.request("POST", "/embed_images", body)
+            response = _read(schema.ImageEmbeddingResponse, reply)
+            _check_count(len(response.texts), len(texts), "texts")
+            _check_count(len(response.images), len(images), "images")
+            self._agree(worker, response.model, "image embedder")
+            return response
+
+        return await self._ask(embedded_by)
+
     async def abilities(self) -> schema.Ready:
         """What the first worker that answers can do."""
 

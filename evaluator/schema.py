@@ -161,6 +161,25 @@ class CompressResponse(BaseModel):
     after_tokens: int = Field(description="Those that were kept.")
 
 
+class ImageEmbeddingRequest(BaseModel):
+    """Texts and images to compare."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    texts: list[Text] = Field(default=[], max_length=64)
+    images: list[str] = Field(
+        default=[], max_length=16, description="WebP, PNG or JPEG in base64, of 4 million pixels."
+    )
+
+
+class ImageEmbeddingResponse(BaseModel):
+    """A unit vector for each, in the order asked."""
+
+    texts: list[list[float]]
+    images: list[list[float]]
+    model: str = Field(description="Name of the image embedder.")
+
+
 class Ready(BaseModel):
     """What a warm worker can do."""
 
@@ -168,6 +187,7 @@ class Ready(BaseModel):
     model: str = Field(description="Name of the evaluator's checkpoint.")
     tasks: list[str] = Field(default=[], description="What `/score` may be asked.")
     compressor: str | None = Field(default=None, description="Name of its language model, if any.")
+    image_embedder: str | None = Field(default=None, description="Name of its CLIP model, if any.")
 
 
 class CalibratedThresholds(BaseModel):

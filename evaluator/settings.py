@@ -59,6 +59,9 @@ class EvaluatorSettings(BaseSettings):
     embedder: Path | None = Field(
         default=None, description="Folder of a sentence-transformers model; empty: none."
     )
+    image_embedder: Path | None = Field(
+        default=None, description="Folder of a CLIP model, for images; empty: none."
+    )
     compressor: Path | None = Field(
         default=None,
         description="Folder of a causal language model that compresses knowledge; empty: none.",

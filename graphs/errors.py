@@ -1,6 +1,7 @@
 """What can fail: outside the graphs, as the ports tell it, and the question itself.
 
 InvalidQuestion         it is empty or too long
+ └─ InvalidImage         its image cannot be read
 
 PortError
  ├─ RetrieverFailed      the index could not be searched, or not in full
@@ -22,6 +23,10 @@ from graphs.types import Component, Degraded, Passage
 
 class InvalidQuestion(ValueError):
     """A run was started without a question that could be answered."""
+
+
+class InvalidImage(InvalidQuestion):
+    """The question's image is broken, too large, or of a kind that is not read."""
 
 
 class PortError(Exception):

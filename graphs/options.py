@@ -272,6 +272,23 @@ class ReflectionOptions(BaseModel):
     )
 
 
+class ImageOptions(BaseModel):
+    """What `illustrate` returns, and when it asks a model (arXiv 2407.01219, section 5.2)."""
+
+    image_threshold: float | None = Field(
+        None,
+        ge=-1,
+        le=1,
+        description="illustrate: a stored image, or its caption, is returned from this similarity "
+        "on; left out: as calibrated for what compares.",
+    )
+    generate_image: bool = Field(
+        True,
+        description="illustrate: where no stored image is similar enough, ask the model that makes "
+        "or describes images, if there is one.",
+    )
+
+
 class LimitsOptions(BaseModel):
     """What a run may spend."""
 
@@ -311,6 +328,7 @@ def _grouped(schema: JsonDict) -> None:
 
 class Context(
     LimitsOptions,
+    ImageOptions,
     ReflectionOptions,
     DraftingOptions,
     WebOptions,

@@ -67,6 +67,66 @@ class Evaluator(Protocol):
         ...
 
 
+class ImageIndex(Protocol):
+    """The images of the knowledge base, known by the ids of the chunks their captions make."""
+
+    @property
+    def thresholds(self) -> types.ImageThresholds:
+        """Those calibrated for how this index compares."""
+        ...
+
+    async def search(
+        self, query: str, k: int, search: Search | None = None
+    ) -> Sequence[types.Passage]:
+        """Captions nearest to a text, best first; `relevance` is the similarity.
+
+        Raises RetrieverFailed.
+        """
+        ...
+
+    async def match(self, image: str, k: int) -> Sequence[types.Passage]:
+        """Captions of the images nearest to one, a data URL; `relevance` is the similarity.
+
+        Raises InvalidImage, RetrieverFailed.
+        """
+        ...
+
+    async def plain(self, image: str) -> str:
+        """An image as a data URL of its pixels alone. Raises InvalidImage."""
+        ...
+
+    async def images_of(self, passages: Sequence[types.Passage]) -> Sequence[types.Image]:
+        """The images that these passages stand for, then those that stand by them.
+
+        Raises RetrieverFailed.
+        """
+        ...
+
+
+class ImageMaker(Protocol):
+    """An image generation model."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def make(self, prompt: str) -> types.Image:
+        """A new image as a data URL. Raises GeneratorFailed."""
+        ...
+
+
+class Captioner(Protocol):
+    """A model that sees images."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def describe(
+        self, image: str, question: str, language: types.Language
+    ) -> tuple[str, types.Usage]:
+        """What an image, a data URL, shows. Raises GeneratorFailed."""
+        ...
+
+
 class WebSearch(Protocol):
     """A search engine together with the fetching of its result pages."""
 
@@ -195,7 +255,8 @@ class Services:
     of `chat` for drafts. `lexical` reranks by term weights kept since ingest; `reranks` says
     whether the evaluator has a reranking model besides. `compressors` are those that need a local
     model, by their name among the options. `answer_links`: answers link to the sources they were
-    given alone, or to all addresses. `circuits` are the breakers by dependency.
+    given alone, or to all addresses. `circuits` are the breakers by dependency. `images` None: no
+    images are kept; without `image_maker` and `captioner` what is stored is all there is.
     """
 
     retriever: Retriever
@@ -215,6 +276,9 @@ class Services:
     embedder_name: str = ""
     answer_links: types.AnswerLinks = "cited"
     circuits: Mapping[str, Circuit] = field(default_factory=dict)
+    images: ImageIndex | None = None
+    image_maker: ImageMaker | None = None
+    captioner: Captioner | None = None
 
     def within_budget(self, usage: types.Usage, context: Context) -> "Services":
         """As they are; without the models that write where the run's budget is spent."""

@@ -43,6 +43,7 @@ Passages = Annotated[list[types.Passage], typed(list[types.Passage])]
 WebPages = Annotated[list[types.WebPage], typed(list[types.WebPage])]
 Strips = Annotated[list[types.Strip], typed(list[types.Strip])]
 Drafts = Annotated[list[types.Draft], typed(list[types.Draft])]
+Images = Annotated[list[types.Image], typed(list[types.Image])]
 Critiques = Annotated[list[types.Critique], typed(list[types.Critique])]
 Paths = Annotated[list[types.Path], typed(list[types.Path])]
 Extensions = Annotated[list[types.Extension], typed(list[types.Extension])]
@@ -61,9 +62,11 @@ class Question(TypedDict, total=False):
     """The input of every workflow; `history` is the dialogue before the question, oldest first.
 
     `passages` are knowledge of the caller's own, best first, in place of the knowledge base.
+    `image` is a data URL, for `illustrate`.
     """
 
     question: str
+    image: str
     history: list[types.Message]
     passages: Passages
 
@@ -72,7 +75,8 @@ class Answer(TypedDict, total=False):
     """The output of every workflow; `judgement` is the answer's, where a critic judged it.
 
     `standalone_question` is a follow-up made to stand alone; `queries` are what the knowledge base
-    was asked where that was not the question itself.
+    was asked where that was not the question itself. `images` are those that were asked for;
+    `image_threshold` is what their similarity was held against.
     """
 
     answer: str
@@ -93,6 +97,8 @@ class Answer(TypedDict, total=False):
     judgement: MaybeJudgement
     missing: list[str]
     compression: MaybeCompression
+    images: Images
+    image_threshold: float | None
     generator: str
     stopped_by: types.StoppedBy
     degraded: DegradedSum
@@ -218,6 +224,8 @@ def reset_run_state(state: State) -> State:
         "judgement": None,
         "missing": [],
         "compression": None,
+        "images": [],
+        "image_threshold": None,
         "retrievals": 0,
         "index_exhausted": False,
         "speculative_search": None,

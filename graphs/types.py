@@ -11,6 +11,7 @@ from evaluator.schema import Thresholds as Thresholds
 
 Action = Literal["correct", "incorrect", "ambiguous"]
 Origin = Literal["internal", "web"]
+ImageOrigin = Literal["stored", "generated"]
 Language = Literal["en", "zh"]
 WebUse = Literal["auto", "never", "always"]
 RetrievalMode = Literal["adaptive", "always", "never"]
@@ -62,6 +63,33 @@ class Passage:
     def score(self) -> float:
         """What it is ranked by: its relevance, else its retrieval score."""
         return self.retrieval_score if self.relevance is None else self.relevance
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image of the knowledge base, or one that a model made.
+
+    `url` is `/images/{id}` of the service, or a data URL of what was made, which has no id and no
+    source. `score` is its similarity to what was asked, None where nothing was compared.
+    """
+
+    id: str
+    url: str
+    caption: str
+    title: str
+    source: str
+    origin: ImageOrigin
+    width: int
+    height: int
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageThresholds:
+    """From which similarity on a stored image is returned, for a text and for an image."""
+
+    text: float
+    image: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +382,9 @@ class Plan(_Value):
     """What is settled when a run starts: its nodes use it, its routers read it.
 
     `web` is "never" where there is no search engine; `subquestions` are empty where the question
-    has no parts. Each flag says whether the run goes through an optional step.
+    has no parts. Each flag says whether the run goes through an optional step. `image_threshold` is
+    the similarity from which `illustrate` returns what is stored; with `generates_image` a model is
+    asked below it.
     """
 
     thresholds: Thresholds
@@ -367,6 +397,8 @@ class Plan(_Value):
     reranks: bool = False
     drafts_segments: bool = False
     reflects: bool = False
+    image_threshold: float = 1.0
+    generates_image: bool = False
 
 
 class Message(TypedDict):

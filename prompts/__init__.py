@@ -36,6 +36,11 @@ REASONS = {
     "uncovered": "Names the part of the question, to look for.",
     "unhelpful": "Where nothing single can be named.",
     "unsupported": "The same for an answer that claims too much.",
+    # images: what is stored comes first, and what a model made is said to be
+    "no_image": "Says what was looked for where, and that nothing was made up.",
+    "no_caption": "The same for an image that is not known.",
+    "made_image": "An image that a model made is no evidence, and is told apart.",
+    "describe": "What is seen, in a sentence or two: a caption, not an interpretation.",
     # the critic that is a language model
     "decide_system": "Retrieval on demand: facts are looked up, conversation is not.",
     "decide": "Evidence at hand may suffice already.",

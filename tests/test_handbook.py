@@ -45,8 +45,15 @@ WHOSE = {
         "critic": "critic",
         "workflow": "workflow",
         "embedder": "embedder",
+        "image index": "image index",
     },
-    "zh": {"evaluator": "评估器", "critic": "评判者", "workflow": "工作流", "embedder": "向量来源"},
+    "zh": {
+        "evaluator": "评估器",
+        "critic": "评判者",
+        "workflow": "工作流",
+        "embedder": "向量来源",
+        "image index": "图片索引",
+    },
 }
 # Who has a value of its own where an option is left out, if not the evaluator.
 OWNERS = {
@@ -55,6 +62,7 @@ OWNERS = {
     "retrieval_threshold": "critic",
     "retrieval": "workflow",
     "alpha": "embedder",
+    "image_threshold": "image index",
 }
 RANGE = {"en": "from {} to {}", "zh": "取值 {} 到 {}"}
 OPTION = {"en": "The option `{}` ", "zh": "选项 `{}` "}

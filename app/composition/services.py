@@ -13,12 +13,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import httpx
+import numpy as np
 
 from app.composition.embedder import endpoint_embedder, open_retriever
 from app.errors import StartFailed
+from app.ingest.image_reader import ImageReader
 from app.observability.redaction import redact
 from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, call_limit, is_outage
+from app.retrieval.clip_index import ClipImages
+from app.retrieval.embedder import Vectors
+from app.retrieval.image_index import StoredImages
+from app.retrieval.images import ImageStore
 from app.retrieval.index import IndexMismatch
 from app.retrieval.terms import LexicalReranker, RareWords, term_tables
 from app.settings import Settings
@@ -40,11 +46,12 @@ from graphs.critics.llm_grader import LlmEvaluator, Mode
 from graphs.critics.self_rag import NativeCritic
 from graphs.errors import CompressorFailed, EvaluatorFailed, PortError
 from graphs.grading.actions import PAPER_THRESHOLDS
-from graphs.ports import Compressor, Critic, Evaluator, Services
+from graphs.ports import Compressor, Critic, Evaluator, ImageIndex, Services
 from graphs.types import Bars, Scores, Task, Thresholds
 
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
+    from app.llm.image_endpoints import EndpointCaptioner, EndpointImageMaker
     from app.llm.provider_chat import ProviderChat
     from app.llm.self_rag_model import NativeGenerator
 
@@ -125,6 +132,16 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     worker = await client.abilities()
     writer = chat if settings.generator in ("openai", "langchain") else None
     chat_name = writer.model_name if writer is not None else "extractive"
+    image_reader = ImageReader(settings.data_dir / "cache")
+    stack.push_async_callback(image_reader.aclose)
+    store = ImageStore(settings.data_dir)
+    stored_images = StoredImages(retriever, store, tables, image_reader.read_url)
+    image_maker = await asyncio.to_thread(_image_maker, settings, image_reader)
+    if image_maker is not None:
+        stack.push_async_callback(image_maker.aclose)
+    captioning = await asyncio.to_thread(_captioning_chat, settings)
+    if captioning is not None:
+        stack.push_async_callback(captioning.aclose)
     breakers = (
         breaker,
         chat.endpoint.breaker if chat else None,
@@ -132,6 +149,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         fallback.endpoint.breaker if fallback else None,
         web_search.breaker if web_search else None,
         web_search.page_breakers if web_search else None,
+        image_maker.endpoint.breaker if image_maker else None,
+        captioning.endpoint.breaker if captioning else None,
     )
     return Services(
         retriever=retriever,
@@ -150,6 +169,9 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         compressors=compressors_of(client, worker),
         embedder_name=retriever.embedder_name,
         answer_links=settings.answer_links,
+        images=_image_index(settings, client, worker, stored_images),
+        image_maker=image_maker,
+        captioner=_captioner(captioning),
         circuits={
             **{each.name: each for each in breakers if each is not None},
             **(embedder.circuits if embedder is not None else {}),
@@ -243,6 +265,68 @@ def _fallback(settings: Settings) -> EndpointChat | None:
         max_concurrent=settings.openai_max_concurrent,
         kind="fallback",
     )
+
+
+def _image_index(
+    settings: Settings, client: EvaluatorClient, worker: Ready, stored: StoredImages
+) -> ImageIndex:
+    """Raises StartFailed where the worker has not what the settings choose."""
+    if settings.image_index == "lexical":
+        return stored
+    if worker.image_embedder is None:
+        raise StartFailed(
+            "SELFCRAG_IMAGE_INDEX=worker needs a worker with an image embedder: name the folder of"
+            " a CLIP model there by SELFCRAG_EVALUATOR_IMAGE_EMBEDDER."
+        )
+    return ClipImages(stored, WorkerImageEmbedder(client, worker.image_embedder))
+
+
+class WorkerImageEmbedder:
+    """The image embedder of a worker."""
+
+    def __init__(self, client: EvaluatorClient, name: str) -> None:
+        self._client, self.name = client, name
+
+    async def embed(self, texts: Sequence[str], images: Sequence[str]) -> Vectors:
+        """Of the texts, then of the images in base64. Raises EvaluatorFailed."""
+        async with _worker_call(EvaluatorFailed):
+            told = await self._client.embed_images(texts, images)
+        return np.asarray([*told.texts, *told.images], dtype=np.float32)
+
+
+@_through_proxies()
+def _image_maker(settings: Settings, reader: ImageReader) -> EndpointImageMaker | None:
+    if settings.image_maker == "off":
+        return None
+    from app.llm.image_endpoints import EndpointImageMaker  # noqa: PLC0415
+
+    key = settings.image_maker_key.get_secret_value()
+    return EndpointImageMaker(
+        settings.image_maker_base_url, key, settings.image_maker_model, reader.read_url
+    )
+
+
+@_through_proxies()
+def _captioning_chat(settings: Settings) -> EndpointChat | None:
+    if settings.captioner == "off":
+        return None
+    from app.llm.chat import chat_model  # noqa: PLC0415
+
+    return chat_model(
+        settings.captioner_base_url,
+        settings.captioner_key.get_secret_value(),
+        settings.captioner_model,
+        timeout_s=settings.openai_timeout_s,
+        kind="captioner",
+    )
+
+
+def _captioner(chat: EndpointChat | None) -> EndpointCaptioner | None:
+    if chat is None:
+        return None
+    from app.llm.image_endpoints import EndpointCaptioner  # noqa: PLC0415
+
+    return EndpointCaptioner(chat)
 
 
 @_through_proxies()

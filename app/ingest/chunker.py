@@ -16,7 +16,7 @@ WINDOW = 1
 # A sentence, table or listing longer than this is cut all the same: no model would read it whole.
 HARD_TOKENS = 400
 
-VERSION = "v2"  # of the form of chunks: other ones are read anew
+VERSION = "v3"  # of the form of chunks: other ones are read anew
 FENCE = "```"
 # Where an overlong sentence may be cut: after a clause, else at a space.
 CLAUSE = re.compile(r"(?<=[，、：,;:])\s*|\s+")

@@ -3,12 +3,18 @@
 import glob
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from urllib.parse import urldefrag
 
-from app.ingest.loaders.document import DocumentRefused, check_suffix, digest, read
+from app.ingest.loaders.document import (
+    DocumentRefused,
+    check_suffix,
+    digest_of,
+    read,
+    sidecar_of,
+)
 from app.retrieval.document_paths import SHARED_FOLDER, UPLOADS
 from app.retrieval.index import StoredDocument
 
@@ -18,6 +24,7 @@ class Listed:
     """A file by its absolute `path`, links resolved, and what the index holds of it.
 
     A page of the web has no path, its URL as source, and a file that is yet to be downloaded.
+    Images that it refers to are read below the folder `root`, none where that is empty.
     """
 
     file: Path
@@ -26,6 +33,7 @@ class Listed:
     stored: StoredDocument | None
     owner: str = ""
     is_page: bool = False
+    root: str = ""
 
     @property
     def shown(self) -> str:
@@ -63,8 +71,16 @@ def listed(
         for file in files_below(path):
             real = os.path.realpath(file)
             if real not in files and not state.keeps(real) and not _leads_out(file, path):
-                files[real] = _named(file, real, by_path.get(real), by_source)
-    return list(files.values())
+                named = _named(file, real, by_path.get(real), by_source)
+                files[real] = replace(named, root=_images_root(path))
+    sidecars = {os.path.realpath(it) for file in files if (it := sidecar_of(Path(file)))}
+    return [item for real, item in files.items() if real not in sidecars]
+
+
+def _images_root(path: Path) -> str:
+    """A file that is named itself may show what lies in its folder."""
+    root = _root(path)
+    return root if os.path.isdir(root) else os.path.dirname(root)
 
 
 def links_out(paths: Sequence[Path]) -> list[Path]:
@@ -226,7 +242,7 @@ def changed_bytes(item: Listed, chunking: str, suffixes: Collection[str] = ()) -
     is_stored = (
         stored is not None
         and stored.chunking in {"", chunking}
-        and (stored.path, stored.sha256) == (item.path, digest(content))
+        and (stored.path, stored.sha256) == (item.path, digest_of(file, content))
     )
     return None if is_stored else len(content)
 

@@ -17,7 +17,8 @@ from langchain_core.language_models import BaseChatModel
 from app.ingest import files
 from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.files import Listed, RefusedFile, Report
-from app.ingest.loaders.document import BINARY, DocumentRefused
+from app.ingest.image_reader import ImageReader, with_images_read
+from app.ingest.loaders.document import BINARY, IMAGES, DocumentRefused
 from app.ingest.ray import Outcome, cluster_outcomes
 from app.ingest.rows import (
     BATCH_ROWS,
@@ -27,10 +28,12 @@ from app.ingest.rows import (
     file_rows,
     with_vectors,
     with_words,
+    without_image,
 )
 from app.ingest.sandbox import ParseTask, Sandbox
 from app.observability.audit import audit
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
+from app.retrieval.images import ImageStore
 from app.retrieval.index import (
     DEFAULT_COLLECTION,
     Index,
@@ -162,7 +165,9 @@ class Ingest:
         self._waiting: list[Row] = []
         self._outdated: list[StoredDocument] = []
         self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
-        self._sandbox = Sandbox(self.index.folder.parent / "cache", self._max_processes)
+        state = self.index.folder.parent
+        self._sandbox = Sandbox(state / "cache", self._max_processes)
+        self._images, self._image_reader = ImageStore(state), ImageReader(state / "cache")
 
     async def read_ahead(self, items: Sequence[Listed]) -> None:
         """Reads what `all` is to store: nobody needs the right to write for that.
@@ -176,6 +181,7 @@ class Ingest:
     async def aclose(self) -> None:
         """To be called where `all` was not."""
         await self._sandbox.aclose()
+        await self._image_reader.aclose()
 
     async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
         started = time.perf_counter()
@@ -186,10 +192,12 @@ class Ingest:
             async with aclosing(read(items)) as outcomes:
                 async for item, outcome in outcomes:
                     await self._settle(item, outcome)
+            await self._commit()
         finally:
-            await self._sandbox.aclose()
-        await self._commit()
-        await self.index.delete([document.id for document in self._outdated])
+            await self.aclose()
+        gone = [document.id for document in self._outdated]
+        await self.index.delete(gone)
+        await asyncio.to_thread(self._images.delete, gone)
         self.report.removed += sorted(document.source for document in self._outdated)
         self._tell(len(items), len(items), "")
         # One that was killed before may have left much to be tidied, though nothing is new.
@@ -232,11 +240,19 @@ class Ingest:
         done = 0
         async for at, outcome in cluster_outcomes(list(map(self._task, new)) if new else []):
             self._tell(done, len(new), new[at].shown)
-            yield new[at], outcome
+            yield new[at], await self._with_images(outcome)
             done += 1
         async with aclosing(self._read_here([item for item in items if item.is_page])) as pages:
             async for page, outcome in pages:
                 yield page, outcome
+
+    async def _with_images(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, DocumentRefused):
+            return outcome
+        try:
+            return await with_images_read(outcome, self._image_reader)
+        except DocumentRefused as refusal:
+            return refusal
 
     async def _settle(self, item: Listed, outcome: Outcome) -> None:
         if isinstance(outcome, DocumentRefused):
@@ -257,10 +273,10 @@ class Ingest:
             return self._ahead[item]
         try:
             if not item.is_page:
-                return await self._rows(item)
+                return await self._with_images(await self._rows(item))
             assert self.download is not None
             async with self.download(item.source) as file:
-                return await self._rows(replace(item, file=file))
+                return await self._with_images(await self._rows(replace(item, file=file)))
         except DocumentRefused as refusal:
             return refusal
 
@@ -273,7 +289,8 @@ class Ingest:
         suffix = item.file.suffix.lower()
         apart = suffix in BINARY or suffix in self.loaders
         is_small = size <= IN_PROCESS_BYTES and not apart
-        if self._in_process and is_small:
+        # An image file has no text but its caption; its pixels are read apart later.
+        if suffix in IMAGES or (self._in_process and is_small):
             rows = await asyncio.to_thread(
                 file_rows,
                 item.file,
@@ -282,6 +299,7 @@ class Ingest:
                 item.owner,
                 self.chunking,
                 self._collection,
+                root=item.root,
             )
             return await asyncio.to_thread(with_words, rows, self.segmenter)
         return await self._sandbox.rows(self._task(item))
@@ -298,6 +316,7 @@ class Ingest:
             self.chunking,
             self._collection,
             self.loaders.get(item.file.suffix.lower(), ""),
+            item.root,
         )
 
     async def _commit(self) -> None:
@@ -307,7 +326,9 @@ class Ingest:
         if self.questioner is not None:
             waiting = await self.questioner.added(waiting)
         rows = await asyncio.to_thread(with_vectors, waiting, self.index.embedder)
-        await self.index.put(rows)
+        await asyncio.to_thread(self._images.put, rows)
+        await self.index.put([without_image(row) for row in rows])
+        await asyncio.to_thread(self._images.replace_old, rows)
         self.report.chunks += len(rows)
 
     def _tell(self, done: int, total: int, source: str) -> None:

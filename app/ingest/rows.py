@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.ingest.chunker import DEFAULT_CHUNKING, Chunking, chunk
+from app.ingest.chunker import DEFAULT_CHUNKING, Chunk, Chunking, chunk
+from app.ingest.images import found_images, image_chunks
 from app.ingest.loaders.by_suffix import load
 from app.ingest.loaders.document import DocumentRefused, LoadedDocument, read
 from app.retrieval.embedder import Embedder
+from app.retrieval.images import IMAGE_KEYWORD
 from app.retrieval.index import DEFAULT_COLLECTION
 from app.retrieval.terms import RareWords, packed, term_tables, term_weights
 from app.retrieval.tokenizer import Segmenter
@@ -40,10 +42,14 @@ def file_rows(
     chunking: Chunking = DEFAULT_CHUNKING,
     collection: str = DEFAULT_COLLECTION,
     loader: str = "",
+    root: str = "",
 ) -> list[Row]:
-    """The rows of one file, without words and vectors. Raises DocumentRefused."""
+    """The rows of one file, without words and vectors. Raises DocumentRefused.
+
+    Those of images hold them under `image`, as they were found.
+    """
     document = load(file, read(file), loader)
-    rows = document_rows(source, path, document, owner, chunking, collection)
+    rows = document_rows(source, path, document, owner, chunking, collection, file=file, root=root)
     if not rows:
         raise DocumentRefused("no text in it")
     return rows
@@ -56,10 +62,16 @@ def document_rows(
     owner: str = "",
     chunking: Chunking = DEFAULT_CHUNKING,
     collection: str = DEFAULT_COLLECTION,
+    *,
+    file: Path = Path(),
+    root: str = "",
 ) -> list[Row]:
-    """One row a chunk, still without words and vectors."""
+    """One row a chunk, still without words and vectors; those of images after the text's."""
     identity = document_id(source, owner, collection)
-    chunks = chunk(document.blocks, chunking)
+    text = [block for block in document.blocks if block.picture is None]
+    chunks: list[tuple[Chunk, Row]] = [(part, {}) for part in chunk(text, chunking)]
+    images = found_images(document.blocks, [part for part, _ in chunks], file, root)
+    chunks += image_chunks(images, len(chunks))
     version = hashlib.sha256(f"{document.sha256} {chunking.name}".encode()).hexdigest()[:8]
     shared = {
         "document_id": identity,
@@ -77,14 +89,20 @@ def document_rows(
     return [
         asdict(part)
         | shared
+        | more
         | {
             "id": f"{identity}-{version}-{position}",
             "position": position,
             "heading": SECTION.join(part.headings),
             "language": script_of(part.text),
         }
-        for position, part in enumerate(chunks)
+        for position, (part, more) in enumerate(chunks)
     ]
+
+
+def without_image(row: Row) -> Row:
+    """As the index keeps it."""
+    return {name: value for name, value in row.items() if name != "image"}
 
 
 def search_text(row: Row) -> str:
@@ -105,11 +123,16 @@ def with_words(rows: Sequence[Row], segmenter: Segmenter) -> list[Row]:
         words = {
             "text_en": text if language == "en" else None,
             "text_zh": " ".join(segmenter.words(text)) if language == "zh" else None,
-            "keywords": RareWords(tables).of_text(text, KEYWORDS),
+            "keywords": [*_marks(row), *RareWords(tables).of_text(text, KEYWORDS)],
             "terms": packed(weights),
         }
         worded.append(row | words)
     return worded
+
+
+def _marks(row: Row) -> list[str]:
+    """What stays of its keywords when they are made anew."""
+    return [IMAGE_KEYWORD] if IMAGE_KEYWORD in (row.get("keywords") or ()) else []
 
 
 def encoded(rows: Sequence[Row], embedder: Embedder, segmenter: Segmenter) -> list[Row]:

@@ -22,6 +22,7 @@ from app.ingest.loaders.document import DocumentRefused
 from app.retrieval.index import DEFAULT_COLLECTION
 
 Row = dict[str, Any]
+Serve = Callable[[Connection, Path], None]
 
 MEMORY_BYTES = 2_000_000_000
 CPU_S, CPU_S_PER_MB = 30, 5
@@ -38,7 +39,8 @@ NICENESS = 5
 class ParseTask:
     """A document to read; `embed`: with the vectors of the shipped table.
 
-    `loader` is the class path of one of the user's choice, empty for the suffix's own.
+    `loader` is the class path of one of the user's choice, empty for the suffix's own. Images that
+    it refers to are read below the folder `root`, none where that is empty.
     """
 
     file: str
@@ -49,14 +51,23 @@ class ParseTask:
     chunking: Chunking
     collection: str = DEFAULT_COLLECTION
     loader: str = ""
+    root: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTask:
+    """An image to read."""
+
+    content: bytes
+
+
+Task = ParseTask | ImageTask
 
 
 class ParserProcess:
     """One process, started at once; `rows` blocks, `close` may be called from another thread."""
 
-    def __init__(
-        self, cache: Path, serve: Callable[[Connection, Path], None] | None = None
-    ) -> None:
+    def __init__(self, cache: Path, serve: Serve | None = None) -> None:
         self.documents = 0
         self._closing = threading.Lock()
         context = get_context("spawn")
@@ -73,10 +84,13 @@ class ParserProcess:
     def is_spent(self) -> bool:
         return self.documents >= MAX_DOCUMENTS or not self.process.is_alive()
 
-    def rows(self, task: ParseTask) -> list[Row]:
-        """The rows of a document. Raises DocumentRefused, also where reading ends the process."""
+    def rows(self, task: Task) -> list[Any]:
+        """The rows of a document, or the image.
+
+        Raises DocumentRefused, also where reading ends the process.
+        """
         self.documents += 1
-        rows: list[Row] = []
+        rows: list[Any] = []
         try:
             self._connection.send(task)
             while True:
@@ -109,17 +123,17 @@ class ParserProcess:
 class Sandbox:
     """At most `max_processes`, started when they are first needed; close them with `aclose`."""
 
-    def __init__(self, cache: Path, max_processes: int) -> None:
-        self._cache = cache
+    def __init__(self, cache: Path, max_processes: int, serve: Serve | None = None) -> None:
+        self._cache, self._serve = cache, serve
         self._free = asyncio.Semaphore(max_processes)
         # Of its own: a document takes a thread for as long as it is read.
         self._threads = ThreadPoolExecutor(max_processes, "parser")
         self._idle: list[ParserProcess] = []
 
-    async def rows(self, task: ParseTask) -> list[Row]:
+    async def rows(self, task: Task) -> list[Any]:
         """As `ParserProcess.rows`; ends the process of whoever stops waiting."""
         async with self._free:
-            parser = self._idle.pop() if self._idle else ParserProcess(self._cache)
+            parser = self._idle.pop() if self._idle else await self._started()
             running = asyncio.get_running_loop()
             try:
                 return await running.run_in_executor(self._threads, parser.rows, task)
@@ -131,6 +145,16 @@ class Sandbox:
                     parser.close()
                 else:
                     self._idle.append(parser)
+
+    async def _started(self) -> ParserProcess:
+        """A new process; of whoever stops waiting for it, it is ended."""
+        running = asyncio.get_running_loop()
+        starting = running.run_in_executor(self._threads, ParserProcess, self._cache, self._serve)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(lambda started: started.result().close())
+            raise
 
     async def aclose(self) -> None:
         for parser in self._idle:
@@ -160,6 +184,7 @@ def serve_rows(connection: Connection, cache: Path) -> None:
             task.chunking,
             task.collection,
             task.loader,
+            task.root,
         )
         for at in range(0, len(bare), rows.BATCH_ROWS):
             batch = rows.with_words(bare[at : at + rows.BATCH_ROWS], segmenter)
@@ -168,7 +193,16 @@ def serve_rows(connection: Connection, cache: Path) -> None:
     answer_tasks(connection, parse)
 
 
-def answer_tasks(connection: Connection, parse: Callable[[ParseTask], Iterator[list[Row]]]) -> None:
+def serve_images(connection: Connection, _: Path) -> None:
+    """In a process for images: each as plain pixels."""
+    limit_process()
+    os.putenv("OPENBLAS_NUM_THREADS", "1")
+    from app.ingest.loaders.images import read_image  # noqa: PLC0415 -- loads numbers and codecs
+
+    answer_tasks(connection, lambda task: iter([[read_image(task.content)]]))
+
+
+def answer_tasks(connection: Connection, parse: Callable[[Any], Iterator[list[Any]]]) -> None:
     """Until the other end is closed."""
     while True:
         try:
@@ -189,8 +223,10 @@ def answer_tasks(connection: Connection, parse: Callable[[ParseTask], Iterator[l
             connection.send(RuntimeError(f"a parser process failed:\n{traceback.format_exc()}"))
 
 
-def cpu_s(task: ParseTask) -> int:
+def cpu_s(task: Task) -> int:
     """Seconds for a document of its size."""
+    if isinstance(task, ImageTask):
+        return CPU_S
     try:
         size = os.path.getsize(task.file)
     except OSError:

@@ -37,6 +37,7 @@ from app.ingest.files import Listed, Report
 from app.ingest.pipeline import NO_LOADERS, Ingest, Progress
 from app.observability.audit import audit
 from app.retrieval.document_paths import UPLOADS, owner_folder
+from app.retrieval.images import ImageStore
 from app.retrieval.index import (
     DEFAULT_COLLECTION,
     Index,
@@ -146,6 +147,7 @@ class Uploads:
         self._folder = Path(os.path.realpath(data_dir)) / UPLOADS
         self._index, self._segmenter, self._chunking = index, segmenter, chunking
         self._max_bytes, self._loaders = max_bytes, loaders
+        self._images = ImageStore(data_dir)
         self._under_way: set[asyncio.Task[Any]] = set()
         self._deletions = asyncio.Lock()
         self._reading = asyncio.Semaphore(MAX_READ_AHEAD)
@@ -267,6 +269,15 @@ class Uploads:
             chunks = await self._index.chunks_of(document_id, names)
         return await asyncio.to_thread(_text_of, documents[document_id], chunks)
 
+    async def image(
+        self, image_id: str, owner: str = "", among: Sequence[str] = ()
+    ) -> bytes | None:
+        """The pixels, encoded, of an image whose document the owner sees; None where none is."""
+        with seen_by(owner, *among):
+            if image_id not in await self._index.columns([image_id], []):
+                return None
+            return await asyncio.to_thread(self._images.content, image_id)
+
     async def delete(self, document_id: str, owner: str = "", among: Sequence[str] = ()) -> bool:
         """Removes a document of these collections, or of any, and the file it was uploaded as.
 
@@ -292,6 +303,7 @@ class Uploads:
                     raise SharedDocument
                 return False
             await self._index.delete([document.id for document in own])
+            await asyncio.to_thread(self._images.delete, [document.id for document in own])
             audit("documents deleted", owner, (document.id for document in own))
             # Still as the only writer: the next one may put new files in these places.
             await asyncio.to_thread(self._unlink, own)

@@ -1,6 +1,7 @@
 /** The answer as it is written, then with citations that lead to what they rest on. */
 
 import { byId, h, put, webAddress } from "./dom.mjs";
+import { picture } from "./pictures.mjs";
 import { knows, said, score, t } from "./words.mjs";
 
 let shown = { drawing: null, cited: null, nodes: new Map() };
@@ -60,7 +61,8 @@ const why = (reason) => (knows(`stopped.${reason}`) ? t(`stopped.${reason}`) : s
 
 function settle(run) {
   shown.cited = run.answer;
-  put(byId("answer"), h("p", {}, ...cited(run.answer)));
+  const pictures = (run.answer.images ?? []).map(picture);
+  put(byId("answer"), h("p", {}, ...cited(run.answer)), ...pictures);
   put(byId("citations"), ...run.answer.citations.map(card));
   put(byId("trust"), trust(run.answer)).hidden = false;
   byId("trust").className = `trust ${run.answer.verdict}`;

@@ -11,6 +11,7 @@ import * as flow from "./flow.mjs";
 import { follow } from "./follow.mjs";
 import * as graph from "./graph.mjs";
 import * as options from "./options.mjs";
+import { chosen } from "./pictures.mjs";
 import * as replay from "./replay.mjs";
 import { Run } from "./run.mjs";
 import { stageOf } from "./stages.mjs";
@@ -152,9 +153,11 @@ function opened(followed) {
 export async function ask() {
   const question = byId("question").value.trim();
   if (!question || (run && !run.done)) return;
+  const image = await chosen();
   const thread = run?.thread && byId("continue").checked ? run.thread : undefined;
   const given = options.given();
   const json = { question, workflow: byId("workflow").value, stream: true, detach: true, ...documents.chosen() };
+  if (image) Object.assign(json, { image, workflow: "illustrate" });
   if (thread) json.thread_id = thread;
   if (Object.keys(given).length) json.options = given;
   options.complain([]);
@@ -164,7 +167,10 @@ export async function ask() {
   const signal = show(asked, run);
   intoView();
   await see(asked, call("ask", { json, signal }), signal);
-  if (asked.answer && run === asked) byId("question").value = "";
+  if (asked.answer && run === asked) {
+    byId("question").value = "";
+    byId("image").value = "";
+  }
 }
 
 /** Runs again from the grades with other thresholds; the former run stays beside it. */

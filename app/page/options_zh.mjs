@@ -29,6 +29,8 @@ export const HELP = {
   min_support: "支持度达到此值才接受草稿；不设置时使用评判者自己的标准。",
   min_utility: "预期有用度达到此值才接受草稿；不设置时使用评判者自己的标准。",
   reflect: "用于 crag：像 self_ 工作流那样评判并修订答案。",
+  image_threshold: "用于 illustrate：从这一相似度起返回已存的图片；不设置时使用校准值。",
+  generate_image: "用于 illustrate：不够相似时请求模型。",
   retrieval: "是否检索：由评判者决定、总是或从不；不设置时 self_rag 和 self_crag 由评判者决定，crag 总是检索。",
   retrieval_threshold: "p(Retrieval) 高于此值才检索；留空用评判者的值。",
   max_drafts: "用于 self_rag：最多用多少个段落起草，每个段落一份草稿。",
@@ -69,6 +71,7 @@ export const WORKFLOWS = {
   rag: "先检索，再生成；没有修正。",
   crag: "给检索结果评分；“正确”时提炼，“错误”时搜索网络，“模糊”时两者都做；再生成。",
   self_rag: "需要时检索，用每个相关段落起草，评判并选择草稿；再批评和修订，直到接受。",
+  illustrate: "按文字返回已存的图片，或按图片返回已存的说明；不够相似时才请求模型。",
   self_crag: "像 crag 那样修正知识，再像 self_rag 那样起草、评判、选择、批评和修订。",
 };
 

@@ -4,11 +4,11 @@ import { score, t } from "./words.mjs";
 
 const STEPS = {
   question: ["prepare", "decide_retrieval"],
-  retrieve: ["retrieve", "retrieve_more"],
-  grade: ["grade"],
+  retrieve: ["retrieve", "retrieve_more", "search_images", "match_image"],
+  grade: ["grade", "grade_images"],
   refine: ["refine"],
   web: ["rewrite_query", "search_web", "select_web_strips"],
-  draft: ["build_candidates", "draft", "draft_segments", "judge", "select_candidate", "generate", "abstain"],
+  draft: ["build_candidates", "draft", "draft_segments", "judge", "select_candidate", "generate", "abstain", "return_stored", "make_image", "describe_image", "abstain_image"],
   reflect: ["reflect"],
 };
 const STAGE = new Map(Object.entries(STEPS).flatMap(([stage, steps]) => steps.map((step) => [step, stage])));

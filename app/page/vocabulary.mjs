@@ -19,6 +19,7 @@ export const WORDS = {
   oneALine: ["One a line.", "每行一个。"],
   from: ["From {0} to {1}.", "取值 {0} 到 {1}。"],
   isDefault: ["Default {0}.", "默认 {0}。"],
+  attachImage: ["Ask about an image", "询问图片"],
   cancel: ["Cancel", "取消"],
   continueThread: ["Continue this conversation", "继续当前对话"],
   answer: ["Answer", "答案"],

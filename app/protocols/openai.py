@@ -20,6 +20,7 @@ from graphs.options import Context
 from graphs.text.inert_markup import inert
 from graphs.text.language import script_of
 from graphs.types import Citation
+from graphs.workflows.registry import IMAGE_WORKFLOW
 
 DONE = "data: [DONE]\n\n"
 CUT_SHORT = ("deadline", "budget")
@@ -37,11 +38,23 @@ CLIENTS_FAULT = ("invalid_request_error", "invalid_request")
 OUR_FAULT = ("server_error", "internal_error")
 
 
+class ImageUrl(BaseModel):
+    """A data URL; no address is followed."""
+
+    url: str
+
+
+class ContentPart(TextPart):
+    """A part of a message: text, or an image for the model `illustrate`."""
+
+    image_url: ImageUrl | None = None
+
+
 class ChatMessage(BaseModel):
     """A turn; those of roles other than user and assistant are not read."""
 
     role: str
-    content: str | list[TextPart] | None = None
+    content: str | list[ContentPart] | None = None
 
     @property
     def text(self) -> str:
@@ -51,6 +64,12 @@ class ChatMessage(BaseModel):
     def kinds(self) -> set[str]:
         """The types of its parts."""
         return {part.type for part in self.content} if isinstance(self.content, list) else {"text"}
+
+    @property
+    def images(self) -> list[str]:
+        """The URLs of its images."""
+        parts = self.content if isinstance(self.content, list) else []
+        return [part.image_url.url for part in parts if part.image_url is not None]
 
 
 class StreamOptions(BaseModel):
@@ -95,10 +114,19 @@ class ChatRequest(RunParameters):
     def wants_usage(self) -> bool:
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
+    @property
+    def image(self) -> tuple[str, str] | None:
+        """The first image of the user's last message, and where it stands."""
+        asked = [(n, it) for n, it in enumerate(self.messages) if it.role == "user"]
+        if not asked or not asked[-1][1].images:
+            return None
+        return asked[-1][1].images[0], f"#/messages/{asked[-1][0]}/content"
+
     def turns(self) -> list[DialogueTurn]:
+        read = TEXT_TYPES | ({"image_url"} if self.model == IMAGE_WORKFLOW else set())
         return [
             DialogueTurn(
-                message.role, message.text, f"#/messages/{n}/content", message.kinds - TEXT_TYPES
+                message.role, message.text, f"#/messages/{n}/content", message.kinds - read
             )
             for n, message in enumerate(self.messages)
         ]
@@ -106,6 +134,7 @@ class ChatRequest(RunParameters):
 
 STORED_PART = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}-\d+(?:\.\.\d+)?")
 """The id of a part of a stored document, or of parts that follow each other."""
+_BRACKETS = re.compile(r"[\[\]()!<>`\\\s]+")
 _NAME = re.compile(r"(?![\\/\s]{2})[^:\x00-\x1f]*")  # without a scheme or a host
 
 
@@ -254,6 +283,18 @@ def sources(response: ask.AskResponse) -> list[str]:
     return [verdict, *told]
 
 
+def shown_images(response: ask.AskResponse, base_url: str) -> str:
+    """Stored images that were asked for, as Markdown: at this service and nowhere else."""
+    if response.workflow != IMAGE_WORKFLOW:
+        return ""
+    return "".join(
+        f"\n\n![{_BRACKETS.sub(' ', inert(image.caption or image.title))}]"
+        f"({base_url.removesuffix('/')}{image.url})"
+        for image in response.images
+        if image.origin == "stored"
+    )
+
+
 def usage(response: ask.AskResponse) -> CompletionUsage:
     spent = response.usage
     return CompletionUsage(
@@ -273,7 +314,7 @@ def completion(
 ) -> ChatCompletion:
     """The whole answer; `reasoning` are the lines before its sources."""
     message = CompletionMessage(
-        content=response.answer,
+        content=response.answer + shown_images(response, base_url),
         reasoning_content="\n".join([*reasoning, *sources(response)]),
         annotations=annotations(response, base_url),
     )
@@ -324,6 +365,8 @@ class Chunks:
             yield self.step(line)
         for piece in response.answer.splitlines(keepends=True):  # no line cuts code in two
             yield self.chunk({"content": piece})
+        if images := shown_images(response, self._base_url):
+            yield self.chunk({"content": images})
         if cited := annotations(response, self._base_url):
             yield self.chunk({"annotations": [entry.model_dump() for entry in cited]})
         yield from self.end(response)

@@ -18,6 +18,10 @@ MAX_CHARS = 300
 TEXTS: dict[str, tuple[str, str]] = {
     # Begun steps that take a while; the others are told by what they found.
     "retrieve": ("Searching the knowledge base …", "正在检索知识库……"),
+    "search_images": ("Searching the images …", "正在检索图片……"),
+    "match_image": ("Comparing the image with those stored …", "正在与已存的图片比对……"),
+    "make_image": ("Making an image …", "正在生成图片……"),
+    "describe_image": ("Describing the image …", "正在描述图片……"),
     "search_web": ("Searching the web …", "正在搜索网络……"),
     "generate": ("Writing the answer …", "正在撰写答案……"),
     "draft": ("Drafting the answer …", "正在起草答案……"),
@@ -74,7 +78,10 @@ TEXTS: dict[str, tuple[str, str]] = {
     "cancelled": ("cancelled", "运行被取消"),
 }
 """English and Chinese."""
-BEGUN = ("retrieve", "search_web", "generate", "draft", "revise")
+BEGUN = (
+    *("retrieve", "search_web", "generate", "draft", "revise"),
+    *("search_images", "match_image", "make_image", "describe_image"),
+)
 # Steps whose details repeat what other steps have told.
 REPEATING = {"judge", "prune", "revise", *SUBGRAPHS}
 

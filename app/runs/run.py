@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -21,16 +21,19 @@ from app.resilience.deadline import run_ends_at
 from app.runs.fork import Fork
 from app.schemas import ask
 from app.storage.runs import RunRecord
+from graphs.errors import RetrieverFailed
 from graphs.ports import Services
 from graphs.reflection.scores import early_answer
 from graphs.reflection.verdict import verdict_of
 from graphs.state import Answer, Context, Question
 from graphs.text.inert_markup import told_once
-from graphs.types import Component, Degraded, Draft, Judgement, Passage, Usage
+from graphs.types import Component, Degraded, Draft, Image, Judgement, Passage, Usage
 from graphs.workflows.registry import Graph
 
 log = logging.getLogger(__name__)
 
+MAX_IMAGES = 8
+"""Of the cited documents, told with an answer."""
 SUMS = ("usage", "degraded")
 SUBGRAPHS = ("retrieve", "draft_segments", "reflect")
 """Nodes that sum up what nodes in them have told already."""
@@ -74,6 +77,10 @@ _WAITS_FOR: Mapping[str, tuple[Component, str]] = {
     "judge": ("critic", "the drafts were judged"),
     "prune": ("critic", "the segments were judged"),
     "retrieve_more": ("retriever", "more passages were retrieved"),
+    "search_images": ("retriever", "the images were searched"),
+    "match_image": ("retriever", "the image was compared with those stored"),
+    "make_image": ("generator", "the image was made"),
+    "describe_image": ("generator", "the image was described"),
     "critique": ("critic", "the draft was judged"),
     "criticise": ("critic", "the criticism was written"),
     "revise": ("generator", "the answer was revised"),
@@ -169,6 +176,7 @@ class Run:
         response: ask.AskResponse | None = None
         try:
             await self._until_it_ends()
+            await self._find_images()
             self._settle_text()
             response = self._response()
             last: ask.Event = ask.AnswerEvent(response=response)
@@ -348,7 +356,9 @@ class Run:
             self._timings_ms[name] = round(self._timings_ms.get(name, 0) + took, 3)
             detail = detail_of(task["result"] or {})
             if "action" in detail or name == "prepare":
-                detail["thresholds"] = asdict(self._thresholds)
+                bar = detail.get("image_threshold")
+                at_bar = {"upper": bar, "lower": bar, "strip_floor": bar}
+                detail["thresholds"] = asdict(self._thresholds) if bar is None else at_bar
             event = ask.StepEvent(
                 step=name, path=path, phase="end", at_ms=now, took_ms=took, detail=detail
             )
@@ -373,6 +383,19 @@ class Run:
             retraction = ask.RetractEvent(**payload["retract"])
             if self._texts.pop(retraction.round, ""):
                 self._tell(retraction)
+
+    async def _find_images(self) -> None:
+        """Those that the cited documents show, where the run did not ask for images itself."""
+        index, cited = self._services.images, self._state.get("citations", [])
+        if index is None or not cited or self._state.get("images"):
+            return
+        places = [Passage(it.strip_id, it.text, it.title, it.source) for it in cited]
+        try:
+            images = await index.images_of(places)
+        except RetrieverFailed as error:
+            self._state["degraded"] = [*self._state.get("degraded", ()), error.degraded]
+        else:
+            self._state["images"] = list(images)[:MAX_IMAGES]
 
     def _settle_text(self) -> None:
         """Makes the stream end with the answer: the best draft need not be the last one told."""
@@ -473,10 +496,17 @@ def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
         "degraded": changed.get("degraded"),
         "speculative_search": _speculative_search(changed),
         "kept_below_floor": changed.get("kept_below_floor"),
+        "images": [_without_pixels(image) for image in changed.get("images") or ()],
+        "image_threshold": changed.get("image_threshold"),
     }
     detail |= {name: value for name, value in others.items() if value}
     jsonable: dict[str, Any] = to_jsonable_python(detail)
     return jsonable
+
+
+def _without_pixels(image: Image) -> Image:
+    """What was made is told with the answer alone."""
+    return replace(image, url="") if image.origin == "generated" else image
 
 
 def _lists(state: Mapping[str, Any]) -> dict[str, list[Any]]:

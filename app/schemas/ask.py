@@ -24,6 +24,8 @@ from graphs.options import Context
 from graphs.state import Question
 
 MAX_USER_CHARS = 8000
+MAX_IMAGE_CHARS = 950_000
+"""Of a data URL: a body has 1,000,000 bytes."""
 MAX_PASSAGES, MAX_PASSAGE_CHARS = 100, 20_000
 RETRY_MS = 3000
 """How long a client waits before it follows a run again whose stream has broken off."""
@@ -91,6 +93,12 @@ class AskRequest(BaseModel):
         default_factory=list,
         max_length=MAX_PASSAGES,
         description="Knowledge in place of the knowledge base, best first; at most 100 passages.",
+    )
+    image: str | None = Field(
+        None,
+        max_length=MAX_IMAGE_CHARS,
+        pattern=r"^data:image/",
+        description="An image as a data URL (PNG, JPEG, WebP or GIF), asked about by `illustrate`.",
     )
     options: Context = Field(default_factory=Context, description="Tunables of this run.")
 
@@ -181,6 +189,8 @@ class AskResponse(BaseModel):
     critique: list[types.Critique]
     stopped_by: types.StoppedBy
     degraded: list[types.Degraded]
+    images: list[types.Image] = Field(default_factory=list)
+    image_threshold: float | None = None
     models: Models
     timings_ms: dict[str, float]
     usage: types.Usage

@@ -1,7 +1,7 @@
 """Backup of the state folder: made while the service runs, restored whole or not at all.
 
-A backup holds the database, the index and the uploaded files; caches are made anew. What lies
-elsewhere, in a PostgreSQL or a Milvus, is backed up by its own tools.
+A backup holds the database, the index, the images and the uploaded files; caches are made anew.
+What lies elsewhere, in a PostgreSQL or a Milvus, is backed up by its own tools.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from typing import IO
 
 from app.errors import ServiceError, StartFailed
 from app.retrieval.document_paths import UPLOADS
+from app.retrieval.images import FILE as IMAGES
 from app.retrieval.index import (
     LANCEDB,
     IndexMismatch,
@@ -39,8 +40,8 @@ from app.storage.database import FILE, database_url, open_engine, unusable
 INDEX = "index"
 MANIFEST, VERSIONS = ".manifest", "_versions"
 """A manifest of the index names the files of one version."""
-PARTS = (FILE, INDEX, UPLOADS)
-BESIDE = (f"{FILE}-wal", f"{FILE}-shm")
+PARTS = (FILE, INDEX, UPLOADS, IMAGES)
+BESIDE = tuple(f"{file}-{end}" for file in (FILE, IMAGES) for end in ("wal", "shm"))
 """Files of the database's that belong to it while it is open."""
 NOT_STATE = {"cache", f"{INDEX}.lock"}
 ABOUT = "backup.json"
@@ -88,6 +89,7 @@ async def back_up(settings: StateSettings, target: str) -> Summary:
         async with AsyncExitStack() as stack:
             with suppress(IngestBusy):  # an ingest: what it commits meanwhile is whole as well
                 await stack.enter_async_context(writing(state / INDEX, WAIT_S))
+            await asyncio.to_thread(_copy_database, state / IMAGES, copy / IMAGES)
             await asyncio.to_thread(_link_index, state / INDEX, copy / INDEX)
             await asyncio.to_thread(_link_uploads, state / UPLOADS, copy / UPLOADS)
         documents = list[StoredDocument]()
@@ -412,7 +414,8 @@ async def _checked(folder: Path, source: str, settings: StateSettings) -> Summar
         raise BackupFailed(f"{source} was made by a later version of self-crag: update this one.")
     documents: list[StoredDocument] = []
     try:
-        await asyncio.to_thread(_check_database, folder / FILE)
+        for file in (FILE, IMAGES):
+            await asyncio.to_thread(_check_database, folder / file)
         documents = await _documents_of(folder)
     except (IndexUnusable, sqlite3.Error) as error:
         raise BackupFailed(

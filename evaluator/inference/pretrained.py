@@ -315,6 +315,13 @@ def load_compressor(folder: Path, settings: EvaluatorSettings) -> scorer.Languag
     )
 
 
+def load_image_embedder(folder: Path, settings: EvaluatorSettings) -> scorer.ImageEmbedder:
+    """A CLIP model; what reads its images is imported for it alone. Raises WeightsError."""
+    from evaluator.inference.clip import ClipEmbedder  # noqa: PLC0415
+
+    return ClipEmbedder(folder, settings)
+
+
 def _architecture(folder: Path, part: str) -> str:
     config = checkpoint.check_folder(folder, part)
     return str(next(iter(config.get("architectures") or []), ""))
@@ -324,5 +331,6 @@ LOADERS = {
     "reranker": load_reranker,
     "embedder": SentenceEmbedder,
     "compressor": load_compressor,
+    "image_embedder": load_image_embedder,
 }
 """By the setting that names the folder."""

@@ -59,6 +59,19 @@ class TextEmbedder(Protocol):
         """Unit vectors (texts, dimensions) and the number of tokens read."""
 
 
+class ImageEmbedder(Protocol):
+    """A loaded model of one space for texts and images; both methods are CPU work."""
+
+    name: str
+    dimensions: int
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (texts, dimensions)."""
+
+    def embed_images(self, images: Sequence[str]) -> Vectors:
+        """Unit vectors of images in base64, shape (images, dimensions). Raises InvalidTexts."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredToken:
     """[start, end) in the text, and its self-information, -log p, in nats."""
@@ -107,6 +120,11 @@ def load_reranker(settings: EvaluatorSettings) -> Scorer:
 def load_embedder(settings: EvaluatorSettings) -> TextEmbedder | None:
     """The configured embedder, None where none is. Raises WeightsError."""
     return cast("TextEmbedder | None", _pretrained("embedder", settings))
+
+
+def load_image_embedder(settings: EvaluatorSettings) -> ImageEmbedder | None:
+    """The configured CLIP model, None where none is. Raises WeightsError."""
+    return cast("ImageEmbedder | None", _pretrained("image_embedder", settings))
 
 
 def load_language_model(settings: EvaluatorSettings) -> LanguageModel | None:

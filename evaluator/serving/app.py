@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from evaluator import errors, schema
 from evaluator.inference import scorer as inference
 from evaluator.model.checkpoint import load_thresholds
-from evaluator.serving import compression_api, embeddings_api
+from evaluator.serving import compression_api, embeddings_api, images_api
 from evaluator.serving.batching import Batcher, Limits
 from evaluator.serving.metrics import WorkerMetrics
 from evaluator.settings import EvaluatorSettings, read_settings
@@ -42,6 +42,7 @@ class _Worker:
     batchers: tuple[Batcher, ...] = ()  # the evaluator's first; none until all are warm
     embeddings: embeddings_api.Embeddings | None = None
     compressor: compression_api.Compressing | None = None
+    image_embeddings: images_api.ImageEmbeddings | None = None
 
     def load(self) -> inference.LanguageModel | None:
         """All that the settings name, where nothing was given."""
@@ -108,6 +109,12 @@ async def _running(worker: _Worker) -> AsyncIterator[None]:
             worker.embeddings = embeddings_api.Embeddings(worker.embedder, max_texts)
             stack.callback(worker.embeddings.close)
             await worker.embeddings.embed(["Is it warm?"])
+        if image_embedder := await asyncio.to_thread(
+            inference.load_image_embedder, worker.settings
+        ):
+            worker.image_embeddings = images_api.ImageEmbeddings(image_embedder, max_texts)
+            stack.callback(worker.image_embeddings.close)
+            await asyncio.to_thread(image_embedder.embed_texts, ["Is it warm?"])
         if language_model:
             worker.compressor = compression_api.Compressing(language_model, max_texts)
             stack.callback(worker.compressor.close)
@@ -117,6 +124,7 @@ async def _running(worker: _Worker) -> AsyncIterator[None]:
             yield
         finally:
             worker.batchers, worker.embeddings, worker.compressor = (), None, None
+            worker.image_embeddings = None
 
 
 @contextlib.asynccontextmanager
@@ -184,6 +192,19 @@ async def embeddings(
     return Response(content, media_type="application/json")
 
 
+@router.post("/embed_images")
+async def embed_images(
+    body: schema.ImageEmbeddingRequest, worker: WarmWorker, connection: Request
+) -> schema.ImageEmbeddingResponse:
+    """Texts and images in one space."""
+    if worker.image_embeddings is None:
+        raise errors.UnknownModel(
+            "This worker has no image embedder: name the folder of a CLIP model by"
+            " SELFCRAG_EVALUATOR_IMAGE_EMBEDDER."
+        )
+    return await _while_connected(connection, worker.image_embeddings.answer(body))
+
+
 @router.get("/v1/models")
 async def models(worker: AnyWorker) -> dict[str, Any]:
     """The embedder, if there is one, in OpenAI's form."""
@@ -227,7 +248,10 @@ async def ready(worker: WarmWorker) -> schema.Ready:
         raise HTTPException(503, "The model scores nothing; the log says why.")
     tasks = [task for scorer in scorers for task in scorer.tasks]
     compressor = worker.compressor.model.name if worker.compressor else None
-    return schema.Ready(model=scorers[0].name, tasks=tasks, compressor=compressor)
+    images = worker.image_embeddings.embedder.name if worker.image_embeddings else None
+    return schema.Ready(
+        model=scorers[0].name, tasks=tasks, compressor=compressor, image_embedder=images
+    )
 
 
 @router.get("/metrics")

@@ -238,3 +238,10 @@ def as_hypothetical_questions(reply: str, count: int) -> list[str]:
     lines = (LIST_MARK.sub("", line).strip() for line in without_fence(reply).splitlines())
     questions = dict.fromkeys(line for line in lines if 3 < len(line) <= MAX_QUESTION_CHARS)
     return list(questions)[:count]
+
+
+def describing_messages(image: str, question: str, language: Language) -> list[BaseMessage]:
+    """What a model that sees is asked about an image, a data URL."""
+    text = prompt("describe", language).render(question=question)
+    shown = {"type": "image_url", "image_url": {"url": image}}
+    return [HumanMessage(content=[{"type": "text", "text": text}, shown])]

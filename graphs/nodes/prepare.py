@@ -3,7 +3,7 @@
 from langgraph.runtime import Runtime
 
 from graphs.errors import InvalidQuestion
-from graphs.ports import Services
+from graphs.ports import Captioner, ImageMaker, Services
 from graphs.state import Context, State, effective_question, options_of, reset_run_state
 from graphs.text.language import answer_language
 from graphs.text.questions import standalone, subquestions_of
@@ -29,7 +29,8 @@ async def prepare(state: State, runtime: Runtime[Context], *, services: Services
     }
     if context.follow_ups and (joined := standalone(question, history)):
         update["standalone_question"] = joined
-    update["plan"] = make_plan(update, context, services)
+    asked: State = {**update, "image": state.get("image", "")}
+    update["plan"] = make_plan(asked, context, services)
     return update
 
 
@@ -75,7 +76,20 @@ def make_plan(state: State, context: Context, services: Services) -> Plan:
         reranks=context.rerank != "none",
         drafts_segments=context.beam_depth > 0 and not context.choices,
         reflects=context.reflect,
+        image_threshold=_image_threshold(state, context, services),
+        generates_image=context.generate_image and _image_model(state, services) is not None,
     )
+
+
+def _image_threshold(state: State, context: Context, services: Services) -> float:
+    if context.image_threshold is not None or services.images is None:
+        return 1.0 if context.image_threshold is None else context.image_threshold
+    own = services.images.thresholds
+    return own.image if state.get("image") else own.text
+
+
+def _image_model(state: State, services: Services) -> ImageMaker | Captioner | None:
+    return services.captioner if state.get("image") else services.image_maker
 
 
 def parts_to_grade(question: str, context: Context) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from langgraph.graph.state import CompiledStateGraph
 from graphs.ports import Services
 from graphs.state import Answer, Context, Question, State
 from graphs.workflows.crag import build_crag
+from graphs.workflows.illustrate import build_illustrate
 from graphs.workflows.rag import build_rag
 from graphs.workflows.self_crag import build_self_crag
 from graphs.workflows.self_rag import build_self_rag
@@ -46,6 +47,14 @@ WORKFLOWS: dict[str, Workflow] = {
             "and revise as self_rag does.",
             build_self_crag,
         ),
+        Workflow(
+            "illustrate",
+            "Images: return the stored image for a text, or the stored caption for an image; only "
+            "where none is similar enough is a model asked to make or describe one.",
+            build_illustrate,
+        ),
     )
 }
 DEFAULT_WORKFLOW = "self_crag"
+IMAGE_WORKFLOW = "illustrate"
+"""The one that takes a question's image."""

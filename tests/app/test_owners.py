@@ -15,6 +15,7 @@ from app.main import create_app
 from app.settings import Settings
 from app.storage.api_keys import SCOPES, add_key, revoke_key
 from app.storage.database import open_engine
+from tests.app.pictures import drawn, encoded
 from tests.app.serving import Serving, wait_until
 
 MINE = "# Lamps\n\nThe lamp of Arbor burns whale oil.\n"
@@ -29,6 +30,7 @@ class Kept:
     run_id: str
     thread_id: str
     document_id: str
+    image_id: str
     collection: str = "apart"
     model: str = "rag"
     response_id: str = f"resp_{NOWHERE}"
@@ -88,9 +90,11 @@ def asked(client: httpx.Client, question: str, **more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def kept(owners: Owners) -> Kept:
     ann = owners.ann
-    uploaded = ann.post("/documents", files=[("files", ("lamps.md", MINE.encode()))])
+    picture = ("files", ("quay.png", encoded(drawn(1))))
+    uploaded = ann.post("/documents", files=[picture, ("files", ("lamps.md", MINE.encode()))])
     assert uploaded.status_code == 200, uploaded.text
-    (document,) = uploaded.json()["report"]["documents"]
+    document, shown = uploaded.json()["report"]["documents"]
+    (block,) = ann.get(f"/documents/{shown['id']}").json()["blocks"]
     apart = ann.post("/documents?collection=apart", files=[("files", ("b.md", b"A secret."))])
     assert apart.status_code == 200, apart.text
     answer = asked(ann, ABOUT_MINE, thread_id="anns-thread")
@@ -102,6 +106,7 @@ def kept(owners: Owners) -> Kept:
         answer["run_id"],
         "anns-thread",
         document["id"],
+        block["id"],
         response_id=response,
         evaluation_id=begun,
     )
@@ -168,6 +173,7 @@ MATRIX = {
     "GET /documents": Access(("documents",)),
     "POST /documents": Access(("documents",), files=UPLOAD),
     "GET /documents/{document_id}": OWN_DOCUMENT,
+    "GET /images/{image_id}": OWN,
     "GET /collections": Access(("ask", "documents")),
     "POST /collections": Access(("documents",), json={"name": "more"}),
     "POST /assistants/search": Access(json={}),
@@ -259,7 +265,7 @@ def test_every_operation_asks_for_a_key_of_its_scope(owners: Owners, kept: Kept)
 def test_anothers_is_as_unknown_as_what_never_was(owners: Owners, kept: Kept) -> None:
     ann, bob = owners.ann, owners.bob
     own = asked(bob, "What is a tower?")["run_id"]
-    nobodys = Kept(NOWHERE, "no-such-thread", NOWHERE, "none")
+    nobodys = Kept(NOWHERE, "no-such-thread", NOWHERE, NOWHERE, "none")
     tried = [(operation, access, operation) for operation, access in OWNED.items()]
     tried.append((COMPARED, OWN, "GET /runs/{other_id}/diff/{run_id}"))
     for _, access, operation in tried:

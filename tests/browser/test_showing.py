@@ -1,13 +1,18 @@
 """The page for everyone: both languages and themes, small screens, screen readers, long runs."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.main import create_app
+from app.settings import Settings
 from tests import fakes
 from tests.app.api.routes.test_openai import ENGLISH, TOWER
+from tests.app.pictures import drawn, encoded
 from tests.app.serving import Serving
+from tests.app.test_illustrate import data_url
 from tests.browser.page import Page
 
 pytestmark = pytest.mark.browser
@@ -121,3 +126,23 @@ def test_a_long_run_stays_smooth(open_page: Open, serve: Serve) -> None:
     assert min(longest_ms() for _ in range(TRIES)) <= MOST_MS
     events = serving.client.get(f"/runs/{page.run_id()}").json()["events"]
     assert len(events) > 300
+
+
+def test_a_picture_is_shown_with_its_answer_and_can_be_asked_about(
+    open_page: Callable[[str], Page], tmp_path: Path
+) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path / "state", search="off")
+    picture = tmp_path / "The crane of Umbra.png"
+    picture.write_bytes(encoded(drawn(1)))
+    page = f"# Cranes\n\nTall.\n\n![The crane of Umbra]({data_url(picture.read_bytes())})\n"
+    with Serving(create_app(settings)) as serving:
+        upload = serving.client.post(
+            "/documents", files=[("files", ("cranes.md", page.encode()))], timeout=60
+        )
+        assert upload.status_code == 200
+        shown = open_page(serving.url)
+        shown.one("#image").send_keys(str(picture))
+        assert "The crane of Umbra" in shown.ask("What is this?")
+        width = "return document.querySelector('#answer img')?.naturalWidth"
+        shown.wait(lambda: shown.do(width) == 240)
+        assert not shown.complaints()

@@ -6,7 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from app.api.dependencies import CurrentCaller, LiveCollections, LiveGraphs, LiveRuns, PageUrl
+from app.api.dependencies import (
+    CurrentCaller,
+    LiveCollections,
+    LiveGraphs,
+    LiveRuns,
+    LiveServices,
+    PageUrl,
+)
 from app.api.problems import problem_response, problems
 from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
 from app.errors import InvalidRequest
@@ -15,8 +22,10 @@ from app.protocols.messages import prefer_thread, question_of
 from app.retrieval.index import within
 from app.runs.run import Run
 from app.schemas.ask import AskRequest, AskResponse, ErrorEvent, WorkflowInfo, Workflows
+from graphs.errors import InvalidImage
+from graphs.ports import Services
 from graphs.state import Context
-from graphs.workflows.registry import DEFAULT_WORKFLOW, WORKFLOWS, Graph
+from graphs.workflows.registry import DEFAULT_WORKFLOW, IMAGE_WORKFLOW, WORKFLOWS, Graph
 
 router = APIRouter(tags=["ask"])
 ui_router = APIRouter(tags=["AI SDK"])
@@ -55,14 +64,18 @@ async def ask(
     runs: LiveRuns,
     graphs: LiveGraphs,
     collections: LiveCollections,
+    services: LiveServices,
 ) -> Response:
     """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
     is_streamed = body.stream or accepts_events(request)
-    workflow = _built(body.workflow, graphs)
+    workflow = _built(body.workflow or (IMAGE_WORKFLOW if body.image else None), graphs)
+    question = body.as_question()
+    if body.image:
+        question["image"] = await plain_image(body.image, workflow, services, "#/image")
     with within(await collections.chosen(caller, body.collection)):
         run = await runs.start(
             workflow,
-            body.as_question(),
+            question,
             body.options,
             body.thread_id,
             owner=caller.owner,
@@ -72,6 +85,16 @@ async def ask(
     if is_streamed:
         return EventStream(run, runs, body.detach)
     return await while_client_stays(request, whole(request, run), run, runs, body.detach)
+
+
+async def plain_image(image: str, workflow: str, services: Services, pointer: str) -> str:
+    """The question's image without all but its pixels. Raises InvalidRequest."""
+    if workflow != IMAGE_WORKFLOW or services.images is None:
+        raise InvalidRequest(pointer, f"only {IMAGE_WORKFLOW} is asked about an image")
+    try:
+        return await services.images.plain(image)
+    except InvalidImage as error:
+        raise InvalidRequest(pointer, str(error)) from None
 
 
 async def whole(request: Request, run: Run) -> Response:

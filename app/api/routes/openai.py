@@ -11,9 +11,11 @@ from app.api.dependencies import (
     LiveCollections,
     LiveGraphs,
     LiveRuns,
+    LiveServices,
     PageUrl,
 )
 from app.api.problems import DETAILS, problem_response
+from app.api.routes.ask import plain_image
 from app.api.sse import EventStream, while_client_stays
 from app.errors import ThreadBusy
 from app.protocols import open_webui, openai
@@ -81,6 +83,7 @@ async def complete(
     graphs: LiveGraphs,
     collections: LiveCollections,
     page_url: PageUrl,
+    services: LiveServices,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
     name = model(body.model, graphs).id
@@ -90,6 +93,9 @@ async def complete(
         reason = open_webui.NO_TASKS
         raise openai.NotOffered(400, reason, param="messages", code="unsupported_value")
     question, context = question_of(body.turns()), options_of(body)
+    if body.image is not None:
+        image, pointer = body.image
+        question["image"] = await plain_image(image, name, services, pointer)
     thread = thread_of(body)
     if thread is not None:
         prefer_thread(question)

@@ -1,5 +1,6 @@
 """Loader registry: files to documents, by their suffix."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -7,16 +8,23 @@ from importlib import import_module
 from pathlib import Path
 
 from app.ingest.loaders.document import (
+    IMAGES,
     Block,
     DocumentRefused,
     LoadedDocument,
+    Picture,
     check_suffix,
-    digest,
+    digest_of,
+    local_path,
+    read,
+    sidecar_of,
 )
 from app.ingest.loaders.markup import html_blocks, markdown_blocks, text_blocks
 from app.ingest.loaders.tables import record_file, record_lines, table_blocks
 from app.websearch.html_text import TooNested, declared_charset, decoded, marked
 from graphs.text.model_output import whole_characters
+
+MAX_CAPTION_CHARS = 2000
 
 
 def load(path: Path, content: bytes, loader: str = "") -> LoadedDocument:
@@ -29,7 +37,7 @@ def load(path: Path, content: bytes, loader: str = "") -> LoadedDocument:
     if not content.strip():
         raise DocumentRefused("empty")
     try:
-        title, blocks = _by(loader, path) if loader else READERS[path.suffix.lower()](content)
+        title, blocks = _by(loader, path) if loader else _reader_of(path)(content)
     except (TooNested, RecursionError) as error:
         raise DocumentRefused("nested too deeply or too long to be read; split it") from error
     except (DocumentRefused, MemoryError):
@@ -37,6 +45,10 @@ def load(path: Path, content: bytes, loader: str = "") -> LoadedDocument:
     # No document, whatever a parser makes of it, keeps the others out.
     except Exception as error:
         raise DocumentRefused(f"cannot be parsed ({type(error).__name__})") from error
+    blocks = [
+        replace(block, text=_name_of(block.picture, number)) if block.picture else block
+        for number, block in enumerate(blocks, start=1)
+    ]
     # Records may hold halves of characters, as escapes.
     blocks = [
         replace(
@@ -52,9 +64,32 @@ def load(path: Path, content: bytes, loader: str = "") -> LoadedDocument:
     return LoadedDocument(
         title=whole_characters(" ".join((title or path.stem).split())),
         blocks=blocks,
-        sha256=digest(content),
+        sha256=digest_of(path, content),
         bytes=len(content),
     )
+
+
+Reader = Callable[[bytes], tuple[str, list[Block]]]
+
+
+def _reader_of(path: Path) -> Reader:
+    suffix = path.suffix.lower()
+    return partial(_image, path) if suffix in IMAGES else READERS[suffix]
+
+
+def _image(path: Path, content: bytes) -> tuple[str, list[Block]]:
+    """An image file as a document of one image; the text beside it is its caption."""
+    sidecar = sidecar_of(path)
+    caption = " ".join(_text(read(sidecar)).split()) if sidecar else ""
+    picture = Picture(caption[:MAX_CAPTION_CHARS], path.name, content)
+    title = " ".join(re.split(r"[\W_]+", path.stem)).strip()
+    return title, [Block(caption, picture=picture)]
+
+
+def _name_of(picture: Picture, number: int) -> str:
+    """What an image is called: its caption, else its file's name, else the block's number."""
+    stem = re.split(r"[\W_]+", Path(local_path(picture.reference)).stem)
+    return picture.caption or " ".join(stem).strip() or f"image {number}"
 
 
 def _by(loader: str, path: Path) -> tuple[str, list[Block]]:
@@ -80,7 +115,7 @@ def _text(content: bytes, declared: str = "") -> str:
     return text
 
 
-READERS: Mapping[str, Callable[[bytes], tuple[str, list[Block]]]] = {
+READERS: Mapping[str, Reader] = {
     **dict.fromkeys((".md", ".markdown"), lambda content: markdown_blocks(_text(content))),
     **dict.fromkeys((".txt", ".text"), lambda content: ("", text_blocks(_text(content)))),
     **dict.fromkeys(

@@ -1,20 +1,34 @@
 """A loaded document: its title and its blocks of text, or why it is refused."""
 
 import hashlib
+import re
 import stat
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote
 
 # No document is larger, whichever way it comes in.
 MAX_BYTES = 20_000_000
 # Formats whose parsers can be led astray: they are read where time and memory are bounded.
+IMAGES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".gif"})
 BINARY = frozenset({".pdf", ".docx"})
-SUFFIXES = BINARY | {
-    *(".md", ".markdown", ".txt", ".text", ".html", ".htm"),
-    *(".csv", ".tsv", ".jsonl", ".ndjson", ".json"),
-}
+SUFFIXES = (
+    BINARY
+    | IMAGES
+    | {
+        *(".md", ".markdown", ".txt", ".text", ".html", ".htm"),
+        *(".csv", ".tsv", ".jsonl", ".ndjson", ".json"),
+    }
+)
+
+
+SIDECARS = (".txt", ".md")
+"""What an image's file name ends in where a text beside it tells its caption."""
+
+
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]*:|[/\\]")
 
 
 class DocumentRefused(Exception):
@@ -29,18 +43,32 @@ class DocumentRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """An image that a document shows: its bytes, or what it is referred to by.
+
+    `caption` is empty where its author gave none.
+    """
+
+    caption: str
+    reference: str = ""
+    content: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """A paragraph, list item, entry, table or listing, and the headings it stands under.
 
     A listing and a table are cut at line ends only, and only where they are too long. An entry is
     a defined term with what is said of it: "term: text"; what follows in it has the term as its
-    last heading. `page` counts from 1, where the document has pages.
+    last heading. `page` counts from 1, where the document has pages. A `picture` stands for itself:
+    its text is what it is called.
     """
 
     text: str
     headings: tuple[str, ...] = ()
     kind: Literal["text", "code", "table"] = "text"
     page: int | None = None
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +79,13 @@ class LoadedDocument:
     blocks: list[Block]
     sha256: str
     bytes: int
+
+
+def local_path(reference: str) -> str:
+    """The relative path that an image is referred to by; empty where it is an address."""
+    if _ADDRESS.match(reference):
+        return ""
+    return unquote(re.split(r"[?#]", reference, maxsplit=1)[0])
 
 
 def check_suffix(path: Path, more: Collection[str] = ()) -> None:
@@ -79,3 +114,18 @@ def read(path: Path) -> bytes:
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def sidecar_of(image: Path) -> Path | None:
+    """The file beside an image that tells its caption: `a.png.txt` before `a.txt`, or None."""
+    if image.suffix.lower() not in IMAGES:
+        return None
+    names = [image.name + end for end in SIDECARS] + [image.stem + end for end in SIDECARS]
+    beside = (image.with_name(name) for name in names)
+    return next((file for file in beside if file.is_file() and not file.is_symlink()), None)
+
+
+def digest_of(path: Path, content: bytes) -> str:
+    """What a document is known by: an image by its caption, too."""
+    sidecar = sidecar_of(path)
+    return digest(content + b"\0" + read(sidecar)) if sidecar else digest(content)

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from app.ingest.loaders.document import Block
+from app.ingest.loaders.document import Block, Picture
 from app.websearch.html_text import (
     BLOCK_ELEMENTS,
     clean,
@@ -69,9 +69,14 @@ def markdown_blocks(text: str) -> tuple[str, list[Block]]:
 
 
 def _image(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
-    """Its text, but for one that stands alone, where it is a caption at most."""
+    """The picture, and its text, but for one that stands alone, where it is a caption at most."""
+    token = tokens[at]
     says = any(it.type in {"text", "code_inline"} and it.content.strip() for it in tokens)
-    return escape(tokens[at].content) if says else ""
+    names = {"src": "src", "title": "title"}
+    given = {name: str(token.attrGet(key) or "") for name, key in names.items()}
+    given["alt"] = token.content
+    told = "".join(f' {name}="{escape(value)}"' for name, value in given.items() if value)
+    return f"<img{told}>{escape(token.content) if says else ''}"
 
 
 def _markup(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
@@ -183,6 +188,9 @@ class _Page:
         if text and not leads_on:
             yield Block(self._mark + text, self._path(outline))
             self._mark = ""
+        for image in (found for node in nodes for found in _images(node)):
+            if image.mem_id not in self._hidden and (picture := _picture(image)):
+                yield Block(picture.caption, self._path(outline), picture=picture)
         nodes.clear()
 
     def _only_leads_on(self, nodes: Sequence[LexborNode], word: re.Pattern[str]) -> bool:
@@ -190,6 +198,24 @@ class _Page:
         texts = [_texts(node, self._linked, self._hidden) for node in nodes]
         beside = "".join(own for own, _ in texts)
         return any(linked for _, linked in texts) and not word.search(beside)
+
+
+def _images(node: LexborNode) -> list[LexborNode]:
+    """Those in it, or itself."""
+    return [] if node.tag == "-text" else [node] if node.tag == "img" else node.css("img")
+
+
+def _picture(image: LexborNode) -> Picture | None:
+    """Its caption is that of its figure, else its own text; None where it shows nothing."""
+    given = image.attributes
+    reference = (given.get("src") or "").strip()
+    figure = image.parent
+    while figure is not None and figure.tag != "figure":
+        figure = figure.parent
+    below = figure.css_first("figcaption") if figure is not None else None
+    told = (below.text() if below is not None else "", given.get("alt"), given.get("title"))
+    caption = next((words for text in told if (words := clean(text or ""))), "")
+    return Picture(caption, reference) if reference else None
 
 
 def _texts(node: LexborNode, linked: Collection[int], hidden: Collection[int]) -> tuple[str, bool]:

@@ -138,7 +138,7 @@ def test_ask_asks_within_a_collection(command: Command) -> None:
         (("Who?", "-o", "nope=1"), "options.nope"),
         (("Who?", "-o", "upper"), "name=value"),
         (("Who?", "-o", "upper=0.1", "-o", "lower=0.2"), "lower (0.2) lies above upper (0.1)"),
-        (("Who?", "--workflow", "nope"), "rag, crag, self_rag, self_crag"),
+        (("Who?", "--workflow", "nope"), "rag, crag, self_rag, self_crag, illustrate"),
         (("",), "question"),
         (("a" * 8001,), "8000"),
         (("a\x07b",), "U+0007"),

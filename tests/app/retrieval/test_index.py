@@ -104,7 +104,7 @@ async def test_a_document_is_replaced_as_a_whole(writer: Writer) -> None:
     await writer.put("pump.md", "The pump is old.", "The pump leaks.", "The pump is loud.")
     before = {document.source: document for document in await writer.index.documents()}
     assert (before["pump.md"].chunks, before["pump.md"].language) == (3, "en")
-    assert before["pump.md"].chunking == "sentence-175-v2"
+    assert before["pump.md"].chunking == "sentence-175-v3"
     await writer.put("pump.md", "The pump is new.")
     assert [hit.text for hit in await by_words(writer.index, "pump")] == ["The pump is new."]
     documents = await writer.index.documents()

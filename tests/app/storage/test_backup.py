@@ -19,6 +19,7 @@ import pytest
 from app.errors import StartFailed
 from app.main import create_app
 from app.retrieval.embedder import StaticEmbedder
+from app.retrieval.images import ImageStore, PlainImage
 from app.retrieval.index import IndexUnusable, open_index
 from app.settings import Settings
 from app.state_folder import RESTORING
@@ -293,3 +294,13 @@ def test_files_and_documents_that_do_not_match_are_told(tmp_path: Path, kept: Pa
     lost, unread = found_wrong(kept)
     assert "lamp.md" in lost
     assert "moved.md" in unread
+
+
+async def test_images_are_in_a_backup(kept: Path, tmp_path: Path) -> None:
+    plain = PlainImage(b"pixels", 30, 20, "0f")
+    image = {"content": plain, "caption": "A lamp", "near": None}
+    row = {"id": "d-v-0", "document_id": "d", "owner": "", "collection": "default", "image": image}
+    ImageStore(kept).put([row])
+    await back_up(settings_of(kept), str(tmp_path / "copy.tar"))
+    await restore(settings_of(tmp_path / "other"), str(tmp_path / "copy.tar"))
+    assert ImageStore(tmp_path / "other").content("d-v-0") == b"pixels"

@@ -42,7 +42,7 @@ def test_bodies_are_compressed_where_the_client_takes_it(service: Serving, accep
 def test_the_workflows_are_listed_with_their_fields(told: dict[str, Any]) -> None:
     assert set(told) == {"workflows", "default"}
     names = [workflow["name"] for workflow in told["workflows"]]
-    assert names == ["rag", "crag", "self_rag", "self_crag"]
+    assert names == ["rag", "crag", "self_rag", "self_crag", "illustrate"]
     assert told["default"] == "self_crag"
     for workflow in told["workflows"]:
         assert set(workflow) == {"name", "description", "mermaid", "context_schema"}
@@ -56,7 +56,7 @@ def test_every_listed_workflow_can_be_asked(service: Serving, told: dict[str, An
 
 
 def test_the_drawing_shows_the_nodes(told: dict[str, Any]) -> None:
-    rag, crag, self_rag, self_crag = (workflow["mermaid"] for workflow in told["workflows"])
+    rag, crag, self_rag, self_crag, _ = (workflow["mermaid"] for workflow in told["workflows"])
 
     assert "graph TD" in crag
     for node in ("retrieve", "grade", "refine", "rewrite_query", "search_web", "generate"):
@@ -69,8 +69,8 @@ def test_the_drawing_shows_the_nodes(told: dict[str, Any]) -> None:
 
 
 def test_subgraphs_are_drawn_open_where_that_is_asked(service: Serving) -> None:
-    outer = service.client.get("/workflows").json()["workflows"][-1]["mermaid"]
-    opened = service.client.get("/workflows?xray=1").json()["workflows"][-1]["mermaid"]
+    outer = service.client.get("/workflows").json()["workflows"][3]["mermaid"]
+    opened = service.client.get("/workflows?xray=1").json()["workflows"][3]["mermaid"]
 
     assert "reflect(reflect)" in outer
     assert "critique" not in outer

@@ -1,0 +1,151 @@
+"""Image index without a model: captions by the words they share, images by their pattern.
+
+Words are weighed by how rare they are. The shipped evaluator is not asked: it grades passages that
+answer questions, and told a caption from its near misses no better than chance
+(benchmarks/images.md). Patterns know exact and near copies alone, not what is in a picture.
+"""
+
+import asyncio
+import sqlite3
+from base64 import b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ParamSpec, Protocol, TypeVar
+
+from app.retrieval.images import IMAGE_KEYWORD, MEDIA_TYPE, ImageStore, PlainImage, StoredImage
+from app.retrieval.index import STORAGE_ERRORS, IndexMismatch
+from app.retrieval.retriever import HybridRetriever, chunk_ids
+from app.retrieval.terms import EMPTY_WORDS, TermTables
+from app.retrieval.tokenizer import word_set
+from graphs.errors import RetrieverFailed
+from graphs.options import Search
+from graphs.text.language import script_of
+from graphs.types import Image, ImageThresholds, Passage
+
+LEXICAL_THRESHOLDS = ImageThresholds(text=0.85, image=0.87)
+"""Found by benchmarks/images.py: above what was asked for in vain, and above other pictures."""
+LEAST_RARITY = 0.1
+# What images are asked for with, beside the words that anything is asked with.
+ASKING = word_set(
+    "show see look looks like picture pictures image images photo photos photograph illustration"
+    " 给 看 看看 图 图片 图像 照片 样子 有没有 展示 显示 张 一张 请 长 怎样"
+)
+P = ParamSpec("P")
+T = TypeVar("T")
+ERRORS = (*STORAGE_ERRORS, IndexMismatch, sqlite3.Error)
+
+
+class ReadImage(Protocol):
+    """Reads an image, a data URL, within bounds. Raises InvalidImage."""
+
+    async def __call__(self, image: str, /) -> PlainImage: ...
+
+
+class StoredImages:
+    """`ports.ImageIndex` over the knowledge base of a retriever."""
+
+    def __init__(
+        self, retriever: HybridRetriever, store: ImageStore, tables: TermTables, read: ReadImage
+    ) -> None:
+        self._retriever, self.store, self._tables, self.read = retriever, store, tables, read
+
+    @property
+    def thresholds(self) -> ImageThresholds:
+        return LEXICAL_THRESHOLDS
+
+    async def search(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
+        found = await self.captions(query, k, search)
+        return await asyncio.to_thread(self._graded, query, found)
+
+    async def captions(self, query: str, k: int, search: Search | None = None) -> list[Passage]:
+        """As the text search finds them. Raises RetrieverFailed."""
+        chosen = search or Search()
+        asked = chosen.filters.model_copy(update={"keywords": [IMAGE_KEYWORD]})
+        return list(await self._retriever.retrieve(query, k, replace(chosen, filters=asked)))
+
+    async def match(self, image: str, k: int) -> Sequence[Passage]:
+        plain = await self.read(image)
+        near = await self._stored(self.store.nearest, plain.perceptual_hash, k)
+        found = [(image.id, similarity) for image, similarity in near]
+        return await self.passages_of(found, captioned=True)
+
+    async def passages_of(
+        self, found: Sequence[tuple[str, float]], *, captioned: bool
+    ) -> list[Passage]:
+        """What images are called, by their ids, with these similarities.
+
+        `captioned`: those alone whose author gave a caption. Raises RetrieverFailed.
+        """
+        ids = [key for key, _ in found]
+        stored = await self._stored(self.store.of_chunks, ids)
+        fit = {image.id for image in stored if image.caption or not captioned}
+        try:
+            names = ["text", "title", "heading", "source", "page"]
+            rows = await self._retriever.index.columns(ids, names)
+        except ERRORS as error:
+            raise RetrieverFailed(self._retriever.index.remedy) from error
+        return [
+            Passage(
+                id=key,
+                text=row["text"],
+                title=f"{row['title']} › {row['heading']}" if row["heading"] else row["title"],
+                source=row["source"],
+                retrieval_score=similarity,
+                relevance=similarity,
+                page=row["page"],
+            )
+            for key, similarity in found
+            if key in fit and (row := rows.get(key))
+        ]
+
+    async def images_of(self, passages: Sequence[Passage]) -> Sequence[Image]:
+        by_chunk = {key: passage for passage in passages for key in chunk_ids(_part_of(passage.id))}
+        stored = await self._stored(self.store.of_chunks, list(by_chunk))
+        return [_image(it, by_chunk.get(it.id) or by_chunk[it.near or ""]) for it in stored]
+
+    async def plain(self, image: str) -> str:
+        read = await self.read(image)
+        return f"data:{MEDIA_TYPE};base64,{b64encode(read.content).decode()}"
+
+    async def _stored(
+        self, look: Callable[P, list[T]], *given: P.args, **more: P.kwargs
+    ) -> list[T]:
+        try:
+            return await asyncio.to_thread(look, *given, **more)
+        except ERRORS as error:
+            raise RetrieverFailed("the images of the knowledge base cannot be read") from error
+
+    def _graded(self, query: str, found: Sequence[Passage]) -> list[Passage]:
+        shares = [self.coverage(query, f"{passage.title}\n{passage.text}") for passage in found]
+        graded = [replace(it, relevance=share) for it, share in zip(found, shares, strict=True)]
+        return sorted(graded, key=lambda passage: -passage.score)
+
+    def coverage(self, query: str, text: str) -> float:
+        """The share of what the query asks for that the text has in words, by their rarity."""
+        language = script_of(query)
+        asked = {
+            term: max(self._tables.rarity(word, language), LEAST_RARITY)
+            for term, word in self._tables.terms(query, language)
+            if word not in EMPTY_WORDS and word not in ASKING
+        }
+        held = {term for term, _ in self._tables.terms(text, language)}
+        found = sum(weight for term, weight in asked.items() if term in held)
+        return found / (sum(asked.values()) or 1.0)
+
+
+def _part_of(strip_id: str) -> str:
+    """The passage that a strip was cut from."""
+    return strip_id.partition("#")[0]
+
+
+def _image(stored: StoredImage, passage: Passage) -> Image:
+    return Image(
+        id=stored.id,
+        url=f"/images/{stored.id}",
+        caption=stored.caption,
+        title=passage.title,
+        source=passage.source,
+        origin="stored",
+        width=stored.width,
+        height=stored.height,
+    )
