@@ -17,8 +17,8 @@ EXTRAS = ("train", "gpu", "otel")
 """Those that the tests install whole; nobody serves with the others but who asks for them."""
 PERMISSIVE = {
     *("0bsd", "apache-2.0", "apache-2.0 with llvm-exception", "blueoak-1.0.0", "bsd-2-clause"),
-    *("bsd-3-clause", "bsl-1.0", "cc0-1.0", "cnri-python", "isc", "mit", "mit-0", "psf-2.0"),
-    *("python-2.0", "unlicense", "zlib"),
+    *("bsd-3-clause", "bsl-1.0", "cc0-1.0", "cnri-python", "isc", "mit", "mit-0", "mit-cmu"),
+    *("psf-2.0", "python-2.0", "unlicense", "zlib"),
     # As former metadata have them.
     *("3-clause bsd license", "apache 2", "apache 2.0", "apache 2.0 license", "apache license 2.0"),
     *("apache license, version 2.0", "apache software license", "bsd", "bsd license"),

@@ -68,7 +68,8 @@ async def ask(
 ) -> Response:
     """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
     is_streamed = body.stream or accepts_events(request)
-    workflow = _built(body.workflow or (IMAGE_WORKFLOW if body.image else None), graphs)
+    of_image = IMAGE_WORKFLOW if body.image else None
+    workflow = _built(of_image if body.workflow is None else body.workflow, graphs)
     question = body.as_question()
     if body.image:
         question["image"] = await plain_image(body.image, workflow, services, "#/image")

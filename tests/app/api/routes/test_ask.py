@@ -35,6 +35,8 @@ ANSWER: dict[str, Any] = {
     "critique": list,
     "stopped_by": str,
     "degraded": list,
+    "images": list,
+    "image_threshold": (float, type(None)),
     "models": dict,
     "timings_ms": dict,
     "usage": dict,
