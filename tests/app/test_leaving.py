@@ -182,6 +182,7 @@ def test_what_was_kept_by_the_deadline_is_quoted(serve: Serve) -> None:
     assert events[-3].data["text"] == answer["answer"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("question", "fact"), [(ENGLISH, "87 metres"), (CHINESE, "八十七米")])
 @pytest.mark.parametrize("compress", ["none", "abstractive"])
 def test_by_the_deadline_passages_that_nothing_grades_are_quoted(
@@ -197,6 +198,7 @@ def test_by_the_deadline_passages_that_nothing_grades_are_quoted(
     assert {citation["strip_id"] for citation in answer["citations"]} <= strips != set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", [ENGLISH, CHINESE])
 def test_passages_that_are_still_to_be_graded_are_not_quoted(serve: Serve, question: str) -> None:
     serving = serve(parts_that_wait("evaluator", Waiting()))

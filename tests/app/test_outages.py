@@ -76,7 +76,8 @@ def serving(openai_server: OpenAIServer, tmp_path: Path) -> Iterator[Serving]:
         yield serving
 
 
-@pytest.mark.parametrize("question", [ENGLISH, pytest.param(CHINESE, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
 def test_a_model_that_hangs_is_asked_three_times_then_let_be(
     serving: Serving, openai_server: OpenAIServer, question: str
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_model_that_hangs_is_asked_three_times_then_let_be(
     assert circuit(serving, "chat") == 0
 
 
+@pytest.mark.slow
 def test_runs_without_patience_do_not_keep_others_from_the_model(
     serving: Serving, openai_server: OpenAIServer
 ) -> None:
@@ -116,6 +118,7 @@ def test_runs_without_patience_do_not_keep_others_from_the_model(
     assert asked(serving, ENGLISH, deadline_ms=10_000)[0]["degraded"] == []
 
 
+@pytest.mark.slow
 def test_a_model_that_is_writing_is_not_down(serving: Serving, openai_server: OpenAIServer) -> None:
     openai_server.token_delay_s = 0.4
     for _ in range(3):

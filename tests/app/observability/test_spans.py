@@ -140,6 +140,7 @@ def test_a_call_that_fails_is_marked(
     assert run.status.code == Status.STATUS_CODE_UNSET
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_down_holds_nothing_up(
     openai_server: OpenAIServer, tmp_path: Path
 ) -> None:

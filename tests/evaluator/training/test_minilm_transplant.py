@@ -25,6 +25,7 @@ def rows_of(texts: list[str], tokens: PairTokenizer) -> tuple[torch.Tensor, torc
     return batch_tensors([row for row in found if not isinstance(row, str)])
 
 
+@pytest.mark.slow
 def test_the_first_layer_follows_its_teacher() -> None:
     torch.manual_seed(0)
     chinese = ["河流很长，河流很深。"]
