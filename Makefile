@@ -31,7 +31,7 @@ bench: $(VENV)/.run ## time the first answer and POST /ask on the handbook
 install: $(VENV)/.run ## install what `make run` needs
 
 test: $(VENV)/.dev ## install what the tests need and run them
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 3 --dist loadfile
 
 test-extra: $(VENV)/.extra ## install Ray, Milvus Lite, Chromium … and run the tests that take long
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or postgres or browser or node) and not gpu"

@@ -1,5 +1,6 @@
 """MiniLM's layers in T5's form read a text nearly as MiniLM does."""
 
+import pytest
 import torch
 import transformers
 
