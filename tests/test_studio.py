@@ -70,7 +70,7 @@ def test_the_configuration_is_valid(tmp_path: Path) -> None:
         check=False,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "6 graphs" in checked.stdout + checked.stderr
+    assert "7 graphs" in checked.stdout + checked.stderr
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,8 @@ def test_studio_is_told_the_tunables_with_their_ranges(client: httpx.Client, gra
 
 def test_our_service_is_mounted_beside(client: httpx.Client) -> None:
     told = client.get("/workflows").json()["workflows"]
-    assert [workflow["name"] for workflow in told] == ["rag", "crag", "self_rag", "self_crag"]
+    names = ["rag", "crag", "self_rag", "self_crag", "illustrate"]
+    assert [workflow["name"] for workflow in told] == names
     assert client.get("/health/ready").json() == {"status": "ready"}
     answer = client.post("/ask", json={"question": CHINESE}).json()
     assert "八十七米" in answer["answer"]

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import signal
 
 from mcp.server.stdio import stdio_server
 
+from app.cli.interrupt import exit_at_once
 from app.cli.terminal import fail
 from app.composition.services import open_services
 from app.errors import ServiceError
@@ -25,6 +27,8 @@ from graphs.workflows.registry import WORKFLOWS
 def serve_stdio() -> None:
     """Until standard input ends."""
     logging.basicConfig(level=logging.ERROR)
+    # What reads standard input cannot be cancelled: a silent client would hold Ctrl-C up.
+    signal.signal(signal.SIGINT, exit_at_once)
     try:
         asyncio.run(_serve(load_settings(Settings)))
     except ServiceError as error:
