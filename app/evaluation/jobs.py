@@ -132,7 +132,8 @@ class EvaluationJobs:
         progress: Progress | None,
     ) -> None:
         try:
-            fingerprint = fingerprint_of(self._services, await self._documents())
+            documents = await self._documents()
+            fingerprint = await asyncio.to_thread(fingerprint_of, self._services, documents)
             store = OwnersAnswers(self.kept, owner, evaluation_id)
             answers = await evaluate(
                 request, self._runs, self._services, store, fingerprint,

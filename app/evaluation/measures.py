@@ -34,49 +34,30 @@ class Measure:
     group: str
     title: str
     better: Literal["higher", "lower"] | None
-    about: str
 
 
 MEASURES: dict[str, Measure] = {
-    "recall": Measure(
-        "retrieval", "Recall", "higher", "Gold sources among the documents, or 1 if a passage holds"
-        " a gold answer."),
-    "ndcg": Measure(
-        "retrieval", "nDCG", "higher", "How early the right passages stand among the documents."),
-    "action_right": Measure(
-        "action", "Action accuracy", "higher", "Correct where the local documents hold the answer,"
-        " Incorrect where they do not; Ambiguous counts as wrong."),
-    "needless_search": Measure(
-        "action", "Needless searches", "lower", "Ambiguous or Incorrect although the local"
-        " documents hold the answer."),
-    "missing_search": Measure(
-        "action", "Missing searches", "lower", "Correct although they do not."),
-    "contains_gold": Measure(
-        "answer", "Contains gold", "higher", "A gold answer stands in the answer, by tokens."),
-    "token_f1": Measure("answer", "Token F1", "higher", "Overlap with the nearest gold answer."),
-    "correctness": Measure(
-        "answer", "Correctness", "higher", "A gold answer stands in it, or follows from it as the"
-        " judge finds."),
-    "faithfulness": Measure(
-        "answer", "Faithfulness", "higher", "Sentences that follow from the kept knowledge."),
-    "context_relevancy": Measure(
-        "answer", "Context relevancy", "higher", "Sentences of the kept knowledge that help."),
-    "answer_relevancy": Measure(
-        "answer", "Answer relevancy", "higher", "How well the answer fits the question, 0…1."),
-    "right_abstention": Measure(
-        "abstention", "Right abstentions", "higher", "Abstained, of questions that the documents"
-        " do not answer."),
-    "wrong_abstention": Measure(
-        "abstention", "Wrong abstentions", "lower", "Abstained, of questions that they answer."),
-    "citation_precision": Measure(
-        "citations", "Citation precision", "higher", "Citations that support their sentence."),
-    "citation_recall": Measure(
-        "citations", "Citation recall", "higher", "Sentences that their citations support."),
-    "llm_calls": Measure("cost", "Model calls", "lower", "Calls of the language model."),
-    "tokens": Measure("cost", "Tokens", "lower", "Tokens of the language model, in and out."),
-    "scored_pairs": Measure("cost", "Scored pairs", "lower", "Pairs that the evaluator scored."),
-    "web_searches": Measure("cost", "Web searches", None, "Searches that were used."),
-}  # fmt: skip
+    "recall": Measure("retrieval", "Recall", "higher"),
+    "ndcg": Measure("retrieval", "nDCG", "higher"),
+    "action_right": Measure("action", "Action accuracy", "higher"),
+    "needless_search": Measure("action", "Needless searches", "lower"),
+    "missing_search": Measure("action", "Missing searches", "lower"),
+    "contains_gold": Measure("answer", "Contains gold", "higher"),
+    "token_f1": Measure("answer", "Token F1", "higher"),
+    "correctness": Measure("answer", "Correctness", "higher"),
+    "faithfulness": Measure("answer", "Faithfulness", "higher"),
+    "context_relevancy": Measure("answer", "Context relevancy", "higher"),
+    "answer_relevancy": Measure("answer", "Answer relevancy", "higher"),
+    "right_abstention": Measure("abstention", "Right abstentions", "higher"),
+    "wrong_abstention": Measure("abstention", "Wrong abstentions", "lower"),
+    "citation_precision": Measure("citations", "Citation precision", "higher"),
+    "citation_recall": Measure("citations", "Citation recall", "higher"),
+    "llm_calls": Measure("cost", "Model calls", "lower"),
+    "tokens": Measure("cost", "Tokens", "lower"),
+    "scored_pairs": Measure("cost", "Scored pairs", "lower"),
+    "web_searches": Measure("cost", "Web searches", None),
+}
+"""By name, as the handbook's page on evaluation explains them."""
 
 
 class OutcomePassage(BaseModel):

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -26,14 +26,7 @@ from graphs.types import Action, Verdict
 Results = dict[str, Any]
 EXPECTED: dict[bool, Action] = {True: "correct", False: "incorrect"}
 VERDICTS: tuple[Verdict, ...] = ("supported", "partly", "unsupported", "not_judged", "abstained")
-STAGES: dict[Stage, str] = {
-    "retrieval": "no passage that was found holds the answer",
-    "judge": "a passage holds it, no strip that was kept does",
-    "refusal": "a kept strip holds it, yet the answer is an abstention",
-    "reader": "a kept strip holds it, the answer does not",
-    "not_refused": "the documents do not hold it, yet it was answered",
-    "unknown": "the gold does not tell where",
-}
+STAGES: tuple[Stage, ...] = get_args(Stage)
 ABOUT_RIGHT: dict[Verdict, float] = {"supported": 1.0, "partly": 0.5, "unsupported": 0.0}
 """How often a verdict promises to be right: what its share of right answers is held against."""
 

@@ -12,7 +12,14 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from app.errors import QuotaExceeded, TooManyRuns
 from app.evaluation.judge import EvaluatorJudge, Judge, ModelJudge
@@ -27,8 +34,7 @@ from graphs.ports import Services
 from graphs.state import Question
 from graphs.workflows.registry import WORKFLOWS
 
-MAX_VARIANTS = 12
-NO_KNOWLEDGE = "unknown"
+MAX_VARIANTS, MAX_ANSWERS = 12, 20_000
 RAG_CALLS, CORRECTIVE_CALLS = 1, 2
 """Calls of a language model an answer takes about, without reflection; each round adds two."""
 
@@ -85,6 +91,12 @@ class EvaluationRequest(BaseModel):
         if len({question.id for question in questions}) < len(questions):
             raise ValueError("two questions have the same id")
         return questions
+
+    @model_validator(mode="after")
+    def _fits_in_memory(self) -> Self:
+        if len(self.cells) > MAX_ANSWERS:
+            raise ValueError(f"questions times variants are more than {MAX_ANSWERS:,}")
+        return self
 
     @property
     def cells(self) -> list[tuple[EvaluationQuestion, Variant]]:

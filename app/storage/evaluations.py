@@ -4,6 +4,7 @@ An answer is found again by its key, the digest of all that it depends on: so an
 interrupted goes on, and one that repeats another's questions asks those alone that changed.
 """
 
+import asyncio
 import json
 import uuid
 import zlib
@@ -48,6 +49,17 @@ ANSWERS = sa.Table(
     sa.Index("evaluation_answers_by_key", "key"),
 )
 
+STATUS = sa.case(
+    (
+        sa.and_(
+            EVALUATIONS.c.status == "running",
+            EVALUATIONS.c.process.not_in(sa.select(PROCESSES.c.id)),
+        ),
+        "interrupted",
+    ),
+    else_=EVALUATIONS.c.status,
+).label("status")
+"""Of one whose process is gone it is interrupted: begun again it goes on."""
 AT_ONCE = 200
 """Keys looked for by one query."""
 
@@ -86,39 +98,28 @@ class Evaluations:
 
     async def get(self, evaluation_id: str, owner: str) -> Row:
         """Its row, unpacked. Raises NotFound, also where it is another's."""
-        await self._end_lost()
         mine = (EVALUATIONS.c.id == evaluation_id, EVALUATIONS.c.owner == owner)
         async with reading(self._engine) as connection:
-            found = (await connection.execute(sa.select(EVALUATIONS).where(*mine))).first()
+            columns = [c for c in EVALUATIONS.c if c.name != "status"]
+            found = (await connection.execute(sa.select(*columns, STATUS).where(*mine))).first()
         if found is None:
             raise NotFound(f"There is no evaluation {evaluation_id!r}.")
         row = dict(found._mapping)
-        return row | {
-            "request": unpacked(row["request"]),
-            "results": None if row["results"] is None else unpacked(row["results"]),
-        }
+        # In a thread: there may be megabytes of them.
+        request, results = await asyncio.to_thread(_unpacked, row["request"], row["results"])
+        return row | {"request": request, "results": results}
 
     async def page(self, owner: str, limit: int, offset: int = 0) -> tuple[list[Row], int]:
         """Newest first, without requests and results; and how many there are."""
-        shown = [c for c in EVALUATIONS.c if c.name not in ("request", "results")]
+        shown = [c for c in EVALUATIONS.c if c.name not in ("request", "results", "status")]
         mine = EVALUATIONS.c.owner == owner
-        await self._end_lost()
-        query = sa.select(*shown).where(mine).order_by(EVALUATIONS.c.created_at.desc())
+        query = sa.select(*shown, STATUS).where(mine).order_by(EVALUATIONS.c.created_at.desc())
         async with reading(self._engine) as connection:
             rows = await connection.execute(query.limit(limit).offset(offset))
             total = await connection.scalar(
                 sa.select(sa.func.count()).select_from(EVALUATIONS).where(mine)
             )
             return [dict(row._mapping) for row in rows], int(total or 0)
-
-    async def _end_lost(self) -> None:
-        """Those of processes that are gone are interrupted: begun again they go on."""
-        alive = sa.select(PROCESSES.c.id)
-        lost = (EVALUATIONS.c.status == "running", EVALUATIONS.c.process.not_in(alive))
-        async with self._engine.begin() as connection:
-            await connection.execute(
-                sa.update(EVALUATIONS).where(*lost).values(status="interrupted", ended_at=now())
-            )
 
     async def delete(self, evaluation_id: str, owner: str) -> None:
         """With its answers. Raises NotFound."""
@@ -144,7 +145,8 @@ class Evaluations:
             )
             async with reading(self._engine) as connection:
                 rows = (await connection.execute(query)).all()
-            found |= {row.key: unpacked(row.data) for row in rows}
+            answers = await asyncio.to_thread(_unpacked, *(row.data for row in rows))
+            found |= dict(zip((row.key for row in rows), answers, strict=True))
         return found
 
     async def kept(self, evaluation_id: str) -> int:
@@ -158,5 +160,5 @@ def packed(value: Any) -> bytes:
     return zlib.compress(json.dumps(value, ensure_ascii=False, sort_keys=True).encode(), 6)
 
 
-def unpacked(data: bytes) -> Any:
-    return json.loads(zlib.decompress(data))
+def _unpacked(*packed: bytes | None) -> list[Any]:
+    return [None if data is None else json.loads(zlib.decompress(data)) for data in packed]

@@ -51,7 +51,7 @@ class Assessor:
         language = language_of(question)
         asked = prompt("assess", language).render(
             question=without_control_tokens(question),
-            knowledge=_numbered(_marked(n, as_data(_line(text))) for n, text in knowledge),
+            knowledge=_numbered(_marked(n, as_data(one_line(text))) for n, text in knowledge),
             answer=_numbered(_said(text) + "".join(f"[{n}]" for n in by) for text, by in claims),
             gold=_numbered(_said(text) for text in gold),
         )
@@ -69,8 +69,4 @@ def _marked(n: int | None, line: str) -> str:
 
 
 def _said(text: str) -> str:
-    return without_control_tokens(_line(text))
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+    return without_control_tokens(one_line(text))

@@ -1,5 +1,6 @@
 """`/evaluations`: question sets measured on the caller's documents, and their reports."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -118,7 +119,8 @@ async def evaluation_report(
         raise NotFound("The evaluation has no results yet: see GET /evaluations/{id}.")
     policy = f"default-src 'none'; style-src {style_source()}; frame-ancestors 'none'"
     headers = {**PAGE_HEADERS, "Content-Security-Policy": policy}
-    return Response(report.html(language), media_type=HTML, headers=headers)
+    page = await asyncio.to_thread(report.html, language)
+    return Response(page, media_type=HTML, headers=headers)
 
 
 @router.post("/{evaluation_id}/cancel", status_code=202, responses=problems(404, 422, 503))
