@@ -8,6 +8,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
 from graphs.critics.structured_output import StructuredChat
+from graphs.generation.prompts import one_line
 from graphs.text.language import language_of
 from graphs.text.prompt_injection import as_data, without_control_tokens
 from graphs.types import Usage
