@@ -33,6 +33,7 @@ _ANSWERS, _STREAMS, _QUOTATIONS = (
         "test_quotations_hold_nothing_live",
     )
 )
+_EVIDENCE = f"{_EXFILTRATION}test_evidence_is_told_as_it_was_found_and_what_is_shown_of_it_is_inert"
 _PRIVATE_URLS = f"{_SSRF}test_no_form_of_a_private_url_is_connected_to"
 _PRIVATE_REDIRECTS = f"{_SSRF}test_no_redirect_to_one_is_followed"
 _SCOPES = f"{_OWNERS}test_every_operation_asks_for_a_key_of_its_scope"
@@ -116,6 +117,20 @@ ANSWERS = (
         'return inert(line if len(line) <= MAX_CHARS else f"{line[: MAX_CHARS - 1]}…")',
         "return line",
         ("tests/app/protocols/test_progress_text.py::test_no_line_links_or_loads_anything",),
+    ),
+    Guard(
+        "Sources told below an answer over MCP are inert",
+        "app/mcp/tools.py",
+        '[inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations]',
+        '[f"[{c.n}] {c.title} — {c.source}" for c in response.citations]',
+        (_EVIDENCE,),
+    ),
+    Guard(
+        "Only addresses of the web become links over MCP",
+        "app/mcp/tools.py",
+        'elif origin == "web" and is_web_address(source):',
+        'elif origin == "web":',
+        (_EVIDENCE,),
     ),
     Guard(
         "Only addresses of the web become links of citations",

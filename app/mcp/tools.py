@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from app.api.routes.documents import mapped
 from app.errors import DocumentsProblem, InvalidRequest, ScopeMissing
 from app.ingest.uploads import UploadBroken, Uploads, UploadTooLarge
+from app.protocols.openai import is_web_address
 from app.protocols.progress_text import ProgressText
 from app.retrieval.index import visible_to, within
 from app.runs.manager import Runs
@@ -38,6 +39,7 @@ from app.schemas.documents import RefusedDocument
 from app.storage.api_keys import Caller
 from app.storage.collections import Collections
 from graphs.state import Context, Question
+from graphs.text.inert_markup import inert
 from graphs.types import Action, Citation, Degraded, Verdict
 from graphs.workflows.registry import DEFAULT_WORKFLOW
 
@@ -240,7 +242,7 @@ async def _follow(run: Run, tell: TellProgress) -> None:
 
 
 def _answered(response: AskResponse) -> CallToolResult:
-    sources = [f"[{c.n}] {c.title} — {c.source}" for c in response.citations]
+    sources = [inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations]
     text = "\n\n".join(filter(None, [response.answer, "\n".join(sources)]))
     result = AskResult.model_validate(response.model_dump(include=set(AskResult.model_fields)))
     places = [(c.origin, c.strip_id, c.title, c.source) for c in response.citations]
@@ -257,7 +259,7 @@ def _told(
         if origin == "internal" and dash and len(document_id) == 16:
             uri = URI.format(document_id=document_id)
             links.setdefault(uri, ResourceLink(uri=uri, name=source, title=title))
-        elif origin == "web":
+        elif origin == "web" and is_web_address(source):
             links.setdefault(source, ResourceLink(uri=source, name=title or source))
     return CallToolResult(
         content=[TextContent(text=text), *links.values()],

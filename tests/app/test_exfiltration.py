@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from app.ingest.loaders.by_suffix import READERS
 from app.ingest.pipeline import ingest
+from app.integrations.langchain import SelfCragChat, SelfCragRetriever
 from app.llm.chat import chat_model
 from app.main import create_app
 from app.protocols.ai_sdk import _sources
@@ -19,7 +21,7 @@ from app.protocols.openai import address_of
 from app.retrieval.index import open_index
 from app.settings import Settings
 from graphs.ports import Services
-from graphs.types import AnswerLinks, Citation, Passage
+from graphs.types import AnswerLinks, Citation, Passage, WebPage
 from tests import fakes
 from tests.app.api.routes.test_openai import client_of, streamed, told
 from tests.app.ingest.loaders.test_by_suffix import pdf
@@ -89,6 +91,20 @@ def write(openai_server: OpenAIServer, tmp_path: Path) -> Iterator[Write]:
         yield start
 
 
+def called(serving: Serving, tool: str, **arguments: Any) -> tuple[Any, list[str]]:
+    """What a tool of MCP tells, and its progress."""
+    steps = list[str]()
+
+    async def progress(_: float, __: float | None, message: str | None) -> None:
+        steps.append(message or "")
+
+    async def call() -> Any:
+        async with Client(f"{serving.url}/mcp") as client:
+            return await client.call_tool(tool, arguments, progress_callback=progress)
+
+    return asyncio.run(call()), steps
+
+
 def test_answers_hold_nothing_live(write: Write, openai_server: OpenAIServer) -> None:
     """As JSON, and the same through each protocol that streams; tokens cut the forms."""
     serving, openai_server.token_chars = write(), 5
@@ -107,7 +123,12 @@ def test_answers_hold_nothing_live(write: Write, openai_server: OpenAIServer) ->
             langgraph = serving.client.post(
                 "/runs/wait", json={"assistant_id": "crag", "input": {"messages": asked}}
             )
+            assistant, _ = called(serving, "ask", question=QUESTION, workflow="crag")
+            assert live(assistant.content[0].text, [CITED, KEEPER]) == []
+            assert assistant.structured_content["degraded"] == [entry]
             streams = {
+                "mcp": [assistant.structured_content["answer"]],
+                "langchain": [SelfCragChat(url=serving.url, workflow="crag").invoke(QUESTION).text],
                 "openai, whole": [whole.choices[0].message.content],
                 "responses": [it.delta for it in events if it.type == "response.output_text.delta"],
                 "langgraph": [it["text"] for it in langgraph.json()["messages"][-1]["content"]],
@@ -179,6 +200,46 @@ def test_titles_and_criticism_are_told_inert(serve: Serve) -> None:
     assert entry["reason"].endswith("1 image, 1 link, 1 address, 1 HTML tag."), (
         "that of the latest draft alone"
     )
+
+
+LOADED_TEXT = f"The red tower of Umbra is 87 metres tall ![a]({U}) <img src={U}> {U}."
+BAD_PAGE = "javascript:alert(1)"
+
+
+def test_evidence_is_told_as_it_was_found_and_what_is_shown_of_it_is_inert(serve: Serve) -> None:
+    """By MCP and to LangChain, as by `POST /search`: texts and titles are data, links are none."""
+    title = f"![a]({U}) <img src={U}>"
+    web = fakes.FakeWebSearch([WebPage(BAD_PAGE, title, 0.9, (f"{LOADED_TEXT} It stands.",))])
+    found = fakes.FakeRetriever([replace(TOWER[0], text=LOADED_TEXT, title=title)])
+    chat = fakes.ScriptedChat(answers=["It is 87 metres tall [1][2]."])
+    serving = serve(fakes.services(found, web_search=web, chat=chat))
+    options = {"web": "always", "strip_mode": "passage"}
+    body = {"question": QUESTION, "options": options}
+    passages = serving.client.post("/search", json=body).json()["passages"]
+    assert {it["origin"] for it in passages} == {"internal", "web"}
+    for passage in passages:
+        assert passage["text"] in (LOADED_TEXT, f"{LOADED_TEXT} It stands.")
+        assert passage["title"] == title
+    result, steps = called(serving, "search", **body)
+    assert result.structured_content["passages"] == passages
+    for passage in passages:
+        assert passage["text"] in result.content[0].text
+    documents = SelfCragRetriever(url=serving.url, options=options).invoke(QUESTION)
+    assert [it.page_content for it in documents] == [it["text"] for it in passages]
+    assert {it.metadata["title"] for it in documents} == {title}
+
+    answer, more = called(serving, "ask", workflow="crag", **body)
+    cited = {it["source"]: it for it in answer.structured_content["citations"]}
+    assert set(cited) == {CITED, BAD_PAGE}
+    assert {it["title"] for it in cited.values()} == {title}
+    text, *links = answer.content
+    assert title not in text.text
+    assert live(text.text) == []
+    assert [*result.content[1:], *links] == [], "nothing that a client could open"
+    assert [line for line in steps + more if live(line)] == []
+    said = SelfCragChat(url=serving.url, workflow="crag", options=options).invoke(QUESTION)
+    annotations = said.content_blocks[0]["annotations"]  # type: ignore[typeddict-item]
+    assert {it.get("url") for it in annotations} == {CITED, None}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests import fakes
 from tests.app.api.routes.test_openai import CHINESE, ENGLISH, TOWER
@@ -57,15 +58,20 @@ print(json.dumps(told))
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter with llama-index-core beside what the tests have."""
-    home = tmp_path_factory.mktemp("llama")
-    venv.create(home)
-    packages = next(home.glob("lib/python*/site-packages"))
-    (packages / "tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
-    python = home / "bin/python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-    subprocess.run([*pip, PINNED], check=True, capture_output=True)
+def python(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """An interpreter with llama-index-core beside what the tests have; one for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    home = (folder if worker_id == "master" else folder.parent) / "llama"
+    python, installed = home / "bin/python", home / "installed"
+    with FileLock(f"{home}.lock"):
+        if not installed.exists():
+            venv.create(home, clear=True)
+            packages = next(home.glob("lib/python*/site-packages"))
+            beside = f"{sysconfig.get_path('purelib')}\n"
+            (packages / "tests.pth").write_text(beside, encoding="utf-8")
+            pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+            subprocess.run([*pip, PINNED], check=True, capture_output=True)
+            installed.touch()
     return python
 
 
@@ -90,7 +96,11 @@ def test_a_query_engine_answers_from_graded_nodes(
     assert done.returncode == 0, done.stderr
     *answered, refused = json.loads(done.stdout)
 
-    for told, words in zip(answered, ("87", "八十七"), strict=True):
+    for told, question, words in zip(answered, (ENGLISH, CHINESE), ("87", "八十七"), strict=True):
+        found = service.client.post(
+            "/search", json={"question": question, "options": {"top_strips": 2}}
+        )
+        assert told["texts"] == [it["text"] for it in found.json()["passages"]], "word for word"
         assert words in told["texts"][0]
         assert told["scores"] == sorted(told["scores"], reverse=True)
         assert told["metadata"]["source"].endswith("tower.md")
