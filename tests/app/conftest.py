@@ -1,6 +1,9 @@
 """The service over a small knowledge base, with the parts that ship."""
 
 import os
+import subprocess
+import sys
+import venv
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from functools import cached_property
@@ -10,6 +13,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
+from filelock import FileLock
 
 from app.cli import ingest as ingest_command
 from app.composition import services
@@ -128,6 +132,27 @@ async def retriever(
     tmp_path: Path, embedder: StaticEmbedder, segmenter: Segmenter
 ) -> HybridRetriever:
     return HybridRetriever(await open_index(tmp_path / "data" / "index", embedder), segmenter)
+
+
+LLAMA_INDEX = ("llama-index-core==0.14.25", "llama-index-llms-openai-like==0.8.1")
+
+
+@pytest.fixture(scope="session")
+def llama_index_python(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """An interpreter with LlamaIndex, installed once for all workers.
+
+    Its packages are many, want an older client of OpenAI's and are no part of this project's.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    home = (folder if worker_id == "master" else folder.parent) / "llama-index"
+    python, installed = home / "bin/python", home / "installed"
+    with FileLock(f"{home}.lock"):
+        if not installed.exists():
+            venv.create(home, clear=True)
+            pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+            subprocess.run([*pip, *LLAMA_INDEX], check=True, capture_output=True)
+            installed.touch()
+    return python
 
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,8 +2,8 @@
 
 import json
 import subprocess
-import venv
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +19,6 @@ from tests.handbook.test_examples import here
 
 pytestmark = pytest.mark.slow
 Serve = Callable[..., Serving]
-LLAMA_INDEX = "llama-index-llms-openai-like==0.8.1"
 SCRIPT = """
 import json, sys
 from llama_index.core.llms import ChatMessage
@@ -138,19 +137,13 @@ def test_a_run_ends_with_its_stream_in_langchain(slow: Serving) -> None:
     wait_until(lambda: has_cancelled(slow), 5)
 
 
-@pytest.fixture(scope="module")
-def llama_index(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
-    """Runs the script with LlamaIndex's client, which wants an older client of OpenAI's."""
-    home = tmp_path_factory.mktemp("llama-index")
-    venv.create(home, with_pip=True)
-    python = home / "bin/python"
-    subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", LLAMA_INDEX], check=True, capture_output=True
-    )
+@pytest.fixture
+def llama_index(llama_index_python: Path) -> Callable[..., str]:
+    """Runs the script with LlamaIndex's client."""
 
     def told_by(*arguments: str, example: str = "") -> str:
         done = subprocess.run(
-            [python, "-c", SCRIPT, *arguments],
+            [llama_index_python, "-c", SCRIPT, *arguments],
             input=example,
             capture_output=True,
             text=True,

@@ -1,19 +1,12 @@
-"""The LlamaIndex retriever in llama-index-core, in an environment of its own.
-
-Its packages are many and are no part of this project's.
-"""
+"""The LlamaIndex retriever in llama-index-core, in an environment of its own."""
 
 import json
 import re
 import subprocess
-import sys
-import sysconfig
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from tests import fakes
 from tests.app.api.routes.test_openai import CHINESE, ENGLISH, TOWER
@@ -24,7 +17,6 @@ from tests.handbook.test_examples import here
 
 pytestmark = pytest.mark.slow
 FILE = Path(__file__).parents[3] / "app/integrations/llama_index.py"
-PINNED = "llama-index-core==0.14.25"
 SCRIPT = """
 import asyncio, json, sys
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -57,24 +49,6 @@ print(json.dumps(told))
 """
 
 
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """An interpreter with llama-index-core beside what the tests have; one for all workers."""
-    folder = tmp_path_factory.getbasetemp()
-    home = (folder if worker_id == "master" else folder.parent) / "llama"
-    python, installed = home / "bin/python", home / "installed"
-    with FileLock(f"{home}.lock"):
-        if not installed.exists():
-            venv.create(home, clear=True)
-            packages = next(home.glob("lib/python*/site-packages"))
-            beside = f"{sysconfig.get_path('purelib')}\n"
-            (packages / "tests.pth").write_text(beside, encoding="utf-8")
-            pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-            subprocess.run([*pip, PINNED], check=True, capture_output=True)
-            installed.touch()
-    return python
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A project that holds the one file, where examples look for it, and nothing else of ours."""
@@ -87,10 +61,10 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_a_query_engine_answers_from_graded_nodes(
-    service: Serving, python: Path, place: Path
+    service: Serving, llama_index_python: Path, place: Path
 ) -> None:
     done = subprocess.run(
-        [python, "-c", SCRIPT, service.url, ENGLISH, CHINESE],
+        [llama_index_python, "-c", SCRIPT, service.url, ENGLISH, CHINESE],
         cwd=place, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -127,12 +101,16 @@ except TimeoutError:
 
 
 def test_a_call_that_is_cancelled_ends_its_run(
-    serve: Callable[..., Serving], python: Path, place: Path
+    serve: Callable[..., Serving], llama_index_python: Path, place: Path
 ) -> None:
     waiting = Waiting()
     serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))
     done = subprocess.run(
-        [python, "-c", STOPS, serving.url], cwd=place, capture_output=True, text=True, check=False
+        [llama_index_python, "-c", STOPS, serving.url],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == "stopped\n", done.stderr
     wait_until(lambda: not serving.runs_under_way(), 1.0)
@@ -144,13 +122,13 @@ EXAMPLES = [block for block in BLOCKS if "llama-index-core" in block.needs]
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.place)
 def test_examples_of_the_handbook_run(
-    service: Serving, python: Path, place: Path, block: Block
+    service: Serving, llama_index_python: Path, place: Path, block: Block
 ) -> None:
     text = here(block.text, service, "")
     question = CHINESE if "/zh/" in block.page else ENGLISH
     text = re.sub(r'engine\.query\(".+"\)', f'engine.query("{question}")', text)
     done = subprocess.run(
-        [python, "-c", text], cwd=place, capture_output=True, text=True, check=False
+        [llama_index_python, "-c", text], cwd=place, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "tower.md" in done.stdout
