@@ -6,6 +6,7 @@ ServiceError
  ├─ AccessDenied       whoever asks is not let in; nothing of the request was read
  │   ├─ KeyRequired    401
  │   ├─ KeyRefused     401
+ │   ├─ AddressRefused 401
  │   ├─ ScopeMissing   403
  │   ├─ HostRefused    403
  │   ├─ OriginRefused  403
@@ -88,6 +89,17 @@ class KeyRequired(AccessDenied):
 class KeyRefused(AccessDenied):
     status = HTTPStatus.UNAUTHORIZED
     detail = "This key is not known here, or it was revoked."
+    challenge = 'error="invalid_token"'
+
+
+class AddressRefused(AccessDenied):
+    """Not which of these: whoever has the address learns nothing of the key."""
+
+    status = HTTPStatus.UNAUTHORIZED
+    detail = (
+        "The signature of this address has expired, or it was made for another one or by a key"
+        " that was revoked. Ask again for a new address, or send a key."
+    )
     challenge = 'error="invalid_token"'
 
 

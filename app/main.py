@@ -152,6 +152,7 @@ def create_app(
 
     app = FastAPI(**ABOUT, lifespan=lifespan)
     app.state.metrics, app.state.public_url = ServiceMetrics(), chosen.public_url
+    app.state.image_address_hours = chosen.image_address_hours
     for router in (
         *(ask.router, search.router, runs.runs_router, runs.threads_router),
         *(openai.router, responses.router, embeddings.router),

@@ -307,6 +307,13 @@ class Settings(StateSettings):
         description="Its key; any value where the endpoint asks for none.",
     )
 
+    image_address_hours: float = _images(
+        default=12.0,
+        ge=0,
+        le=168,
+        description="Hours that a chat frontend can load an image at the signed address it was "
+        "given; where keys are used, 0 signs none.",
+    )
     image_maker: Literal["off", "openai"] = _images(
         default="off",
         description="openai asks an endpoint with /images/generations where no stored image is "

@@ -9,6 +9,7 @@ from app.errors import DocumentsProblem
 from app.evaluation.jobs import EvaluationJobs
 from app.ingest.uploads import Uploads
 from app.observability.metrics import ServiceMetrics
+from app.protocols.addresses import Addresses
 from app.retrieval.text_embedding import TextEmbedding
 from app.runs.manager import Runs
 from app.storage.api_keys import Caller
@@ -39,13 +40,14 @@ async def _uploads(request: Request) -> Uploads:
     return uploads
 
 
-async def _page_url(request: Request) -> str:
+async def _addresses(request: Request) -> Addresses:
     """Where a reader finds the page; what a proxy in front is called only a setting can tell."""
-    url = request.app.state.public_url or str(request.base_url)
-    return f"{url.removesuffix('/')}/"
+    state = request.app.state
+    page = (state.public_url or str(request.base_url)).removesuffix("/")
+    return Addresses(f"{page}/", (await _caller(request)).signer, state.image_address_hours * 3600)
 
 
-PageUrl = Annotated[str, Depends(_page_url)]
+ClientAddresses = Annotated[Addresses, Depends(_addresses)]
 LiveServices = Annotated[Services, _live("services")]
 LiveStore = Annotated[Store, _live("store")]
 LiveRuns = Annotated[Runs, _live("runs")]

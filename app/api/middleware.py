@@ -1,8 +1,9 @@
 """Middleware: authentication and CORS, and the limit on request bodies.
 
-With API keys every request needs one. Without any, whoever reaches the service may ask; but pages
-in a browser reach it, too: by a name that resolves to loopback (DNS rebinding) or by a request
-across origins. Both are refused before a body is read.
+With API keys every request needs one, but for images at addresses that a key has signed. Without
+any, whoever reaches the service may ask; but pages in a browser reach it, too: by a name that
+resolves to loopback (DNS rebinding) or by a request across origins. Both are refused before a body
+is read.
 """
 
 from collections.abc import Collection
@@ -19,15 +20,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app import errors
 from app.api.problems import error_response, problem_response
 from app.retrieval.index import visible_to, within
-from app.schemas.ask import Problem
+from app.schemas.ask import MAX_IMAGE_CHARS, Problem
 from app.settings import Settings
 from app.storage.api_keys import Caller, KeyRing
 from app.storage.database import open_engine
+from app.storage.signed_addresses import SignedQuery
 
 MAX_BODY_BYTES = 1_000_000
-TOO_LARGE = f"The body is larger than {MAX_BODY_BYTES:,} bytes."
+TOO_LARGE = (
+    f"The body is larger than {MAX_BODY_BYTES:,} bytes. An image in it is a data URL of at most"
+    f" {MAX_IMAGE_CHARS:,} characters, and images of earlier turns count as well."
+)
 _OPEN = {"/", "/docs", "/favicon.ico"}
 _OPEN_BELOW = ("/health/", "/page/", "/docs/")
+SIGNED_BELOW = "/images/"
 _SCOPE_OF = {"documents": "documents", "collections": "documents", "metrics": "metrics"}
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 
@@ -94,7 +100,9 @@ class Authentication:
         if not await keys.are_kept():
             self._check_browser(scope["method"], headers)
             return Caller()
-        caller = await keys.holder(_secret(headers))
+        secret = _secret(headers)
+        signed = None if secret else _signed(scope, path)
+        caller = await (keys.signer_of(path, signed) if signed else keys.holder(secret))
         needed = _SCOPE_OF.get(path.split("/")[1], "ask")
         may_list = path == "/collections" and scope["method"] in _SAFE and "ask" in caller.scopes
         if needed not in caller.scopes and not may_list:
@@ -132,6 +140,13 @@ def _secret(headers: Headers) -> str:
     if kind.lower() == "bearer":
         return secret.strip()
     return headers.get("x-api-key", "").strip()
+
+
+def _signed(scope: Scope, path: str) -> SignedQuery | None:
+    """What an image is asked for with in place of a key."""
+    if scope["method"] != "GET" or not path.startswith(SIGNED_BELOW):
+        return None
+    return SignedQuery.of(scope["query_string"].decode("latin-1"))
 
 
 def add_authentication(app: FastAPI, settings: Settings) -> None:

@@ -12,12 +12,15 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.protocols.addresses import Addresses
 from app.protocols.messages import DialogueTurn, TextPart, text_of
 from app.protocols.openai import DONE, address_of, data, finish_reason, is_web_address
 from app.protocols.progress_text import ProgressText
+from app.retrieval.images import MEDIA_TYPE
 from app.schemas import ask
 from graphs.options import Context
-from graphs.types import Citation
+from graphs.types import Citation, Image
+from graphs.workflows.registry import IMAGE_WORKFLOW
 
 PROVIDER = "self-crag"
 DRAFT_CHARS = 80
@@ -28,19 +31,28 @@ METADATA = {"action", "verdict", "missing", "stopped_by", "degraded", "models", 
 ANSWERED = {"text", "reasoning", "source-url", "source-document", "step-start"}
 
 
+class UIPart(TextPart):
+    """A part of a message: text, or a file, of which images are read, as data URLs."""
+
+    media_type: str | None = Field(None, alias="mediaType")
+    url: str | None = None
+
+    @property
+    def is_image(self) -> bool:
+        return self.type == "file" and (self.media_type or "").startswith("image/")
+
+
 class UIMessage(BaseModel):
     role: str
-    parts: list[TextPart]
+    parts: list[UIPart]
 
-    @property
-    def text(self) -> str:
-        return text_of(self.parts)
-
-    @property
-    def unread(self) -> set[str]:
-        """The types of parts that would matter; data of ours and marks of steps do not."""
-        kinds = {part.type for part in self.parts}
-        return {kind for kind in kinds - ANSWERED if not kind.startswith("data-")}
+    def turn(self, pointer: str, *, sees_images: bool) -> DialogueTurn:
+        """Unread are the parts that would matter; data of ours and marks of steps do not."""
+        shown = [part for part in self.parts if part.is_image] if sees_images else []
+        kinds = {part.type for part in self.parts if part not in shown} - ANSWERED
+        unread = {kind for kind in kinds if not kind.startswith("data-")}
+        urls = [part.url or "" for part in shown]
+        return DialogueTurn(self.role, text_of(self.parts), pointer, unread, urls)
 
 
 class UIRequest(BaseModel):
@@ -52,7 +64,10 @@ class UIRequest(BaseModel):
         min_length=1, description="The dialogue; the last message of the user is the question."
     )
     id: ask.ThreadId | None = Field(None, description="The chat's id, which is the thread's.")
-    workflow: str | None = Field(None, description="See GET /workflows; left out: the default.")
+    workflow: str | None = Field(
+        None,
+        description="See GET /workflows; left out: the default, and about an image `illustrate`.",
+    )
     options: Context = Field(default_factory=Context, description="Tunables of this run.")
     collection: ask.CollectionName | None = Field(
         None, description="Whose documents are searched; left out: the key's first, or `default`."
@@ -65,9 +80,16 @@ class UIRequest(BaseModel):
         " SDK 7 alone), or not at all (false).",
     )
 
-    def turns(self) -> list[DialogueTurn]:
+    @property
+    def shows_image(self) -> bool:
+        """Whether the user's last message does."""
+        asked = [message for message in self.messages if message.role == "user"]
+        return bool(asked) and any(part.is_image for part in asked[-1].parts)
+
+    def turns(self, workflow: str) -> list[DialogueTurn]:
+        sees_images = workflow == IMAGE_WORKFLOW
         return [
-            DialogueTurn(message.role, message.text, f"#/messages/{n}/parts", message.unread)
+            message.turn(f"#/messages/{n}/parts", sees_images=sees_images)
             for n, message in enumerate(self.messages)
         ]
 
@@ -79,11 +101,11 @@ class UIParts:
     """Called with each event of one run; but for `reset` the text comes once it is accepted."""
 
     def __init__(
-        self, question: str, drafts: bool | Literal["data", "reset"], base_url: str
+        self, question: str, drafts: bool | Literal["data", "reset"], addresses: Addresses
     ) -> None:
         self._tells_drafts = drafts in ("data", True)
         self._resets_text = drafts == "reset"
-        self._base_url = base_url
+        self._addresses = addresses
         self._progress = ProgressText(question)
         self._drafts: dict[int, str] = {}
         self._unsent = 0
@@ -192,7 +214,8 @@ class UIParts:
         yield from ({"type": "text-end", "id": f"text-{n}"} for n in self._texts)
         if self._reasoning_lines:
             yield {"type": "reasoning-end", "id": self._reasoning_id}
-        yield from _sources(response.citations, self._base_url)
+        yield from _sources(response.citations, self._addresses.page)
+        yield from (_image(image, self._addresses) for image in response.images)
         for cited in response.citations:
             yield {"type": "data-citation", "id": f"citation-{cited.n}", "data": asdict(cited)}
         yield _passing("data-answer", event)
@@ -217,6 +240,17 @@ def _draft_part(
         "type": "data-draft",
         "id": f"draft-{round_}",
         "data": {**told, "reason": reason} if reason else told,
+    }
+
+
+def _image(image: Image, addresses: Addresses) -> dict[str, Any]:
+    """A file as AI SDK 5, 6 and 7 show one: of a cited source, or as a model made it."""
+    names = {"caption": image.caption, "title": image.title, "source": image.source}
+    return {
+        "type": "file",
+        "url": addresses.image(image),
+        "mediaType": MEDIA_TYPE,
+        "providerMetadata": {PROVIDER: {**names, "origin": image.origin}},
     }
 
 

@@ -8,8 +8,10 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.errors import InvalidRequest, message_of
 from app.schemas.ask import UserText
+from app.storage.signed_addresses import without_signatures
 from graphs.state import Question
 from graphs.types import Message
+from graphs.workflows.registry import IMAGE_WORKFLOW
 
 MAX_MESSAGES = 40
 """Of a longer dialogue the workflows read no more."""
@@ -34,12 +36,16 @@ def text_of(parts: Sequence[TextPart]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DialogueTurn:
-    """One message of a frontend; `unread` are the types of its parts that are no text."""
+    """One message of a frontend.
+
+    `unread` are the types of its parts that nothing here reads, `images` the URLs of its images.
+    """
 
     role: str
     text: str
     pointer: str
     unread: set[str]
+    images: Sequence[str] = ()
 
 
 def question_of(turns: Sequence[DialogueTurn], pointer: str = "#/messages") -> Question:
@@ -50,7 +56,7 @@ def question_of(turns: Sequence[DialogueTurn], pointer: str = "#/messages") -> Q
     The service answers by its own rules, so what a frontend tells the model (system) is left out,
     and so are the results of tools.
     """
-    last = max((n for n, turn in enumerate(turns) if turn.role == "user"), default=None)
+    last = _asked(turns)
     if last is None:
         raise InvalidRequest(pointer, "holds no message of the user")
     turn = turns[last]
@@ -58,15 +64,32 @@ def question_of(turns: Sequence[DialogueTurn], pointer: str = "#/messages") -> Q
         # Names that a client chose, fit to be sent back.
         kinds = (repr(kind[:MAX_KIND_CHARS])[1:-1] for kind in sorted(turn.unread)[:MAX_KINDS])
         raise InvalidRequest(
-            turn.pointer, f"holds {', '.join(kinds)}; only text can be asked about"
+            turn.pointer,
+            f"holds {', '.join(kinds)}; only text can be asked about, and an image with"
+            f" {IMAGE_WORKFLOW}",
         )
     question = checked(_QUESTION, turn.text, turn.pointer)
     history = [
-        Message(role=cast("Any", turn.role), content=turn.text)
+        Message(role=cast("Any", turn.role), content=without_signatures(turn.text))
         for turn in turns[:last]
         if turn.role in ("user", "assistant") and turn.text.strip()
     ]
     return Question(question=question, history=history[-MAX_MESSAGES:])
+
+
+def image_of(turns: Sequence[DialogueTurn]) -> tuple[str, str] | None:
+    """The image of the question, and where it stands. Raises InvalidRequest where it has more."""
+    last = _asked(turns)
+    if last is None or not turns[last].images:
+        return None
+    if (count := len(turns[last].images)) > 1:
+        raise InvalidRequest(turns[last].pointer, f"holds {count} images; ask about one at a time")
+    return turns[last].images[0], turns[last].pointer
+
+
+def _asked(turns: Sequence[DialogueTurn]) -> int | None:
+    """The place of the user's last message."""
+    return max((n for n, turn in enumerate(turns) if turn.role == "user"), default=None)
 
 
 def prefer_thread(question: Question) -> None:

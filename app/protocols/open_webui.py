@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.protocols.openai import Chunks, address_of, data, is_web_address
+from app.protocols.openai import Chunks, address_of, data, is_web_address, shown_images
 from app.protocols.progress_text import text
 from app.schemas.ask import AskResponse, Event, RetractEvent, ThreadId, TokenEvent
 from graphs.text.citations import renumbered
@@ -74,10 +74,11 @@ class WebUIChunks(Chunks):
         places = {source: n for n, source in enumerate(grouped, start=1)}
         numbers = {cited.n: places[cited.source] for cited in response.citations}
         for citations in grouped.values():
-            yield _event("source", _source(citations, self._base_url))
+            yield _event("source", _source(citations, self._addresses.page))
         said = text(response.verdict, script_of(response.answer))
         yield _event("status", {"description": said, "done": True})
-        yield self.chunk({"content": renumbered(response.answer, numbers)})
+        shown = shown_images(response, self._addresses)
+        yield self.chunk({"content": renumbered(response.answer, numbers) + shown})
         yield from self.end(response)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.errors import ServiceError
+from app.protocols.addresses import Addresses
 from app.protocols.messages import TEXT_TYPES, DialogueTurn, TextPart, text_of
 from app.protocols.progress_text import ProgressText, text
 from app.runs.run import Run
@@ -60,16 +61,12 @@ class ChatMessage(BaseModel):
     def text(self) -> str:
         return text_of(self.content) if isinstance(self.content, list) else self.content or ""
 
-    @property
-    def kinds(self) -> set[str]:
-        """The types of its parts."""
-        return {part.type for part in self.content} if isinstance(self.content, list) else {"text"}
-
-    @property
-    def images(self) -> list[str]:
-        """The URLs of its images."""
+    def turn(self, pointer: str, *, sees_images: bool) -> DialogueTurn:
         parts = self.content if isinstance(self.content, list) else []
-        return [part.image_url.url for part in parts if part.image_url is not None]
+        shown = [part for part in parts if part.type == "image_url"] if sees_images else []
+        urls = [part.image_url.url if part.image_url else "" for part in shown]
+        unread = {part.type for part in parts if part not in shown} - TEXT_TYPES
+        return DialogueTurn(self.role, self.text, pointer, unread, urls)
 
 
 class StreamOptions(BaseModel):
@@ -114,20 +111,10 @@ class ChatRequest(RunParameters):
     def wants_usage(self) -> bool:
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
-    @property
-    def image(self) -> tuple[str, str] | None:
-        """The first image of the user's last message, and where it stands."""
-        asked = [(n, it) for n, it in enumerate(self.messages) if it.role == "user"]
-        if not asked or not asked[-1][1].images:
-            return None
-        return asked[-1][1].images[0], f"#/messages/{asked[-1][0]}/content"
-
     def turns(self) -> list[DialogueTurn]:
-        read = TEXT_TYPES | ({"image_url"} if self.model == IMAGE_WORKFLOW else set())
+        sees_images = self.model == IMAGE_WORKFLOW
         return [
-            DialogueTurn(
-                message.role, message.text, f"#/messages/{n}/content", message.kinds - read
-            )
+            message.turn(f"#/messages/{n}/content", sees_images=sees_images)
             for n, message in enumerate(self.messages)
         ]
 
@@ -283,13 +270,13 @@ def sources(response: ask.AskResponse) -> list[str]:
     return [verdict, *told]
 
 
-def shown_images(response: ask.AskResponse, base_url: str) -> str:
+def shown_images(response: ask.AskResponse, addresses: Addresses) -> str:
     """Stored images that were asked for, as Markdown: at this service and nowhere else."""
     if response.workflow != IMAGE_WORKFLOW:
         return ""
     return "".join(
         f"\n\n![{_BRACKETS.sub(' ', inert(image.caption or image.title))}]"
-        f"({base_url.removesuffix('/')}{image.url})"
+        f"({addresses.image(image)})"
         for image in response.images
         if image.origin == "stored"
     )
@@ -310,13 +297,13 @@ def finish_reason(response: ask.AskResponse) -> Literal["stop", "length"]:
 
 
 def completion(
-    run: Run, response: ask.AskResponse, reasoning: list[str], base_url: str
+    run: Run, response: ask.AskResponse, reasoning: list[str], addresses: Addresses
 ) -> ChatCompletion:
     """The whole answer; `reasoning` are the lines before its sources."""
     message = CompletionMessage(
-        content=response.answer + shown_images(response, base_url),
+        content=response.answer + shown_images(response, addresses),
         reasoning_content="\n".join([*reasoning, *sources(response)]),
-        annotations=annotations(response, base_url),
+        annotations=annotations(response, addresses.page),
     )
     return ChatCompletion(
         id=f"chatcmpl-{run.id}",
@@ -330,8 +317,8 @@ def completion(
 class Chunks:
     """One run's events as the lines of a streamed completion; called with each in turn."""
 
-    def __init__(self, run: Run, question: str, include_usage: bool, base_url: str) -> None:
-        self._include_usage, self._base_url = include_usage, base_url
+    def __init__(self, run: Run, question: str, include_usage: bool, addresses: Addresses) -> None:
+        self._include_usage, self._addresses = include_usage, addresses
         self._progress = ProgressText(question)
         self._head: dict[str, Any] = {
             "id": f"chatcmpl-{run.id}",
@@ -365,9 +352,9 @@ class Chunks:
             yield self.step(line)
         for piece in response.answer.splitlines(keepends=True):  # no line cuts code in two
             yield self.chunk({"content": piece})
-        if images := shown_images(response, self._base_url):
+        if images := shown_images(response, self._addresses):
             yield self.chunk({"content": images})
-        if cited := annotations(response, self._base_url):
+        if cited := annotations(response, self._addresses.page):
             yield self.chunk({"annotations": [entry.model_dump() for entry in cited]})
         yield from self.end(response)
 

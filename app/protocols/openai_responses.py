@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from app.protocols.addresses import Addresses
 from app.protocols.messages import TEXT_TYPES, DialogueTurn, TextPart, text_of
 from app.protocols.openai import (
     CUT_SHORT,
@@ -21,6 +22,7 @@ from app.protocols.openai import (
     annotations,
     error_of,
     is_web_address,
+    shown_images,
     sources,
 )
 from app.protocols.progress_text import ProgressText
@@ -35,24 +37,32 @@ Status = Literal["in_progress", "completed", "incomplete", "cancelled", "failed"
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
 
+class ResponsePart(TextPart):
+    """A part of a message: text, or an image for the model `illustrate`, as a data URL."""
+
+    image_url: str | None = None
+
+
 class ResponseInputItem(BaseModel):
     """A message, or a reference to one that was answered; items of other types are not read."""
 
     type: str | None = None
     role: str | None = None
-    content: str | list[TextPart] | None = None
+    content: str | list[ResponsePart] | None = None
     id: str | None = None
 
     @property
     def kind(self) -> str:
         return self.type or ("message" if self.role else REFERENCE)
 
-    def turn(self, pointer: str) -> DialogueTurn:
+    def turn(self, pointer: str, *, sees_images: bool) -> DialogueTurn:
         parts = self.content
         if not isinstance(parts, list):
             return DialogueTurn(self.role or "", parts or "", pointer, set())
-        unread = {part.type for part in parts} - TEXT_TYPES
-        return DialogueTurn(self.role or "", text_of(parts), pointer, unread)
+        shown = [part for part in parts if part.type == "input_image"] if sees_images else []
+        urls = [part.image_url or "" for part in shown]
+        unread = {part.type for part in parts if part not in shown} - TEXT_TYPES
+        return DialogueTurn(self.role or "", text_of(parts), pointer, unread, urls)
 
 
 class ConversationReference(BaseModel):
@@ -257,12 +267,12 @@ class ResponseEvents:
     def __init__(
         self,
         head: ResponseHead,
-        base_url: str,
+        addresses: Addresses,
         *,
         after: int = -1,
         ended_at: float | None = None,
     ) -> None:
-        self._base_url, self._after, self._ended_at = base_url, after, ended_at
+        self._addresses, self._after, self._ended_at = addresses, after, ended_at
         self._progress = ProgressText(head.question)
         self._sequence = 0
         self._reasoning = ReasoningOutput(id=REASONING + head.run_id)
@@ -341,14 +351,15 @@ class ResponseEvents:
         yield self._item("added", at, message)
         self.response.output.append(message)
         yield self._event("content_part.added", **place, part=OutputText())
-        for piece in answer.answer.splitlines(keepends=True):  # no line cuts code in two
+        text = answer.answer + shown_images(answer, self._addresses)
+        for piece in text.splitlines(keepends=True):  # no line cuts code in two
             yield self._event("output_text.delta", **place, delta=piece, logprobs=[])
-        notes = response_annotations(answer, self._base_url)
+        notes = response_annotations(answer, self._addresses.page)
         for n, note in enumerate(notes):
             yield self._event(
                 "output_text.annotation.added", **place, annotation_index=n, annotation=note
             )
-        part = OutputText(text=answer.answer, annotations=notes)
+        part = OutputText(text=text, annotations=notes)
         message.content, message.status = [part], status
         yield self._event("output_text.done", **place, text=part.text, logprobs=[])
         yield self._event("content_part.done", **place, part=part)
@@ -388,11 +399,11 @@ class ResponseEvents:
 def response_of(
     head: ResponseHead,
     events: Iterable[ask.Event],
-    base_url: str,
+    addresses: Addresses,
     ended_at: float | None = None,
 ) -> ResponseObject:
     """What the events of a run have brought about."""
-    told = ResponseEvents(head, base_url, ended_at=ended_at)
+    told = ResponseEvents(head, addresses, ended_at=ended_at)
     for number, event in enumerate(events):
         told(number, event)
     return told.response

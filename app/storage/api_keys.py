@@ -10,7 +10,7 @@ import logging
 import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,11 +18,18 @@ from sqlalchemy import Column, Float, ForeignKey, String, Table, Text, bindparam
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from app.errors import KeyRefused, KeyRequired, KeysUnreadable, ServiceError
+from app.errors import (
+    AddressRefused,
+    KeyRefused,
+    KeyRequired,
+    KeysUnreadable,
+    ServiceError,
+)
 from app.observability.audit import audit
 from app.retrieval.index import DEFAULT_COLLECTION
 from app.schemas.ask import COLLECTION_RULE, CollectionName
 from app.storage.database import metadata, now, reading
+from app.storage.signed_addresses import AddressSigner, SignedQuery
 
 log = logging.getLogger(__name__)
 
@@ -68,11 +75,13 @@ class Caller:
     """Who asks; without keys everyone is the one owner "", who may do everything.
 
     `collections` are those the caller is limited to, the default one first; () is no limit.
+    `signer` signs addresses for clients that load them without a key.
     """
 
     owner: str = ""
     scopes: frozenset[str] = frozenset(SCOPES)
     collections: tuple[str, ...] = ()
+    signer: AddressSigner | None = field(default=None, repr=False)
 
     @property
     def default_collection(self) -> str:
@@ -196,11 +205,21 @@ class KeyRing:
         keys = await self._keys()
         if not secret:
             raise KeyRequired
-        key = keys.get(_digest(secret))
+        digest = _digest(secret)
+        key = keys.get(digest)
         if key is None or key.revoked_at is not None:
             raise KeyRefused
         self._used[key.id] = now()
-        return Caller(key.owner, frozenset(key.scopes), key.collections)
+        return _caller(key, AddressSigner(key.id, digest))
+
+    async def signer_of(self, path: str, signed: SignedQuery) -> Caller:
+        """Whose key signed the address. Raises AddressRefused or KeysUnreadable."""
+        for digest, key in (await self._keys()).items():
+            if key.id == signed.key_id and key.revoked_at is None:
+                signer = AddressSigner(key.id, digest)
+                if signed.expires_at >= now() and signer.has_signed(path, signed):
+                    return _caller(key, signer)
+        raise AddressRefused
 
     async def aclose(self) -> None:
         """Writes down which keys were used."""
@@ -242,6 +261,10 @@ class KeyRing:
                 await connection.execute(noted, rows)
         except (SQLAlchemyError, OSError):
             log.warning("the last uses of %d keys could not be written", len(used), exc_info=True)
+
+
+def _caller(key: Key, signer: AddressSigner) -> Caller:
+    return Caller(key.owner, frozenset(key.scopes), key.collections, signer)
 
 
 def _digest(secret: str) -> str:

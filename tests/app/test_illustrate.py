@@ -1,8 +1,9 @@
 """illustrate over HTTP: stored images for texts, stored captions for images, nothing made up."""
 
 import io
+import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -15,6 +16,7 @@ from app.retrieval.image_index import LEXICAL_THRESHOLDS
 from app.settings import Settings
 from tests.app.pictures import drawn, encoded
 from tests.app.serving import Serving
+from tests.app.test_node_clients import AI_SDK, told_by
 from tests.loopback.images import ImagesServer
 
 PAGE = """# Cranes
@@ -194,25 +196,133 @@ def test_what_goes_wrong_at_a_model_is_said(illustrator: Serving, models: Images
     assert (failed["verdict"], failed["degraded"][0]["component"]) == ("abstained", "generator")
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_openais_clients_send_and_are_shown_images(pictures: Serving, stream: bool) -> None:
-    client = openai.OpenAI(base_url=f"{pictures.url}/v1", api_key="none", max_retries=0)
+WHEEL = data_url(encoded(drawn(2)))
+
+
+def by_chat(client: openai.OpenAI, url: str, stream: bool) -> str:
     parts: list[Any] = [
         {"type": "text", "text": "这是什么？"},
-        {"type": "image_url", "image_url": {"url": data_url(encoded(drawn(2)))}},
+        {"type": "image_url", "image_url": {"url": url}},
     ]
     asked: Any = {"model": "illustrate", "messages": [{"role": "user", "content": parts}]}
-    with client:
-        if stream:
-            chunks = client.chat.completions.create(**asked, stream=True)
-            said = "".join(it.choices[0].delta.content or "" for it in chunks if it.choices)
-        else:
-            said = client.chat.completions.create(**asked).choices[0].message.content
-        answer, shown = said.split("\n\n")
+    if not stream:
+        return client.chat.completions.create(**asked).choices[0].message.content or ""
+    chunks = client.chat.completions.create(**asked, stream=True)
+    return "".join(it.choices[0].delta.content or "" for it in chunks if it.choices)
+
+
+def by_open_webui(client: openai.OpenAI, url: str, stream: bool) -> str:
+    headers = {"X-OpenWebUI-Chat-Id": f"chat-{stream}"}
+    return by_chat(client.with_options(default_headers=headers), url, stream)
+
+
+def by_responses(client: openai.OpenAI, url: str, stream: bool) -> str:
+    parts: list[Any] = [
+        {"type": "input_text", "text": "这是什么？"},
+        {"type": "input_image", "image_url": url, "detail": "auto"},
+    ]
+    asked: Any = {"model": "illustrate", "input": [{"role": "user", "content": parts}]}
+    if stream:
+        with client.responses.stream(**asked) as events:
+            told = "".join(it.delta for it in events if it.type == "response.output_text.delta")
+            assert told == events.get_final_response().output_text
+    else:
+        response = client.responses.create(**asked)
+        told = client.responses.retrieve(response.id).output_text
+        assert told == response.output_text
+    return told
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("asked", [by_chat, by_open_webui, by_responses])
+def test_openais_clients_send_and_are_shown_images(
+    pictures: Serving, asked: Callable[[openai.OpenAI, str, bool], str], stream: bool
+) -> None:
+    with openai.OpenAI(base_url=f"{pictures.url}/v1", api_key="none", max_retries=0) as client:
+        answer, shown = asked(client, WHEEL, stream).split("\n\n")
         assert answer == "乌木城的水车 [1]"
         assert shown.startswith(f"![乌木城的水车]({pictures.url}/images/")
         url = shown.partition("(")[2].removesuffix(")")
+        assert "?" not in url, "nothing is signed where nobody needs a key"
         assert pictures.client.get(url).headers["content-type"] == "image/webp"
-        parts[1]["image_url"]["url"] = "https://example.com/a.png"
         with pytest.raises(openai.UnprocessableEntityError, match="no data URL"):
-            client.chat.completions.create(**asked)
+            asked(client, "https://example.com/a.png", stream)
+
+
+def ui_message(text: str, *images: str) -> dict[str, Any]:
+    files = [{"type": "file", "mediaType": "image/png", "url": url} for url in images]
+    return {"id": "m1", "role": "user", "parts": [*files, {"type": "text", "text": text}]}
+
+
+def test_the_ai_sdk_sends_and_is_shown_images(pictures: Serving) -> None:
+    """An image chooses the workflow; what is cited otherwise shows its images, too."""
+    for text, images, caption in (
+        ("这是什么？", [WHEEL], "乌木城的水车"),
+        (
+            "How many tonnes does the crane of Umbra lift?",
+            [],
+            "The harbour crane of Umbra in winter",
+        ),
+    ):
+        sent = pictures.client.post("/ask/ui", json={"messages": [ui_message(text, *images)]})
+        parts = [json.loads(it[6:]) for it in sent.text.split("\n\n") if it.startswith("data: {")]
+        (file,) = [part for part in parts if part["type"] == "file"]
+        assert file["mediaType"] == "image/webp"
+        assert file["providerMetadata"]["self-crag"]["caption"] == caption
+        assert file["url"].startswith(f"{pictures.url}/images/")
+        assert pictures.client.get(file["url"]).status_code == 200
+
+
+@pytest.mark.node
+@pytest.mark.parametrize("package", AI_SDK)
+def test_the_ai_sdk_puts_images_into_its_message(pictures: Serving, package: str) -> None:
+    told = told_by("ai.mjs", package, pictures.url, "{}", "这是什么？", WHEEL)
+    (shown,) = [part for part in told["message"]["parts"] if part["type"] == "file"]
+    assert (told["errors"], told["texts"][-1]) == ([], "乌木城的水车 [1]")
+    assert shown["mediaType"] == "image/webp"
+    assert pictures.client.get(shown["url"]).status_code == 200
+
+
+LONG = f"data:image/png;base64,{'A' * 950_000}"
+
+
+def in_chat(*urls: str, **fields: Any) -> dict[str, Any]:
+    images = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    parts = [*images, {"type": "text", "text": "What is this?"}]
+    return {"model": "illustrate", "messages": [{"role": "user", "content": parts}], **fields}
+
+
+def in_responses(*urls: str, **fields: Any) -> dict[str, Any]:
+    images = [{"type": "input_image", "image_url": url} for url in urls]
+    parts = [*images, {"type": "input_text", "text": "What is this?"}]
+    return {"model": "illustrate", "input": [{"role": "user", "content": parts}], **fields}
+
+
+def in_ui(*urls: str, **fields: Any) -> dict[str, Any]:
+    return {"messages": [ui_message("What is this?", *urls)], **fields}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "reason"),
+    [
+        ("/ask", {"question": "?", "image": LONG}, "at most 950000 characters"),
+        ("/v1/chat/completions", in_chat(LONG), "at most 950,000 characters"),
+        ("/v1/chat/completions", in_chat(WHEEL, WHEEL), "holds 2 images"),
+        ("/v1/chat/completions", in_chat(WHEEL, model="rag"), "image_url; only text"),
+        ("/v1/responses", in_responses(LONG), "at most 950,000 characters"),
+        ("/v1/responses", in_responses(WHEEL, WHEEL), "holds 2 images"),
+        ("/v1/responses", in_responses(WHEEL, model="rag"), "input_image; only text"),
+        ("/ask/ui", in_ui(LONG), "at most 950,000 characters"),
+        ("/ask/ui", in_ui(WHEEL, WHEEL), "holds 2 images"),
+        ("/ask/ui", in_ui(WHEEL, workflow="rag"), "file; only text"),
+        ("/ask/ui", in_ui("https://example.com/a.png"), "no data URL"),
+    ],
+)
+def test_every_protocol_says_in_words_which_images_it_takes(
+    pictures: Serving, path: str, body: dict[str, Any], reason: str
+) -> None:
+    refused = pictures.client.post(path, json=body)
+    assert refused.status_code == 422
+    assert reason in refused.text
+    large = pictures.client.post(path, content=b" " * 1_000_001)
+    assert (large.status_code, "at most 950,000 characters" in large.text) == (413, True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.protocols.addresses import Addresses
 from app.protocols.open_webui import WebUIChunks, thread_of
 from app.protocols.openai import Chunks
 from app.schemas.ask import AnswerEvent, AskResponse
@@ -130,7 +131,7 @@ def test_markers_count_sources(serve: Serve) -> None:
     class Told:
         id, workflow = "r1", "rag"
 
-    chunks: Chunks = WebUIChunks(Told(), ENGLISH, False, "http://here/")
+    chunks: Chunks = WebUIChunks(Told(), ENGLISH, False, Addresses("http://here/"))
     text = chunks(0, AnswerEvent(response=response))
     lines = [json.loads(line[6:]) for line in text.strip().split("\n\n")]
     sources = [x["event"]["data"] for x in lines if x.get("event", {}).get("type") == "source"]

@@ -1,6 +1,9 @@
 """Access matrix: every operation with no key, wrong keys, each scope and two owners."""
 
 import asyncio
+import hashlib
+import logging
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,9 +15,11 @@ from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
 from app.main import create_app
+from app.protocols.messages import DialogueTurn, question_of
 from app.settings import Settings
 from app.storage.api_keys import SCOPES, add_key, revoke_key
 from app.storage.database import open_engine
+from app.storage.signed_addresses import AddressSigner
 from tests.app.pictures import drawn, encoded
 from tests.app.serving import Serving, wait_until
 
@@ -52,6 +57,8 @@ class Owners:
     bob: httpx.Client
     secrets: dict[str, str]
     revoked: str
+    signing: dict[str, tuple[str, str]]
+    """Ids and secrets of keys."""
 
 
 def client_of(serving: Serving, secret: str | None) -> httpx.Client:
@@ -63,21 +70,23 @@ def client_of(serving: Serving, secret: str | None) -> httpx.Client:
 
 @pytest.fixture(scope="module")
 def owners(settings: Settings) -> Iterator[Owners]:
-    async def keys() -> tuple[list[str], dict[str, str], str]:
+    async def keys() -> dict[str, tuple[str, str]]:
         async with open_engine(settings) as engine:
-            whole = [(await add_key(engine, owner))[1] for owner in ("ann", "bob")]
-            alone = {it: (await add_key(engine, "ann", scopes=[it]))[1] for it in SCOPES}
-            key, revoked = await add_key(engine, "ann")
-            await revoke_key(engine, key.id)
-            return whole, alone, revoked
+            made = {owner: await add_key(engine, owner) for owner in ("ann", "bob")}
+            made |= {it: await add_key(engine, "ann", scopes=[it]) for it in SCOPES}
+            made["revoked"] = await add_key(engine, "ann")
+            await revoke_key(engine, made["revoked"][0].id)
+            return {name: (key.id, secret) for name, (key, secret) in made.items()}
 
-    (anns, bobs), alone, revoked = asyncio.run(keys())
+    made = asyncio.run(keys())
+    secrets = {name: secret for name, (_, secret) in made.items()}
     with (
         Serving(create_app(settings)) as serving,
-        client_of(serving, anns) as ann,
-        client_of(serving, bobs) as bob,
+        client_of(serving, secrets["ann"]) as ann,
+        client_of(serving, secrets["bob"]) as bob,
     ):
-        yield Owners(serving, ann, bob, alone, revoked)
+        alone = {scope: secrets[scope] for scope in SCOPES}
+        yield Owners(serving, ann, bob, alone, secrets["revoked"], made)
 
 
 def asked(client: httpx.Client, question: str, **more: Any) -> dict[str, Any]:
@@ -100,8 +109,7 @@ def kept(owners: Owners) -> Kept:
     answer = asked(ann, ABOUT_MINE, thread_id="anns-thread")
     assert "whale oil" in answer["answer"]
     response = ann.post("/v1/responses", json=RESPONSE).json()["id"]
-    begun = ann.post("/evaluations", json=EVALUATION).json()["evaluation_id"]
-    wait_until(lambda: ann.get(f"/evaluations/{begun}").json()["status"] == "done", 60)
+    begun = evaluated(ann)
     return Kept(
         answer["run_id"],
         "anns-thread",
@@ -112,6 +120,12 @@ def kept(owners: Owners) -> Kept:
     )
 
 
+def evaluated(client: httpx.Client) -> str:
+    begun = str(client.post("/evaluations", json=EVALUATION).json()["evaluation_id"])
+    wait_until(lambda: client.get(f"/evaluations/{begun}").json()["status"] == "done", 60)
+    return begun
+
+
 @dataclass(frozen=True)
 class Access:
     """What an operation asks of a key, and a request that it takes; `{}` are filled by `kept`."""
@@ -120,16 +134,18 @@ class Access:
     json: Any = None
     files: Any = None
     is_owned: bool = False
+    query: str = ""
 
     def send(
         self, client: httpx.Client, operation: str, ids: Kept, other_id: str
     ) -> httpx.Response:
         method, path = operation.split()
-        filled = path.format(**{**asdict(ids), "other_id": other_id})
+        filled = f"{path}{self.query}".format(**{**asdict(ids), "other_id": other_id})
         return client.request(method, filled, json=self.json, files=self.files)
 
 
 CHAT = {"model": "rag", "messages": [{"role": "user", "content": ABOUT_MINE}]}
+QUAY = [{"role": "user", "content": "Show me the quay"}]
 RESPONSE = {"model": "rag", "input": ABOUT_MINE}
 UI = {
     "id": "a-chat",
@@ -165,6 +181,7 @@ MATRIX = {
     "GET /runs": Access(),
     "GET /runs/{run_id}": OWN,
     "GET /runs/{run_id}/events": OWN,
+    "GET /runs/{run_id}/prompts": OWN,
     "POST /runs/{run_id}/cancel": OWN,
     "POST /runs/{run_id}/feedback": Access(json={"score": 1}, is_owned=True),
     "POST /runs/{run_id}/fork": Access(json={"step": "retrieve"}, is_owned=True),
@@ -200,6 +217,9 @@ MATRIX = {
     "GET /evaluations": Access(),
     "GET /evaluations/{evaluation_id}": OWN,
     "GET /evaluations/{evaluation_id}/report": OWN,
+    "GET /evaluations/{evaluation_id}/comparison": Access(
+        is_owned=True, query="?baseline={evaluation_id}"
+    ),
     "POST /evaluations/{evaluation_id}/cancel": OWN,
     # What takes away goes last.
     "DELETE /evaluations/{evaluation_id}": OWN,
@@ -280,6 +300,10 @@ def test_anothers_is_as_unknown_as_what_never_was(owners: Owners, kept: Kept) ->
             found = told["error"]["code"] if is_openai else told["title"]
             assert found == ("not_found" if is_openai else "Not found")
             assert "ann" not in one.text.replace(value.thread_id, "")
+    bobs = evaluated(bob)
+    for part in ("comparison", "report"):
+        held = bob.get(f"/evaluations/{bobs}/{part}?baseline={kept.evaluation_id}")
+        assert held.status_code == 404, "another's baseline"
     for path in (f"/runs/{kept.run_id}", f"/threads/{kept.thread_id}"):
         assert ann.get(path).status_code == 200, "nothing was taken away"
     assert '"apart"' in ann.get("/collections").text
@@ -329,6 +353,56 @@ def test_a_thread_of_the_same_name_is_anothers(owners: Owners, kept: Kept) -> No
     assert response.status_code in {200, 404}
     assert "whale" not in response.text
     assert ann.get(f"/threads/{kept.thread_id}").json()["messages"] == before
+
+
+def test_a_signed_address_shows_one_image_of_its_owner_for_a_while(
+    owners: Owners, kept: Kept
+) -> None:
+    """What chat frontends load without a key: bound to image, key and time, and never logged."""
+    ann, bob = owners.ann, owners.bob
+    shown = ann.post("/v1/chat/completions", json={**CHAT, "model": "illustrate", "messages": QUAY})
+    address = shown.json()["choices"][0]["message"]["content"].partition("](")[2].removesuffix(")")
+    path = f"/images/{kept.image_id}"
+    assert address.startswith(f"{owners.serving.url}{path}?expires=")
+    query = address.partition("?")[2]
+    in_an_hour = time.time() + 3600
+
+    def signed(key: tuple[str, str], until: float = in_an_hour, to: str = path) -> str:
+        digest = hashlib.sha256(key[1].encode()).hexdigest()
+        return f"{path}?{AddressSigner(key[0], digest).query(to, until)}"
+
+    keys = owners.signing
+    with client_of(owners.serving, None) as nobody:
+        loaded = nobody.get(address)
+        assert (loaded.status_code, loaded.content) == (200, ann.get(path).content)
+        assert loaded.headers["cache-control"].startswith("private")
+        assert nobody.get(signed(keys["ann"])).status_code == 200
+        for refused, status in {
+            path: 401,
+            f"{path[:-1]}9?{query}": 401,  # another image's
+            f"/documents/{kept.document_id}?{query}": 401,
+            f"{path}?{query[:-1]}{'10'[query[-1] == '1']}": 401,
+            f"{path}?{query.replace('expires=', 'expires=1')}": 401,
+            signed(keys["ann"], time.time() - 2): 401,
+            signed(keys["ann"], to=f"{path}0"): 401,
+            signed((keys["bob"][0], keys["ann"][1])): 401,
+            signed(keys["revoked"]): 401,
+            signed(keys["documents"]): 403,
+            signed(keys["bob"]): 404,
+        }.items():
+            assert nobody.get(refused).status_code == status, refused
+            assert nobody.get(refused).content != loaded.content
+        assert nobody.post("/ask", params=query, json={"question": ABOUT_MINE}).status_code == 401
+    assert bob.get(address).status_code == 404, "a key that is sent is the one that counts"
+
+    access = logging.getLogger("uvicorn.access")
+    told = ("127.0.0.1:1", "GET", address.removeprefix(owners.serving.url), "1.1", 200)
+    line = access.makeRecord("", 20, "", 1, '%s - "%s %s HTTP/%s" %d', told, None).getMessage()
+    secret = query.rpartition("=")[2]
+    assert (path in line, secret in line) == (True, False)
+    again = [DialogueTurn("assistant", f"![Quay]({address})", "", set())]
+    again.append(DialogueTurn("user", "Why?", "", set()))
+    assert question_of(again)["history"][0]["content"] == f"![Quay]({owners.serving.url}{path})"
 
 
 def test_ones_own_key_with_the_scope_alone_is_let_in(owners: Owners, kept: Kept) -> None:

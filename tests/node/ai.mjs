@@ -1,8 +1,9 @@
-// node ai.mjs PACKAGE URL BODY QUESTION: the message that the AI SDK puts together, as JSON.
-const [name, api, body, question] = process.argv.slice(2);
+// node ai.mjs PACKAGE URL BODY QUESTION [IMAGE]: the message that the AI SDK puts together, as JSON.
+const [name, api, body, question, image] = process.argv.slice(2);
 const { DefaultChatTransport, readUIMessageStream } = await import(name);
 
 const transport = new DefaultChatTransport({ api: `${api}/ask/ui`, body: JSON.parse(body) });
+const files = image ? [{ type: "file", mediaType: "image/png", url: image }] : [];
 const data = [];
 const kept = new TransformStream({
   transform(chunk, controller) {
@@ -16,7 +17,7 @@ try {
   const chunks = await transport.sendMessages({
     chatId: "chat-1",
     trigger: "submit-message",
-    messages: [{ id: "m1", role: "user", parts: [{ type: "text", text: question }] }],
+    messages: [{ id: "m1", role: "user", parts: [...files, { type: "text", text: question }] }],
   });
   const states = readUIMessageStream({
     stream: chunks.pipeThrough(kept),

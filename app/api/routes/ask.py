@@ -1,30 +1,38 @@
 """`POST /ask`: an answer, as JSON or as events, `/ask/ui`: in the AI SDK's stream; `/workflows`."""
 
 import asyncio
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from app.api.dependencies import (
+    ClientAddresses,
     CurrentCaller,
     LiveCollections,
     LiveGraphs,
     LiveRuns,
     LiveServices,
-    PageUrl,
 )
 from app.api.problems import problem_response, problems
 from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
 from app.errors import InvalidRequest
 from app.protocols.ai_sdk import HEADERS, UIParts, UIRequest
-from app.protocols.messages import prefer_thread, question_of
+from app.protocols.messages import DialogueTurn, image_of, prefer_thread, question_of
 from app.retrieval.index import within
 from app.runs.run import Run
-from app.schemas.ask import AskRequest, AskResponse, ErrorEvent, WorkflowInfo, Workflows
+from app.schemas.ask import (
+    MAX_IMAGE_CHARS,
+    AskRequest,
+    AskResponse,
+    ErrorEvent,
+    WorkflowInfo,
+    Workflows,
+)
 from graphs.errors import InvalidImage
 from graphs.ports import Services
-from graphs.state import Context
+from graphs.state import Context, Question
 from graphs.workflows.registry import DEFAULT_WORKFLOW, IMAGE_WORKFLOW, WORKFLOWS, Graph
 
 router = APIRouter(tags=["ask"])
@@ -34,6 +42,7 @@ UI_STREAM = {
     "description": "The parts of one message, one `data:` line each, `[DONE]` at the end.",
     "content": {EVENT_STREAM: {"schema": {"type": "string"}, "example": _PART}},
 }
+TOO_LONG = f"the data URL of an image has at most {MAX_IMAGE_CHARS:,} characters"
 # The first answer again: there is no dialogue before it, whatever the thread remembers.
 REGENERATE = "regenerate-message"
 
@@ -88,10 +97,23 @@ async def ask(
     return await while_client_stays(request, whole(request, run), run, runs, body.detach)
 
 
+async def asked_of(
+    turns: Sequence[DialogueTurn], workflow: str, services: Services, pointer: str = "#/messages"
+) -> Question:
+    """The question of a dialogue, and the image that it is about. Raises InvalidRequest."""
+    question = question_of(turns, pointer)
+    if (shown := image_of(turns)) is not None:
+        image, place = shown
+        question["image"] = await plain_image(image, workflow, services, place)
+    return question
+
+
 async def plain_image(image: str, workflow: str, services: Services, pointer: str) -> str:
     """The question's image without all but its pixels. Raises InvalidRequest."""
     if workflow != IMAGE_WORKFLOW or services.images is None:
         raise InvalidRequest(pointer, f"only {IMAGE_WORKFLOW} is asked about an image")
+    if len(image) > MAX_IMAGE_CHARS:
+        raise InvalidRequest(pointer, TOO_LONG)
     try:
         return await services.images.plain(image)
     except InvalidImage as error:
@@ -117,16 +139,18 @@ async def ask_ui(
     runs: LiveRuns,
     graphs: LiveGraphs,
     collections: LiveCollections,
-    page_url: PageUrl,
+    addresses: ClientAddresses,
+    services: LiveServices,
 ) -> Response:
     """Answer the last message of the user as the parts of one message; the chat is the thread."""
-    workflow = _built(body.workflow, graphs)
-    question = question_of(body.turns())
+    of_image = IMAGE_WORKFLOW if body.shows_image else None
+    workflow = _built(of_image if body.workflow is None else body.workflow, graphs)
+    question = await asked_of(body.turns(workflow), workflow, services)
     if body.trigger != REGENERATE:
         prefer_thread(question)
     with within(await collections.chosen(caller, body.collection)):
         run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
-    parts = UIParts(question["question"], body.drafts, page_url)
+    parts = UIParts(question["question"], body.drafts, addresses)
     return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
 
 

@@ -7,19 +7,20 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Json, TypeAdapter
 
 from app.api.dependencies import (
+    ClientAddresses,
     CurrentCaller,
     LiveCollections,
     LiveGraphs,
     LiveRuns,
     LiveServices,
-    PageUrl,
 )
 from app.api.problems import DETAILS, problem_response
-from app.api.routes.ask import plain_image
+from app.api.routes.ask import asked_of
 from app.api.sse import EventStream, while_client_stays
 from app.errors import ThreadBusy
 from app.protocols import open_webui, openai
-from app.protocols.messages import checked, prefer_thread, question_of
+from app.protocols.addresses import Addresses
+from app.protocols.messages import checked, prefer_thread
 from app.protocols.progress_text import ProgressText
 from app.retrieval.index import within
 from app.runs.run import Run
@@ -82,7 +83,7 @@ async def complete(
     runs: LiveRuns,
     graphs: LiveGraphs,
     collections: LiveCollections,
-    page_url: PageUrl,
+    addresses: ClientAddresses,
     services: LiveServices,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as `reasoning_content`."""
@@ -92,10 +93,7 @@ async def complete(
     if open_webui.is_task(body.messages[-1].text):
         reason = open_webui.NO_TASKS
         raise openai.NotOffered(400, reason, param="messages", code="unsupported_value")
-    question, context = question_of(body.turns()), options_of(body)
-    if body.image is not None:
-        image, pointer = body.image
-        question["image"] = await plain_image(image, name, services, pointer)
+    question, context = await asked_of(body.turns(), name, services), options_of(body)
     thread = thread_of(body)
     if thread is not None:
         prefer_thread(question)
@@ -112,9 +110,9 @@ async def complete(
     if body.stream:
         form = open_webui.WebUIChunks if open_webui.speaks(request.headers) else openai.Chunks
         return EventStream(
-            run, runs, detach=False, encode=form(run, text, body.wants_usage, page_url)
+            run, runs, detach=False, encode=form(run, text, body.wants_usage, addresses)
         )
-    return await while_client_stays(request, whole(request, run, text, page_url), run, runs)
+    return await while_client_stays(request, whole(request, run, text, addresses), run, runs)
 
 
 def options_of(body: openai.RunParameters) -> Context:
@@ -142,11 +140,11 @@ def collection_of(body: openai.RunParameters) -> str | None:
     return checked(COLLECTION, name, "#/metadata/collection")
 
 
-async def whole(request: Request, run: Run, question: str, page_url: str) -> Response:
+async def whole(request: Request, run: Run, question: str, addresses: Addresses) -> Response:
     """The run's last word as one JSON body: the completion, or the error that ended it."""
     last, progress = await run.outcome(), ProgressText(question)
     if isinstance(last, ErrorEvent):
         return problem_response(request.scope, last.problem)
     reasoning = [line for event in await run.all_events() for line in progress.lines(event)]
-    completed = openai.completion(run, last.response, reasoning, page_url)
+    completed = openai.completion(run, last.response, reasoning, addresses)
     return Response(as_json(completed.model_dump()), media_type="application/json")

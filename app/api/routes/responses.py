@@ -9,14 +9,16 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.api.dependencies import (
+    ClientAddresses,
     CurrentCaller,
     LiveCollections,
     LiveGraphs,
     LiveRuns,
+    LiveServices,
     LiveStore,
-    PageUrl,
 )
 from app.api.problems import problem_response
+from app.api.routes.ask import asked_of
 from app.api.routes.openai import collection_of, errors, model, options_of, thread_of
 from app.api.sse import (
     EVENT_STREAM,
@@ -28,7 +30,8 @@ from app.api.sse import (
 )
 from app.errors import NotFound, ThreadBusy
 from app.protocols import open_webui
-from app.protocols.messages import MAX_MESSAGES, DialogueTurn, prefer_thread, question_of
+from app.protocols.addresses import Addresses
+from app.protocols.messages import MAX_MESSAGES, DialogueTurn, prefer_thread
 from app.protocols.openai import NotOffered
 from app.protocols.openai_responses import (
     MESSAGE,
@@ -48,8 +51,10 @@ from app.runs import replay
 from app.runs.run import Run
 from app.schemas.ask import AskResponse, ErrorEvent, as_json, event_of
 from app.storage.lifecycle import Store
+from graphs.ports import Services
 from graphs.state import Question
 from graphs.types import Message
+from graphs.workflows.registry import IMAGE_WORKFLOW
 
 router = APIRouter(prefix="/v1/responses", tags=["OpenAI"])
 STREAM: dict[int | str, dict[str, Any]] = {
@@ -74,12 +79,13 @@ async def respond(
     store: LiveStore,
     graphs: LiveGraphs,
     collections: LiveCollections,
-    page_url: PageUrl,
+    addresses: ClientAddresses,
+    services: LiveServices,
 ) -> Response:
     """Answer the last message of the user; `stream` tells the steps as a summary of reasoning."""
     name = model(body.model, graphs).id
     _check(body)
-    question, thread = await asked(body, store, caller.owner)
+    question, thread = await asked(body, store, caller.owner, services)
     with within(await collections.chosen(caller, collection_of(body))):
         run = await runs.start(
             name,
@@ -94,11 +100,11 @@ async def respond(
     head = ResponseHead.of(run.record)
     if body.stream:
         return EventStream(
-            run, runs, detach=bool(body.background), encode=ResponseEvents(head, page_url)
+            run, runs, detach=bool(body.background), encode=ResponseEvents(head, addresses)
         )
     if body.background:
-        return _json(response_of(head, (), page_url))
-    return await while_client_stays(request, whole(request, run, head, page_url), run, runs)
+        return _json(response_of(head, (), addresses))
+    return await while_client_stays(request, whole(request, run, head, addresses), run, runs)
 
 
 def _check(body: ResponseRequest) -> None:
@@ -112,9 +118,12 @@ def _check(body: ResponseRequest) -> None:
             )
 
 
-async def asked(body: ResponseRequest, store: Store, owner: str) -> tuple[Question, str | None]:
+async def asked(
+    body: ResponseRequest, store: Store, owner: str, services: Services
+) -> tuple[Question, str | None]:
     """What the graphs are asked, and on which thread. Raises InvalidRequest, NotOffered."""
-    question = question_of(await turns(body, store, owner), "#/input")
+    dialogue = await turns(body, store, owner)
+    question = await asked_of(dialogue, body.model, services, "#/input")
     if open_webui.is_task(question["question"]):
         reason = open_webui.NO_TASKS
         raise NotOffered(400, reason, param="input", code="unsupported_value")
@@ -156,7 +165,8 @@ async def turns(body: ResponseRequest, store: Store, owner: str) -> list[Dialogu
     first = len(body.input) - MAX_MESSAGES
     for n, item in enumerate(body.input):
         if item.kind == "message":
-            found.append(item.turn(f"#/input/{n}/content"))
+            sees_images = body.model == IMAGE_WORKFLOW
+            found.append(item.turn(f"#/input/{n}/content", sees_images=sees_images))
         elif item.kind == REFERENCE and (item.id or "").startswith(MESSAGE) and n >= first:
             run_id = str(item.id).removeprefix(MESSAGE)
             if await _known(run_id, store, owner) is None:
@@ -193,13 +203,13 @@ def echo_of(body: ResponseRequest) -> ResponseEcho:
     )
 
 
-async def whole(request: Request, run: Run, head: ResponseHead, page_url: str) -> Response:
+async def whole(request: Request, run: Run, head: ResponseHead, addresses: Addresses) -> Response:
     """The run's last word as one JSON body: the response, or the error that ended it."""
     last = await run.outcome()
     if isinstance(last, ErrorEvent):
         return problem_response(request.scope, last.problem)
     events = await run.all_events()
-    return _json(await asyncio.to_thread(response_of, head, events, page_url))
+    return _json(await asyncio.to_thread(response_of, head, events, addresses))
 
 
 @router.get("/{response_id}", response_model=ResponseObject, responses=errors(404, 422, 503))
@@ -208,7 +218,7 @@ async def stored(
     caller: CurrentCaller,
     runs: LiveRuns,
     store: LiveStore,
-    page_url: PageUrl,
+    addresses: ClientAddresses,
     stream: Annotated[bool, Query(description="Tell its events, and those to come.")] = False,
     starting_after: Annotated[
         int, Query(ge=-1, le=1_000_000_000, description="The last `sequence_number` that came.")
@@ -217,9 +227,9 @@ async def stored(
     """A response by its id, from whichever process it came; one under way as far as it got."""
     row = await _row(response_id, store, caller.owner)
     if not stream:
-        return _json(await _restored(row, store, page_url))
+        return _json(await _restored(row, store, addresses))
     head = ResponseHead.of(row)
-    encode = ResponseEvents(head, page_url, after=starting_after, ended_at=row["ended_at"])
+    encode = ResponseEvents(head, addresses, after=starting_after, ended_at=row["ended_at"])
     if run := runs.live(head.run_id):
         texts = followed(run, encode=encode)
     else:
@@ -240,7 +250,7 @@ async def cancel(
     caller: CurrentCaller,
     runs: LiveRuns,
     store: LiveStore,
-    page_url: PageUrl,
+    addresses: ClientAddresses,
 ) -> Response:
     """Stop a response wherever it is under way; one that has ended stays as it is."""
     row = await _row(response_id, store, caller.owner)
@@ -253,7 +263,7 @@ async def cancel(
                 break
             await asyncio.sleep(replay.POLL_S)
     row = await _row(response_id, store, caller.owner)
-    return _json(await _restored(row, store, page_url))
+    return _json(await _restored(row, store, addresses))
 
 
 @router.delete("/{response_id}", responses=errors(404, 409, 422, 503))
@@ -275,15 +285,15 @@ async def _row(response_id: str, store: Store, owner: str) -> Row:
     return row
 
 
-async def _restored(row: Row, store: Store, page_url: str) -> ResponseObject:
+async def _restored(row: Row, store: Store, addresses: Addresses) -> ResponseObject:
     kept = await store.runs.events(row["id"])
     # In a thread, since each event is read whole.
-    return await asyncio.to_thread(_from_rows, row, kept, page_url)
+    return await asyncio.to_thread(_from_rows, row, kept, addresses)
 
 
-def _from_rows(row: Row, kept: Sequence[Any], page_url: str) -> ResponseObject:
+def _from_rows(row: Row, kept: Sequence[Any], addresses: Addresses) -> ResponseObject:
     events = [event for each in kept if (event := event_of(each.name, each.data)) is not None]
-    return response_of(ResponseHead.of(row), events, page_url, row["ended_at"])
+    return response_of(ResponseHead.of(row), events, addresses, row["ended_at"])
 
 
 def _json(response: ResponseObject) -> Response:
