@@ -26,7 +26,10 @@ PIXELS = {"description": "The image, without metadata.", "content": {MEDIA_TYPE:
     responses={200: PIXELS, **problems(404, 422, 500, 503)},
 )
 async def image(image_id: str, uploads: LiveUploads, caller: CurrentCaller) -> Response:
-    """An image of the caller's documents or of shared ones, encoded anew as WebP."""
+    """An image of the caller's documents or of shared ones, encoded anew as WebP.
+
+    A signed address from an answer needs no key.
+    """
     with mapped():
         content = await uploads.image(image_id, caller.owner, caller.collections)
     if content is None:
