@@ -75,7 +75,8 @@ class Answer(TypedDict, total=False):
     """The output of every workflow; `judgement` is the answer's, where a critic judged it.
 
     `standalone_question` is a follow-up made to stand alone; `queries` are what the knowledge base
-    was asked where that was not the question itself. `images` are those that were asked for;
+    was asked where that was not the question itself. `grades` are rows of the documents' scores: by
+    the question, then by each of its parts. `images` are those that were asked for;
     `image_threshold` is what their similarity was held against.
     """
 
@@ -87,6 +88,7 @@ class Answer(TypedDict, total=False):
     retrieval: MaybeRetrieval
     action: types.Action | None
     documents: Passages
+    grades: list[list[float | None]]
     rewritten_query: str | None
     web_pages: WebPages
     internal_strips: Strips
@@ -214,6 +216,7 @@ def reset_run_state(state: State) -> State:
         "retrieval": None,
         "action": None,
         "documents": [],
+        "grades": [],
         "rewritten_query": None,
         "web_pages": [],
         "internal_strips": [],

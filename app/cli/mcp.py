@@ -47,7 +47,14 @@ async def _serve(settings: Settings) -> None:
     ):
         graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
         built = {**graphs, SEARCH: build_search(services)}
-        runs = Runs(built, services, settings.max_runs, store, preset=settings.preset)
+        runs = Runs(
+            built,
+            services,
+            settings.max_runs,
+            store,
+            preset=settings.preset,
+            keeps_prompts=settings.keep_prompts,
+        )
         uploads = uploads_into(services.retriever, settings)
         parts = Parts(runs, tuple(graphs), Collections(engine, uploads), uploads)
         server = mcp_server(parts)

@@ -81,7 +81,9 @@ async def _ask(settings: Settings, request: AskRequest, name: str, as_json: bool
         open_store(settings, engine) as store,
     ):
         graphs = {name: WORKFLOWS[name].build(services)}
-        runs = Runs(graphs, services, 1, store, preset=settings.preset)
+        runs = Runs(
+            graphs, services, 1, store, preset=settings.preset, keeps_prompts=settings.keep_prompts
+        )
         try:
             collections = Collections(engine, uploads_into(services.retriever, settings))
             with within(await collections.chosen(Caller(), request.collection)):
@@ -119,7 +121,9 @@ async def _resume(settings: Settings, prefix: str | None) -> int:
     ):
         run_id = None if prefix is None else await store.runs.find(prefix)
         graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
-        runs = Runs(graphs, services, 1, store, preset=settings.preset)
+        runs = Runs(
+            graphs, services, 1, store, preset=settings.preset, keeps_prompts=settings.keep_prompts
+        )
         try:
             while resumed := await runs.take_over(1, run_id):
                 many += 1

@@ -12,6 +12,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import Field, SecretStr
 
 from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint, Turn
+from app.llm.prompt_messages import prompt_messages
 from app.resilience.circuit_breaker import CircuitBreaker
 
 Chunks = AsyncGenerator[ChatGenerationChunk]
@@ -25,15 +26,17 @@ class EndpointChat(ChatOpenAI):
 
     endpoint: Endpoint = Field(exclude=True)
 
-    async def _astream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+    async def _astream(
+        self, messages: list[BaseMessage], *args: Any, **kwargs: Any
+    ) -> AsyncIterator[ChatGenerationChunk]:
         has_text = has_ended = False
         ask = super()._astream
 
         async def begun() -> tuple[Chunks, ChatGenerationChunk | None]:
-            chunks = cast("Chunks", ask(*args, **kwargs))
+            chunks = cast("Chunks", ask(messages, *args, **kwargs))
             return chunks, await anext(chunks, None)
 
-        async with self.endpoint.turn() as turn:
+        async with self.endpoint.turn(prompt_messages(messages)) as turn:
             answer, chunk = await turn.begin(begun)
             async with aclosing(answer) as chunks:
                 while chunk is not None:
@@ -58,7 +61,7 @@ class EndpointChat(ChatOpenAI):
         **kwargs: Any,
     ) -> ChatResult:
         ask = super()._agenerate
-        async with self.endpoint.turn() as turn:
+        async with self.endpoint.turn(prompt_messages(messages)) as turn:
             result = await turn.begin(lambda: ask(messages, stop, run_manager, **kwargs))
             for generation in result.generations:
                 _count(generation.message, turn)

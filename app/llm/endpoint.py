@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import openai
 
 from app.observability import model_calls
-from app.observability.model_calls import ModelCall
+from app.observability.model_calls import ModelCall, PromptMessage
 from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
 from app.resilience.retry import Retries, RetryBudget, seconds_of
@@ -61,8 +61,8 @@ class Endpoint:
         self.breaker = breaker or CircuitBreaker(kind)
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator["Turn"]:
-        """One of the calls at once, within its time.
+    async def turn(self, prompt: Sequence[PromptMessage] = ()) -> AsyncIterator["Turn"]:
+        """One of the calls at once, within its time; `prompt` is told to the run's listeners.
 
         Raises GeneratorFailed where none is free in time, or the breaker is open.
         """
@@ -79,7 +79,9 @@ class Endpoint:
                     f" {limit}; try again or allow more at a time"
                 ) from None
             address = urlsplit(self._base_url)
-            told = ModelCall(self._operation, self._model, address.hostname or "", address.port)
+            told = ModelCall(
+                self._operation, self._model, address.hostname or "", address.port, prompt
+            )
             try:
                 yield Turn(self, limit, attempt, told)
             except BaseException as error:

@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError
 
 from app.errors import StartFailed, wrong_fields
 from app.llm.endpoint import Endpoint
+from app.llm.prompt_messages import prompt_messages
 from app.observability.redaction import redact
 from graphs.errors import RequestRefused
 
@@ -63,7 +64,7 @@ class ProviderChat(BaseChatModel):
             with _as_openai():
                 return await self.model.ainvoke(messages, stop=stop)
 
-        async with self.endpoint.turn() as turn:
+        async with self.endpoint.turn(prompt_messages(messages)) as turn:
             message = await turn.begin(asked)
             if usage := message.usage_metadata:
                 turn.used(usage["input_tokens"], usage["output_tokens"])
@@ -86,7 +87,7 @@ class ProviderChat(BaseChatModel):
             with _as_openai():
                 return chunks, await anext(chunks, None)
 
-        async with self.endpoint.turn() as turn:
+        async with self.endpoint.turn(prompt_messages(messages)) as turn:
             answer, chunk = await turn.begin(begun)
             async with aclosing(answer) as chunks:
                 while chunk is not None:

@@ -11,6 +11,7 @@ from openai.types import Completion
 from openai.types.completion_choice import Logprobs
 
 from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint
+from app.observability.model_calls import PromptMessage
 from app.resilience.circuit_breaker import CircuitBreaker
 from graphs.ports import Reflected
 from graphs.reflection import tokens
@@ -148,7 +149,7 @@ class NativeGenerator:
             )
             return _Reply(completion)
 
-        async with self._endpoint.turn() as turn:
+        async with self._endpoint.turn([PromptMessage("prompt", prompt)]) as turn:
             reply = await turn.begin(asked)
             turn.used(reply.usage.input_tokens, reply.usage.output_tokens)
             return reply

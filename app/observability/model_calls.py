@@ -1,23 +1,32 @@
 """Calls of language models, told to whoever listens in the run that makes them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 
+@dataclass(frozen=True, slots=True)
+class PromptMessage:
+    """One message of a prompt; `role` as OpenAI names it, `prompt` where there are no roles."""
+
+    role: str
+    text: str
+
+
 @dataclass(slots=True)
 class ModelCall:
-    """One call with its retries, in OpenTelemetry's words for generative models; no text.
+    """One call with its retries, in OpenTelemetry's words for generative models.
 
     `operation`: chat, text_completion or embeddings. `error` names the kind of the failure, empty
-    without one.
+    without one. `prompt` is its only text, which spans leave out.
     """
 
     operation: str
     model: str
     host: str
     port: int | None = None
+    prompt: Sequence[PromptMessage] = ()
     began_ns: int = field(default_factory=time.time_ns)
     took_ns: int = 0
     retries: int = 0
@@ -26,11 +35,16 @@ class ModelCall:
     error: str = ""
 
 
-listener: ContextVar[Callable[[ModelCall], None] | None] = ContextVar("listener", default=None)
-"""Set for a run's task; what it starts inherits it."""
+Hear = Callable[[ModelCall], None]
+_listeners: ContextVar[tuple[Hear, ...]] = ContextVar("listeners", default=())
+
+
+def listen(hear: Hear) -> None:
+    """From now on in the task at hand, such as a run's, and in what it starts."""
+    _listeners.set((*_listeners.get(), hear))
 
 
 def tell(call: ModelCall) -> None:
     """Once it has ended."""
-    if (hear := listener.get()) is not None:
+    for hear in _listeners.get():
         hear(call)

@@ -70,7 +70,7 @@ class RunSpans:
     def observe(self, run_id: str, event: ask.Event) -> None:
         if isinstance(event, ask.RunEvent):
             self._under_way[run_id] = _UnderWay(self._run_span(event))
-            model_calls.listener.set(partial(self._called, run_id))
+            model_calls.listen(partial(self._called, run_id))
         elif (run := self._under_way.get(run_id)) is None:
             return
         elif isinstance(event, ask.StepEvent):

@@ -21,7 +21,7 @@ from graphs.ports import Services
 from graphs.state import Context, State
 from graphs.types import Passage, Retrieval
 
-_FOUND = ("standalone_question", "queries", "retrieval", "documents", "action")
+_FOUND = ("standalone_question", "queries", "retrieval", "documents", "grades", "action")
 _PASSAGES = TypeAdapter(list[Passage])
 _RETRIEVAL = TypeAdapter(Retrieval | None)
 
@@ -53,9 +53,8 @@ def fork_of(
 ) -> Fork:
     """The fork of a run that found this; the action follows from the kept grades.
 
-    A question in several parts is graded by each of them, which the kept grades do not tell: it is
-    graded again, where the worker remembers its scores. Raises InvalidRequest where the run has no
-    such step.
+    It is graded again where other options make other parts of the question. Raises InvalidRequest
+    where the run has no such step.
     """
     if found is None:
         raise InvalidRequest("#/step", "the run has not ended, or retrieved nothing to begin with")
@@ -76,9 +75,10 @@ def fork_of(
     )
     plan = make_plan(state, context, services)
     state["plan"] = plan
-    if step == "retrieve" or plan.subquestions:
+    grades = kept.get("grades") or [[passage.relevance for passage in documents]]
+    if step == "retrieve" or len(grades) != 1 + len(plan.subquestions):
         return Fork(run_id, "retrieve", state)
+    state["grades"] = grades
     if kept.get("action") is not None:
-        grades = [[passage.relevance for passage in documents]]
         state["action"] = choose_action(grades, plan.thresholds, context.ablation)
     return Fork(run_id, "grade", state)

@@ -21,6 +21,7 @@ from app.retrieval.index import (
     seen_collections,
     visible_to,
 )
+from app.runs import prompts
 from app.runs.admission import Admission, Place
 from app.runs.fork import Fork, packed
 from app.runs.quotas import Quotas
@@ -62,7 +63,8 @@ Observe = Callable[[str, Event], None]
 class Runs:
     """At most `most` at once, fewer where they would hold each other up.
 
-    `observe` is called with every event of every run, in order.
+    `observe` is called with every event of every run, in order. `keeps_prompts`: what runs send to
+    language models is kept with them.
 
     Without a `store` nothing is kept: no thread goes on, no run can be looked at later.
     """
@@ -77,10 +79,12 @@ class Runs:
         preset: Preset = "none",
         observe: Observe = lambda *_: None,
         quotas: Quotas | None = None,
+        keeps_prompts: bool = False,
     ) -> None:
         self._graphs, self._services = graphs, services
         self.admission, self.quotas = Admission(most), quotas or Quotas({})
         self._store, self._preset, self._observe = store, preset, observe
+        self._keeps_prompts = keeps_prompts
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
         self._watching: asyncio.Task[None] | None = None
@@ -158,6 +162,7 @@ class Runs:
             is_kept=keep,
             checkpoints=self._checkpoints(record) if resumable and keep else None,
             fork=fork,
+            keeps_prompts=self._keeps_prompts and keep,
         )
         if self._store is not None and keep:
             await self._enter_thread(self._store, run, is_new=thread_id is None)
@@ -269,7 +274,13 @@ class Runs:
         )
         found = packed(run.question, run.found)
         return store.runs.end(
-            run.id, response, last, turn, is_cancelled=run.is_cancelled, found=found
+            run.id,
+            response,
+            last,
+            turn,
+            is_cancelled=run.is_cancelled,
+            found=found,
+            prompts=prompts.packed(run.prompts),
         )
 
     def _forget_checkpoints(self, store: Store, run: Run) -> None:
@@ -349,6 +360,7 @@ class Runs:
             is_detached=True,
             checkpoints=checkpoints,
             past=orphan.events,
+            keeps_prompts=self._keeps_prompts,
         )
         log.warning(
             "run resumed",

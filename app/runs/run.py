@@ -17,9 +17,12 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from pydantic_core import to_jsonable_python
 
 from app.errors import internal_problem
+from app.observability import model_calls
 from app.resilience.deadline import run_ends_at
 from app.runs.fork import Fork
+from app.runs.prompts import PromptRecorder
 from app.schemas import ask
+from app.schemas.runs import SentPrompt
 from app.storage.runs import RunRecord
 from graphs.errors import RetrieverFailed
 from graphs.ports import Services
@@ -131,6 +134,7 @@ class Run:
         checkpoints: Checkpoints | None = None,
         past: Sequence[tuple[float, ask.Event]] = (),
         fork: Fork | None = None,
+        keeps_prompts: bool = False,
     ) -> None:
         self.id, self.thread_id, self.workflow = record.id, record.thread_id, record.workflow
         self.question, self.record, self._context = question, record, context
@@ -155,6 +159,7 @@ class Run:
         self._spent, self._failed = Usage(), list[Degraded]()
         self._texts: dict[int, str] = {}
         self._is_taken_up, self._fork = bool(past), fork
+        self._prompts = PromptRecorder() if keeps_prompts else None
         for _, event in past:
             self._recall(event)
 
@@ -173,6 +178,8 @@ class Run:
         if not self._is_taken_up:
             begun = {"run_id": self.id, "thread_id": self.thread_id, "workflow": self.workflow}
             self._tell(ask.RunEvent(**begun))
+        if self._prompts is not None:
+            model_calls.listen(self._prompts.hear)
         response: ask.AskResponse | None = None
         try:
             await self._until_it_ends()
@@ -233,6 +240,11 @@ class Run:
     def found(self) -> Mapping[str, Any]:
         """The graph's state as it is known, for a fork of the run."""
         return self._state
+
+    @property
+    def prompts(self) -> Sequence[SentPrompt]:
+        """What was sent to language models so far; nothing where that is not kept."""
+        return self._prompts.prompts if self._prompts is not None else ()
 
     @property
     def passages(self) -> Sequence[Passage]:
@@ -349,6 +361,8 @@ class Run:
         path = [*(place.split(":")[0] for place in namespace), name]
         if "input" in task:
             self._under_way[task["id"]] = name, now
+            if self._prompts is not None:
+                self._prompts.step_began(task["id"], len(self._events))
             event = ask.StepEvent(step=name, path=path, phase="start", at_ms=now, detail={})
         else:
             _, began = self._under_way.pop(task["id"], (name, now))
@@ -484,6 +498,8 @@ def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
     detail = {name: changed[name] for name in _AS_THEY_ARE if name in changed}
     if "documents" in changed:
         detail["documents"] = lists["documents"]
+    if len(changed.get("grades", ())) > 1:
+        detail["grades"] = changed["grades"]
     if "web_pages" in changed:
         detail["web_results"] = lists["web_results"]
     others = {

@@ -74,6 +74,32 @@ class StoredRun(RunFacts):
     feedback: list[Feedback]
 
 
+class SentMessage(BaseModel):
+    """A message as it was sent; `role` is `prompt` where the model takes text without roles."""
+
+    role: str
+    text: str
+
+
+class SentPrompt(BaseModel):
+    """What one call sent to a language model; `step` is the number of its step's start event."""
+
+    step: int | None = None
+    path: list[str]
+    model: str
+    took_ms: float
+    input_tokens: int | None
+    output_tokens: int | None
+    failed: bool
+    messages: list[SentMessage]
+
+
+class RunPrompts(BaseModel):
+    """In the order in which the calls ended; empty where none was made, or none is kept."""
+
+    prompts: list[SentPrompt]
+
+
 class ForkRequest(BaseModel):
     """From which step a run is done again, and with which options."""
 

@@ -40,7 +40,7 @@ from app.schemas.ask import (
 )
 from app.schemas.runs import FeedbackRequest, Status
 from app.storage.database import FORGOTTEN_AT_ONCE, BatchWriter, now, reading
-from app.storage.tables import EVENTS, FEEDBACK, OUTCOMES, PROCESSES, RESUMABLE, RUNS
+from app.storage.tables import EVENTS, FEEDBACK, OUTCOMES, PROCESSES, PROMPTS, RESUMABLE, RUNS
 from graphs.types import Action, Verdict
 
 Row = Mapping[str, Any]
@@ -175,14 +175,17 @@ class KeptRuns:
         *,
         is_cancelled: bool,
         found: bytes | None = None,
+        prompts: bytes | None = None,
     ) -> Ending:
         """Keeps how a run ended with its last events, and what `more` says, in one transaction.
 
-        `found` is what a fork of the run would begin with.
+        `found` is what a fork of the run would begin with, `prompts` what it sent to models.
         """
         if response is not None:
             outcome = {"action": response.action, "verdict": response.verdict, "found": found}
             more = [*more, (OUTCOMES.insert(), {"run_id": run_id, **outcome})]
+        if prompts is not None:
+            more = [*more, (PROMPTS.insert(), {"run_id": run_id, "data": prompts})]
         ending = Ending(
             run_id,
             self._process,
@@ -295,6 +298,11 @@ class KeptRuns:
         async with reading(self._engine) as connection:
             kept = select(OUTCOMES.c.found).where(OUTCOMES.c.run_id == run_id)
             return await connection.scalar(kept)
+
+    async def prompts(self, run_id: str) -> bytes | None:
+        """What the run sent to language models, if that is kept."""
+        async with reading(self._engine) as connection:
+            return await connection.scalar(select(PROMPTS.c.data).where(PROMPTS.c.run_id == run_id))
 
     async def answers(self, run_ids: Sequence[str]) -> dict[str, str]:
         """The `answer` event's data of those that have one."""

@@ -70,6 +70,16 @@ OUTCOMES = sa.Table(
 )
 """How runs with an answer came out, to look for them by it; `found` is what a fork begins with."""
 
+PROMPTS = sa.Table(
+    "prompts",
+    metadata,
+    sa.Column(
+        "run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column("data", sa.LargeBinary, nullable=False),
+)
+"""What runs sent to language models, compressed; no row for those that asked none."""
+
 FEEDBACK = sa.Table(
     "feedback",
     metadata,

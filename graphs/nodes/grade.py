@@ -60,10 +60,11 @@ async def grade_documents(
     try:
         relevance = await relevance_of(questions, texts, services.evaluator, graded)
     except EvaluatorFailed as error:
-        return {"action": None, "degraded": [error.degraded]}
+        return {"action": None, "degraded": [error.degraded], "usage": error.usage}
     documents = by_relevance(passages, relevance.best)
     update: State = {
         "documents": documents,
+        "grades": [list(row) for row in relevance.by_question],
         "action": choose_action(relevance.by_question, plan.thresholds, ablation),
         "usage": relevance.usage,
     }
@@ -103,6 +104,7 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
         return {
             "internal_strips": select(whole, floor, context.top_strips, keep_best=keep_best),
             "degraded": [error.degraded],
+            "usage": error.usage,
         }
     selected = select(
         with_relevance(strips, graded.best), floor, context.top_strips, keep_best=keep_best

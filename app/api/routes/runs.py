@@ -28,12 +28,14 @@ from app.api.sse import (
 from app.retrieval.index import within
 from app.runs import replay
 from app.runs.fork import fork_of
+from app.runs.prompts import unpacked
 from app.schemas.ask import AskResponse, ThreadId, as_json
 from app.schemas.runs import (
     Feedback,
     FeedbackRequest,
     ForkRequest,
     RunList,
+    RunPrompts,
     RunState,
     Status,
     StoredRun,
@@ -115,6 +117,21 @@ async def follow_run(
     else:
         texts = replay.replayed(store.runs, run_id, start)
     return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
+
+
+@runs_router.get("/{run_id}/prompts", responses=problems(404, 422, 503))
+async def get_prompts(
+    run_id: RunId, caller: CurrentCaller, store: LiveStore, runs: LiveRuns
+) -> RunPrompts:
+    """What the run's steps sent to language models, so far where it is under way here.
+
+    At most 50 calls; of a message longer than 20,000 characters the middle is left out. Nothing
+    with `SELFCRAG_KEEP_PROMPTS=false`.
+    """
+    await store.run_of(run_id, caller.owner)
+    if run := runs.live(run_id):
+        return RunPrompts(prompts=list(run.prompts))
+    return RunPrompts(prompts=unpacked(await store.runs.prompts(run_id)))
 
 
 @runs_router.post("/{run_id}/cancel", status_code=202, responses=problems(404, 422, 503))

@@ -1,10 +1,11 @@
 """A run done again from one of its steps on: what was found before is kept, the rest is anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from graphs.types import Scores, Task
 from tests import fakes
 from tests.app.serving import Serving
 
@@ -13,6 +14,21 @@ Serve = Callable[..., Serving]
 QUESTION = "How tall is the red tower of Umbra?"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 BREAD = fakes.passage("Harbour bread dough rests for fourteen hours.", 2)
+
+
+class GradesByPart(fakes.FakeEvaluator):
+    """A text that answers one part of a question answers little of the whole."""
+
+    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
+        self.calls.append(list(pairs))
+        return Scores(tuple(self._score(question, text) for question, text in pairs))
+
+    def _score(self, question: str, text: str) -> float:
+        if "tower" in question and "bread" in question:
+            return 0.1
+        if "tower" in question:
+            return 0.5 if "tower" in text else -0.9
+        return 0.7 if "bread" in text else -0.9
 
 
 class Watched:
@@ -34,6 +50,13 @@ def serving(parts: Watched, serve: Serve) -> Serving:
 
 def fork(serving: Serving, run_id: str, **body: Any) -> Any:
     return serving.client.post(f"/runs/{run_id}/fork", json=body)
+
+
+def steps_of(serving: Serving, forked: Any) -> list[tuple[str, bool]]:
+    """Each step that ended, and whether it was reused."""
+    told = serving.client.get(f"/runs/{forked.json()['run_id']}").json()["events"]
+    ended = [it["data"] for it in told if it["data"].get("phase") == "end"]
+    return [(it["step"], bool(it["detail"].get("reused"))) for it in ended]
 
 
 @pytest.mark.parametrize("workflow", ["crag", "self_crag"])
@@ -80,14 +103,24 @@ def test_from_retrieval_on_the_same_passages_are_graded_anew(
     assert len(parts.retriever.asked) == 1
 
 
-def test_a_question_of_several_parts_is_graded_by_each_of_them(
-    serving: Serving, parts: Watched
-) -> None:
+def test_a_question_of_several_parts_is_graded_by_each_of_them_once(serve: Serve) -> None:
+    evaluator = GradesByPart()
+    found = fakes.FakeRetriever([TOWER, BREAD])
+    serving = serve(fakes.services(found, evaluator=evaluator))
     question = "How tall is the red tower, and how long does the bread dough rest?"
-    first = serving.ask(question, workflow="crag")
-    parts.evaluator.calls.clear()
-    fork(serving, first["run_id"], options={"upper": 0.9, "lower": 0.8}).raise_for_status()
-    assert len({asked for call in parts.evaluator.calls for asked, _ in call}) > 1
+    first = serving.ask(question, workflow="crag", options={"upper": 0.6, "lower": 0.2})
+    events = serving.client.get(f"/runs/{first['run_id']}").json()["events"]
+    graded = next(it["data"] for it in events if it["data"].get("detail", {}).get("grades"))
+    assert graded["detail"]["grades"] == [[0.1, 0.1], [0.5, -0.9], [-0.9, 0.7]]
+    assert first["action"] == "ambiguous", "of its parts one is answered"
+
+    unrefined = {"upper": 0.5, "ablation": {"refinement": False}}
+    again = fork(serving, first["run_id"], options=unrefined)
+    assert again.json()["action"] == "correct", "each part is answered, though not the whole"
+    assert again.json()["documents"] == first["documents"]
+    assert steps_of(serving, again)[0] == ("grade", True), "the grades by each part are kept, too"
+    whole_alone = fork(serving, first["run_id"], options={"ablation": {"grade_parts": False}})
+    assert ("grade", False) in steps_of(serving, whole_alone), "other parts are graded anew"
 
 
 def test_what_cannot_be_forked_is_refused(serving: Serving) -> None:
