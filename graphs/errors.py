@@ -18,7 +18,7 @@ secrets. The node that called the port turns them into an entry of `degraded` an
 
 from collections.abc import Sequence
 
-from graphs.types import Component, Degraded, Passage
+from graphs.types import Component, Degraded, Passage, Usage
 
 
 class InvalidQuestion(ValueError):
@@ -30,9 +30,16 @@ class InvalidImage(InvalidQuestion):
 
 
 class PortError(Exception):
-    """A dependency failed; `str(error)` is fit to be shown to a user."""
+    """A dependency failed; `str(error)` is fit to be shown to a user.
+
+    `usage` is what it has cost all the same.
+    """
 
     component: Component
+
+    def __init__(self, reason: str, usage: Usage | None = None) -> None:
+        super().__init__(reason)
+        self.usage = usage or Usage()
 
     @property
     def degraded(self) -> Degraded:
@@ -63,7 +70,12 @@ class SearchFailed(PortError):
 
 
 class GeneratorFailed(PortError):
+    """`usage` is the one call that failed, unless it is given."""
+
     component: Component = "generator"
+
+    def __init__(self, reason: str, usage: Usage | None = None) -> None:
+        super().__init__(reason, usage or Usage(llm_calls=1))
 
 
 class RequestRefused(GeneratorFailed):

@@ -357,12 +357,13 @@ class Context(
 
     def is_spent(self, usage: Usage) -> bool:
         """Whether the run's calls or tokens are used up: no model that writes is asked again."""
-        tokens = usage.input_tokens + usage.output_tokens
-        return usage.llm_calls >= self.max_llm_calls or tokens >= self.max_tokens
+        return (
+            usage.budgeted_calls >= self.max_llm_calls or usage.budgeted_tokens >= self.max_tokens
+        )
 
     def calls_left(self, usage: Usage) -> int:
         """At least 1: something has to be said."""
-        return max(1, self.max_llm_calls - usage.llm_calls)
+        return max(1, self.max_llm_calls - usage.budgeted_calls)
 
     @model_validator(mode="after")
     def _preset_fills(self) -> Self:

@@ -1,7 +1,7 @@
 """Immutable value types that the nodes pass to each other, named as in the papers."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from typing_extensions import TypedDict
@@ -146,9 +146,13 @@ class Compression:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """One judgement a pair, in the order asked; None where a pair could not be judged."""
+    """One judgement a pair, in the order asked; None where a pair could not be judged.
+
+    `usage` is what a language model that grades has cost beyond the pairs.
+    """
 
     values: tuple[float | None, ...]
+    usage: "Usage" = field(default_factory=lambda: Usage())
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +360,8 @@ class Usage:
     """What a run has spent so far; usages of parallel branches add up.
 
     `discarded_searches` are those of `web_searches` that began before the action was known and
-    then were not needed.
+    then were not needed. `grading_calls` and `grading_tokens` are those of a language model as
+    grader, among the others: what there is to grade bounds them, not the run's budget.
     """
 
     llm_calls: int = 0
@@ -365,6 +370,22 @@ class Usage:
     scored_pairs: int = 0
     web_searches: int = 0
     discarded_searches: int = 0
+    grading_calls: int = 0
+    grading_tokens: int = 0
+
+    @property
+    def budgeted_calls(self) -> int:
+        """Calls that count against the run's budget."""
+        return self.llm_calls - self.grading_calls
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def budgeted_tokens(self) -> int:
+        """Tokens that count against the run's budget."""
+        return self.tokens - self.grading_tokens
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -374,6 +395,8 @@ class Usage:
             self.scored_pairs + other.scored_pairs,
             self.web_searches + other.web_searches,
             self.discarded_searches + other.discarded_searches,
+            self.grading_calls + other.grading_calls,
+            self.grading_tokens + other.grading_tokens,
         )
 
 

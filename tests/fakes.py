@@ -76,6 +76,19 @@ class KnowingRetriever(FakeRetriever):
 
 
 @dataclass
+class HalfGoneRetriever(FakeRetriever):
+    """From its second call on it fails, with what is `left` found all the same."""
+
+    left: Sequence[Passage] = ()
+
+    async def retrieve(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
+        found = await super().retrieve(query, k, search)
+        if len(self.asked) > 1:
+            raise RetrieverFailed("half of the index is gone", self.left)
+        return found
+
+
+@dataclass
 class FakeEvaluator:
     """Scores by `known` text, else by word overlap; None in `known` cannot be scored.
 

@@ -79,6 +79,8 @@ class ServiceMetrics:
                 "scored_pairs": "Pairs scored by the evaluator",
                 "web_searches": "Web searches",
                 "discarded_searches": "Web searches begun early and not needed",
+                "grading_calls": "Calls of a language model as grader",
+                "grading_tokens": "Tokens of a language model as grader",
             }.items()
         }
 

@@ -84,13 +84,14 @@ class EvaluatorCritic:
                 *(self._evaluator.score(task, list(pairs.by_task[task])) for task in tasks),
             )
         except EvaluatorFailed as error:
-            raise CriticFailed(str(error)) from error
+            raise CriticFailed(str(error), error.usage) from error
         scores = {
             (task, *pair): value
             for task, answer in zip(tasks, answers, strict=True)
             for pair, value in zip(pairs.by_task[task], answer.values, strict=True)
         }
-        return scores, Usage(scored_pairs=len(scores))
+        spent = sum((answer.usage for answer in answers), Usage(scored_pairs=len(scores)))
+        return scores, spent
 
 
 _Place = tuple[Task, str, str]

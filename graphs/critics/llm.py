@@ -75,7 +75,7 @@ class LlmCritic:
         try:
             verdict, reply, usage = await self._needed.ask(messages, language)
         except GeneratorFailed as error:
-            raise CriticFailed(str(error)) from error
+            raise CriticFailed(str(error), error.usage) from error
         p = _share(reply, "retrieval", verdict.retrieval, scores.RETRIEVE[::-1], least=0)
         return scores.retrieval_share(p), usage
 
@@ -93,9 +93,10 @@ class LlmCritic:
         try:
             reply = await self._prose.reply(_criticising(question, draft, judgement))
         except GeneratorFailed as error:
-            raise CriticFailed(str(error)) from error
+            raise CriticFailed(str(error), error.usage) from error
         if not (criticism := text_of(reply)[:MAX_CRITICISM_CHARS]):
-            raise CriticFailed("The language model found no words for its criticism; try again.")
+            why = "The language model found no words for its criticism; try again."
+            raise CriticFailed(why, usage_of(reply))
         return criticism, usage_of(reply)
 
     async def _judged(self, question: str, draft: Draft) -> tuple[Judgement, Usage]:
@@ -190,9 +191,10 @@ async def each_judged(
             return await judged(draft)
         except (GeneratorFailed, CriticFailed) as error:
             failures.append(str(error))
-            return Judgement(), Usage(llm_calls=1)
+            return Judgement(), error.usage
 
     results = await gather_with_concurrency(None, *map(attempted, drafts))
+    usage = sum((each for _, each in results), Usage())
     if failures and len(failures) == len(drafts):
-        raise CriticFailed(failures[0])
-    return [judgement for judgement, _ in results], sum((usage for _, usage in results), Usage())
+        raise CriticFailed(failures[0], usage)
+    return [judgement for judgement, _ in results], usage

@@ -5,6 +5,7 @@ One call a pair. Other tasks need a model that grades them: the T5 evaluator.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from langchain_core.language_models import BaseChatModel
@@ -13,10 +14,10 @@ from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.critics import structured_output
 from graphs.errors import EvaluatorFailed, GeneratorFailed
-from graphs.generation.prompts import text_of
+from graphs.generation.prompts import text_of, usage_of
 from graphs.text.language import language_of
 from graphs.text.prompt_injection import as_data, without_control_tokens
-from graphs.types import Scores, Task, Thresholds
+from graphs.types import Scores, Task, Thresholds, Usage
 from prompts import prompt
 
 Mode = Literal["direct", "chain_of_thought", "few_shot"]
@@ -59,17 +60,19 @@ class LlmEvaluator:
                 " choose the grader evaluator for it."
             )
         found = await gather_with_concurrency(None, *(self._scored(*pair) for pair in pairs))
-        values = tuple(value for value, _ in found)
+        values = tuple(value for value, _, _ in found)
+        usage = sum((each for _, _, each in found), Usage())
+        usage = replace(usage, grading_calls=usage.llm_calls, grading_tokens=usage.tokens)
         if pairs and all(value is None for value in values):
-            raise EvaluatorFailed(next(why for _, why in found if why))
-        return Scores(values)
+            raise EvaluatorFailed(next(why for _, why, _ in found if why), usage)
+        return Scores(values, usage)
 
     async def ready(self) -> bool:
         """Endpoints have no question for it: the first call shows."""
         return True
 
-    async def _scored(self, question: str, passage: str) -> tuple[float | None, str]:
-        """The score, or None and why."""
+    async def _scored(self, question: str, passage: str) -> tuple[float | None, str, Usage]:
+        """The score, or None and why; what it has cost."""
         language = language_of(question)
         asked = prompt(_PROMPTS[self._mode], language).render(
             question=without_control_tokens(question), passage=as_data(passage)
@@ -78,9 +81,10 @@ class LlmEvaluator:
         try:
             reply = await self._chat.reply([told, HumanMessage(asked)])
         except GeneratorFailed as error:
-            return None, str(error)
+            return None, str(error), error.usage
         value = _score_of(reply)
-        return value, "" if value is not None else f"{self.name} said neither yes nor no."
+        why = "" if value is not None else f"{self.name} said neither yes nor no."
+        return value, why, usage_of(reply)
 
 
 def _score_of(reply: AIMessage) -> float | None:

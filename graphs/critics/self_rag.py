@@ -39,7 +39,7 @@ class NativeCritic:
         try:
             return await self._generator.wants_retrieval(question)
         except GeneratorFailed as error:
-            raise CriticFailed(str(error)) from error
+            raise CriticFailed(str(error), error.usage) from error
 
     async def judge(
         self, question: str, drafts: Sequence[Draft]

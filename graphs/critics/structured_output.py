@@ -15,7 +15,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from pydantic import BaseModel, ValidationError
 
-from graphs.errors import CriticFailed, RequestRefused
+from graphs.errors import CriticFailed, GeneratorFailed, RequestRefused
 from graphs.generation.prompts import text_of, usage_of
 from graphs.types import Language, Usage
 from prompts import prompt
@@ -70,13 +70,19 @@ class StructuredChat(Generic[Verdict]):
             return self._read(reply), reply, usage
         except ValidationError as error:
             wrong = HumanMessage(prompt("repair", language).render(error=_first(error)))
-        mended = await self._chat.reply([*messages, AIMessage(text_of(reply)), wrong])
         try:
-            return self._read(mended), mended, usage + usage_of(mended)
+            mended = await self._chat.reply([*messages, AIMessage(text_of(reply)), wrong])
+        except GeneratorFailed as error:
+            error.usage += usage
+            raise
+        usage += usage_of(mended)
+        try:
+            return self._read(mended), mended, usage
         except ValidationError as error:
             raise CriticFailed(
                 f"The language model's judgement could not be read ({_first(error)});"
-                " try a model that follows instructions about JSON."
+                " try a model that follows instructions about JSON.",
+                usage,
             ) from None
 
     def _read(self, reply: AIMessage) -> Verdict:

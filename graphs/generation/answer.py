@@ -210,7 +210,7 @@ async def _closed(
                 request.question, text, request.choices, services.evaluator
             )
         except EvaluatorFailed as error:
-            degraded = (*degraded, error.degraded)
+            usage, degraded = error.usage, (*degraded, error.degraded)
     if choice:
         listener.token(choice)
     return replace(
@@ -234,7 +234,7 @@ def after_failure(
         told = error.answered_by(fallen_back.chat_name)
     return replace(
         stand_in,
-        usage=stand_in.usage + Usage(llm_calls=1),
+        usage=stand_in.usage + error.usage,
         degraded=(told, *stand_in.degraded),
     )
 
@@ -278,7 +278,7 @@ async def _by_chat(
         listener.retract(REASONING_REMOVED)
         listener.token(answer)
     if not answer.strip():
-        raise GeneratorFailed("The language model gave an empty answer.")
+        raise GeneratorFailed("The language model gave an empty answer.", usage_of(reply))
     degraded = (*cut_short(finish_reason), *markup.degraded)
     return GeneratedText(answer, services.chat_name, usage_of(reply), degraded)
 
@@ -307,7 +307,7 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
         pieces, grades, usage = await _graded(request, parts, pieces, services)
     except EvaluatorFailed as error:
         # Graded strips may be quoted; of ungraded ones nobody knows whether they answer anything.
-        degraded = (error.degraded,)
+        usage, degraded = error.usage, (error.degraded,)
     else:
         if unscored := sum(piece.grade is None for piece in pieces):
             reason = f"{unscored} strips of the knowledge could not be graded."

@@ -78,7 +78,7 @@ async def compress_knowledge(
         else:
             result = await _by_local_model(questions[0], knowledge, context, services)
     except PortError as error:
-        result = Compressed(knowledge, degraded=(error.degraded,))
+        result = Compressed(knowledge, usage=error.usage, degraded=(error.degraded,))
     after = [repacked(strips, context.repack) for strips in result.knowledge]
     sizes = Compression(_tokens(knowledge), _tokens(after))
     return replace(result, knowledge=after, compression=sizes)

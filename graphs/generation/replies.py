@@ -31,5 +31,5 @@ async def reply_to(messages: Sequence[BaseMessage], services: Services) -> Model
         if (other := services.fallen_back) is not None:
             said = await reply_to(messages, other)
         told = error.answered_by(services.fallback_name) if said.text else error.degraded
-        return replace(said, usage=Usage(llm_calls=1) + said.usage, degraded=(told, *said.degraded))
+        return replace(said, usage=error.usage + said.usage, degraded=(told, *said.degraded))
     return ModelReply(text_of(reply), usage_of(reply))

@@ -7,7 +7,7 @@ from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.errors import EvaluatorFailed
 from graphs.ports import Evaluator
-from graphs.types import Usage
+from graphs.types import Scores, Usage
 
 TEXTS_A_REQUEST = 4
 """As many texts are graded at once where somebody hears of each: the worker batches requests."""
@@ -46,7 +46,8 @@ async def relevance_of(
     else:
         relevance = await _in_parts(questions, texts, evaluator, graded)
     if texts and all(score is None for score in relevance.best):
-        raise EvaluatorFailed(f"The evaluator could grade none of {len(texts)} texts.")
+        why = f"The evaluator could grade none of {len(texts)} texts."
+        raise EvaluatorFailed(why, relevance.usage)
     return relevance
 
 
@@ -68,16 +69,16 @@ async def _in_parts(
     starts = range(0, len(texts), TEXTS_A_REQUEST)
     parts = await gather_with_concurrency(None, *(part(start) for start in starts))
     failures = [each for each in parts if isinstance(each, EvaluatorFailed)]
+    usage = sum((each.usage for each in parts), Usage())
     if failures and len(failures) == len(parts):
-        raise failures[0]
+        raise EvaluatorFailed(str(failures[0]), usage)
     rows: list[list[float | None]] = [[] for _ in questions]
-    usage = Usage()
     for start, each in zip(starts, parts, strict=True):
         if isinstance(each, EvaluatorFailed):
             size = len(texts[start : start + TEXTS_A_REQUEST])
             scores: Sequence[Sequence[float | None]] = [[None] * size for _ in questions]
         else:
-            scores, usage = each.by_question, usage + each.usage
+            scores = each.by_question
         for row, more in zip(rows, scores, strict=True):
             row += more
     return Relevance(tuple(map(tuple, rows)), usage)
@@ -88,9 +89,10 @@ async def scores_of(
 ) -> tuple[tuple[tuple[float | None, ...], ...], Usage]:
     """A row of the texts' scores for each question, in one request. Raises EvaluatorFailed."""
     pairs = [(question, text) for question in questions for text in texts]
-    values = (await evaluator.score("relevance", pairs)).values if pairs else ()
-    rows = tuple(values[n * len(texts) : (n + 1) * len(texts)] for n in range(len(questions)))
-    return rows, Usage(scored_pairs=len(pairs))
+    scores = await evaluator.score("relevance", pairs) if pairs else Scores(())
+    starts = range(0, len(pairs), len(texts)) if pairs else [0 for _ in questions]
+    rows = tuple(scores.values[start : start + len(texts)] for start in starts)
+    return rows, Usage(scored_pairs=len(pairs)) + scores.usage
 
 
 def best_of(scores: Iterable[float | None]) -> float | None:

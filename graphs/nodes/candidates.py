@@ -144,7 +144,7 @@ async def judge(state: State, runtime: Runtime[Context], *, services: Services) 
         try:
             judgements, usage = await services.critic.judge(effective_question(state), waiting)
         except CriticFailed as error:
-            degraded = [error.degraded]
+            usage, degraded = error.usage, [error.degraded]
         else:
             pairs = zip(waiting, judgements, strict=True)
             judged = {draft.n: judgement for draft, judgement in pairs if judgement != Judgement()}

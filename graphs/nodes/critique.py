@@ -35,7 +35,7 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
             "has_ended": True,
             "stopped_by": draft.stopped_by,
             "degraded": [error.degraded],
-            "usage": usage,
+            "usage": usage + error.usage,
         }
     plan = plan_of(state, context, services)
     rounds = [*state.get("critique", []), _entry(state, judgement, plan, context)]
@@ -61,7 +61,7 @@ async def criticise(state: State, *, services: Services) -> State:
             effective_question(state), draft, draft.judgement or Judgement()
         )
     except CriticFailed as error:
-        return {"degraded": [error.degraded]}
+        return {"degraded": [error.degraded], "usage": error.usage}
     rounds[-1] = replace(rounds[-1], criticism=inert(text))
     return {"critique": rounds, "usage": usage}
 

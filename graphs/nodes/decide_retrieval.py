@@ -36,7 +36,12 @@ async def decide_retrieval(
     try:
         share, usage = await services.critic.needs_retrieval(effective_question(state))
     except CriticFailed as error:
-        return {"retrieval": Retrieval(True, 1.0), "degraded": [error.degraded], "spent": spent}
+        return {
+            "retrieval": Retrieval(True, 1.0),
+            "degraded": [error.degraded],
+            "usage": error.usage,
+            "spent": spent + error.usage,
+        }
     if services.writes_by_model and not context.is_spent(spent + usage):
         decision = needs_retrieval(share, plan_of(state, context, services).bars.retrieval)
     else:

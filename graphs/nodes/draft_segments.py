@@ -6,13 +6,13 @@ from dataclasses import replace
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
-from graphs.errors import CriticFailed, RetrieverFailed
+from graphs.errors import CriticFailed
 from graphs.generation.answer import request_of
 from graphs.grading.actions import relevant
 from graphs.grading.strips import strips_of
 from graphs.nodes.grade import grade_documents
 from graphs.nodes.prepare import plan_of
-from graphs.nodes.search import knowledge_base
+from graphs.nodes.search import retrieved
 from graphs.ports import Services
 from graphs.reflection.beam import cited_segment, drafts_of, next_beam, segment_from
 from graphs.reflection.scores import score_of
@@ -82,7 +82,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
                 for e in extensions
             ]
     except CriticFailed as error:
-        degraded = [error.degraded]
+        usage, degraded = error.usage, [error.degraded]
     scored = [_scored(each, context) for each in extensions]
     paths = next_beam(state.get("paths", []), scored, context.ablation.beam_width)
     longest = max((len(path.segments) for path in paths), default=0)
@@ -114,13 +114,9 @@ async def retrieve_more(state: State, runtime: Runtime[Context], *, services: Se
         passages: list[Passage] = []
         if path.wants_retrieval(plan.bars.retrieval):
             query = f"{effective_question(state)} {path.segments[-1].text}"
-            try:
-                passages, update = await _relevant_to(query, state, plan, context, services)
-            except RetrieverFailed as error:
-                degraded.append(error.degraded)
-            else:
-                usage += update.get("usage", Usage())
-                degraded += update.get("degraded", [])
+            passages, update = await _relevant_to(query, state, plan, context, services)
+            usage += update.get("usage", Usage())
+            degraded += update.get("degraded", [])
         known = {**{passage.id: passage for passage in passages}, **known}
         strips = tuple(replace(strip, kept=True) for strip in strips_of(passages, "passage"))
         paths.append(replace(path, passages=strips or path.passages))
@@ -137,10 +133,10 @@ async def _relevant_to(
     query: str, state: State, plan: Plan, context: Context, services: Services
 ) -> tuple[list[Passage], State]:
     """Graded against the question itself, not against the query."""
-    knowledge = knowledge_base(state, services)
-    passages = await knowledge.retrieve(query, context.retrieve_k, context.searching())
+    passages, degraded = await retrieved(query, context.retrieve_k, state, context, services)
     found = State(**{**state, "documents": list(passages)})
     update = await grade_documents(found, plan, context, services)
+    update["degraded"] = [*degraded, *update.get("degraded", [])]
     documents = update.get("documents", list(passages))
     return relevant(documents, plan.thresholds)[: context.max_drafts], update
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.critics.evaluator import COVERED
-from graphs.errors import EvaluatorFailed, RetrieverFailed
+from graphs.errors import EvaluatorFailed
 from graphs.generation.answer import (
     EXTRACTIVE,
     GeneratedText,
@@ -19,13 +19,13 @@ from graphs.generation.extractive import Sentence, candidate_sentences, compose
 from graphs.grading.relevance import scores_of
 from graphs.grading.strips import evaluator_text, strips_of
 from graphs.nodes.prepare import plan_of
-from graphs.nodes.search import knowledge_base
+from graphs.nodes.search import retrieved
 from graphs.ports import Evaluator, Services
 from graphs.state import Context, State, options_of, total_usage
 from graphs.text.citations import answer_sentences, cited_numbers, without_markers
 from graphs.text.inert_markup import inert_draft
 from graphs.text.sentences import plain
-from graphs.types import Draft, Judgement, Language, Passage, Strip, Usage
+from graphs.types import Degraded, Draft, Judgement, Language, Passage, Strip, Usage
 
 MAX_ADDED = 3
 """Strips added to a draft for one open part."""
@@ -130,7 +130,7 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
     """The next round's draft, streamed; what was streamed before it is retracted.
 
     Strips that were left out may come in for the parts found open. Reflection ends, with what was
-    best so far, where nothing new comes of it: a wording seen before, or a part that fails; and
+    best so far, where nothing new comes of it: a wording seen before, an evaluator that fails; and
     where the criticism took the last call. Of a closed set no sentence is quoted.
     """
     draft, rounds, context = state["draft"], state["critique"], options_of(runtime)
@@ -139,12 +139,17 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
     if context.choices and not services.writes_by_model:
         return {"has_ended": True, "stopped_by": "unchanged"}
     listener = _retracting(runtime, len(rounds), rounds[-1].criticism)
+    passages, failures = await _passages_for(_open_parts(draft), state, context, services)
     try:
-        passages = await _passages_for(_open_parts(draft), state, context, services)
         revision, written = await _revised(state, passages, context, services, listener)
-    except (EvaluatorFailed, RetrieverFailed) as error:
-        return {"has_ended": True, "stopped_by": "unchanged", "degraded": [error.degraded]}
-    update: State = {"usage": written.usage, "degraded": list(written.degraded)}
+    except EvaluatorFailed as error:
+        return {
+            "has_ended": True,
+            "stopped_by": "unchanged",
+            "degraded": [*failures, error.degraded],
+            "usage": error.usage,
+        }
+    update: State = {"usage": written.usage, "degraded": [*failures, *written.degraded]}
     if plain(written.answer) in {"", *state.get("seen", [])}:
         return {**update, "has_ended": True, "stopped_by": "unchanged"}
     given = {strip.id: strip for strip in revision.knowledge}
@@ -170,22 +175,24 @@ def _open_parts(draft: Draft) -> tuple[str, ...]:
 
 async def _passages_for(
     parts: Sequence[str], state: State, context: Context, services: Services
-) -> list[Passage]:
+) -> tuple[list[Passage], list[Degraded]]:
     """Passages that the open parts find on their own, beyond those the question found.
 
-    Not where all local documents were found wanting.
+    Not where all local documents were found wanting. Where the index fails, what it found all the
+    same, and why.
     """
     if state.get("action") == "incorrect":
-        return []
+        return [], []
     known = {passage.id for passage in state.get("documents", [])}
     passages: dict[str, Passage] = {}
+    degraded: dict[Degraded, None] = {}
     for part in parts:
-        for passage in await knowledge_base(state, services).retrieve(
-            part, context.retrieve_k, context.searching()
-        ):
+        found, failures = await retrieved(part, context.retrieve_k, state, context, services)
+        degraded.update(dict.fromkeys(failures))
+        for passage in found:
             if passage.id not in known:
                 passages.setdefault(passage.id, replace(passage, retrieval_score=0.0))
-    return list(passages.values())
+    return list(passages.values()), list(degraded)
 
 
 async def _revised(

@@ -44,6 +44,16 @@ def knowledge_base(state: State, services: Services) -> Retriever:
     return GivenPassages(given) if given else services.retriever
 
 
+async def retrieved(
+    query: str, k: int, state: State, context: Context, services: Services
+) -> tuple[Sequence[Passage], list[Degraded]]:
+    """What the knowledge base finds; where it fails, what it found all the same, and why."""
+    try:
+        return await knowledge_base(state, services).retrieve(query, k, context.searching()), []
+    except RetrieverFailed as error:
+        return error.passages, [error.degraded]
+
+
 async def search(state: State, runtime: Runtime[Context], *, services: Services) -> State:
     """The best passages for the question, or for all queries made of it, side by side.
 
@@ -57,11 +67,9 @@ async def search(state: State, runtime: Runtime[Context], *, services: Services)
     degraded: list[Degraded] = []
 
     async def ranking(query: str) -> Sequence[Passage]:
-        try:
-            return await knowledge_base(state, services).retrieve(query, most, context.searching())
-        except RetrieverFailed as error:
-            degraded.append(error.degraded)
-            return error.passages
+        passages, failures = await retrieved(query, most, state, context, services)
+        degraded.extend(failures)
+        return passages
 
     queries = state.get("queries") or [effective_question(state)]
     rankings = await gather_with_concurrency(None, *map(ranking, queries))
@@ -99,7 +107,11 @@ async def rerank(state: State, runtime: Runtime[Context], *, services: Services)
     try:
         scores, usage = await _scores(questions, passages, context, services)
     except PortError as error:
-        return {"documents": passages[:most], "degraded": [error.degraded]}
+        return {
+            "documents": passages[:most],
+            "degraded": [error.degraded],
+            "usage": error.usage,
+        }
     update: State = {"documents": reordered(passages, scores)[:most], "usage": usage}
     if unscored := sum(score is None for score in scores):
         reason = f"{unscored} passages could not be reranked."

@@ -179,7 +179,7 @@ async def select_web_strips(
     try:
         graded = await relevance_of(questions, texts, services.evaluator, heard)
     except EvaluatorFailed as error:
-        return {"web_strips": strips, "degraded": [error.degraded]}
+        return {"web_strips": strips, "degraded": [error.degraded], "usage": error.usage}
     selected = select(
         with_relevance(strips, graded.best), plan.thresholds.strip_floor, context.top_strips
     )

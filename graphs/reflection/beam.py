@@ -47,10 +47,9 @@ async def segment_from(
         if (other := services.fallen_back) is not None:
             again = await segment_from(request, passage, preceding, other)
             told = error.answered_by(other.chat_name) if again.segment else told
-        used = Usage(llm_calls=1) + again.usage
-        return replace(again, usage=used, degraded=(told, *again.degraded))
+        return replace(again, usage=error.usage + again.usage, degraded=(told, *again.degraded))
     except PortError as error:
-        return Continuation(None, Usage(), (error.degraded,))
+        return Continuation(None, error.usage, (error.degraded,))
     said = {plain(line) for line in sentences(preceding)}
     if found.segment is None or plain(found.segment.text) in {"", *said}:
         return Continuation(None, found.usage)

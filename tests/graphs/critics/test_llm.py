@@ -121,6 +121,8 @@ async def test_a_reply_that_stays_malformed_is_one_clear_failure(
             await critic.judge(QUESTION, [DRAFT])
         assert "\n" not in str(failed.value)
         assert failed.value.component == "critic"
+        assert failed.value.usage.llm_calls == 2
+        assert failed.value.usage.input_tokens > failed.value.usage.output_tokens > 0
 
 
 async def test_drafts_are_judged_side_by_side_in_order(
@@ -268,13 +270,14 @@ async def test_grades_quoted_around_the_json_are_none(
 async def test_a_draft_whose_judgement_fails_leaves_the_others_theirs() -> None:
     async def judged(draft: Draft) -> tuple[Judgement, Usage]:
         if "bread" in draft.answer:
-            raise CriticFailed("unreadable")
+            raise CriticFailed("unreadable", Usage(llm_calls=2, input_tokens=7))
         return Judgement(support=1.0), Usage(llm_calls=1, input_tokens=9)
 
     good = replace(DRAFT, answer="A lighthouse warns ships [1].")
     found, usage = await each_judged(judged, [DRAFT, good])
     assert [judgement.support for judgement in found] == [None, 1.0]
-    assert (usage.llm_calls, usage.input_tokens) == (2, 9)
-    with pytest.raises(CriticFailed, match="unreadable"):
-        await each_judged(judged, [DRAFT])
+    assert (usage.llm_calls, usage.input_tokens) == (3, 16)
+    with pytest.raises(CriticFailed, match="unreadable") as failure:
+        await each_judged(judged, [DRAFT, DRAFT])
+    assert failure.value.usage == Usage(llm_calls=4, input_tokens=14)
     assert await each_judged(judged, []) == ([], Usage())

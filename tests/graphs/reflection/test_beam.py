@@ -19,7 +19,7 @@ from graphs.ports import Reflected
 from graphs.reflection.beam import drafts_of, next_beam
 from graphs.text.citations import citations_in, with_marker
 from graphs.types import Draft, Extension, Judgement, Path, Segment, Strip, Usage, WebPage
-from tests.fakes import FakeChat, FakeCritic, FakeWebSearch
+from tests.fakes import FakeChat, FakeCritic, FakeWebSearch, HalfGoneRetriever, passage
 from tests.graphs.languages import EN, ZH, World
 from tests.graphs.traced import traced
 
@@ -162,6 +162,22 @@ async def test_a_model_that_asks_for_more_is_given_more() -> None:
     assert len(queries[1]) > len(EN.question)
     assert [preceding for _, preceding in reflective.asked][:1] == [""]
     assert trace.output["stopped_by"] == "accepted"
+
+
+async def test_what_an_index_that_fails_still_finds_is_written_from() -> None:
+    parts, more = EN.parts(EN.full, EN.half), passage(EN.full.replace("mill", "old mill"), 7)
+    found = (await parts.retriever.retrieve(EN.question, 2))[:1]
+    for left, ids in (([more], {"p7"}), ([], set())):
+        retriever = HalfGoneRetriever(found, left=left)
+        services = replace(parts.services, retriever=retriever, reflective=FakeReflective())
+        trace = await traced(
+            services, EN.question, "self_rag", beam_depth=3,
+            ablation=Ablation(beam_width=1), retrieval="always",
+        )  # fmt: skip
+        assert "retriever" in trace.failed
+        assert len(retriever.asked) > 1
+        assert {it.id for it in trace.output["documents"]} == {found[0].id, *ids}
+        assert trace.output["citations"]
 
 
 async def test_a_model_that_fails_leaves_an_abstention_that_says_so() -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphs.options import Search
 from graphs.reflection.scores import accepted, score_of
 from graphs.state import Context
 from graphs.types import Bars, Judgement, Passage, Usage
@@ -16,6 +15,7 @@ from tests.fakes import (
     GOOD,
     POOR,
     FakeCritic,
+    HalfGoneRetriever,
     KnowingRetriever,
     ScriptedChat,
     passage,
@@ -286,22 +286,21 @@ async def test_a_draft_of_which_nothing_would_be_left_stays() -> None:
     assert not [event for event in trace.said if "retract" in event], "nothing new was told"
 
 
-async def test_an_index_that_fails_at_a_revision_leaves_the_draft() -> None:
-    lacking = Judgement(1, 1, 1, uncovered=(OPEN,))
-    parts = parts_of(FakeCritic(script=[lacking]))
-
-    class Failing(KnowingRetriever):
-        async def retrieve(
-            self, query: str, k: int, search: Search | None = None
-        ) -> Sequence[Passage]:
-            self.fails = bool(self.asked)
-            return await super().retrieve(query, k)
-
-    asked = replace(parts.services, retriever=Failing([passage(EN.full)]))
+@pytest.mark.parametrize("left", [[], [PAID]], ids=["nothing", "something"])
+async def test_an_index_that_fails_at_a_revision_costs_no_more_than_it_did_not_find(
+    left: list[Passage],
+) -> None:
+    lacking = Judgement(1, 1, 0.2, uncovered=(OPEN,))
+    said = ["One [1].", "One [1]. Two [2]."]
+    parts = parts_of(FakeCritic(script=[lacking, GOOD]), said)
+    retriever = HalfGoneRetriever([passage(EN.full)], left=left)
+    asked = replace(parts.services, retriever=retriever)
     trace = await traced(asked, EN.question, "crag", reflect=True)
 
-    assert (trace.failed, trace.answer) == (["retriever"], MANY[0])
-    assert trace.output["citations"]
+    assert trace.failed == ["retriever"]
+    assert trace.output["stopped_by"] == "accepted"
+    texts = [citation.text for citation in trace.output["citations"]]
+    assert texts == [EN.full, *(it.text for it in left)]
 
 
 @both_languages

@@ -54,7 +54,8 @@ CITATION = {
 DOCUMENT = {"id": str, "title": str, "source": str, "origin": str, "score": NUMBER}
 STRIP = {"id": str, "document_id": str, "text": str, "score": NUMBER, "kept": bool}
 TOKENS = {"llm_calls", "input_tokens", "output_tokens"}
-USAGE = TOKENS | {"scored_pairs", "web_searches", "discarded_searches"}
+GRADING = {"grading_calls", "grading_tokens"}
+USAGE = TOKENS | GRADING | {"scored_pairs", "web_searches", "discarded_searches"}
 
 
 def assert_typed(found: dict[str, Any], wanted: dict[str, Any]) -> None:
