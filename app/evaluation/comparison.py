@@ -1,38 +1,64 @@
 """Two evaluations compared question by question; a baseline that a change must not fall behind."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from app.evaluation.measures import MEASURES
-from app.evaluation.statistics import paired_difference
+from app.evaluation.statistics import Estimate, paired_difference, rounded
 
 Results = Mapping[str, Any]
-COMPARED = [
-    name for name, measure in MEASURES.items() if measure.better and measure.group != "cost"
-]
+Cell = Mapping[str, Any]
+Turn = Literal["better", "worse"]
+TOLD = ("answer", "action", "verdict", "right", "lost_at", "failure")
+"""What of an answer may change."""
 
 
 @dataclass(frozen=True, slots=True)
-class Regression:
-    """A measure that has become worse: its interval of paired differences excludes zero."""
+class MeasureDifference:
+    """A measure of one variant, over the questions that both evaluations know it of.
+
+    `turned` says which way, where the interval of paired differences excludes zero.
+    """
 
     variant: str
     measure: str
     before: float
     after: float
-    low: float
-    high: float
+    difference: float
+    low: float | None
+    high: float | None
+    n: int
+    turned: Turn | None
+
+    @property
+    def title(self) -> str:
+        return MEASURES[self.measure].title
+
+    @property
+    def group(self) -> str:
+        return MEASURES[self.measure].group
+
+    @property
+    def is_regression(self) -> bool:
+        """Costs are told, not held against a change."""
+        return self.turned == "worse" and self.group != "cost"
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
-    """A question whose answer has become right or wrong under a variant."""
+class ChangedAnswer:
+    """A question whose answer is another one under a variant, or came about otherwise."""
 
+    id: str
     question: str
     variant: str
-    before: bool | None
-    after: bool | None
+    before: Cell
+    after: Cell
+
+    @property
+    def has_turned(self) -> bool:
+        """Right before and wrong now, or the other way round."""
+        return self.before["right"] is not self.after["right"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,45 +67,76 @@ class Comparison:
 
     questions: int
     variants: tuple[str, ...]
-    differences: Mapping[str, Mapping[str, Mapping[str, float | None]]]
-    changed: tuple[Changed, ...]
-    regressions: tuple[Regression, ...]
+    measures: tuple[MeasureDifference, ...]
+    changed: tuple[ChangedAnswer, ...]
+
+    @property
+    def regressions(self) -> list[MeasureDifference]:
+        return [each for each in self.measures if each.is_regression]
+
+    @property
+    def turned(self) -> list[ChangedAnswer]:
+        return [each for each in self.changed if each.has_turned]
 
 
 def compare(before: Results, after: Results) -> Comparison:
-    """Of `results_of`, the older one first."""
+    """Of `results_of`, the older one first. What became wrong stands before what became right."""
     old = {row["id"]: row for row in before["rows"]}
     rows = [(old[row["id"]], row) for row in after["rows"] if row["id"] in old]
-    names = [each["name"] for each in after["variants"]]
-    shared = [name for name in names if any(name == each["name"] for each in before["variants"])]
-    differences: dict[str, dict[str, dict[str, float | None]]] = {}
-    regressions, changed = list[Regression](), list[Changed]()
+    known = {each["name"] for each in before["variants"]}
+    shared = [each["name"] for each in after["variants"] if each["name"] in known]
+    measures, changed = list[MeasureDifference](), list[ChangedAnswer]()
     for name in shared:
         pairs = [(one["variants"][name], other["variants"][name]) for one, other in rows]
-        differences[name] = {}
-        for measure in MEASURES:
-            values = [[cell.get("measures", {}).get(measure) for cell in pair] for pair in pairs]
-            was, is_now = ([value[n] for value in values] for n in (0, 1))
-            found = paired_difference(is_now, was, after["seed"])
-            if found.mean is None:
-                continue
-            differences[name][measure] = asdict(found)
-            if measure in COMPARED and (worse := _worse(name, measure, was, is_now, found)):
-                regressions.append(worse)
-        changed += [
-            Changed(row["id"], name, one.get("right"), other.get("right"))
-            for (row, _), (one, other) in zip(rows, pairs, strict=True)
-            if one.get("right") != other.get("right")
+        measures += [
+            found
+            for measure in MEASURES
+            if (found := _difference(name, measure, pairs, after["seed"]))
         ]
-    return Comparison(len(rows), tuple(shared), differences, tuple(changed), tuple(regressions))
+        for (_, row), pair in zip(rows, pairs, strict=True):
+            was, is_now = ({key: cell.get(key) for key in TOLD} for cell in pair)
+            if was != is_now:
+                changed.append(ChangedAnswer(row["id"], row["question"], name, was, is_now))
+    changed.sort(key=_weight)
+    return Comparison(len(rows), tuple(shared), tuple(measures), tuple(changed))
 
 
-def _worse(name: str, measure: str, was: Any, is_now: Any, found: Any) -> Regression | None:
-    if found.low is None or found.high is None:
+def _difference(
+    variant: str, measure: str, pairs: Sequence[tuple[Cell, Cell]], seed: int
+) -> MeasureDifference | None:
+    values = [[cell.get("measures", {}).get(measure) for cell in pair] for pair in pairs]
+    known = [(was, is_now) for was, is_now in values if was is not None and is_now is not None]
+    if not known:
         return None
-    is_worse = found.high < 0 if MEASURES[measure].better == "higher" else found.low > 0
-    if not is_worse:
+    before, after = ([pair[n] for pair in known] for n in (0, 1))
+    found = paired_difference(after, before, seed)
+    return MeasureDifference(
+        variant=variant,
+        measure=measure,
+        before=_mean(before),
+        after=_mean(after),
+        difference=found.mean or 0.0,
+        low=found.low,
+        high=found.high,
+        n=found.n,
+        turned=_turned(measure, found),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return rounded(sum(values) / len(values)) or 0.0
+
+
+def _turned(measure: str, found: Estimate) -> Turn | None:
+    better = MEASURES[measure].better
+    if better is None or found.low is None or found.high is None:
         return None
-    both = [(a, b) for a, b in zip(was, is_now, strict=True) if a is not None and b is not None]
-    before, after = (round(sum(pair[n] for pair in both) / len(both), 4) for n in (0, 1))
-    return Regression(name, measure, before, after, found.low, found.high)
+    if found.low <= 0 <= found.high:
+        return None
+    return "better" if (found.low > 0) == (better == "higher") else "worse"
+
+
+def _weight(changed: ChangedAnswer) -> int:
+    if not changed.has_turned:
+        return 2
+    return int(changed.after["right"] is True)

@@ -142,18 +142,25 @@ class _Page:
         if (found := self._it.comparison) is None:
             return ""
         if found.regressions:
-            rows = [
-                (each.variant, self._title(each.measure), _number(each.before, each.measure),
-                 _number(each.after, each.measure), f"{each.low:+.3f} … {each.high:+.3f}")
-                for each in found.regressions
-            ]  # fmt: skip
-            inside = f'<p class="bad">{self._w("regressions")}</p>{_table((), rows)}'
+            named = (f"{escape(it.variant)} {self._title(it.measure)}" for it in found.regressions)
+            inside = f'<p class="bad">{self._w("regressions")}: {", ".join(named)}</p>'
         else:
             inside = f'<p class="good">{self._w("no_regressions")}</p>'
-        if found.changed:
+        head = (self._words["variant"], self._words["measure"], self._words["before"],
+                self._words["after"], self._words["change"])  # fmt: skip
+        rows = [
+            (escape(each.variant), self._title(each.measure), _number(each.before, each.measure),
+             _number(each.after, each.measure), _difference(
+                 {"mean": each.difference, "low": each.low, "high": each.high}, each.measure))
+            for each in found.measures
+            if each.difference
+        ]  # fmt: skip
+        if rows:
+            inside += _table(head, rows, raw=True)
+        if found.turned:
             turned = [
-                (each.question, each.variant, self._turn(each.before, each.after))
-                for each in found.changed[:MAX_DETAILS]
+                (each.question, each.variant, self._turn(each.before["right"], each.after["right"]))
+                for each in found.turned[:MAX_DETAILS]
             ]
             inside += f"<h3>{self._w('turned')}</h3>{_table((), turned)}"
         return self._section("compared", inside)

@@ -1,6 +1,7 @@
-/** Evaluations: question sets measured on the documents, with their reports. */
+/** Evaluations: question sets measured on the documents, with their reports, and two compared. */
 
 import { call, hasKey, latestOf } from "./api.mjs";
+import * as comparison from "./comparison.mjs";
 import * as documents from "./documents.mjs";
 import { byId, h, put } from "./dom.mjs";
 import { save } from "./share.mjs";
@@ -9,7 +10,10 @@ import { current, t, when } from "./words.mjs";
 const AGAIN_MS = 1500;
 let listed = [];
 let waiting = 0;
+let compared = null;
 const latest = latestOf();
+const latestComparison = latestOf();
+const chosen = new Set();
 
 export async function load() {
   clearTimeout(waiting);
@@ -22,8 +26,33 @@ export async function load() {
 }
 
 export function render() {
+  for (const id of chosen) if (!listed.some((it) => it.evaluation_id === id)) chosen.delete(id);
   put(byId("evaluation-list"), ...listed.map(row));
   byId("evaluations-empty").hidden = listed.length > 0;
+  count();
+  if (compared) showComparison();
+}
+
+/** The two that are chosen, the older first. */
+const pair = () => listed.filter((it) => chosen.has(it.evaluation_id)).toReversed();
+
+function count() {
+  byId("evaluations-compare").disabled = chosen.size !== 2;
+}
+
+async function compare() {
+  const both = pair();
+  const [before, after] = both.map((it) => it.evaluation_id);
+  const told = await latestComparison(`evaluations/${after}/comparison?baseline=${before}`);
+  if (!told) return;
+  compared = { told, both };
+  showComparison();
+  byId("comparison").querySelector("h2").focus();
+}
+
+function showComparison() {
+  const { told, both } = compared;
+  comparison.show(told, both, reportOf(both[1], `&baseline=${both[0].evaluation_id}`));
 }
 
 function row(it) {
@@ -31,12 +60,22 @@ function row(it) {
   const meter = it.status === "running" ? h("progress", { max: it.total, value: it.done, "aria-label": it.name }) : null;
   const report = it.status === "done" ? reportOf(it) : null;
   const stop = it.status === "running" ? h("button", { data: { cancel: it.evaluation_id } }, t("cancel")) : null;
-  return h("li", {}, h("div", {}, h("b", {}, it.name), h("p", { class: "soft" }, facts), meter), report, stop);
+  return h("li", {}, chooser(it), h("div", {}, h("b", {}, it.name), h("p", { class: "soft" }, facts), meter), report, stop);
+}
+
+function chooser({ evaluation_id: id, name, status, created_at: at }) {
+  if (status !== "done") return null;
+  const onchange = ({ target }) => {
+    if (target.checked) chosen.add(id);
+    else chosen.delete(id);
+    count();
+  };
+  return h("input", { type: "checkbox", "aria-label": t("chooseRun", `${name}, ${when(at)}`), checked: chosen.has(id), onchange });
 }
 
 /** A new tab carries no key: with one, the report is saved instead. */
-function reportOf({ evaluation_id: id, name }) {
-  const address = `evaluations/${id}/report?language=${current()}`;
+function reportOf({ evaluation_id: id, name }, more = "") {
+  const address = `evaluations/${id}/report?language=${current()}${more}`;
   if (!hasKey()) return h("a", { href: address, target: "_blank", rel: "noopener" }, t("report_of"));
   return h("button", { data: { report: address, name } }, t("report_of"));
 }
@@ -47,7 +86,11 @@ export function wire(failed) {
     event.preventDefault();
     begin().catch(failed);
   };
-  byId("evaluation-list").onclick = ({ target }) => {
+  byId("evaluations-compare").onclick = () => {
+    byId("trouble").hidden = true;
+    compare().catch(failed);
+  };
+  byId("evaluations-view").onclick = ({ target }) => {
     const { cancel, report, name } = target.dataset;
     if (cancel) call(`evaluations/${cancel}/cancel`, { method: "POST" }).then(load).catch(failed);
     if (report) keep(report, name).catch(failed);

@@ -80,3 +80,25 @@ export const REASONS = {
   "another draft was better": "另一份草稿更好",
   "the model's reasoning is removed": "那是模型的思考过程",
 };
+
+export const MEASURES = {
+  recall: "召回率",
+  ndcg: "nDCG",
+  action_right: "动作准确率",
+  needless_search: "不必要的搜索",
+  missing_search: "漏掉的搜索",
+  contains_gold: "含标准答案",
+  token_f1: "词元 F1",
+  correctness: "答案正确性",
+  faithfulness: "忠实度",
+  context_relevancy: "上下文相关性",
+  answer_relevancy: "答案相关性",
+  right_abstention: "正确的拒答",
+  wrong_abstention: "错误的拒答",
+  citation_precision: "引用准确率",
+  citation_recall: "引用召回率",
+  llm_calls: "模型调用次数",
+  tokens: "词元数",
+  scored_pairs: "评分对数",
+  web_searches: "网络搜索次数",
+};

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 EvaluationStatus = Literal["running", "done", "cancelled", "interrupted", "failed"]
 
@@ -35,4 +35,60 @@ class EvaluationState(EvaluationSummary):
     results: dict[str, Any] | None
     times: dict[str, dict[str, float | None]] | None = Field(
         description="Seconds an answer took, by variant: p50 and p95."
+    )
+
+
+class ComparedMeasure(BaseModel):
+    """A measure of one variant before and now, over the questions that both know it of."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    variant: str
+    measure: str
+    title: str = Field(description="The measure in English words.")
+    group: str = Field(description="`cost` for what is counted; others are shares, 0 to 1.")
+    before: float
+    after: float
+    difference: float
+    low: float | None = Field(description="Of the 95 % interval of paired differences.")
+    high: float | None
+    n: int = Field(description="Questions that it rests on.")
+    turned: Literal["better", "worse"] | None = Field(
+        description="Where the interval excludes zero."
+    )
+
+
+class ComparedAnswer(BaseModel):
+    """One side of a changed answer; of a failed run `failure` alone."""
+
+    answer: str | None
+    action: str | None
+    verdict: str | None
+    right: bool | None = Field(description="Null where the gold does not tell.")
+    lost_at: str | None = Field(description="The stage that lost it.")
+    failure: str | None
+
+
+class ComparedQuestion(BaseModel):
+    """A question whose answer changed under a variant."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str
+    question: str
+    variant: str
+    before: ComparedAnswer
+    after: ComparedAnswer
+
+
+class EvaluationComparison(BaseModel):
+    """What differs from a baseline, over the questions and variants that both have."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    questions: int = Field(description="Questions of the same id in both.")
+    variants: list[str] = Field(description="Variants of the same name in both.")
+    measures: list[ComparedMeasure]
+    changed: list[ComparedQuestion] = Field(
+        description="What became wrong, then what became right, then other changes."
     )

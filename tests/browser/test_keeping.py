@@ -13,7 +13,7 @@ from app.storage.api_keys import add_key
 from app.storage.database import open_engine
 from tests import fakes
 from tests.app.api.routes.test_openai import CHINESE, ENGLISH, TOWER
-from tests.app.serving import Serving
+from tests.app.serving import Serving, wait_until
 from tests.browser.page import Page
 
 pytestmark = pytest.mark.browser
@@ -183,6 +183,34 @@ def test_runs_are_looked_for_and_evaluations_begun(page: Page, tmp_path: Path) -
     page.one("#evaluation-file").send_keys(str(questions))
     page.click("#evaluation-form button")
     page.wait(lambda: page.count("#evaluation-list a[href*='/report']") == 1)
+    assert page.complaints() == []
+
+
+def test_two_evaluations_are_compared(page: Page, shipped: Serving) -> None:
+    for answer in ("12 metres", "87 metres"):
+        rows = [{"question": ENGLISH, "answer": answer}]
+        variants = [{"name": "crag", "workflow": "crag"}]
+        asked = {"name": answer, "questions": rows, "variants": variants}
+        begun = shipped.client.post("/evaluations", json=asked).json()["evaluation_id"]
+        place = f"/evaluations/{begun}"
+        wait_until(lambda place=place: shipped.client.get(place).json()["status"] == "done", 60)
+    page.click("#to-evaluations")
+    for answer in ("12 metres", "87 metres"):
+        assert page.one("#evaluations-compare").get_property("disabled")
+        page.click(f"#evaluation-list input[aria-label*='{answer}']")
+    page.click("#evaluations-compare")
+    page.wait(lambda: page.shown("#comparison table"))
+    assert "12 metres → 87 metres" in page.text("#comparison h2")
+    assert "Contains gold 0.000 1.000 +1.000 n 1" in page.text("#comparison table")
+    page.click("#comparison summary:has(.chip)")
+    assert page.text("#comparison summary .chip") == "wrong → right"
+    assert "87 metres" in page.text("#comparison .sides")
+    assert page.axe() == []
+    page.click("#language")
+    page.wait(lambda: "含标准答案" in page.text("#comparison table"))
+    address = page.one("#comparison a").get_attribute("href")
+    report = shipped.client.get(address.removeprefix(shipped.url)).text
+    assert "与基线比较" in report
     assert page.complaints() == []
 
 

@@ -12,19 +12,28 @@ from app.api.problems import problems
 from app.api.routes.documents import mapped
 from app.api.routes.operation import PAGE_HEADERS
 from app.errors import NotFound
+from app.evaluation.comparison import Results, compare
+from app.evaluation.jobs import EvaluationJobs
 from app.evaluation.questions import MAX_QUESTIONS, EvaluationQuestion, read_questions
 from app.evaluation.report import style_source
 from app.evaluation.runner import EvaluationRequest
 from app.retrieval.index import within
 from app.runs.replay import iso
-from app.schemas.evaluations import EvaluationList, EvaluationState, EvaluationSummary
+from app.schemas.evaluations import (
+    EvaluationComparison,
+    EvaluationList,
+    EvaluationState,
+    EvaluationSummary,
+)
 from app.storage.evaluations import Evaluations
 
 router = APIRouter(prefix="/evaluations", tags=["evaluations"])
 
-EvaluationId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", description="The evaluation's id.")]
+ID = "^[0-9a-f]{32}$"
+EvaluationId = Annotated[str, Path(pattern=ID, description="The evaluation's id.")]
 PAGE = 50
 HTML = "text/html; charset=utf-8"
+NO_RESULTS = "The evaluation has no results yet: see GET /evaluations/{id}."
 
 
 class EvaluationBody(EvaluationRequest):
@@ -104,23 +113,34 @@ async def evaluation_report(
     language: Literal["en", "zh"] | None = None,
     calibrate: bool = False,
     baseline: Annotated[
-        str | None, Query(pattern="^[0-9a-f]{32}$", description="Another evaluation to compare.")
+        str | None, Query(pattern=ID, description="Another evaluation to compare.")
     ] = None,
 ) -> Response:
     """One page with its pictures, which opens without a network."""
-    compared: Mapping[str, Any] | None = None
-    if baseline is not None:
-        row = await evaluations.kept.get(baseline, caller.owner)
-        compared = None if row["results"] is None else row["results"]["results"]
+    compared = None if baseline is None else await _results(evaluations, baseline, caller.owner)
     report = await evaluations.report(
         evaluation_id, caller.owner, calibrates=calibrate, baseline=compared
     )
     if report is None:
-        raise NotFound("The evaluation has no results yet: see GET /evaluations/{id}.")
+        raise NotFound(NO_RESULTS)
     policy = f"default-src 'none'; style-src {style_source()}; frame-ancestors 'none'"
     headers = {**PAGE_HEADERS, "Content-Security-Policy": policy}
     page = await asyncio.to_thread(report.html, language)
     return Response(page, media_type=HTML, headers=headers)
+
+
+@router.get("/{evaluation_id}/comparison", responses=problems(404, 422, 503))
+async def compare_evaluations(
+    evaluation_id: EvaluationId,
+    baseline: Annotated[str, Query(pattern=ID, description="The evaluation to compare with.")],
+    caller: CurrentCaller,
+    evaluations: LiveEvaluations,
+) -> EvaluationComparison:
+    """Hold it against an older one: measures in pairs with intervals, and changed answers."""
+    after = await _results(evaluations, evaluation_id, caller.owner)
+    before = await _results(evaluations, baseline, caller.owner)
+    found = await asyncio.to_thread(compare, before, after)
+    return EvaluationComparison.model_validate(found)
 
 
 @router.post("/{evaluation_id}/cancel", status_code=202, responses=problems(404, 422, 503))
@@ -155,3 +175,11 @@ async def _summary(kept: Evaluations, row: Mapping[str, Any]) -> EvaluationSumma
         created_at=iso(row["created_at"]),
         ended_at=None if row["ended_at"] is None else iso(row["ended_at"]),
     )
+
+
+async def _results(evaluations: EvaluationJobs, evaluation_id: str, owner: str) -> Results:
+    row = await evaluations.kept.get(evaluation_id, owner)
+    if row["results"] is None:
+        raise NotFound(NO_RESULTS)
+    results: Results = row["results"]["results"]
+    return results

@@ -65,6 +65,29 @@ def test_a_question_set_is_measured_and_reported(serving: Serving) -> None:
     assert "没有指标明显不如基线" in page.text
 
 
+def test_two_evaluations_are_compared_question_by_question(serving: Serving) -> None:
+    wrong = [{"id": "lamp", "question": "What burns?", "answer": "tallow"}]
+    right = [{"id": "lamp", "question": "What burns?", "answer": "whale oil"}]
+    old, new = (
+        ended(serving, begun(serving, questions=rows)["evaluation_id"])["evaluation_id"]
+        for rows in (wrong, [*right, {"id": "other", "question": "Who sang?"}])
+    )
+    found = serving.client.get(f"/evaluations/{new}/comparison?baseline={old}").json()
+    assert (found["questions"], found["variants"]) == (1, ["plain", "crag"])
+    (gold,) = (
+        it
+        for it in found["measures"]
+        if (it["variant"], it["measure"]) == ("plain", "contains_gold")
+    )
+    assert (gold["before"], gold["after"], gold["difference"], gold["low"]) == (0, 1, 1, None)
+    plain = found["changed"][0]
+    assert (plain["question"], plain["variant"]) == ("What burns?", "plain")
+    assert (plain["before"]["right"], plain["after"]["right"]) == (False, True)
+    assert plain["before"]["answer"] == plain["after"]["answer"]
+    unknown = serving.client.get(f"/evaluations/{new}/comparison?baseline={'0' * 32}")
+    assert unknown.status_code == 404
+
+
 def test_what_is_known_is_not_asked_again_and_equal_runs_have_equal_results(
     serving: Serving,
 ) -> None:
