@@ -100,8 +100,11 @@ async def abstain(state: State, runtime: Runtime[Context], *, services: Services
 
     The budget stopped the run where a model might have written what could not be quoted.
     """
-    plan = plan_of(state, options_of(runtime), services)
-    lacked_calls = any(draft.budget_exhausted for draft in state.get("drafts", []))
+    context = options_of(runtime)
+    plan = plan_of(state, context, services)
+    strips = [*state.get("internal_strips", []), *state.get("web_strips", [])]
+    affordable = services.within_budget(state.get("spent", Usage()), context)
+    lacked_calls = affordable is not services and any(strip.kept for strip in strips)
     why: StoppedBy = "budget" if lacked_calls else "no_evidence"
     answer = abstention(state["question"], plan.language, why)
     streamed(runtime).token(answer)

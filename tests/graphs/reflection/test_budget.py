@@ -118,15 +118,17 @@ async def test_a_draft_of_the_last_call_is_accepted(workflow: str, question: str
 
 
 @pytest.mark.parametrize(
-    ("workflow", "question", "text"),
+    ("workflow", "question", "text", "beam_depth"),
     [
-        ("crag", "红塔有多高？", "香蕉是黄色的水果。"),
-        ("self_rag", "How tall is the tower?", "Bananas are yellow fruit."),
+        ("crag", "红塔有多高？", "香蕉是黄色的水果。", 0),
+        ("self_rag", "How tall is the tower?", "Bananas are yellow fruit.", 0),
+        ("self_rag", "红塔有多高？", "香蕉是黄色的水果。", 2),
+        ("self_crag", "How tall is the tower?", "Bananas are yellow fruit.", 0),
     ],
 )
 @pytest.mark.parametrize("has_page", [True, False])
 async def test_who_could_quote_nothing_for_want_of_calls_abstains_for_the_budget(
-    workflow: str, question: str, text: str, has_page: bool
+    workflow: str, question: str, text: str, beam_depth: int, has_page: bool
 ) -> None:
     """Without any knowledge a model would have written nothing either."""
     chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="tower")
@@ -138,7 +140,14 @@ async def test_who_could_quote_nothing_for_want_of_calls_abstains_for_the_budget
     )
     graph = WORKFLOWS[workflow].build(services)
     # All strips are kept, and no sentence of them is good enough to be quoted.
-    context = Context(strip_floor=-1.0, lower=0.9, upper=0.95, max_llm_calls=1)
+    context = Context(
+        strip_floor=-1.0,
+        lower=0.9,
+        upper=0.95,
+        max_llm_calls=1,
+        beam_depth=beam_depth,
+        retrieval="always",
+    )
     answer = await graph.ainvoke(Question(question=question), context=context)
 
     assert not answer["citations"]
