@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.evaluation.measures import has_evidence
+from app.evaluation.measures import UNGRADED, has_evidence
 from app.evaluation.questions import EvaluationQuestion
 from app.evaluation.runner import Answered
 from app.evaluation.statistics import rounded
-from graphs.grading.actions import action_of
+from graphs.grading.actions import action_of, joint_action
 from graphs.types import Action, Origin, Thresholds
 
 AMBIGUOUS_COST = 0.45
@@ -25,11 +25,28 @@ LOCAL: Origin = "internal"
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """A question's best grade among its local documents, and whether one holds the answer."""
+    """A question's best grades among its local documents, and whether one holds the answer.
+
+    `whole` is the best grade by the question itself, `parts` are those by its sub-questions.
+    """
 
     question: str
-    best: float
+    whole: float
     evidence: bool
+    parts: tuple[float, ...] = ()
+
+    @property
+    def for_correct(self) -> float:
+        """Correct where it reaches the upper threshold: the whole question, or all its parts."""
+        return max(self.whole, min(self.parts, default=self.whole))
+
+    @property
+    def for_incorrect(self) -> float:
+        """Incorrect where it stays below the lower threshold: the question and all its parts."""
+        return max((self.whole, *self.parts))
+
+    def action(self, upper: float, lower: float) -> Action:
+        return joint_action([action_of([it], upper, lower) for it in (self.whole, *self.parts)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +87,9 @@ def graded(questions: Sequence[EvaluationQuestion], answers: Sequence[Answered])
             continue
         evidence = has_evidence(question, outcome)
         scores = [it.score for it in outcome.documents if it.origin == LOCAL]
+        best, *parts = outcome.best_grades or [max(scores, default=UNGRADED)]
         if evidence is not None:
-            found.append(Graded(question.id, max(scores, default=-1.0), evidence))
+            found.append(Graded(question.id, best, evidence, tuple(parts)))
     return found
 
 
@@ -88,8 +106,8 @@ def propose(rows: Sequence[Graded], present: Thresholds) -> Proposal | None:
     changed = [
         ChangedAction(row.question, row.evidence, before, after)
         for row in rows
-        if (before := action_of([row.best], present.upper, present.lower))
-        != (after := action_of([row.best], upper, lower))
+        if (before := row.action(present.upper, present.lower))
+        != (after := row.action(upper, lower))
     ]
     return Proposal(
         upper,
@@ -107,14 +125,16 @@ def _best(rows: Sequence[Graded], present: Thresholds) -> tuple[float, float]:
 
     The cost of a pair is a sum of what upper alone and what lower alone decide.
     """
-    best = np.array([row.best for row in rows])
+    for_correct = np.array([row.for_correct for row in rows])
+    for_incorrect = np.array([row.for_incorrect for row in rows])
     evidence = np.array([row.evidence for row in rows])
-    between = np.quantile(best, np.linspace(0, 1, MAX_CUTS)).round(3)
+    grades = np.concatenate([for_correct, for_incorrect])
+    between = np.quantile(grades, np.linspace(0, 1, MAX_CUTS)).round(3)
     cuts = np.unique([present.upper, present.lower, *between.tolist()])
-    above = best[None, :] >= cuts[:, None]
-    ambiguous = AMBIGUOUS_COST * above.sum(axis=1)
-    by_upper = (above & ~evidence).sum(axis=1) - ambiguous
-    by_lower = (~above & evidence).sum(axis=1) + ambiguous
+    above_upper = for_correct[None, :] >= cuts[:, None]
+    above_lower = for_incorrect[None, :] >= cuts[:, None]
+    by_upper = (above_upper & ~evidence).sum(axis=1) - AMBIGUOUS_COST * above_upper.sum(axis=1)
+    by_lower = (~above_lower & evidence).sum(axis=1) + AMBIGUOUS_COST * above_lower.sum(axis=1)
     cost = (by_upper[:, None] + by_lower[None, :]).round(6)
     away = np.abs(cuts - present.upper)[:, None] + np.abs(cuts - present.lower)[None, :]
     crossed = cuts[None, :] > cuts[:, None]
@@ -123,7 +143,7 @@ def _best(rows: Sequence[Graded], present: Thresholds) -> tuple[float, float]:
 
 
 def _cost(row: Graded, upper: float, lower: float) -> float:
-    action = action_of([row.best], upper, lower)
+    action = row.action(upper, lower)
     if action == "ambiguous":
         return AMBIGUOUS_COST
     return float((action == "correct") != row.evidence)

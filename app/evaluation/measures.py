@@ -19,12 +19,15 @@ from graphs.types import Action, AnswerSentence, Citation, Origin, Passage, Usag
 
 MAX_LITERAL_TOKENS = 10
 """A longer gold answer is not looked for letter by letter: it can be said in other words."""
+UNGRADED = -1.0
+"""The least grade: what nothing was graded by."""
 RIGHT = 0.5
 """From this correctness or support on an answer, a sentence, a citation counts as right."""
 
 Stage = Literal["retrieval", "judge", "reader", "refusal", "not_refused", "unknown"]
 Values = dict[str, float | None]
 Measured = Mapping[str, float | None]
+Grades = Sequence[Sequence[float | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,10 @@ class OutcomePassage(BaseModel):
 
 
 class Outcome(BaseModel):
-    """What one question brought under one setting: the answer and how it came about."""
+    """What one question brought under one setting: the answer and how it came about.
+
+    `best_grades` are the best of its local documents by the question, then by each of its parts.
+    """
 
     answer: str
     verdict: Verdict
@@ -85,9 +91,12 @@ class Outcome(BaseModel):
     missing: list[str]
     usage: Usage
     degraded: list[str] = Field(default_factory=list)
+    best_grades: list[float] = Field(default_factory=list)
 
     @classmethod
-    def of(cls, response: AskResponse, passages: Sequence[Passage]) -> "Outcome":
+    def of(
+        cls, response: AskResponse, passages: Sequence[Passage], grades: Grades = ()
+    ) -> "Outcome":
         texts = {passage.id: passage.text for passage in passages}
         documents = [
             OutcomePassage(
@@ -97,9 +106,12 @@ class Outcome(BaseModel):
             )
             for document in response.documents
         ]
-        fields = response.model_dump(include=set(cls.model_fields) - {"documents", "degraded"})
+        own = {"documents", "degraded", "best_grades"}
+        fields = response.model_dump(include=set(cls.model_fields) - own)
         degraded = sorted({f"{each.component}: {each.reason}" for each in response.degraded})
-        return cls(**fields, documents=documents, degraded=degraded)
+        best = [max((it for it in row if it is not None), default=UNGRADED) for row in grades]
+        best = [rounded(score) or 0.0 for score in best]
+        return cls(**fields, documents=documents, degraded=degraded, best_grades=best)
 
     @property
     def abstained(self) -> bool:

@@ -225,7 +225,7 @@ async def _answered(
     if not isinstance(told, AnswerEvent):
         answered.failure = told.problem.detail
         return answered
-    answered.outcome = Outcome.of(told.response, run.passages)
+    answered.outcome = Outcome.of(told.response, run.passages, run.found.get("grades", ()))
     if judge is not None:
         try:
             answered.judged, _ = await judge.judge(question, answered.outcome)

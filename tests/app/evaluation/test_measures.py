@@ -132,6 +132,24 @@ def test_thresholds_are_proposed_with_what_they_are_worth_on_unseen_questions() 
     assert propose(rows[:10], Thresholds(0.9, -0.9, -0.5)) is None
 
 
+def test_parts_of_a_question_count_by_their_own_grades() -> None:
+    """Both parts found make it Correct, though the whole question's grade is 0; one does not."""
+    lamp = ("a.md", "whale oil", 0.7, True)
+    found = Told("What burns, and who sang?", ["whale oil"], [lamp])
+    half = Told("What burns, and who sings?", ["nobody"], [lamp])
+    told = [found, half] * 15
+    given = answers(told)
+    for answered, grades in zip(given, [[0.0, 0.5, 0.6], [0.0, 0.7, -0.8]] * 15, strict=True):
+        assert answered.outcome is not None
+        answered.outcome.best_grades = grades
+    rows = graded(request(told).questions, given)
+    assert [row.action(0.4, -0.5) for row in rows[:2]] == ["correct", "ambiguous"]
+    proposal = propose(rows, Thresholds(upper=0.9, lower=-0.9, strip_floor=-0.5))
+    assert proposal is not None
+    assert 0.0 < proposal.upper <= 0.5
+    assert (proposal.cost, proposal.present_cost) == (0.225, 0.45)
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_report_stands_alone_and_takes_no_text_for_markup(language: str) -> None:
     hostile = "<img src=x onerror=alert(1)>"
