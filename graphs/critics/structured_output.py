@@ -7,6 +7,7 @@ log-probabilities, it is asked without: the prompts spell the JSON out.
 
 import math
 import re
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -27,23 +28,30 @@ LOG_PROBABILITIES: Form = {"logprobs": True, "top_logprobs": 20, "temperature": 
 PLAIN: Form = {}
 
 
+REFUSED_FOR_S = 600.0
+"""A refusal may have been of one prompt, or the endpoint be another by then: it is tried again."""
+
+
 class FallbackChat:
     """A chat model asked in the first of these forms that its endpoint takes."""
 
     def __init__(self, chat: BaseChatModel, *forms: Form) -> None:
-        self._chat, self._forms, self._taken = chat, forms, 0
+        self._chat, self._forms = chat, forms
+        self._taken, self._refused_at = 0, -math.inf
 
     async def reply(self, messages: Sequence[BaseMessage]) -> AIMessage:
         """Raises GeneratorFailed."""
         last = len(self._forms) - 1
-        for place in range(self._taken, last + 1):
+        begin = self._taken if time.monotonic() < self._refused_at + REFUSED_FOR_S else 0
+        for place in range(begin, last + 1):
             try:
                 reply = await self._chat.ainvoke(list(messages), stream=False, **self._forms[place])
             except RequestRefused:
                 if place == last:
                     raise
             else:
-                self._taken = max(self._taken, place)
+                if place != begin:
+                    self._taken, self._refused_at = place, time.monotonic()
                 return reply
         raise AssertionError("the last form is taken or raises")
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.llm.chat import EndpointChat, chat_model
+from graphs.critics import structured_output
 from graphs.critics.llm import MAX_UNCOVERED, MAX_UNCOVERED_CHARS, LlmCritic, each_judged
 from graphs.errors import CriticFailed
 from graphs.ports import Critic
@@ -81,8 +82,8 @@ async def test_the_schema_is_asked_for_with_log_probabilities(
     assert (body["logprobs"], body["top_logprobs"], body["temperature"]) == (True, 20, 0)
 
 
-async def test_what_an_endpoint_refuses_is_left_out_from_then_on(
-    critic: LlmCritic, critic_server: CriticServer
+async def test_what_an_endpoint_refuses_is_left_out_for_a_while(
+    critic: LlmCritic, critic_server: CriticServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     critic_server.takes_schema = False
     assert (await judged(critic)).support == pytest.approx(SUPPORT)
@@ -90,6 +91,13 @@ async def test_what_an_endpoint_refuses_is_left_out_from_then_on(
     await judged(critic)
     assert len(critic_server.requests) == 3
     assert "response_format" not in critic_server.requests[-1].body
+    critic_server.takes_schema = True
+    await judged(critic)
+    assert "response_format" not in critic_server.requests[-1].body
+    monkeypatch.setattr(structured_output, "REFUSED_FOR_S", 0.0)
+    await judged(critic)
+    assert "response_format" in critic_server.requests[-1].body
+    assert len(critic_server.requests) == 5
 
 
 async def test_words_around_the_json_do_no_harm(
