@@ -2,13 +2,14 @@
 
 import { byId, h, put, webAddress } from "./dom.mjs";
 import { picture } from "./pictures.mjs";
+import { changes, joined, show } from "./rewriting.mjs";
 import { knows, said, score, t } from "./words.mjs";
 
-let shown = { drawing: null, cited: null, nodes: new Map() };
+let shown = { drawing: null, cited: null, wasLive: false, nodes: new Map() };
 
 export function render(run) {
   if (shown.drawing !== run.drawing) {
-    shown = { drawing: run.drawing, cited: null, nodes: new Map() };
+    shown = { drawing: run.drawing, cited: null, wasLive: false, nodes: new Map() };
     put(byId("answer"));
     put(byId("citations"));
     put(byId("retracted"));
@@ -21,15 +22,22 @@ export function render(run) {
     if (shown.cited !== run.answer) settle(run);
     return;
   }
+  shown.wasLive = true;
   stream(run, box);
 }
 
-/** Text that comes is appended to what is there; a round that was retracted leaves. */
+/** Text that comes is appended to what is there, or rewrites the draft that was taken back. */
 function stream(run, box) {
   const standing = run.standing;
+  const former = formerOf(run);
+  if (former && standing.length <= 1) {
+    shown.nodes.clear();
+    if (!box.firstChild?.classList.contains("rewriting")) put(box, h("p", { class: "rewriting" }));
+    return show(box.firstChild, joined(former.text, standing[0]?.text ?? "", false));
+  }
   for (const [round, node] of shown.nodes) {
     if (standing.includes(round)) continue;
-    turnAway(node);
+    node.remove();
     shown.nodes.delete(round);
   }
   for (const round of standing) {
@@ -39,13 +47,8 @@ function stream(run, box) {
   }
 }
 
-/** What was taken back turns over, where motion is welcome, and leaves. */
-function turnAway(node) {
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return node.remove();
-  node.classList.add("turns");
-  node.setAttribute("aria-hidden", "true");
-  node.addEventListener("animationend", () => node.remove(), { once: true });
-}
+/** The draft that was taken back last. */
+const formerOf = (run) => [...run.rounds.values()].findLast(({ reason, text }) => reason !== null && text);
 
 function retracted(run) {
   const struck = [...run.rounds.values()].filter(({ reason, text }) => reason !== null && text);
@@ -62,7 +65,8 @@ const why = (reason) => (knows(`stopped.${reason}`) ? t(`stopped.${reason}`) : s
 function settle(run) {
   shown.cited = run.answer;
   const pictures = (run.answer.images ?? []).map(picture);
-  put(byId("answer"), h("p", {}, ...cited(run.answer)), ...pictures);
+  const former = shown.wasLive && formerOf(run);
+  put(byId("answer"), h("p", {}, ...cited(run.answer, former && changes(former.text, run.answer.answer))), ...pictures);
   put(byId("citations"), ...run.answer.citations.map(card));
   put(byId("trust"), trust(run.answer)).hidden = false;
   byId("trust").className = `trust ${run.answer.verdict}`;
@@ -70,23 +74,37 @@ function settle(run) {
 
 /**
  * The answer in pieces: sentences that rest on a citation know its number, and `[n]` is a button
- * but in code.
+ * but in code. Of a draft that was just rewritten, what was taken back is seen once more, and leaves.
  * Spans count characters, which are not always one unit of a JavaScript string.
  */
-function cited({ answer, citations, sentences = [] }) {
+function cited({ answer, citations, sentences = [] }, changed) {
   const signs = Array.from(answer);
   const doubted = sentences.filter((it) => it.label === "unsupported" || it.label === "contradicted");
   const bounds = doubted.flatMap((it) => [it.start, it.end]);
-  const cuts = new Set([0, signs.length, ...bounds, ...citations.flatMap((it) => it.spans.flat())]);
+  const { removed, added } = changed || { removed: [], added: [] };
+  const moved = [...added.flat(), ...removed.map((it) => it.at)];
+  const cuts = new Set([0, signs.length, ...bounds, ...moved, ...citations.flatMap((it) => it.spans.flat())]);
   const places = [...cuts].sort((a, b) => a - b).filter((at) => at <= signs.length);
   const numbers = new Set(citations.map((it) => it.n));
-  return places.slice(1).map((end, index) => {
+  const leaving = (at) => removed.filter((it) => it.at === at).map(takenBack);
+  const pieces = places.slice(1).map((end, index) => {
     const start = places[index];
     const on = citations.filter((it) => it.spans.some(([a, b]) => a <= start && end <= b));
     const carried = on.map((it) => it.n).join(" ");
     const label = doubted.find((it) => it.start <= start && end <= it.end)?.label;
-    return h("span", { data: { carried }, class: label && "doubted", title: label && t("verdict.unsupported") }, ...marked(signs.slice(start, end).join(""), numbers));
+    const isNew = added.some(([a, b]) => a <= start && end <= b);
+    const kinds = [label && "doubted", isNew && "renewed"].filter(Boolean).join(" ");
+    const text = marked(signs.slice(start, end).join(""), numbers);
+    return [leaving(start), h("span", { data: { carried }, class: kinds || null, title: label && t("verdict.unsupported") }, ...text)];
   });
+  return [...pieces, leaving(signs.length)];
+}
+
+/** A sentence that was taken back, where it stood: to be seen, no part of the answer's text. */
+function takenBack({ text }) {
+  const gone = h("span", { class: "leaves", "aria-hidden": "true", data: { text } });
+  gone.addEventListener("animationend", () => gone.remove());
+  return gone;
 }
 
 function marked(text, numbers) {

@@ -48,6 +48,18 @@ export function latestOf() {
   };
 }
 
+const BREATHES_AFTER_MS = 8;
+
+/** Resolves at once for a while of work, then lets the browser draw and hear its user first. */
+export function breather() {
+  let began = performance.now();
+  return async () => {
+    if (performance.now() - began < BREATHES_AFTER_MS) return;
+    await (globalThis.scheduler?.yield?.() ?? new Promise((later) => setTimeout(later)));
+    began = performance.now();
+  };
+}
+
 /** The server-sent events of a response: {id, name, data}. Ends where the connection does. */
 export async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -58,9 +70,11 @@ export async function* events(response) {
       if (done) return;
       const blocks = (rest + value).split("\n\n");
       rest = blocks.pop();
+      const breathe = breather();
       for (const block of blocks) {
         const event = parsed(block);
         if (event) yield event;
+        await breathe();
       }
     }
   } finally {

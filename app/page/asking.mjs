@@ -1,6 +1,6 @@
 /** The run that is shown: asked, followed, cancelled, opened again, forked; and drawn. */
 
-import { Problem, call, read } from "./api.mjs";
+import { Problem, breather, call, read } from "./api.mjs";
 import * as answer from "./answer.mjs";
 import * as conversation from "./conversation.mjs";
 import * as documents from "./documents.mjs";
@@ -11,7 +11,7 @@ import * as flow from "./flow.mjs";
 import { follow } from "./follow.mjs";
 import * as graph from "./graph.mjs";
 import * as options from "./options.mjs";
-import { chosen } from "./pictures.mjs";
+import * as pictures from "./pictures.mjs";
 import * as replay from "./replay.mjs";
 import { Run } from "./run.mjs";
 import { stageOf } from "./stages.mjs";
@@ -30,8 +30,7 @@ export const current = () => run;
 export function wire(told) {
   host = told;
   replay.wire((past) => {
-    replayed = past === run ? null : past;
-    past.drawing = {};
+    replayed = past;
     draw();
   });
 }
@@ -153,7 +152,7 @@ function opened(followed) {
 export async function ask() {
   const question = byId("question").value.trim();
   if (!question || (run && !run.done)) return;
-  const image = await chosen();
+  const image = await pictures.chosen();
   const thread = run?.thread && byId("continue").checked ? run.thread : undefined;
   const given = options.given();
   const json = { question, workflow: byId("workflow").value, stream: true, detach: true, ...documents.chosen() };
@@ -169,7 +168,7 @@ export async function ask() {
   await see(asked, call("ask", { json, signal }), signal);
   if (asked.answer && run === asked) {
     byId("question").value = "";
-    byId("image").value = "";
+    pictures.clear();
   }
 }
 
@@ -226,7 +225,11 @@ async function keptRun(id, signal) {
   const shown = new Run(kept.question);
   const { workflow, thread_id: thread, feedback: said, request } = kept;
   Object.assign(shown, { id, workflow, thread, feedback: said, origin: request.from_run ?? null });
-  for (const { number, name, data, at_ms: at } of kept.events) shown.apply({ id: number, name, data, at });
+  const breathe = breather();
+  for (const { number, name, data, at_ms: at } of kept.events) {
+    shown.apply({ id: number, name, data, at });
+    await breathe();
+  }
   return shown;
 }
 
@@ -235,6 +238,7 @@ export const messageOf = (error, text = "") => (error instanceof Problem ? words
 /** Everything is drawn anew, in another language. */
 export function redraw() {
   if (run) Object.assign(run, { drawing: {}, judged: false });
+  if (replayed) replayed.drawing = {};
   conversation.render();
   draw();
 }

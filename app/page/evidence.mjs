@@ -4,23 +4,23 @@ import { h, link } from "./dom.mjs";
 import { list } from "./grades.mjs";
 import { score, t } from "./words.mjs";
 
-const TOLD_ELSEWHERE = new Set(["thresholds", "action", "citations", "answer", "stopped_by", "generator"]);
+const TOLD_ELSEWHERE = new Set(["thresholds", "action", "citations", "answer", "stopped_by", "generator", "grades"]);
 
-/** The detail of one step. */
+/** The detail of one step; what is known and empty is not told. */
 export function details(detail) {
   const known = Object.entries(detail).filter(([, value]) => value !== null && value?.length !== 0);
   const told = known.map(([name, value]) => {
     if (name === "critique") return section(name, [value], detail);
     return section(name, value, detail) ?? (TOLD_ELSEWHERE.has(name) ? short(name, value) : raw(name, value));
   });
-  return told.some(Boolean) ? told : [h("p", { class: "soft" }, t("nothingFound"))];
+  return told.some(Boolean) ? told : [h("p", { class: "soft nothing" }, t("nothingFound"))];
 }
 
 function section(name, value, all) {
   const form = FORMS[name];
   if (!form || value === null || value === undefined || value.length === 0) return null;
   const body = form(value, all);
-  return body && h("section", { class: `part ${name}` }, ...body);
+  return body ? h("section", { class: `part ${name}` }, ...body) : false;
 }
 
 const head = (key, ...beside) => h("h3", {}, t(key), beside.length ? h("span", { class: "soft" }, ...beside) : null);

@@ -4,6 +4,7 @@ import { byId, put, svg } from "./dom.mjs";
 import { inspected } from "./flow.mjs";
 import { layout } from "./layout.mjs";
 import { parse } from "./mermaid.mjs";
+import * as prompts from "./prompts.mjs";
 import { ms, t } from "./words.mjs";
 
 const START = "__start__";
@@ -129,7 +130,8 @@ function node(id, cell) {
 function inspect(id, event) {
   event?.preventDefault();
   const visits = (drawn.run?.steps ?? []).filter((step) => step.node === id);
-  put(byId("inspector"), ...visits.map(inspected));
+  put(byId("inspector"), ...visits.map((step) => inspected(step, drawn.run.span)));
+  if (drawn.run) prompts.fill(byId("inspector"), drawn.run);
 }
 
 function line({ points, dashed, back }, placed) {

@@ -8,6 +8,7 @@ import { byId, h, put } from "./dom.mjs";
 import * as evaluations from "./evaluations.mjs";
 import * as graph from "./graph.mjs";
 import * as options from "./options.mjs";
+import * as pictures from "./pictures.mjs";
 import * as reader from "./reader.mjs";
 import * as runs from "./runs.mjs";
 import * as share from "./share.mjs";
@@ -162,6 +163,7 @@ function wire() {
   asking.wire({ named, failed, askForKey });
   wireAsking();
   for (const part of [runs, documents, evaluations, reader]) part.wire(failed);
+  pictures.wire();
   share.wire(asking.current);
   addEventListener("hashchange", go);
 }

@@ -2,6 +2,7 @@
 
 import { call } from "./api.mjs";
 import { byId, h } from "./dom.mjs";
+import { t } from "./words.mjs";
 
 /** With its caption; asked for by the page itself, for a key travels in a header. */
 export function picture({ url, caption, title }) {
@@ -18,6 +19,27 @@ async function dataUrl(response) {
   reader.readAsDataURL(await response.blob());
   await read;
   return reader.result;
+}
+
+/** Names the chosen image beside the question; pressed, the name takes it away. */
+export function wire() {
+  byId("image").onchange = tellChosen;
+  byId("attached").onclick = () => {
+    clear();
+    byId("question").focus();
+  };
+}
+
+export function clear() {
+  byId("image").value = "";
+  tellChosen();
+}
+
+function tellChosen() {
+  const name = byId("image").files[0]?.name;
+  byId("attached").hidden = !name;
+  byId("attached").textContent = name ? `${name} ×` : "";
+  byId("attached").ariaLabel = name ? t("removeOf", name) : null;
 }
 
 /** The chosen image, no larger than is needed; the service says what cannot be drawn. */

@@ -8,6 +8,7 @@ const LASTS_MS = 6000;
 const LEAST_MS = 30;
 
 let whole = null;
+let past = null; // as it was after some of its events
 let playing = 0;
 
 /** Offers the replay of a run that is over. */
@@ -16,7 +17,7 @@ export function offer(run) {
   byId("replay").hidden = !isOver;
   if (!isOver || whole === run) return;
   stop();
-  whole = run;
+  [whole, past] = [run, null];
   byId("scrubber").max = run.events.length;
   byId("scrubber").value = run.events.length;
   tell(run.events.length);
@@ -38,7 +39,8 @@ export function wire(show) {
 function go(count, show) {
   byId("scrubber").value = count;
   tell(count);
-  show(count >= whole.events.length ? whole : until(whole, count));
+  past = until(whole, count, past);
+  show(past);
 }
 
 /** As long as it took, or less: nobody waits for a slow run again. */

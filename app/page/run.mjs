@@ -6,7 +6,7 @@ export class Run {
     Object.assign(this, { answer: null, error: null, done: false, lost: null, version: 0 });
     this.begun = performance.now(); // by the clock here: as early as the events say
     this.took = null; // milliseconds, once it is done
-    this.steps = []; // as they began: {path, name, at, took, detail}
+    this.steps = []; // as they began: {event, path, name, at, took, detail}
     this.log = []; // starts and ends as they came: {node, phase, took}
     this.open = new Map();
     this.rounds = new Map(); // round -> {text, reason}
@@ -24,7 +24,7 @@ export class Run {
     this.last = id;
     this.events.push({ id, name, data, at });
     if (at !== undefined) this.begun = Math.min(this.begun, performance.now() - at);
-    TAKE[name]?.(this, data, at);
+    TAKE[name]?.(this, data, at, id);
   }
 
   /** The rounds that still stand, oldest first. */
@@ -42,8 +42,12 @@ export class Run {
   }
 }
 
-/** A copy that has gone through the first events alone. */
-export function until(run, count) {
+/** A copy that has gone through the first events alone; `past`, one that has so for fewer, goes on. */
+export function until(run, count, past = null) {
+  if (past && past.events.length <= count) {
+    for (const event of run.events.slice(past.events.length, count)) past.apply(event);
+    return past;
+  }
   const before = new Run(run.question);
   Object.assign(before, { id: run.id, thread: run.thread, workflow: run.workflow, origin: run.origin });
   for (const event of run.events.slice(0, count)) before.apply(event);
@@ -55,10 +59,10 @@ const TAKE = {
   run(run, data) {
     Object.assign(run, { id: data.run_id, thread: data.thread_id, workflow: data.workflow });
   },
-  step(run, data) {
+  step(run, data, _, id) {
     const node = data.path.join(":");
     run.log.push({ node, phase: data.phase, took: data.took_ms });
-    if (data.phase === "start") begin(run, node, data);
+    if (data.phase === "start") begin(run, node, data, id);
     else end(run, node, data);
   },
   progress(run, { step, done, total, item }) {
@@ -92,8 +96,8 @@ const TAKE = {
   },
 };
 
-function begin(run, node, { step, path, at_ms: at }) {
-  const begun = { node, name: step, path, at, took: null, detail: {} };
+function begin(run, node, { step, path, at_ms: at }, event) {
+  const begun = { event, node, name: step, path, at, took: null, detail: {} };
   run.steps.push(begun);
   run.open.set(node, [...(run.open.get(node) ?? []), begun]);
 }

@@ -31,7 +31,7 @@ export const WORDS = {
   prompt: ["Prompt", "提示词"],
   tokensOf: ["{0} tokens sent, {1} received", "发送 {0} 词元，收到 {1} 词元"],
   tokensIn: ["{0} tokens", "{0} 词元"],
-  callsOf: ["model asked {0}×", "询问模型 {0} 次"],
+  callsOf: ["model calls: {0}", "模型调用 {0} 次"],
   "role.system": ["System", "系统"],
   "role.user": ["User", "用户"],
   "role.assistant": ["Assistant", "助手"],

@@ -8,9 +8,16 @@ const STEP = 0.01;
 const shown = new WeakMap();
 
 /** CRAG's rule: Correct from the first passage at `upper`, Incorrect where all lie below `lower`. */
-export function actionOf(scores, { upper, lower }) {
+function actionBy(scores, { upper, lower }) {
   if (scores.some((it) => it >= upper)) return "correct";
   return scores.some((it) => it >= lower) ? "ambiguous" : "incorrect";
+}
+
+/** Of the question and its parts, a row of grades each: as soon as the whole, or each part, is answered. */
+export function actionOf(rows, bounds) {
+  const [whole, ...parts] = rows.map((row) => actionBy(row.filter((it) => it !== null), bounds));
+  if (whole === "correct" || (parts.length && parts.every((it) => it === "correct"))) return "correct";
+  return [whole, ...parts].every((it) => it === "incorrect") ? "incorrect" : "ambiguous";
 }
 
 /** The board in `box`: passages as they are graded, then thresholds to drag. `forked` runs again. */
@@ -28,7 +35,8 @@ export function board(box, run, forked) {
   if (!passages.length) return put(box);
   const drawn = field(passages, bounds, seen);
   if (!isOver || !bounds) return put(box, drawn.plot);
-  put(box, drawn.plot, ...sliders(drawn, passages, bounds, forked));
+  const rows = graded.detail.grades ?? [passages.map((it) => it.score)];
+  put(box, drawn.plot, ...sliders(drawn, passages, rows, bounds, forked));
 }
 
 /** Passages graded so far: their grades are told as they come, their titles were found before. */
@@ -37,9 +45,8 @@ function falling(going, found = []) {
   return (going?.items ?? []).map((item) => ({ title: item.id, source: "", ...known.get(item.id), score: item.score }));
 }
 
-function sliders(drawn, passages, bounds, forked) {
+function sliders(drawn, passages, rows, bounds, forked) {
   const now = { ...bounds };
-  const scores = passages.map((it) => it.score);
   const told = h("output", { class: "action" });
   const hint = h("p", { class: "help" }, t("whatIf"));
   const again = h("button", { class: "primary small", onclick: () => forked({ upper: now.upper, lower: now.lower }) }, t("runFromHere"));
@@ -49,7 +56,7 @@ function sliders(drawn, passages, bounds, forked) {
     now[name] = value;
     const other = name === "upper" ? "lower" : "upper";
     if (now.lower > now.upper) inputs[other].value = now[other] = value;
-    const action = actionOf(scores, now);
+    const action = actionOf(rows, now);
     told.className = `action ${action}`;
     told.textContent = t("whatIfNow", t(`action.${action}`));
     offer.hidden = now.upper === bounds.upper && now.lower === bounds.lower;

@@ -115,8 +115,10 @@ def test_a_long_run_stays_smooth(open_page: Open, serve: Serve) -> None:
     page = open_page(serving.url)
 
     def longest_ms() -> float:
-        page.do("window.longest = 0")
-        page.ask(ENGLISH)
+        page.one("#question").send_keys(ENGLISH)
+        page.do("window.longest = 0")  # what the typing of a driver takes is not the page's
+        page.one("#question").send_keys("\ue007")
+        page.wait(lambda: "word299" in page.text("#answer") and page.ended())
         live, kept = page.do("return window.longest"), page.run_id()
         page.open()
         page.do("window.longest = 0; location.hash = arguments[0]", f"run={kept}")
