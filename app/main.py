@@ -122,6 +122,7 @@ def create_app(
                 store,
                 preset=chosen.preset,
                 observe=observe,
+                keeps_prompts=chosen.keep_prompts,
                 quotas=Quotas(
                     {
                         "runs": chosen.quota_runs,

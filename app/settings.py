@@ -370,6 +370,10 @@ class Settings(StateSettings):
         default=(), description="Domains whose pages come first, beside Wikipedia."
     )
 
+    keep_prompts: bool = _service(
+        default=True,
+        description="Keep what runs send to language models, for whoever may see the run.",
+    )
     max_runs: int = _service(
         default=64,
         ge=1,
