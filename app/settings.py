@@ -139,7 +139,7 @@ class StateSettings(BaseSettings):
         default=0,
         ge=0,
         le=10,
-        description="Questions the chat endpoint writes for each chunk, by which it is found too.",
+        description="Questions the chat model writes for each chunk, by which it is found too.",
     )
 
     embedder: Literal["static", "openai", "worker"] = _knowledge(

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from app.cli.terminal import fail
+from app.composition.chat import chosen_chat
 from app.composition.embedder import chosen_embedder
 from app.errors import StartFailed
 from app.ingest import pipeline
@@ -135,21 +136,15 @@ async def _ingest(
 async def _questioner(
     settings: StateSettings, segmenter: Segmenter
 ) -> AsyncIterator[Questioner | None]:
-    """Where questions are asked for: the chat endpoint's settings are read only then."""
+    """Where questions are asked for: the chat model's settings are read only then."""
     if not settings.hypothetical_questions:
         yield None
         return
-    from app.llm.chat import chat_model  # noqa: PLC0415 -- two seconds to load
-
-    service = load_settings(Settings)
+    # No fallback stands in here: the model has its whole time.
+    service = load_settings(Settings).model_copy(update={"fallback_model": ""})
+    redact.learn(service)
     set_tracing(service.langsmith)
-    chat = chat_model(
-        service.openai_base_url,
-        service.openai_api_key.get_secret_value(),
-        service.openai_model,
-        timeout_s=service.openai_timeout_s,
-        max_concurrent=service.openai_max_concurrent,
-    )
+    chat = await asyncio.to_thread(chosen_chat, service)
     try:
         yield Questioner(chat, settings.hypothetical_questions, segmenter)
     finally:

@@ -7,14 +7,15 @@ takes two seconds to load.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import httpx
 import numpy as np
 
+from app.composition.chat import chosen_chat, through_proxies
 from app.composition.embedder import endpoint_embedder, open_retriever
 from app.errors import StartFailed
 from app.ingest.image_reader import ImageReader
@@ -104,7 +105,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         stack.push_async_callback(native.aclose)
         # At once, for a model without reflection tokens would fail in every answer.
         await native.check()
-    with _through_proxies():
+    with through_proxies():
         embedder = await asyncio.to_thread(endpoint_embedder, settings)
     if embedder is not None:
         stack.push_async_callback(embedder.aclose)
@@ -179,21 +180,6 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     )
 
 
-@contextmanager
-def _through_proxies() -> Iterator[None]:
-    """Where a client is made. Raises StartFailed where no client can use a proxy that is set."""
-    try:
-        yield
-    except (ImportError, ValueError, httpx.InvalidURL) as error:
-        # SOCKS needs a package that is not installed; other schemes are known to nobody.
-        reason = " ".join(str(error).split())
-        raise StartFailed(
-            "a proxy of the environment (ALL_PROXY, HTTPS_PROXY or HTTP_PROXY) cannot be used:"
-            f" {reason.rstrip('.')}. Set HTTP_PROXY and HTTPS_PROXY to an address with http:// and"
-            " unset ALL_PROXY."
-        ) from None
-
-
 async def _worker_client(settings: Settings, stack: AsyncExitStack) -> EvaluatorClient:
     """The worker in this process, or those at `worker_url`: the same app behind HTTP."""
     # A machine that takes no connection is given up early: another may take it.
@@ -217,40 +203,11 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
     return client
 
 
-@_through_proxies()
 def _chat(settings: Settings) -> EndpointChat | ProviderChat | None:
-    if not asks_chat(settings):
-        return None
-    if settings.chat_model:
-        return _provider_chat(settings)
-    from app.llm.chat import chat_model  # noqa: PLC0415
-
-    return chat_model(
-        settings.openai_base_url,
-        settings.openai_api_key.get_secret_value(),
-        settings.openai_model,
-        temperature=settings.openai_temperature,
-        timeout_s=settings.openai_timeout_s,
-        max_concurrent=settings.openai_max_concurrent,
-        has_fallback=bool(settings.fallback_model),
-    )
+    return chosen_chat(settings) if asks_chat(settings) else None
 
 
-def _provider_chat(settings: Settings) -> ProviderChat:
-    from app.llm.provider_chat import provider_chat  # noqa: PLC0415
-
-    return provider_chat(
-        settings.chat_model,
-        api_key=settings.chat_api_key.get_secret_value(),
-        base_url=settings.chat_base_url,
-        temperature=settings.openai_temperature,
-        timeout_s=settings.openai_timeout_s,
-        max_concurrent=settings.openai_max_concurrent,
-        has_fallback=bool(settings.fallback_model),
-    )
-
-
-@_through_proxies()
+@through_proxies()
 def _fallback(settings: Settings) -> EndpointChat | None:
     if not settings.fallback_model:
         return None
@@ -294,7 +251,7 @@ class WorkerImageEmbedder:
         return np.asarray([*told.texts, *told.images], dtype=np.float32)
 
 
-@_through_proxies()
+@through_proxies()
 def _image_maker(settings: Settings, reader: ImageReader) -> EndpointImageMaker | None:
     if settings.image_maker == "off":
         return None
@@ -306,7 +263,7 @@ def _image_maker(settings: Settings, reader: ImageReader) -> EndpointImageMaker 
     )
 
 
-@_through_proxies()
+@through_proxies()
 def _captioning_chat(settings: Settings) -> EndpointChat | None:
     if settings.captioner == "off":
         return None
@@ -329,7 +286,7 @@ def _captioner(chat: EndpointChat | None) -> EndpointCaptioner | None:
     return EndpointCaptioner(chat)
 
 
-@_through_proxies()
+@through_proxies()
 def _native(settings: Settings) -> NativeGenerator | None:
     if settings.generator != "native":
         return None
@@ -344,7 +301,7 @@ def _native(settings: Settings) -> NativeGenerator | None:
     )
 
 
-@_through_proxies()
+@through_proxies()
 def _engine(settings: Settings) -> engines.SearchEngine | None:
     match settings.search:
         case "tavily":

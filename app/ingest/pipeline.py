@@ -46,7 +46,7 @@ from app.retrieval.index import (
 )
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import GeneratorFailed
-from graphs.generation.prompts import as_hypothetical_questions, hypothetical_messages
+from graphs.generation.prompts import as_hypothetical_questions, hypothetical_messages, text_of
 
 # Beyond so many documents, or bytes of one, reading goes on in processes of its own, as it always
 # does for formats that can lead a parser astray. Starting them takes longer than a few small files.
@@ -372,6 +372,6 @@ class Questioner:
                 log.warning("no hypothetical questions: %s", error)
             else:
                 self._failures = 0
-                return as_hypothetical_questions(reply.text, self._count)
+                return as_hypothetical_questions(text_of(reply), self._count)
         self._without += 1
         return []

@@ -6,9 +6,12 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 
+from app.cli import ingest as command
 from app.ingest.pipeline import MAX_QUESTION_FAILURES, Questioner, ingest
 from app.retrieval.retriever import HybridRetriever
+from app.settings import StateSettings
 from graphs.errors import GeneratorFailed
+from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 
 
 class Failing(FakeListChatModel):
@@ -48,3 +51,34 @@ async def test_a_failing_model_is_told_and_the_documents_are_in(
     assert len(report.added) == 5 > MAX_QUESTION_FAILURES
     assert questioner.note == "5 chunks without hypothetical questions: the endpoint is away"
     assert (await retriever.retrieve("Where is the vase?", 5))[0].source == "docs/vase.md"
+
+
+@pytest.mark.parametrize("generator", ["openai", "langchain"])
+async def test_the_command_asks_the_chat_model_of_the_generator(
+    generator: str,
+    docs: Path,
+    openai_server: OpenAIServer,
+    clean_environment: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    nowhere = "http://127.0.0.1:9/v1"
+    settings = {
+        "GENERATOR": generator,
+        "OPENAI_API_KEY": OPENAI_KEY,
+        "OPENAI_BASE_URL": openai_server.base_url if generator == "openai" else nowhere,
+        "OPENAI_MODEL": MODEL,
+    }
+    if generator == "langchain":
+        settings |= {
+            "CHAT_MODEL": f"openai:{MODEL}",
+            "CHAT_API_KEY": OPENAI_KEY,
+            "CHAT_BASE_URL": openai_server.base_url,
+        }
+    for name, value in settings.items():
+        monkeypatch.setenv(f"SELFCRAG_{name}", value)
+    openai_server.says = "Which chronometer ticks?"
+    state = StateSettings(_env_file=None, data_dir=docs.parent / "state", hypothetical_questions=1)
+    await command.ingest([str(docs / "clock.md")], state)
+    assert len(openai_server.requests) == 1
+    assert "without hypothetical questions" not in capsys.readouterr().err
