@@ -1,11 +1,13 @@
 """A first question set from the user's own documents, marked as written by a machine."""
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
 from langchain_core.language_models import BaseChatModel
 
+from app.evaluation.definitions import definitions, within_sentence
 from app.evaluation.questions import EvaluationQuestion
 from app.retrieval.index import StoredDocument
 from graphs.errors import GeneratorFailed
@@ -13,12 +15,19 @@ from graphs.generation.prompts import (
     as_hypothetical_questions,
     hypothetical_messages,
     question_about,
+    question_what,
     text_of,
 )
 from graphs.text.language import language_of
+from graphs.text.sentences import word_count
 
-MIN_CHARS = 80
+MIN_WORDS = 12
 """A shorter chunk is a heading or a remnant: nobody would ask for it."""
+ASKS = re.compile(
+    r"(?:how to|what|which|who|can|does|is)\b|.*(?:什么|哪|为何|如何|怎|多少|谁)|.*[?？]$", re.I
+)
+"""Headings that ask already; behind the other question words of English stands a clause."""
+CLAUSE = re.compile(r"(?:how|when|where|why|whether)\b", re.I)
 MAX_TRIES = 5
 """For each question that is wanted; documents whose chunks are all too short end it otherwise."""
 
@@ -37,18 +46,22 @@ async def first_questions(
 ) -> list[EvaluationQuestion]:
     """At most `most`, spread over the documents, the same for the same documents.
 
-    The language model writes them where there is one, else they name headings. Their gold is the
-    document that they were made from.
+    The language model writes them where there is one. Else they ask for terms that a text defines,
+    with the definition as gold answer, and for headings. Their gold source is the document.
     """
     documents = sorted(await library.documents(), key=lambda it: _order(it.id))
     found: dict[str, EvaluationQuestion] = {}
     async for document, chunk in _chunks(library, documents, most * MAX_TRIES):
         if len(found) == most:
             break
-        text = await _question(document.title, chunk, chat)
+        text, answers = await _question(document.title, chunk, chat)
         if text and text not in found:
             found[text] = EvaluationQuestion(
-                id=_order(text)[:12], question=text, sources=[document.source], generated=True
+                id=_order(text)[:12],
+                question=text,
+                answers=answers,
+                sources=[document.source],
+                generated=True,
             )
     return list(found.values())
 
@@ -65,7 +78,7 @@ async def _chunks(
                 return
             tried += 1
             chunks = await library.chunks_of(document.id, ["id", "text", "heading"])
-            long = [chunk for chunk in chunks if len(chunk["text"]) >= MIN_CHARS]
+            long = [chunk for chunk in chunks if word_count(chunk["text"]) >= MIN_WORDS]
             long.sort(key=lambda chunk: (not chunk["heading"], _order(chunk["id"])))
             if turn < len(long):
                 yield document, long[turn]
@@ -73,17 +86,36 @@ async def _chunks(
         left, turn = going_on, turn + 1
 
 
-async def _question(title: str, chunk: Mapping[str, Any], chat: BaseChatModel | None) -> str | None:
-    language = language_of(chunk["text"])
+async def _question(
+    title: str, chunk: Mapping[str, Any], chat: BaseChatModel | None
+) -> tuple[str, list[str]]:
+    """A question, empty where nothing can be asked, and its gold answers where they are known."""
+    text, language = chunk["text"], language_of(chunk["text"])
     if chat is not None:
-        messages = hypothetical_messages(title, chunk["text"], 1, language)
+        messages = hypothetical_messages(title, text, 1, language)
         try:
             reply = await chat.ainvoke(messages, stream=False)
         except GeneratorFailed:
-            return None
-        return next(iter(as_hypothetical_questions(text_of(reply), 1)), None)
+            return "", []
+        return next(iter(as_hypothetical_questions(text_of(reply), 1)), ""), []
     topic = chunk["heading"].rpartition(" > ")[2].strip() or title.strip()
-    return question_about(topic, language) if topic else None
+    if found := next(definitions(text, topic, language), None):
+        return question_what(found.term, language), [found.sentence]
+    return _on_heading(topic, text), []
+
+
+def _on_heading(topic: str, text: str) -> str:
+    """Empty where there is none; quoted where the text does not use it as a name of its own."""
+    language = language_of(topic)
+    if not topic:
+        return ""
+    if ASKS.match(topic):
+        return topic.rstrip("?？") + ("？" if language == "zh" else "?")
+    if CLAUSE.match(topic):
+        return question_about(f"{topic[0].lower()}{topic[1:]}", language)
+    is_named = language == "en" and topic.casefold() in text.casefold()
+    quoted = f"“{topic}”" if language == "zh" else f'"{topic}"'
+    return question_about(within_sentence(topic, text) if is_named else quoted, language)
 
 
 def _order(text: str) -> str:

@@ -225,6 +225,11 @@ def question_about(topic: str, language: Language) -> str:
     return prompt("about", language).render(topic=_line(topic))
 
 
+def question_what(term: str, language: Language) -> str:
+    """A question on a term that a text defines."""
+    return prompt("define", language).render(topic=_line(term))
+
+
 def hypothetical_messages(
     title: str, text: str, count: int, language: Language
 ) -> list[BaseMessage]:
