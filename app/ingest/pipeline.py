@@ -31,6 +31,7 @@ from app.ingest.rows import (
     without_image,
 )
 from app.ingest.sandbox import ParseTask, Sandbox
+from app.ingest.spool import Spool
 from app.observability.audit import audit
 from app.retrieval.embedder import Embedder, EmbedderFailed, StaticEmbedder
 from app.retrieval.images import ImageStore
@@ -160,28 +161,31 @@ class Ingest:
 
     def __post_init__(self) -> None:
         self.report = Report()
-        self._ahead: dict[Listed, Outcome] = {}
         self._collection = asked_collection()
         self._waiting: list[Row] = []
         self._outdated: list[StoredDocument] = []
         self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
         state = self.index.folder.parent
+        self._ahead = Spool(state)
         self._sandbox = Sandbox(state / "cache", self._max_processes)
         self._images, self._image_reader = ImageStore(state), ImageReader(state / "cache")
 
     async def read_ahead(self, items: Sequence[Listed]) -> None:
         """Reads what `all` is to store: nobody needs the right to write for that.
 
-        What is stored or listed otherwise by then is read again.
+        Beyond some megabytes it waits on disk. What is stored or listed otherwise by then is read
+        again.
         """
         self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
         async with aclosing(self._read_here(items)) as outcomes:
-            self._ahead = {item: outcome async for item, outcome in outcomes}
+            async for item, outcome in outcomes:
+                await asyncio.to_thread(self._ahead.keep, item, outcome)
 
     async def aclose(self) -> None:
         """To be called where `all` was not."""
         await self._sandbox.aclose()
         await self._image_reader.aclose()
+        await asyncio.to_thread(self._ahead.close)
 
     async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
         started = time.perf_counter()
@@ -270,7 +274,7 @@ class Ingest:
     async def _read(self, item: Listed) -> Outcome:
         """Rows of a new or changed document, none of an unchanged one, or why there are none."""
         if item in self._ahead:
-            return self._ahead[item]
+            return await asyncio.to_thread(self._ahead.read, item)
         try:
             if not item.is_page:
                 return await self._with_images(await self._rows(item))

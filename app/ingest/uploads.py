@@ -42,6 +42,7 @@ from app.retrieval.index import (
     DEFAULT_COLLECTION,
     Index,
     IndexUnusable,
+    IngestBusy,
     StoredCollection,
     StoredDocument,
     visible_to,
@@ -61,9 +62,9 @@ WAIT_S = 5.0  # for another writer
 ABANDONED_S = 3600.0  # whoever received for so long has died
 MAX_FILES, MAX_FIELDS = 1000, 1000
 MAX_TOTAL_BYTES = 200_000_000
-MAX_READ_AHEAD, MAX_AHEAD_BYTES = 4, 20_000_000
-"""Uploads whose documents are read side by side, and the size of one: what is read is kept in
-memory until it is written."""
+MAX_READ_AT_ONCE, LARGE_BYTES = 4, 20_000_000
+"""Uploads whose documents are read side by side; of large ones, which need more memory, one."""
+READ_WAIT_S = 60.0  # for one's turn to be read
 FIELDS = frozenset({"files", "file"})
 # What no file system or terminal should be asked to show.
 UNSHOWN = re.compile(
@@ -150,7 +151,8 @@ class Uploads:
         self._images = ImageStore(data_dir)
         self._under_way: set[asyncio.Task[Any]] = set()
         self._deletions = asyncio.Lock()
-        self._reading = asyncio.Semaphore(MAX_READ_AHEAD)
+        self._reading = asyncio.Semaphore(MAX_READ_AT_ONCE)
+        self._reading_large = asyncio.Semaphore(1)
 
     def go_on(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begins what goes on to its end whoever waits for it, or until `aclose`."""
@@ -198,7 +200,7 @@ class Uploads:
         progress: Progress | None = None,
         collection: str = DEFAULT_COLLECTION,
     ) -> Brought:
-        """Raises IngestBusy where another writer does not end within WAIT_S; IndexUnusable."""
+        """Raises IngestBusy where others do not end within READ_WAIT_S or WAIT_S; IndexUnusable."""
         with seen_by(owner, collection):
             folder = self._place(owner, collection)
             known = await self._index.documents()
@@ -212,9 +214,8 @@ class Uploads:
             )
             async with aclosing(work):
                 # Not as the only writer: a document that is slow to read holds up no other upload.
-                if sum(received.file.stat().st_size for received in files) <= MAX_AHEAD_BYTES:
-                    async with self._reading:
-                        await work.read_ahead(listed_in(folder, files, owner, known))
+                async with self._turn(sum(received.file.stat().st_size for received in files)):
+                    await work.read_ahead(listed_in(folder, files, owner, known))
                 async with writing(self._index.folder, WAIT_S):
                     work.known = known = await self._index.documents()
                     items = await asyncio.to_thread(listed_in, folder, files, owner, known)
@@ -227,6 +228,21 @@ class Uploads:
         ids = (document.id for document in documents)
         audit("documents brought in", owner, ids, collection=collection)
         return Brought(report, documents)
+
+    @asynccontextmanager
+    async def _turn(self, size: int) -> AsyncIterator[None]:
+        """One of those that are read at once. Raises IngestBusy."""
+        turns = self._reading_large if size > LARGE_BYTES else self._reading
+        try:
+            async with asyncio.timeout(READ_WAIT_S):
+                await turns.acquire()
+        except TimeoutError:
+            why = "the documents of other uploads are being read; try again when they are"
+            raise IngestBusy(why) from None
+        try:
+            yield
+        finally:
+            turns.release()
 
     async def documents(
         self,

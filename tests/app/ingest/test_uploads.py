@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from app.ingest import spool
 from app.ingest import uploads as module
 from app.ingest.uploads import Received, Uploads, listed_in
 from app.retrieval import lancedb
-from app.retrieval.index import IndexUnusable, StoredDocument, writing
+from app.retrieval.index import IndexUnusable, IngestBusy, StoredDocument, writing
 from app.retrieval.retriever import HybridRetriever
 
 
@@ -56,16 +57,24 @@ async def test_a_file_brought_in_right_after_a_deletion_stays(
 
 
 async def test_a_document_that_is_slow_to_read_holds_up_no_other_upload(
-    uploads: Uploads, tmp_path: Path
+    uploads: Uploads, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brackets = sent(tmp_path / "slow", brackets="[\n" * 60_000)
+    """Nor does a large one, of which what is read waits on disk; a second large one waits."""
+    monkeypatch.setattr(module, "LARGE_BYTES", 60_000)
+    monkeypatch.setattr(module, "READ_WAIT_S", 0.05)
+    monkeypatch.setattr(spool, "MAX_MEMORY_BYTES", 100)
+    brackets = sent(tmp_path / "slow", brackets="[\n" * 60_000, hall="The hall is dark.\n")
     slow = asyncio.create_task(uploads.bring_in(brackets))
     await asyncio.sleep(0.2)
     (lamp,) = (await uploads.bring_in(sent(tmp_path / "sent", lamp="The lamp is lit.\n"))).documents
+    with pytest.raises(IngestBusy, match="are being read"):
+        await uploads.bring_in(sent(tmp_path / "more", more="Words.\n" * 10_000))
 
     assert not slow.done()
     assert kept(lamp) == "The lamp is lit.\n"
-    assert (await slow).report.added == ["brackets.md"]
+    report = (await slow).report
+    assert (report.added, report.refused) == (["brackets.md", "hall.md"], [])
+    assert len((await uploads.documents())[0]) == 3
 
 
 async def test_what_changed_since_it_was_read_ahead_is_read_again(
