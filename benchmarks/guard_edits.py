@@ -37,6 +37,7 @@ _EVIDENCE = f"{_EXFILTRATION}test_evidence_is_told_as_it_was_found_and_what_is_s
 _PRIVATE_URLS = f"{_SSRF}test_no_form_of_a_private_url_is_connected_to"
 _PRIVATE_REDIRECTS = f"{_SSRF}test_no_redirect_to_one_is_followed"
 _SCOPES = f"{_OWNERS}test_every_operation_asks_for_a_key_of_its_scope"
+_SIGNED = f"{_OWNERS}test_a_signed_address_shows_one_image_of_its_owner_for_a_while"
 _UNKNOWN = f"{_OWNERS}test_anothers_is_as_unknown_as_what_never_was"
 _NOTHING_RUN = f"{_FOLDERS}test_nothing_of_a_model_folder_is_run"
 
@@ -407,6 +408,41 @@ KEYS = (
         "    if settings.allow_anonymous or is_loopback(settings.host):\n",
         "    if True:\n",
         (f"{_KEYS}test_other_machines_need_a_key_or_a_proxy",),
+    ),
+    Guard(
+        "An image needs a key or a signature",
+        "app/storage/signed_addresses.py",
+        "        return hmac.compare_digest(expected, signed.signature)\n",
+        "        return True\n",
+        (_SIGNED,),
+    ),
+    Guard(
+        "A signed address expires",
+        "app/storage/api_keys.py",
+        "                if signed.expires_at >= now() and signer.has_signed(path, signed):\n",
+        "                if signer.has_signed(path, signed):\n",
+        (_SIGNED,),
+    ),
+    Guard(
+        "A signed address ends with its key",
+        "app/storage/api_keys.py",
+        "            if key.id == signed.key_id and key.revoked_at is None:\n",
+        "            if key.id == signed.key_id:\n",
+        (_SIGNED,),
+    ),
+    Guard(
+        "A signed address shows images alone",
+        "app/api/middleware.py",
+        '    if scope["method"] != "GET" or not path.startswith(SIGNED_BELOW):\n',
+        "    if False:\n",
+        (_SIGNED,),
+    ),
+    Guard(
+        "Dialogues lose the signatures of addresses",
+        "app/protocols/messages.py",
+        "content=without_signatures(turn.text)",
+        "content=turn.text",
+        (_SIGNED,),
     ),
 )
 

@@ -369,9 +369,9 @@ def test_a_signed_address_shows_one_image_of_its_owner_for_a_while(
 
     def signed(key: tuple[str, str], until: float = in_an_hour, to: str = path) -> str:
         digest = hashlib.sha256(key[1].encode()).hexdigest()
-        return f"{path}?{AddressSigner(key[0], digest).query(to, until)}"
+        return f"{to}?{AddressSigner(key[0], digest).query(to, until)}"
 
-    keys = owners.signing
+    keys, other = owners.signing, f"{path[:-1]}9"
     with client_of(owners.serving, None) as nobody:
         loaded = nobody.get(address)
         assert (loaded.status_code, loaded.content) == (200, ann.get(path).content)
@@ -379,12 +379,12 @@ def test_a_signed_address_shows_one_image_of_its_owner_for_a_while(
         assert nobody.get(signed(keys["ann"])).status_code == 200
         for refused, status in {
             path: 401,
-            f"{path[:-1]}9?{query}": 401,  # another image's
-            f"/documents/{kept.document_id}?{query}": 401,
+            f"{other}?{query}": 401,
+            signed(keys["ann"], to=other).replace(other, path): 401,
+            signed(keys["ann"], to=f"/documents/{kept.document_id}"): 401,
             f"{path}?{query[:-1]}{'10'[query[-1] == '1']}": 401,
             f"{path}?{query.replace('expires=', 'expires=1')}": 401,
             signed(keys["ann"], time.time() - 2): 401,
-            signed(keys["ann"], to=f"{path}0"): 401,
             signed((keys["bob"][0], keys["ann"][1])): 401,
             signed(keys["revoked"]): 401,
             signed(keys["documents"]): 403,
