@@ -108,11 +108,12 @@ function takenBack({ text }) {
 }
 
 function marked(text, numbers) {
-  return text.split(/(`+[^`\n]+`+|\[\d+\])/).map((piece) => {
-    const n = /^\[(\d+)\]$/.exec(piece)?.[1];
+  return text.split(/(`+[^`\n]+`+|\[\d+\][.,;:!?。，；：！？、）]*)/).map((piece) => {
+    const [, n, mark] = /^\[(\d+)\](.*)$/.exec(piece) ?? [];
     if (!n || !numbers.has(Number(n))) return piece;
     const label = t("openCitation", n);
-    return h("button", { class: "cite", "aria-label": label, onclick: () => open(Number(n)) }, n);
+    const cite = h("button", { class: "cite", "aria-label": label, onclick: () => open(Number(n)) }, n);
+    return mark ? h("span", { class: "unbroken" }, cite, mark) : cite;
   });
 }
 
