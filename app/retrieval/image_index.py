@@ -1,8 +1,10 @@
 """Image index without a model: captions by the words they share, images by their pattern.
 
 Words are weighed by how rare they are. The shipped evaluator is not asked: it grades passages that
-answer questions, and told a caption from its near misses no better than chance
-(benchmarks/images.md). Patterns know exact and near copies alone, not what is in a picture.
+answer questions, and told a caption from its near misses no better than chance. Nor are the
+embedder's vectors: they take near misses for what is stored before they find what is asked for in
+other words (benchmarks/images.md). Patterns know exact and near copies alone, not what is in a
+picture.
 """
 
 import asyncio
@@ -22,7 +24,7 @@ from graphs.options import Search
 from graphs.text.language import script_of
 from graphs.types import Image, ImageThresholds, Passage
 
-LEXICAL_THRESHOLDS = ImageThresholds(text=0.85, image=0.87)
+LEXICAL_THRESHOLDS = ImageThresholds(text=0.9, image=0.87)
 """Found by benchmarks/images.py: above what was asked for in vain, and above other pictures."""
 LEAST_RARITY = 0.1
 # What images are asked for with, beside the words that anything is asked with.
