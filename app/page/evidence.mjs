@@ -60,12 +60,12 @@ function strips(all, { thresholds }) {
   const sorted = all.toSorted((a, b) => b.score - a.score);
   const kept = sorted.filter((it) => it.kept);
   const dropped = sorted.filter((it) => !it.kept);
-  const floor = thresholds ? score(thresholds.strip_floor) : "–";
+  const counted = thresholds ? t("keptOf", kept.length, all.length, score(thresholds.strip_floor)) : t("said.kept", kept.length);
   const list = (some, kind) => h("ul", { class: `rows ${kind}` }, ...some.map(strip));
   const rest = dropped.length
     ? h("details", {}, h("summary", {}, t("showDropped", dropped.length)), list(dropped, "dropped"))
     : null;
-  return [head("strips", t("keptOf", kept.length, all.length, floor)), list(kept, "kept"), rest];
+  return [head("strips", counted), list(kept, "kept"), rest];
 }
 
 const strip = (it) => h("li", {}, h("span", { class: "grade" }, score(it.score)), h("span", {}, it.text));

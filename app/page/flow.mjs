@@ -48,6 +48,7 @@ function draw({ name, stage, before }, run, former, forked) {
   write(row.words, now);
   const isReused = isKept || stage?.steps.every((step) => step.detail.reused);
   write(row.took, isReused ? t("reused") : stage && !stage.running ? ms(stage.took) : "");
+  row.button.title = row.stage && !isReused ? t("startedAt", ms(row.stage.at)) : "";
   row.track.hidden = !stage || isReused;
   if (!row.track.hidden) place(row.track, stage.at, stage.running ? run.span - stage.at : stage.took, run.span);
   write(row.before, then && then !== now ? t("before_now", then) : "");
