@@ -81,7 +81,7 @@ class Caller:
     owner: str = ""
     scopes: frozenset[str] = frozenset(SCOPES)
     collections: tuple[str, ...] = ()
-    signer: AddressSigner | None = field(default=None, repr=False)
+    signer: AddressSigner | None = field(default=None, repr=False, compare=False)
 
     @property
     def default_collection(self) -> str:
