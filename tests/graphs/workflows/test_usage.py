@@ -26,7 +26,7 @@ async def test_calls_of_grader_writer_and_failed_critic_all_count(
     services = replace(
         parts.services, evaluator=LlmEvaluator(chat, "m", "direct"), critic=LlmCritic(chat, "m")
     )
-    options: dict[str, Any] = {**WORKFLOWS[workflow], "max_llm_calls": 5, "max_tokens": 200}
+    options: dict[str, Any] = {**WORKFLOWS[workflow], "max_llm_calls": 5, "max_tokens": 30}
     trace = await traced(services, world.question, workflow, **options)
 
     usage, calls = trace.output["usage"], len(chat.asked)
