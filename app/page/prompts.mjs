@@ -4,6 +4,7 @@ import { read } from "./api.mjs";
 import { h } from "./dom.mjs";
 import { knows, ms, t } from "./words.mjs";
 
+const MOST_KEPT = 4;
 const kept = new Map(); // run id -> {steps: as many as were told when it was asked for, prompts}
 
 function promptsOf(run) {
@@ -11,6 +12,7 @@ function promptsOf(run) {
   if (known && known.steps >= run.log.length) return known.prompts;
   const prompts = read(`runs/${run.id}/prompts`).then((told) => told.prompts);
   prompts.catch(() => kept.delete(run.id));
+  if (kept.size >= MOST_KEPT) kept.clear();
   kept.set(run.id, { steps: run.log.length, prompts });
   return prompts;
 }
