@@ -29,6 +29,7 @@ from app.evaluation.runner import judge_of
 from app.evaluation.statistics import auc, kappa
 from app.schemas.ask import GradedStrip
 from app.settings import Settings
+from benchmarks import judge_relevancy
 from evaluator.data.hard_negatives import WordNeighbours
 from evaluator.data.records import held_back
 from graphs.types import AnswerSentence, Usage
@@ -147,7 +148,7 @@ def figures(rows: Sequence[Labelled], said: Sequence[Judged]) -> dict[str, Any]:
 
 
 async def measured(data: Path, most: int, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"rows": most, "seed": SEED}
+    found: dict[str, Any] = {"rows": most, "seed": SEED, "relevancy": {}}
     async with open_services(Settings(search="off")) as services:
         judge = judge_of("model" if name == "model" else "evaluator", services)
         if judge is None:
@@ -158,6 +159,8 @@ async def measured(data: Path, most: int, name: str) -> dict[str, Any]:
             random.Random(SEED).shuffle(rows)
             found[language] = figures(rows[:most], await judged(judge, rows[:most]))
             sys.stderr.write(f"{language}: {found[language]}\n")
+            told = await judge_relevancy.ways(services.evaluator, rows[:most])
+            found["relevancy"][language] = told
     return found
 
 
@@ -177,7 +180,7 @@ def page(found: dict[str, Any]) -> str:
         for label, it in found[language].items():
             row = (language, label, it["n"], it["positive"], it["auc"], it["kappa"], it["agree"])
             lines.append(f"| {' | '.join(map(str, row))} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *judge_relevancy.table(found["relevancy"]), ""])
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from app.cli.serve import settings_told
 from app.cli.terminal import fail
 from app.composition.services import open_services
 from app.errors import InvalidRequest, ServiceError, wrong_fields
+from app.evaluation.calibration import MIN_QUESTIONS, Proposal
 from app.evaluation.first_questions import first_questions
 from app.evaluation.jobs import EvaluationJobs
 from app.evaluation.questions import EvaluationQuestion, read_questions
@@ -40,6 +42,8 @@ from graphs.types import Language
 from graphs.workflows.registry import WORKFLOWS
 
 console = Console(stderr=True)
+_COMMA = re.compile(r",(?![^\[]*\])")
+"""Between options, not within a list such as `["hyde","rewrite"]`."""
 REGRESSED = 3
 """The exit code where a measure is worse than the baseline beyond chance."""
 
@@ -190,7 +194,7 @@ def _variant(text: str) -> dict[str, Any]:
     head, _, tail = text.partition(":")
     name, equals, workflow = head.partition("=")
     options: dict[str, Any] = {}
-    for pair in filter(None, tail.split(",")):
+    for pair in filter(None, _COMMA.split(tail)):
         option, sign, value = pair.partition("=")
         if not sign:
             fail(f"--variant takes name=workflow:option=value,…, not {text!r}")
@@ -225,6 +229,8 @@ def _confirm(request: EvaluationRequest, services: Services, wanted: Wanted) -> 
 
 
 def _tell(report: Report, out: Path) -> None:
+    if not report.results["fingerprint"]["documents"]:
+        typer.echo("there are no documents: see `selfcrag ingest`", err=True)
     for variant in report.results["variants"]:
         shown = (
             f"{name} {found['mean']:.3f}"
@@ -232,15 +238,19 @@ def _tell(report: Report, out: Path) -> None:
             if (found := variant["measures"][name])["mean"] is not None
         )
         typer.echo(f"{variant['name']}: {', '.join(shown) or 'nothing to measure'}")
-    if report.calibrates and (found := report.proposal) is not None:
-        told = "better" if found.is_better else "not better"
-        typer.echo(
-            f"thresholds: upper {found.upper}, lower {found.lower} ({told} on unseen questions)"
-        )
+    if report.calibrates:
+        typer.echo(f"thresholds: {_proposed(report.proposal)}")
     if report.comparison is not None:
         for each in report.comparison.regressions:
             typer.echo(f"worse: {each.variant} {each.measure} {each.before} -> {each.after}")
     typer.echo(f"report: {out / 'report.html'}")
+
+
+def _proposed(found: Proposal | None) -> str:
+    if found is None:
+        return f"at least {MIN_QUESTIONS} graded questions of both kinds are needed to propose any"
+    told = "better" if found.is_better else "not better"
+    return f"upper {found.upper}, lower {found.lower} ({told} on unseen questions)"
 
 
 def _text(file: Path) -> str:

@@ -1,16 +1,19 @@
 """Judges of answers by RAGAs' measures (arXiv 2309.15217): the evaluator, or a language model.
 
 Faithfulness: sentences of the answer that follow from the knowledge. Context relevancy: sentences
-of the knowledge that help. Answer relevancy: how well the answer serves the question. Correctness:
-whether a gold answer follows from it.
+of the knowledge that help. Answer relevancy: how well the answer serves the question; a sentence
+that stands in the knowledge is as relevant as where it stands, for a bare name answers by what is
+said around it. Correctness: whether a gold answer follows from the answer.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
 from langchain_core.language_models import BaseChatModel
 
-from app.evaluation.measures import Judged, Outcome
+from app.evaluation.matching import holds, tokens
+from app.evaluation.measures import UNGRADED, Judged, Outcome
 from app.evaluation.questions import EvaluationQuestion
 from app.schemas.ask import GradedStrip
 from graphs.critics.assessor import Assessor
@@ -39,7 +42,7 @@ class Judge(Protocol):
 
 
 class EvaluatorJudge:
-    """The evaluator: relevance of each sentence, support of each claim, utility of the answer.
+    """The evaluator: relevance of each sentence, support of each claim.
 
     A sentence that is quoted from the knowledge is supported by it.
     """
@@ -53,23 +56,24 @@ class EvaluatorJudge:
             return Judged(), Usage()
         asked = question.question
         kept = outcome.kept[:MAX_STRIPS]
-        context = [line for strip in kept for line in sentences(strip.text)]
-        relevance = await self._scores(
-            "relevance", [(asked, line) for line in context[:MAX_CONTEXT_SENTENCES]]
-        )
-        [utility] = await self._scores("utility", [(asked, without_markers(outcome.answer))])
+        lines = [line for strip in kept for line in sentences(strip.text)]
+        context = lines[:MAX_CONTEXT_SENTENCES]
+        claims = [standing_in(context, claim) or claim for claim, _ in claims_of(outcome)]
+        graded = list(dict.fromkeys([*context, *claims]))
+        scores = await self._scores("relevance", [(asked, line) for line in graded])
+        relevance = dict(zip(graded, scores, strict=True))
         golds = question.answers[:MAX_GOLD]
         correct = await self._scores(
             "support", [(with_answer(asked, gold), said_of(outcome)) for gold in golds]
         )
         supports, support_pairs = await self._supports(asked, outcome, kept)
         judged = Judged(
-            context_relevancy=_share([score > HELPS for score in relevance]),
-            answer_relevancy=(utility + 1) / 2,
+            context_relevancy=_share([relevance[line] > HELPS for line in context]),
+            answer_relevancy=_mean([(relevance[claim] + 1) / 2 for claim in claims]),
             correctness=max(correct, default=None),
             supports=supports,
         )
-        pairs = len(relevance) + 1 + len(golds) + support_pairs
+        pairs = len(relevance) + len(golds) + support_pairs
         return judged, Usage(scored_pairs=pairs)
 
     async def _supports(
@@ -106,7 +110,7 @@ class EvaluatorJudge:
         if not pairs:
             return []
         scores = await self._evaluator.score(task, pairs)
-        least = -1.0 if task in ("relevance", "utility") else 0.0
+        least = UNGRADED if task == "relevance" else 0.0
         return [least if score is None else score for score in scores.values]
 
 
@@ -157,5 +161,16 @@ def claims_of(outcome: Outcome) -> list[tuple[str, list[int]]]:
     return [(text, numbers) for text, numbers in claims if text]
 
 
+def standing_in(lines: Sequence[str], claim: str) -> str | None:
+    """The line that has all words of the claim: one that quotes it, then the shortest."""
+    words = Counter(tokens(claim))
+    having = [line for line in lines if words and words <= Counter(tokens(line))]
+    return min(having, key=lambda line: (not holds(line, [claim]), len(line)), default=None)
+
+
 def _share(flags: Sequence[bool]) -> float | None:
-    return sum(flags) / len(flags) if flags else None
+    return _mean([float(flag) for flag in flags])
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

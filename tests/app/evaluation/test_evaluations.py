@@ -27,6 +27,7 @@ def serving() -> Iterator[Serving]:
 
 
 LAMP = fakes.passage("The lamp burns whale oil.", 1)
+STRICT = 'strict=crag:upper=0.9,expand=["decompose","rewrite"],web=never'
 VARIANTS = [{"name": "plain", "workflow": "rag"}, {"name": "crag", "workflow": "crag"}]
 
 
@@ -142,7 +143,7 @@ def test_the_command_reports_compares_and_makes_first_questions(
     assert made.exit_code == 0, made.output
     rows = [json.loads(line) for line in Path("first.jsonl").read_text("utf-8").splitlines()]
     assert [row["generated"] for row in rows] == [True] * 3
-    command = ["evaluate", "first.jsonl", "-v", "rag", "-v", "strict=crag:upper=0.9,web=never"]
+    command = ["evaluate", "first.jsonl", "-v", "rag", "-v", STRICT]
     first = run(cli, [*command, "--out", "one", "--judge", "none"])
     assert first.exit_code == 0, first.output
     again = run(
@@ -152,7 +153,8 @@ def test_the_command_reports_compares_and_makes_first_questions(
     one, two = (Path(name, "results.json").read_bytes() for name in ("one", "two"))
     assert one == two
     results = json.loads(one)
-    assert results["variants"][1]["options"] == {"upper": 0.9, "web": "never"}
+    options = {"upper": 0.9, "web": "never", "expand": ["decompose", "rewrite"]}
+    assert results["variants"][1]["options"] == options
     for variant in results["variants"]:
         variant["measures"]["recall"]["mean"] = 1.0
     for row in results["rows"]:

@@ -43,8 +43,21 @@ async def test_the_evaluator_asks_nothing_of_what_is_quoted() -> None:
     evaluator = FakeEvaluator()
     judged, _ = await EvaluatorJudge(evaluator).judge(quoted.asked(0), quoted.outcome())
     assert judged.supports == [(1.0, {1: 1.0})]
-    assert evaluator.tasks == ["relevance", "utility", "support"], "support of the gold alone"
+    assert evaluator.tasks == ["relevance", "support"], "support of the gold alone"
     assert len(evaluator.calls[-1]) == 1
+
+
+async def test_an_answer_is_as_relevant_as_where_it_stands() -> None:
+    """A bare name has no relevance of its own; words that stand nowhere are graded themselves."""
+    passages = [("a.md", f"{LAMP} {OTHER}", 0.9, True)]
+    scores = {LAMP: 0.8, OTHER: -0.9, "Tallow.": -0.5}
+    found = []
+    for answer in ("whale oil", "the tower", "Tallow."):
+        told = Told("What burns?", [], passages, answer)
+        judge = EvaluatorJudge(FakeEvaluator(scores))
+        judged, _ = await judge.judge(told.asked(0), told.outcome())
+        found.append(judged.answer_relevancy)
+    assert found == pytest.approx([0.9, 0.05, 0.25])
 
 
 async def test_an_abstention_is_not_judged() -> None:
