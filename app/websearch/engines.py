@@ -76,15 +76,15 @@ class HttpSearch(ABC):
             raise SearchFailed(self._refusal(error.response.status_code)) from None
         except ReplyTooLarge:
             problem = f"sent more than {MAX_REPLY_BYTES // 10**6} MB, which was not read on"
-            raise self._failed(problem) from None
+            raise self._failed(query, problem) from None
         except (TimeoutError, httpx.TimeoutException):
-            raise self._failed("did not answer in time ({}); check the network") from None
+            raise self._failed(query, "did not answer in time ({}); check the network") from None
         except (httpx.HTTPError, httpx.InvalidURL):
             problem = "could not be reached ({}); check the network and its address"
-            raise self._failed(problem) from None
+            raise self._failed(query, problem) from None
         except MALFORMED:
             problem = "sent a reply that could not be understood; check its address in the settings"
-            raise self._failed(problem) from None
+            raise self._failed(query, problem) from None
 
     @abstractmethod
     async def _search(self, query: str, max_results: int) -> list[SearchResult]:
@@ -123,8 +123,12 @@ class HttpSearch(ABC):
             advice = "did not accept the request; check its address in the settings"
         return f"{self.provider} {advice} (HTTP {status})."
 
-    def _failed(self, problem: str) -> SearchFailed:
-        host = urlsplit(self._url).hostname or "its address"
+    def _address(self, query: str) -> str:  # noqa: ARG002 - an adapter may
+        """Where the query is sent."""
+        return self._url
+
+    def _failed(self, query: str, problem: str) -> SearchFailed:
+        host = urlsplit(self._address(query)).hostname or "its address"
         return SearchFailed(f"{self.provider} {problem.format(host)}.")
 
 
@@ -172,8 +176,11 @@ class WikipediaSearch(HttpSearch):
     def __init__(self, api_url: str = "https://{language}.wikipedia.org/w/api.php") -> None:
         super().__init__(api_url)
 
+    def _address(self, query: str) -> str:
+        return self._url.replace("{language}", "zh" if _CHINESE.search(query) else "en")
+
     async def _search(self, query: str, max_results: int) -> list[SearchResult]:
-        url = self._url.replace("{language}", "zh" if _CHINESE.search(query) else "en")
+        url = self._address(query)
         keywords = [word for word in _BETWEEN_KEYWORDS.split(query.strip()) if word]
         results = await self._ask(url, " ".join(keywords), max_results)
         if not results and len(keywords) > 1:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -270,6 +271,14 @@ async def test_wikipedia_is_asked_in_the_language_of_the_query(wikipedia: Wikipe
     await engine.search("lighthouse", 3)
     await engine.search("灯塔", 3)
     assert [request.path.split("/")[1] for request in wikipedia.requests] == ["en", "zh"]
+    await engine.aclose()
+
+
+@pytest.mark.parametrize(("query", "host"), [("tallow", "en.wiki.test"), ("牛脂", "zh.wiki.test")])
+async def test_a_failure_names_the_wikipedia_that_was_asked(query: str, host: str) -> None:
+    engine = WikipediaSearch("http://{language}.wiki.test:99999/w/api.php")  # no such port
+    with pytest.raises(SearchFailed, match=re.escape(f"({host})")):
+        await engine.search(query, 1)
     await engine.aclose()
 
 
