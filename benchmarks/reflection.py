@@ -21,9 +21,10 @@ from benchmarks.reflection_delays import Figures, Plan, on_delays
 from benchmarks.reflection_questions import LANGUAGES, questions, rows_of, summary
 from benchmarks.reflection_report import report
 from benchmarks.reflection_runs import RunFailed, asker, read_handbook
-from graphs.workflows.registry import WORKFLOWS
+from graphs.workflows.registry import IMAGE_WORKFLOW, WORKFLOWS
 
 COMMAND = "python -m benchmarks.reflection"
+TOLD = [name for name in WORKFLOWS if name != IMAGE_WORKFLOW]
 FIGURES = Path(__file__).with_suffix(".json")
 STARTED = time.monotonic()
 
@@ -84,7 +85,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--half", choices=("dev", "test"), default="test",
                         help="of the questions; dev is for tuning")  # fmt: skip
     parser.add_argument("--only", choices=("questions", "delays"))
-    parser.add_argument("--workflows", nargs="+", choices=list(WORKFLOWS), default=list(WORKFLOWS))
+    parser.add_argument("--workflows", nargs="+", choices=TOLD, default=TOLD)
     parser.add_argument("--most", type=int, help="questions a language")
     parser.add_argument("--delay", type=float, default=Plan.delay_s, help="of the endpoint, s")
     parser.add_argument("--times", type=int, default=Plan.times, help="runs of each case")

@@ -24,7 +24,10 @@ ACTIONS = {"correct": 1, "incorrect": 2, "ambiguous": 2}
 NEVER_ACCEPTED = {"min_support": 1.0, "min_utility": 5.0}
 
 LOOKED_UP = ("What does the upper threshold decide?", "上阈值决定什么？")
-NOT_LOOKED_UP = ("Write a short poem about autumn.", "写一首关于秋天的短诗。")
+NOT_LOOKED_UP = (
+    "Rewrite this sentence more politely: Send me the file.",
+    "把这句话说得更客气：把文件发给我。",
+)
 WEB = (
     "The upper threshold decides whether the action is Correct: one passage at it is enough.",
     "上阈值决定动作是不是“正确”：只要有一个段落达到上阈值就够了。",

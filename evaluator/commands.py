@@ -188,6 +188,8 @@ def calibrate(
     if bars is None:
         typer.echo("no answers to calibrate the critic's bars on: they stay as they were")
         bars = _kept_bars(settings.weights)
+    if "retrieval" in scorer.tasks:
+        bars["retrieval"] = _retrieval_bar(scores)
     update = {"source": "data" if data else "questions", **bars}
     stored = result.thresholds.model_copy(update=update)
     path = calibration.store(stored, settings.weights)
@@ -281,7 +283,16 @@ def _kept_bars(weights: Path) -> dict[str, float]:
         stored = import_module("evaluator.model.checkpoint").load_thresholds(weights)
     except EvaluatorError:
         return {}
-    return {"support": stored.support, "utility": stored.utility}
+    return {"support": stored.support, "utility": stored.utility, "retrieval": stored.retrieval}
+
+
+def _retrieval_bar(scores: Any) -> float:
+    """Chosen on the project's own wordings that training leaves out."""
+    acceptance = import_module("evaluator.calibration.acceptance")
+    rows = import_module("evaluator.data.synthetic.retrieval").needs()
+    bar: float = acceptance.choose_retrieval([r for r in rows if r.group != "train"], scores)
+    typer.echo(f"questions are looked up above {bar:.2f}")
+    return bar
 
 
 def _bars(data: Path, seed: int, most: int, scores: Any) -> dict[str, float] | None:

@@ -200,6 +200,9 @@ class CalibratedThresholds(BaseModel):
     strip_floor: float = Field(description="Strips scored below it are dropped.")
     support: float = Field(default=0.7, description="An answer is accepted from this support on.")
     utility: float = Field(default=4.0, description="And from this expected utility grade on.")
+    retrieval: float = Field(
+        default=0.2, ge=0, le=1, description="A question is looked up above this share."
+    )
     evaluator: str = Field(description="Digest of the weights these belong to (sha256:...).")
     questions: int = Field(default=0, description="Questions they were found on.")
     source: Literal["", "data", "questions"] = Field(

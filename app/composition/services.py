@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import httpx
@@ -41,7 +40,7 @@ from evaluator.client import (
 )
 from evaluator.schema import CompressMethod, Ready
 from evaluator.serving.app import create_app as create_worker
-from graphs.critics.evaluator import BARS, EvaluatorCritic
+from graphs.critics.evaluator import EvaluatorCritic
 from graphs.critics.llm import LlmCritic
 from graphs.critics.llm_grader import LlmEvaluator, Mode
 from graphs.critics.self_rag import NativeCritic
@@ -325,11 +324,11 @@ class WorkerEvaluator:
         client: EvaluatorClient,
         name: str,
         thresholds: Thresholds,
-        bars: Bars = BARS,
+        bars: Bars | None = None,
         breaker: CircuitBreaker | None = None,
     ) -> None:
         self._client, self._breaker = client, breaker
-        self.name, self.thresholds, self.bars = name, thresholds, bars
+        self.name, self.thresholds, self.bars = name, thresholds, bars or Bars()
 
     @classmethod
     async def connect(
@@ -344,11 +343,11 @@ class WorkerEvaluator:
         is given for an evaluator that tells probabilities.
         """
         warm_up = await client.score("relevance", [("Is it warm?", "It is warm now.")])
-        bars = BARS
+        bars = Bars()
         if preset is None:
             stored = await client.thresholds()
             preset = stored.thresholds
-            bars = replace(bars, support=stored.support, utility=stored.utility)
+            bars = Bars(stored.support, stored.utility, stored.retrieval)
         elif any(warm_up.probabilities):
             raise StartFailed(
                 "The thresholds of SELFCRAG_THRESHOLDS were made for the CRAG authors' evaluator, "

@@ -1,20 +1,29 @@
-"""The critic's bars: from which support and which utility an answer is accepted.
+"""The critic's bars: when an answer is accepted, and when a question is looked up.
 
-Both are chosen together, so that of each kind of answer, in each language, as many as can be fall
-on the right side: right ones above both bars, wrong ones below one of them.
+The bars of support and utility are chosen together, so that of each kind of answer, in each
+language, as many as can be fall on the right side: right ones above both bars, wrong ones below one
+of them. An answer from nowhere is worse than a needless search, so the bar of retrieval keeps
+nearly all questions that need one.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from evaluator.data.records import JudgementRow
 from evaluator.data.synthetic.build import Case
 from evaluator.inference.scorer import Scores
+from evaluator.schema import LABELS
 
 _SUPPORTS = np.round(np.arange(0.2, 0.96, 0.02), 2)
 _GRADES = np.round(np.arange(1.5, 4.9, 0.1), 1)
+
+_RETRIEVE = LABELS["retrieval"][0]
+LOOKED_UP = 0.975
+"""The share of the questions which need retrieval that is to be looked up, in each language."""
 
 
 @dataclass(frozen=True)
@@ -77,3 +86,17 @@ def report(found: JudgedCases, bars: AnswerBars) -> str:
         side = "right" if right[language, kind] else "wrong"
         lines.append(f"  {language} {side}, {kind}: {share:.3f}")
     return "\n".join(lines)
+
+
+def choose_retrieval(rows: Sequence[JudgementRow], scores: Scores) -> float:
+    """The highest bar, in hundredths, above which LOOKED_UP of what needs retrieval stands.
+
+    `rows` are of the task "retrieval" and were left out of training.
+    """
+    shares: dict[str, list[float]] = defaultdict(list)
+    needed = [row for row in rows if row.label == _RETRIEVE]
+    found = scores("retrieval", [(row.first, row.second) for row in needed])
+    for row, share in zip(needed, found, strict=True):
+        shares[row.language].append(share)
+    lowest = min(float(np.quantile(of_one, 1 - LOOKED_UP)) for of_one in shares.values())
+    return math.floor(lowest * 100) / 100

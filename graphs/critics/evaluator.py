@@ -21,12 +21,6 @@ COVERED = 0.0
 """Below it one of several parts is called uncovered: no sentence is of use for it (grade 3)."""
 
 
-# It finds one factual question in ten to need no retrieval at the paper's .2, one in forty at .02;
-# who asks for no fact is then looked up for nothing four times in ten. An answer from nowhere is
-# worse than that.
-BARS = Bars(retrieval=0.02)
-
-
 @dataclass(frozen=True, slots=True)
 class JudgedSentence:
     """One sentence of a draft without its markers, and the strips that may carry it."""
@@ -49,9 +43,9 @@ class EvaluatorCritic:
     several parts the mean of it and of how well the best sentence serves each part.
     """
 
-    def __init__(self, evaluator: Evaluator, bars: Bars = BARS) -> None:
+    def __init__(self, evaluator: Evaluator, bars: Bars | None = None) -> None:
         self._evaluator = evaluator
-        self.name, self.bars = evaluator.name, bars
+        self.name, self.bars = evaluator.name, bars or Bars()
 
     async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         pairs = _Pairs()

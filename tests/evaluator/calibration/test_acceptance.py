@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from evaluator.calibration.acceptance import choose_bars, judged, report
+from evaluator.calibration.acceptance import choose_bars, choose_retrieval, judged, report
+from evaluator.data.records import JudgementRow
 from evaluator.data.synthetic.build import Case
 from evaluator.schema import Task
 
@@ -50,3 +51,21 @@ def test_right_answers_pass_and_each_bar_stops_what_the_other_lets_through() -> 
 @pytest.mark.parametrize("kinds", [[], ["statement"], ["wrong value"]])
 def test_without_right_or_without_wrong_answers_there_are_no_bars(kinds: list[str]) -> None:
     assert choose_bars(judged(cases(kinds), scores)) is None
+
+
+def test_nearly_all_questions_of_either_language_that_need_it_are_looked_up() -> None:
+    label = {True: "[Retrieval]", False: "[No Retrieval]"}
+    shares = {("en", n): n / 100 for n in range(1, 101)} | {("zh", n): n / 200 for n in range(41)}
+    rows = [
+        JudgementRow("retrieval", f"{language} {n}", "", label[language == "en" or n > 0],
+                     language, "own", "fact", "held")
+        for language, n in shares
+    ]  # fmt: skip
+
+    def scores(_task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        return [shares[text[:2], int(text[3:])] for text, _ in pairs]
+
+    bar = choose_retrieval(rows, scores)
+    # Of the Chinese questions that need it, .005 to .2, one in forty may stand below.
+    assert bar == 0.0
+    assert choose_retrieval([row for row in rows if row.language == "en"], scores) == 0.03
