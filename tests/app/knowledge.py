@@ -1,6 +1,7 @@
 """A small knowledge base of our own words, in English and Chinese."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 from app.ingest.pipeline import ingest
@@ -61,3 +62,12 @@ def fill(folder: Path, state: Path) -> None:
         return len((await ingest([folder], index, segmenter)).added)
 
     assert asyncio.run(added()) == len(PAGES)
+
+
+def copied(state: Path, folder: Path) -> Path:
+    """A copy of the knowledge base, without the database that a service of these tests may use.
+
+    Whoever opens and closes SQLite's files within the process takes all of its locks on them away,
+    and the next process to come takes the log that is being written for one left behind.
+    """
+    return Path(shutil.copytree(state, folder, ignore=shutil.ignore_patterns("selfcrag.db*")))

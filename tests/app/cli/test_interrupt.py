@@ -24,7 +24,7 @@ KEPT = {
     "evaluate notes/asked.jsonl": "answers so far are kept, and the same command goes on from"
     " there",
     "mcp": "documents brought in and runs are kept",
-    "prompts notes/asked.jsonl out.jsonl": "the file may not be whole",
+    "prompts rows.jsonl made.jsonl": "the file may not be whole",
     "backup copy": "no backup was made",
     "restore -": "the state is as it was before",
     "check": "nothing was changed",
@@ -57,6 +57,8 @@ def test_every_command_interrupted_at_its_work_says_what_was_kept(tmp_path: Path
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes/tea.md").write_text("# Tea\n\nTea is poured at four.\n", encoding="utf-8")
     (tmp_path / "notes/asked.jsonl").write_text('{"question": "Who?"}\n', encoding="utf-8")
+    row = {"question": "Who?", "passages": [], "answer": "Ann."}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row), encoding="utf-8")
     env = environment(data_dir=tmp_path / "state", search="off") | {"PYTHONPATH": str(ROOT)}
     commands = json.dumps([command.split() for command in KEPT])
     helper = [sys.executable, "-m", "tests.app.cli.interrupting", str(tmp_path), commands]

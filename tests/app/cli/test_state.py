@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from app.cli.main import cli
 from tests.app.cli.test_main import told
+from tests.app.knowledge import copied
 
 Command = Callable[..., Result]
 
@@ -19,8 +20,7 @@ Command = Callable[..., Result]
 @pytest.fixture
 def state(tmp_path: Path, data_dir: Path) -> Path:
     """The small knowledge base with a database."""
-    shutil.copytree(data_dir, tmp_path / "state")
-    return tmp_path / "state"
+    return copied(data_dir, tmp_path / "state")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.knowledge import copied
 from tests.app.processes import BIN, environment
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def test_killed_and_begun_again_it_ends_as_if_nothing_had_happened(
     told = {}
     for name in ("whole", "killed"):
         state = tmp_path / name
-        shutil.copytree(data_dir, state)
+        copied(data_dir, state)
         env = environment(data_dir=state, search="off")
         if name == "killed":
             process = subprocess.Popen([*command, tmp_path / "out"], env=env, cwd=tmp_path)

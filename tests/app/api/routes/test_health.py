@@ -1,6 +1,5 @@
 """Live is the process, ready is what runs need: index and database, read anew each second."""
 
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +12,7 @@ from app.main import create_app
 from app.resilience.circuit_breaker import MAX_FAILURES, CircuitBreaker, HostBreakers
 from app.settings import Settings
 from tests import fakes
+from tests.app.knowledge import copied
 from tests.app.serving import Serving, app_of, wait_until
 
 Serve = Callable[..., Serving]
@@ -114,7 +114,7 @@ def test_a_database_that_was_removed_is_not_ready(tmp_path: Path) -> None:
 
 def test_a_damaged_index_is_not_ready(tmp_path: Path, data_dir: Path) -> None:
     state = tmp_path / "state"
-    shutil.copytree(data_dir, state)
+    copied(data_dir, state)
     with Serving(create_app(Settings(_env_file=None, data_dir=state, search="off"))) as serving:
         assert serving.client.get("/health/ready").status_code == 200
         damage(state / "index", "*.lance")
