@@ -51,7 +51,7 @@ REASONS = {
     "repair": "A reply that is no JSON is mended once, told what is wrong with it.",
     # evaluations
     "about": "A first question on a heading, for whoever evaluates to put into better words.",
-    "define": "The same on a term that the text defines: the definition is its answer.",
+    "define": "The same on an entry: its first sentence is the answer.",
     "assess_system": "All of RAGAs' measures in one call; numbers, so that lines can be counted.",
     "assess": "Reference answers come last: what they say is looked for in the answer.",
     # the evaluator that is one: CRAG's three ways of asking (table 4)

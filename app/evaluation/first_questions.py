@@ -1,13 +1,11 @@
 """A first question set from the user's own documents, marked as written by a machine."""
 
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
 from langchain_core.language_models import BaseChatModel
 
-from app.evaluation.definitions import definitions, within_sentence
 from app.evaluation.questions import EvaluationQuestion
 from app.retrieval.index import StoredDocument
 from graphs.errors import GeneratorFailed
@@ -19,15 +17,10 @@ from graphs.generation.prompts import (
     text_of,
 )
 from graphs.text.language import language_of
-from graphs.text.sentences import word_count
+from graphs.text.sentences import sentences, word_count
 
 MIN_WORDS = 12
 """A shorter chunk is a heading or a remnant: nobody would ask for it."""
-ASKS = re.compile(
-    r"(?:how to|what|which|who|can|does|is)\b|.*(?:什么|哪|为何|如何|怎|多少|谁)|.*[?？]$", re.I
-)
-"""Headings that ask already; behind the other question words of English stands a clause."""
-CLAUSE = re.compile(r"(?:how|when|where|why|whether)\b", re.I)
 MAX_TRIES = 5
 """For each question that is wanted; documents whose chunks are all too short end it otherwise."""
 
@@ -46,8 +39,9 @@ async def first_questions(
 ) -> list[EvaluationQuestion]:
     """At most `most`, spread over the documents, the same for the same documents.
 
-    The language model writes them where there is one. Else they ask for terms that a text defines,
-    with the definition as gold answer, and for headings. Their gold source is the document.
+    The language model writes them where there is one. Else they are made of headings: an entry,
+    whose text begins with its heading, has its first sentence as gold answer. Their gold source is
+    the document.
     """
     documents = sorted(await library.documents(), key=lambda it: _order(it.id))
     found: dict[str, EvaluationQuestion] = {}
@@ -99,23 +93,12 @@ async def _question(
             return "", []
         return next(iter(as_hypothetical_questions(text_of(reply), 1)), ""), []
     topic = chunk["heading"].rpartition(" > ")[2].strip() or title.strip()
-    if found := next(definitions(text, topic, language), None):
-        return question_what(found.term, language), [found.sentence]
-    return _on_heading(topic, text), []
-
-
-def _on_heading(topic: str, text: str) -> str:
-    """Empty where there is none; quoted where the text does not use it as a name of its own."""
-    language = language_of(topic)
-    if not topic:
-        return ""
-    if ASKS.match(topic):
-        return topic.rstrip("?？") + ("？" if language == "zh" else "?")
-    if CLAUSE.match(topic):
-        return question_about(f"{topic[0].lower()}{topic[1:]}", language)
-    is_named = language == "en" and topic.casefold() in text.casefold()
-    quoted = f"“{topic}”" if language == "zh" else f'"{topic}"'
-    return question_about(within_sentence(topic, text) if is_named else quoted, language)
+    if not topic or topic.endswith(("?", "？")):
+        return topic, []
+    first = next(iter(sentences(text)), "")
+    if first.casefold().startswith(topic.casefold()):
+        return question_what(topic, language), [first]
+    return question_about(topic, language), []
 
 
 def _order(text: str) -> str:

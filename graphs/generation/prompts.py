@@ -226,7 +226,7 @@ def question_about(topic: str, language: Language) -> str:
 
 
 def question_what(term: str, language: Language) -> str:
-    """A question on a term that a text defines."""
+    """A question on an entry, which says what its heading is."""
     return prompt("define", language).render(topic=_line(term))
 
 

@@ -1,15 +1,11 @@
-"""First questions from documents without a language model: definitions, then headings."""
+"""First questions from documents without a language model: of entries and of headings."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
-
-from app.evaluation.definitions import definitions
 from app.evaluation.first_questions import first_questions
 from app.retrieval.index import StoredDocument
-from graphs.text.language import language_of
 
 QUAY = "Quay: a stone wall along the water where ships are loaded. The quay is 240 metres long."
 SESSION = (
@@ -18,30 +14,9 @@ SESSION = (
 LAMP = "The keeper lights the lamp at dusk and puts it out when the sun has come up in the east."
 
 
-@pytest.mark.parametrize(
-    ("text", "heading", "expected"),
-    [
-        ("Then we go. A grader is a part that scores. Each grader counts.", "", ["a grader"]),
-        ("The lamp of Lirn is the light at the quay.", "", ["the lamp of Lirn"]),
-        ("BM25 means the sum over words.", "", ["BM25"]),
-        (QUAY, "Quay", ["quay"]),
-        (QUAY, "Harbour", []),
-        ("It is a wall. This is the end. The first form is a question.", "", []),
-        ("The lamp is the best one. A session is kept for 30 minutes.", "Lamp", []),
-        ("压缩（compression）是在写出答案之前缩短知识。", "", ["压缩"]),
-        ("知识条是指段落中的几句话。这是一种做法。", "", ["知识条"]),
-        (SESSION, "会话", ["会话"]),
-        (SESSION, "登录", []),
-    ],
-)
-def test_what_is_clearly_a_definition(text: str, heading: str, expected: list[str]) -> None:
-    found = definitions(text, heading, language_of(text))
-    assert [each.term for each in found] == expected
-
-
 CHUNKS = {
     "a": [("Quay", QUAY), ("Harbour > The lamp", LAMP), ("Coast", "Too short.")],
-    "b": [("会话", SESSION), ("如何登录", SESSION)],
+    "b": [("会话", SESSION), ("如何登录？", SESSION)],
     "c": [("How the lamp burns", LAMP), ("Light the lamp", LAMP.replace("lamp", "fire"))],
 }
 
@@ -76,17 +51,17 @@ class Shelf:
 def test_each_document_is_asked_about_in_its_own_language() -> None:
     made = asyncio.run(first_questions(Shelf(), 10))
     assert {(it.question, *it.sources) for it in made} == {
-        ("What is quay?", "docs/a.md"),
-        ("What should I know about the lamp?", "docs/a.md"),
-        ("会话是什么？", "docs/b.md"),
+        ('What is "Quay"?', "docs/a.md"),
+        ('What should I know about "The lamp"?', "docs/a.md"),
+        ("“会话”是什么？", "docs/b.md"),
         ("如何登录？", "docs/b.md"),
-        ("What should I know about how the lamp burns?", "docs/c.md"),
+        ('What should I know about "How the lamp burns"?', "docs/c.md"),
         ('What should I know about "Light the lamp"?', "docs/c.md"),
     }
     gold = {it.question: it.answers for it in made if it.answers}
     assert gold == {
-        "What is quay?": ["Quay: a stone wall along the water where ships are loaded."],
-        "会话是什么？": ["会话是用户登录之后与服务保持的连接。"],
+        'What is "Quay"?': ["Quay: a stone wall along the water where ships are loaded."],
+        "“会话”是什么？": ["会话是用户登录之后与服务保持的连接。"],
     }
     assert all(it.generated for it in made)
     assert len(asyncio.run(first_questions(Shelf(), 2))) == 2
