@@ -67,8 +67,8 @@ def _bounded(text: str) -> str:
 
 
 def packed(prompts: Sequence[SentPrompt]) -> bytes | None:
-    """Compressed, as they are kept; None where no model was asked."""
-    return zlib.compress(_KEPT.dump_json(list(prompts))) if prompts else None
+    """Compressed, fast rather than small, as they are kept; None where no model was asked."""
+    return zlib.compress(_KEPT.dump_json(list(prompts)), level=1) if prompts else None
 
 
 def unpacked(kept: bytes | None) -> list[SentPrompt]:
