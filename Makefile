@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+# A file of tests stays in one process. One that crashed is not replaced: pytest-xdist would wait
+# for it forever (3.8.0), while the others run what is left.
+SPREAD := --dist loadfile --max-worker-restart=0
 
 .DEFAULT_GOAL := help
 .PHONY: help run serve worker studio ingest bench install test test-extra check
@@ -31,10 +34,10 @@ bench: $(VENV)/.run ## time the first answer and POST /ask on the handbook
 install: $(VENV)/.run ## install what `make run` needs
 
 test: $(VENV)/.dev ## install what the tests need and run them
-	@$(BIN)/python -m pytest -n 3 --dist loadfile
+	@$(BIN)/python -m pytest -n 3 $(SPREAD)
 
 test-extra: $(VENV)/.extra ## install Ray, Milvus Lite, Chromium … and run the tests that take long
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "(slow or postgres or browser or node) and not gpu"
+	@$(BIN)/python -m pytest -n 2 $(SPREAD) -m "(slow or postgres or browser or node) and not gpu"
 
 check: $(VENV)/.dev ## style, types, architecture
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -108,7 +108,8 @@ def test_serve_neither_installs_nor_ingests(make: Path) -> None:
         ("test", "-m pytest"),
         (
             "test-extra",
-            'pytest -n 2 --dist loadfile -m "(slow or postgres or browser or node) and not gpu"',
+            "pytest -n 2 --dist loadfile --max-worker-restart=0 "
+            '-m "(slow or postgres or browser or node) and not gpu"',
         ),
         ("check", ".venv/bin/mypy"),
     ],

@@ -4,7 +4,6 @@
 """
 
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests.app.knowledge import copied
 from tests.app.processes import BIN, Process, environment
 from tests.handbook.blocks import BLOCKS, PAGES, ROOT, Block
 
@@ -72,8 +72,7 @@ def state(data_dir: Path, place: Path) -> Path:
     (place / "questions.jsonl").write_text(LABELLED, encoding="utf-8")
     (place / "path/to/your").mkdir(parents=True)
     (place / "path/to/your/documents").symlink_to(place / "notes")
-    shutil.copytree(data_dir, place / ".selfcrag")
-    return place / ".selfcrag"
+    return copied(data_dir, place / ".selfcrag")
 
 
 def ran(command: list[str], place: Path, env: dict[str, str]) -> str:

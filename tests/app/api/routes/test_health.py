@@ -1,5 +1,7 @@
 """Live is the process, ready is what runs need: index and database, read anew each second."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -87,11 +89,23 @@ def test_it_is_checked_once_a_second_however_many_ask(serve: Serve) -> None:
     assert retriever.checks <= 3
 
 
+ZEROS = """
+import os, sys
+for name in sys.argv[1:]:
+    with open(name, "r+b") as file:
+        file.write(bytes(os.stat(name).st_size))
+"""
+
+
 def damage(folder: Path, pattern: str) -> None:
-    files = [path for path in folder.rglob(pattern) if path.is_file()]
+    """In place and by another process.
+
+    SQLite maps a file into memory: whoever makes it shorter ends the process that reads it, and
+    whoever closes it within that process takes its locks away.
+    """
+    files = [str(path) for path in folder.rglob(pattern) if path.is_file()]
     assert files
-    for path in files:
-        path.write_bytes(b"\x00" * path.stat().st_size)
+    subprocess.run([sys.executable, "-c", ZEROS, *files], check=True)
 
 
 def test_a_damaged_database_is_not_ready(tmp_path: Path) -> None:
