@@ -17,6 +17,7 @@ app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training
 app.add_typer(tune, name="tune", help="Tune a generator: rows, reflection tokens, LoRA, measures.")
 
 Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
+Tunable = Literal["support", "utility", "retrieval"]
 Weights = Annotated[Path | None, typer.Option(help="The checkpoint's folder; else as configured.")]
 Data = Annotated[Path, typer.Option(help="Folder of records; the handbook names the formats.")]
 
@@ -85,6 +86,9 @@ def train(
         typer.Option(help="A data file's name (without endings) that only chooses checkpoints."),
     ] = None,
     dropout: Annotated[float, typer.Option(min=0, max=0.5, help="For runs of many epochs.")] = 0.0,
+    task: Annotated[
+        Tunable | None, typer.Option(help="Train what this task has to itself in --init, no more.")
+    ] = None,
     t5: Annotated[
         Path | None, typer.Option(help="Any local T5: the CRAG paper's recipe instead of ours.")
     ] = None,
@@ -104,7 +108,11 @@ def train(
         options = training.TrainOptions(
             seed, minutes, rows, init, layers, dropout=dropout, left_out=tuple(left_out or ())
         )
-        training.train(data, out, work, options, timed())
+        if task:
+            tuning = import_module("evaluator.training.prompt_tuning")
+            tuning.tune(task, data, out, work, options, timed())
+        else:
+            training.train(data, out, work, options, timed())
         import_module("evaluator.calibration.model_card").write_card(out)
         typer.echo(f"exported to {import_module('evaluator.training.onnx_export').export(out)}")
 

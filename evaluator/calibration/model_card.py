@@ -46,6 +46,10 @@ _AVERAGED = (
     "\nThe weights are the mean of networks along these runs, by share and name: {shares} (model"
     "\nsoups, arXiv 2203.05482). The figures below are those of the mean.\n"
 )
+_TUNED = (
+    "\nThen {task} alone, by what it has to itself (prompt tuning, arXiv 2104.08691), with"
+    "\n`train --task {task}`: {rows_seen} rows in {minutes} minutes, best at step {best_step}.\n"
+)
 
 
 def write_card(folder: Path) -> Path | None:
@@ -78,6 +82,10 @@ def write_card(folder: Path) -> Path | None:
         "averaged": _AVERAGED.format(shares=", ".join(map("{0[1]:g} {0[0]}".format, told)))
         if (told := list(made_by.get("averaged", {}).items()))
         else "",
+        "tuned": "".join(
+            _TUNED.format(task=task, **told["training"])
+            for task, told in made_by.get("tuned", {}).items()
+        ),
         "learning_rate": f"{options['learning_rate']:g}",
         "shares": ", ".join(f"{task} {share:g}" for task, share in options["shares"].items()),
         "files": "\n".join(

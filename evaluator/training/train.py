@@ -124,7 +124,7 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     torch.manual_seed(options.seed)
     identity = {"options": asdict(options), "data": records.digests(data)}
     refuse_another_run(work / CHECKPOINT, identity)
-    known, held, key = _records(data, options, log)
+    known, held, key = divided_records(data, options, log)
     meaning = Meaning(work) if options.init != "none" else None
     pairs = pairs_of(known, options.seed, meaning)
     judged, judged_held = judgements(data, options, key)
@@ -164,7 +164,7 @@ def validated(network: EvaluatorModel, data: Path, tokenizer: Tokenizer, work: P
     """What `train` would say of a network that it did not train, by the options of its last run."""
     options = TrainOptions(**network.config.made_by["options"])
     options = replace(options, left_out=tuple(options.left_out))
-    _, held, key = _records(data, options, lambda _: None)
+    _, held, key = divided_records(data, options, lambda _: None)
     _, judged_held = judgements(data, options, key)
     rows = PairTokenizer(tokenizer, options.train_length)
     meaning = Meaning(work) if options.init != "none" else None
@@ -188,7 +188,9 @@ def held_back_rows(
     return [row for group in groups for row in group]
 
 
-def _records(data: Path, options: TrainOptions, log: Log) -> tuple[list[Record], list[Record], Key]:
+def divided_records(
+    data: Path, options: TrainOptions, log: Log
+) -> tuple[list[Record], list[Record], Key]:
     """Records to train on, and those held back: whole sources, and what the key tells of others."""
     usable = [r for r in records.read_folder(data) if r.language in options.languages]
     if unknown := set(options.left_out) - {record.source for record in usable}:
