@@ -1,5 +1,6 @@
 """The service's settings: the only place of this package that reads the environment."""
 
+import os
 import re
 from difflib import get_close_matches
 from functools import partial
@@ -93,7 +94,9 @@ class StateSettings(BaseSettings):
     )
 
     data_dir: Path = _service(
-        default=Path(".selfcrag"), description="Folder of the index and other state."
+        default=Path(".selfcrag"),
+        validate_default=True,
+        description="Folder of the index and other state.",
     )
     fetch_allowed_hosts: Names = _search(
         default=(),
@@ -171,6 +174,15 @@ class StateSettings(BaseSettings):
         description="lexical compares captions by their words and images by their pattern; worker "
         "asks the image embedder (CLIP) of the evaluator's workers.",
     )
+
+    @field_validator("data_dir")
+    @classmethod
+    def _resolved(cls, data_dir: Path) -> Path:
+        """Absolute, links resolved: once, for a relative path is looked up with blocking calls."""
+        try:
+            return Path(os.path.realpath(data_dir))
+        except FileNotFoundError:
+            raise ValueError(f"{data_dir} is relative to a folder that is gone") from None
 
     @field_validator("loaders")
     @classmethod
@@ -443,10 +455,13 @@ class Settings(StateSettings):
         return self
 
 
-def load_settings(kind: type[S]) -> S:
-    """The settings of the environment. Raises StartFailed naming what is wrong, never a value."""
+def load_settings(kind: type[S], **given: Any) -> S:
+    """The settings of the environment, and those given in their place.
+
+    Raises StartFailed naming what is wrong, never a value.
+    """
     try:
-        return kind()
+        return kind(**given)
     except ValidationError as error:
         wrong = [
             ": ".join([*(f"SELFCRAG_{part}".upper() for part in item["loc"][:1]), message_of(item)])

@@ -1,6 +1,5 @@
 """LangGraph Studio's server over our graphs, as `make studio` starts it."""
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +9,12 @@ import httpx
 import pytest
 
 from graphs.state import Context
-from tests.app.knowledge import fill
-from tests.app.processes import BIN, Process, environment
+from tests.app.conftest import NOWHERE
+from tests.app.processes import BIN, ROOT, Process, checkout, environment
 from tests.loopback.server import free_port
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[1]
 CONFIG = ROOT / "langgraph.json"
 ENGLISH = "How tall is the red tower of Umbra?"
 CHINESE = "乌木城的红塔高多少米？"
@@ -25,18 +23,22 @@ QUIET = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    home = tmp_path_factory.mktemp("studio")
-    fill(tmp_path_factory.mktemp("pages"), home / "state")
-    port = free_port()
-    # The server keeps its state where it is started, and finds the graphs from there.
-    shutil.copy(CONFIG, home)
-    (home / "app").symlink_to(ROOT / "app")
-    process = Process(
-        [str(BIN / "langgraph"), "dev", "--port", str(port), "--no-browser", "--no-reload"],
-        home / "log",
-        home,
-        environment(data_dir=home / "state", search="off") | QUIET,
+    """Started by the recipe of `make studio`, which has no port of its own to set."""
+    home = checkout(tmp_path_factory.mktemp("studio"))
+    env = environment(wikipedia_api_url=NOWHERE)
+    dry_run = subprocess.run(
+        ["make", "--dry-run", "studio"],
+        cwd=home,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
     )
+    # The server watches its folder: a log in there would be told of itself.
+    log = tmp_path_factory.mktemp("log") / "log"
+    port = free_port()
+    recipe = f"{dry_run.stdout.rstrip()} --port {port}"
+    process = Process(["bash", "-euc", recipe], log, home, env)
     process.url = f"http://127.0.0.1:{port}"
     try:
         yield process.wait_for(f"{process.url}/ok")

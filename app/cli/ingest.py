@@ -48,8 +48,8 @@ def ingest_paths(
     except ValidationError:
         fail(f"--collection {collection}: a name has {COLLECTION_RULE}")
     try:
-        settings = load_settings(StateSettings)
-        settings = settings.model_copy(update={"data_dir": data_dir or settings.data_dir})
+        given = {"data_dir": data_dir} if data_dir else {}
+        settings = load_settings(StateSettings, **given)
         if renew:
             console.print(f"renewed {asyncio.run(_reindex(settings))} chunks")
         if names:

@@ -7,7 +7,6 @@ it: whoever leaves or dies on the way leaves what was there before.
 import asyncio
 import hashlib
 import logging
-import os
 import re
 import shutil
 import time
@@ -145,7 +144,7 @@ class Uploads:
         chunking: Chunking = DEFAULT_CHUNKING,
         loaders: Mapping[str, str] = NO_LOADERS,
     ) -> None:
-        self._folder = Path(os.path.realpath(data_dir)) / UPLOADS
+        self._folder = data_dir / UPLOADS
         self._index, self._segmenter, self._chunking = index, segmenter, chunking
         self._max_bytes, self._loaders = max_bytes, loaders
         self._images = ImageStore(data_dir)

@@ -16,10 +16,10 @@ def owner_folder(owner: str) -> str:
 
 
 class DocumentPaths:
-    """Between the paths that an index keeps and those of this machine."""
+    """Between the paths that an index in a state folder, links resolved, keeps and those here."""
 
     def __init__(self, state: Path) -> None:
-        self._state = os.path.realpath(state)
+        self._state = str(state)
 
     def kept(self, path: str) -> str:
         """What the index keeps of an absolute path; "" of a page, which has none."""

@@ -197,7 +197,7 @@ async def _documents_of(state: Path) -> list[StoredDocument]:
 
 def _problems_of_uploads(state: Path, documents: Sequence[StoredDocument]) -> list[str]:
     found = []
-    folder = Path(os.path.realpath(state)) / UPLOADS
+    folder = state / UPLOADS
     known = {document.path for document in documents if folder in Path(document.path).parents}
     files = {str(file) for file in _received(folder)}
     if lost := sorted(known - files):
@@ -223,7 +223,7 @@ def _elsewhere(settings: StateSettings) -> Iterator[str]:
     url = database_url(settings)
     if url.get_backend_name() != "sqlite":
         yield "Keys, runs and conversations are in PostgreSQL: use `pg_dump` and `pg_restore`."
-    elif Path(url.database or "").absolute() != (settings.data_dir / FILE).absolute():
+    elif Path(url.database or "").absolute() != settings.data_dir / FILE:
         yield f"The database {url.database} is not in the state folder: copy it by itself."
     if settings.index_url:
         yield "The index is in Milvus: use the tools of Milvus."
@@ -245,7 +245,7 @@ def _check_target(target: Path, state: Path) -> None:
         raise BackupFailed(f"{target} is there already: name a new file or folder.")
     if not target.parent.is_dir():
         raise BackupFailed(f"there is no folder {target.parent} to put the backup in.")
-    if Path(os.path.realpath(state)) in Path(os.path.realpath(target)).parents:
+    if state in Path(os.path.realpath(target)).parents:
         raise BackupFailed(f"{target} lies in the state folder: name a place outside of it.")
 
 

@@ -49,12 +49,16 @@ The oven of the harbour bakery burns olive wood. A loaf bakes for fifty minutes.
 }
 
 
-def fill(folder: Path, state: Path) -> None:
-    """Writes the pages to `folder` and ingests them into `state`."""
+def write_pages(folder: Path) -> None:
     for name, text in PAGES.items():
         path = folder / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+
+
+def fill(folder: Path, state: Path) -> None:
+    """Writes the pages to `folder` and ingests them into `state`."""
+    write_pages(folder)
 
     async def added() -> int:
         segmenter = Segmenter(state / "cache")

@@ -1,6 +1,7 @@
 """Our commands as processes of their own."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,9 @@ from typing import Self
 
 import httpx
 
+from tests.app.knowledge import write_pages
+
+ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 # Importing everything takes seconds on a busy machine.
 START_S = 60.0
@@ -20,10 +24,23 @@ def environment(**settings: object) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("SELFCRAG_", "LANG", "OPENAI_", "TAVILY_"))
+        if not name.startswith(("SELFCRAG_", "LANG", "MAKE", "OPENAI_", "TAVILY_"))
     }
     ours = {f"SELFCRAG_{name}".upper(): str(value) for name, value in settings.items()}
     return {**kept, **ours, "PYTHONUNBUFFERED": "1"}
+
+
+def checkout(folder: Path) -> Path:
+    """The project as a user has it after an installation, with small documents for the handbook."""
+    for name in ("app", "Makefile", "pyproject.toml", "requirements.lock", "requirements-dev.lock"):
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copy(ROOT / "langgraph.json", folder)
+    write_pages(folder / "docs")
+    (folder / ".venv").mkdir()
+    (folder / ".venv/bin").symlink_to(BIN)
+    for stamp in (".run", ".dev"):
+        (folder / ".venv" / stamp).touch()
+    return folder
 
 
 class Process:

@@ -28,7 +28,7 @@ def test_nothing_set_needs_nothing() -> None:
     settings = load_settings(Settings)
 
     assert (settings.host, settings.port) == ("127.0.0.1", 8000)
-    assert settings.data_dir == Path(".selfcrag")
+    assert settings.data_dir == Path(".selfcrag").resolve()
     assert (settings.generator, settings.search, settings.worker_url) == (
         *("extractive", "wikipedia"),
         (),
@@ -107,6 +107,14 @@ def test_an_env_file_that_is_not_utf_8_is_told_in_one_line(
 def test_an_env_file_of_notepad_is_read(bare: Path) -> None:
     (bare / ".env").write_text("SELFCRAG_PORT=8123\n", encoding="utf-8-sig")
     assert load_settings(Settings).port == 8123
+
+
+def test_a_working_directory_that_is_gone_is_told_in_one_line(bare: Path) -> None:
+    bare.rmdir()
+    done = CliRunner().invoke(cli, ["keys", "list"])
+
+    assert done.exit_code == 1
+    assert done.output.startswith("selfcrag: SELFCRAG_DATA_DIR: .selfcrag is relative")
 
 
 def test_a_misspelt_setting_is_told_with_the_nearest(

@@ -93,7 +93,8 @@ def test_there_is_nothing_to_renew_before_something_was_read() -> None:
 def test_a_file_cannot_be_the_data_folder(arguments: list[str]) -> None:
     Path("data").write_text("words", "utf-8")
     code, output = call(*arguments)
-    assert (code, "folder data cannot be used" in output, "--data-dir" in output) == (1, True, True)
+    assert (code, "--data-dir" in output) == (1, True)
+    assert f"folder {Path('data').resolve()} cannot be used" in output
 
 
 @pytest.mark.parametrize("part", ["_versions", "data"])
@@ -104,7 +105,7 @@ def test_a_damaged_index_is_told(part: str) -> None:
     for argument in ("docs", "--reindex"):
         code, output = call(argument)
         assert code == 1
-        assert "selfcrag: The index in data/index cannot be used" in output
+        assert f"selfcrag: The index in {Path('data/index').resolve()} cannot be used" in output
         assert "delete that folder and run `selfcrag ingest PATH`" in output
 
 
