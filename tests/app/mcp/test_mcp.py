@@ -19,6 +19,7 @@ from app.storage.api_keys import add_key
 from app.storage.database import open_engine
 from tests import fakes
 from tests.app.api.routes.test_openai import CHINESE, ENGLISH, TOWER
+from tests.app.conftest import NOWHERE
 from tests.app.knowledge import copied
 from tests.app.processes import BIN, environment
 from tests.app.serving import Serving, wait_until
@@ -187,10 +188,9 @@ def test_a_page_of_another_site_is_refused(serve: Serve) -> None:
 
 @pytest.mark.slow
 async def test_an_assistant_asks_over_stdio(data_dir: Path, tmp_path: Path) -> None:
-    """Without a service, of the same state; a call that is cancelled ends its run."""
-    state = tmp_path / "state"
-    await asyncio.to_thread(copied, data_dir, state)
-    env = environment(data_dir=state, search="off")
+    """Without a service, on the state where it is started; a cancelled call ends its run."""
+    await asyncio.to_thread(copied, data_dir, tmp_path / ".selfcrag")
+    env = environment(wikipedia_api_url=NOWHERE)
     command = StdioServerParameters(
         command=str(BIN / "selfcrag"), args=["mcp"], env=env, cwd=tmp_path
     )
