@@ -184,8 +184,8 @@ def _blocks(html: str) -> list[Block]:
                 cells = [_plain(cell.text()) for cell in child.iter()]
                 if "question" in classes:
                     blocks.append(Block("heading", cells[-1], 6))
-                elif any(cells):
-                    blocks.append(Block("item", " | ".join(cells)))
+                elif any(cells) and len(child.css("a[href]")) < len(cells):
+                    blocks.append(Block("item", " | ".join(filter(None, cells))))
             elif tag == "p" and _is_bold_question(child):
                 blocks.append(Block("heading", _plain(child.text()), 6))
             elif tag in _BREAKS:
@@ -278,6 +278,7 @@ def _roff_text(roff: str) -> str:
 _ROFF_WORD = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
 
 
+_ROFF_HEADINGS = {"TH": "h1", "SH": "h2", "SS": "h3"}
 _FONTS = {"B", "I", "BR", "RB", "BI", "IB", "IR", "RI", "SM", "SB"}
 _BULLETS = {"\\(bu", "\\[bu]", "*", "o", "-"}
 
@@ -312,7 +313,7 @@ def man_as_html(text: str) -> str:
             awaited = macro
         elif macro in {"TH", "SH", "SS"} or (awaited in {"SH", "SS"} and words):
             close_list()
-            tag = {"TH": "h1", "SH": "h2", "SS": "h3"}[macro or awaited]
+            tag = _ROFF_HEADINGS.get(macro) or _ROFF_HEADINGS[awaited]
             title = words[0].lower() if macro == "TH" else " ".join(words)
             html.append(f"<{tag}>{_roff_text(title)}</{tag}>")
             awaited = ""
@@ -432,7 +433,8 @@ def _distinct(found: list[Row], language: str) -> list[Row]:
             choice = sha256(row.id.encode()).digest()[0] % len(wordings)
             asked = wordings[choice].format(page=titles[:2][-1], entry=asked)
         elif times[asked.casefold()] > 1 or row.kind == "option" or _is_short(asked, language):
-            asked = f"{titles[-1]} {asked}"
+            above = titles[-2:] if _is_short(titles[-1], language) else titles[-1:]
+            asked = " ".join([*above, asked])
         if len(asked) <= MAX_QUESTION:
             named.append(replace(row, question=asked))
     times = Counter(row.question.casefold() for row in named)
