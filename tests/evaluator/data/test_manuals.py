@@ -19,7 +19,8 @@ HTML = """<html><head><title>Kettle</title></head><body>
 <p>What was left, see below:</p>
 <h2>2.2. Switches of the base plate</h2>
 <dl><dt>--hold</dt><dd>A: Keeps the water warm for an hour, and switches the plate off when the
-kettle is lifted from it.</dd><dt>--quick</dt><dd><table><tr><td>Watts</td><td>3000</td></tr></table>
+kettle is lifted from it.</dd><dt>--quick</dt><dd>
+<table><tr><td>Watts</td><td>3000</td></tr></table>
 Boils with the full power of the plate, which takes about a minute and a half.</dd></dl>
 <div class="navfooter"><a href="b.html">Next</a></div></body></html>"""
 
