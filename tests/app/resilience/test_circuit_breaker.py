@@ -1,3 +1,4 @@
+import asyncio
 import logging
 import time
 from contextlib import ExitStack
@@ -94,6 +95,45 @@ def test_a_probe_without_a_verdict_leaves_its_place_to_the_next(breaker: Circuit
     assert breaker.openness() == 0.5
     call(breaker)
     assert breaker.openness() == 0
+
+
+@pytest.mark.parametrize(("fault", "openness"), [(None, 0), (Down(), 1)])
+async def test_nobody_waits_for_a_probe_that_goes_on(
+    breaker: CircuitBreaker, monkeypatch: pytest.MonkeyPatch, fault: Down | None, openness: float
+) -> None:
+    monkeypatch.setattr(module, "PROBE_S", 0.02)
+    may_end = asyncio.Event()
+
+    async def slow() -> None:
+        await may_end.wait()
+        if fault is not None:
+            raise fault
+
+    fails(breaker, Down(), Down(), Down())
+    await asyncio.sleep(OPEN_S)
+    with pytest.raises(NotAsked, match="is being probed"), breaker.attempt(NotAsked) as attempt:
+        await attempt.through(slow())
+    with pytest.raises(NotAsked, match="is being probed"):
+        call(breaker)
+    assert breaker.openness() == 0.5
+    may_end.set()
+    await asyncio.sleep(0.01)
+    assert breaker.openness() == openness
+
+
+async def test_a_probe_that_hangs_ends_with_its_time(
+    breaker: CircuitBreaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PROBE_S", 0.02)
+    fails(breaker, Down(), Down(), Down())
+    await asyncio.sleep(OPEN_S)
+    with pytest.raises(TimeoutError), breaker.attempt(NotAsked) as attempt:
+        async with asyncio.timeout(0.01):  # a run without patience
+            attempt.has_failed = True
+            await attempt.through(asyncio.sleep(60))
+    assert breaker.openness() == 0.5
+    await asyncio.sleep(OPEN_S)
+    assert breaker.openness() == 1
 
 
 def test_calls_begun_before_it_opened_change_nothing(breaker: CircuitBreaker) -> None:
