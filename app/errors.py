@@ -16,6 +16,7 @@ ServiceError
  │   └─ CollectionUnknown
  ├─ ThreadBusy         409
  ├─ ThreadExists       409
+ ├─ AlreadyBegun       409
  ├─ StoreFailed        503
  ├─ DocumentsProblem   403, 409, 413 or 503: documents cannot be changed
  ├─ EmbeddingFailed    503
@@ -171,6 +172,15 @@ class ThreadExists(ServiceError):
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"Thread {thread_id} is there already.")
+
+
+class AlreadyBegun(ServiceError):
+    """The request's idempotency key has a run, begun in the same moment."""
+
+    status, title = HTTPStatus.CONFLICT, "Already begun"
+
+    def __init__(self) -> None:
+        super().__init__("A request with this Idempotency-Key is under way; send it again.")
 
 
 class StoreFailed(ServiceError):

@@ -203,12 +203,15 @@ def listen(host: str, port: int) -> socket.socket:
 def log_config(level: str, form: Literal["text", "json"] = "text") -> dict[str, Any]:
     """uvicorn's own configuration from `level` on, with time and fields, or as JSON lines.
 
-    What others log in this process looks alike, unless that is configured already.
+    What others log in this process looks alike, unless that is configured already; libraries tell
+    nothing below INFO, for there they tell the texts that they send and store.
     """
     is_json = form == "json"
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if is_json else TextFormatter(LOG_FORMAT))
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    logging.basicConfig(level="INFO" if level == "debug" else level.upper(), handlers=[handler])
+    for package in ("app", "evaluator", "graphs"):
+        logging.getLogger(package).setLevel(level.upper())
     logging.getLogger("asyncio").addFilter(Seldom(NO_SOCKET))
     logging.getLogger("uvicorn.error").addFilter(Seldom(NO_PLACE))
     config = deepcopy(LOGGING_CONFIG)

@@ -163,7 +163,7 @@ def add_authentication(app: FastAPI, settings: Settings) -> None:
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["*"],  # clients send their own, as x-stainless-os; the origin decides
-            expose_headers=["retry-after", "x-request-id", "mcp-session-id"],
+            expose_headers=["retry-after", "x-request-id", "x-run-id", "mcp-session-id"],
         )
 
 

@@ -19,6 +19,7 @@ HEARTBEAT_S = 15.0
 EVENT_STREAM = "text/event-stream"
 CLIENT_CLOSED_REQUEST = 499
 """A status that nobody reads; the log does."""
+RUN_HEADER = "X-Run-Id"
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -53,21 +54,34 @@ async def followed(run: Run, start: int = 0, encode: Encode = encoded) -> AsyncG
 
 
 async def while_client_stays(
-    request: Request, answer: Awaitable[Response], run: Run, runs: Runs, detach: bool = False
+    request: Request,
+    answer: Awaitable[Response],
+    run: Run | None,
+    runs: Runs,
+    detach: bool = False,
 ) -> Response:
     """The answer; where its client leaves first the run ends, unless it is to go on."""
     waiting = asyncio.ensure_future(answer)
     leaving = asyncio.ensure_future(_left(request))
     try:
         await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        return waiting.result() if waiting.done() else Response(status_code=CLIENT_CLOSED_REQUEST)
+        response = (
+            waiting.result() if waiting.done() else Response(status_code=CLIENT_CLOSED_REQUEST)
+        )
+        if run is not None:
+            response.headers[RUN_HEADER] = run.id
+        return response
     finally:
         for task in (waiting, leaving):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        if not detach:
-            await runs.cancel(run)
+        await _end(run, runs, detach)
+
+
+async def _end(run: Run | None, runs: Runs, detach: bool) -> None:
+    if run is not None and not detach and not run.is_shared:
+        await runs.cancel(run)
 
 
 async def _left(request: Request) -> None:
@@ -87,12 +101,12 @@ class EventStream(StreamingResponse):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         texts = never_silent(followed(run, encode=encode))
-        super().__init__(texts, media_type=EVENT_STREAM, headers={**HEADERS, **(headers or {})})
+        told = {**HEADERS, RUN_HEADER: run.id, **(headers or {})}
+        super().__init__(texts, media_type=EVENT_STREAM, headers=told)
         self._run, self._runs, self._detach = run, runs, detach
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            if not self._detach:
-                await asyncio.shield(self._runs.cancel(self._run))
+            await asyncio.shield(_end(self._run, self._runs, self._detach))

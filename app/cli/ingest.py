@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -26,11 +25,9 @@ from app.observability.tracing import set_tracing
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import DEFAULT_COLLECTION, IndexMismatch, IngestBusy, open_index
 from app.retrieval.tokenizer import Segmenter
-from app.schemas.ask import COLLECTION_RULE, CollectionName
 from app.settings import Settings, StateSettings, load_settings
 
 console = Console(stderr=True)
-_COLLECTION: TypeAdapter[str] = TypeAdapter(CollectionName)
 REFUSALS = (IndexMismatch, IngestBusy, EmbedderFailed, ClusterFailed)
 
 
@@ -44,15 +41,12 @@ def ingest_paths(
     on_cluster: bool,
 ) -> None:
     try:
-        place = _COLLECTION.validate_python(collection or DEFAULT_COLLECTION)
-    except ValidationError:
-        fail(f"--collection {collection}: a name has {COLLECTION_RULE}")
-    try:
         given = {"data_dir": data_dir} if data_dir else {}
         settings = load_settings(StateSettings, **given)
         if renew:
             console.print(f"renewed {asyncio.run(_reindex(settings))} chunks")
         if names:
+            place = collection or DEFAULT_COLLECTION
             asyncio.run(ingest(names, settings, prune, on_cluster, place))
     except (StartFailed, *REFUSALS) as error:
         fail(str(error))

@@ -20,8 +20,17 @@ cli.add_typer(runs_cli, name="runs")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Owner = Annotated[str, typer.Argument(help="Whose key it is: letters, digits and . _ @ + -")]
+
+
+def _checked(collection: str | None) -> str | None:
+    from app.cli.terminal import checked_collection
+
+    return collection and checked_collection(collection)
+
+
 Collection = Annotated[
-    str | None, typer.Option(help="The collection of documents; left out: default.")
+    str | None,
+    typer.Option(help="The collection of documents; left out: default.", callback=_checked),
 ]
 RunId = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Most runs to list.")]

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NoReturn, TypeVar
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -15,7 +16,16 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from app.errors import ServiceError
 from app.observability.redaction import redact
 from app.protocols.progress_text import REPEATING, ProgressText
-from app.schemas.ask import AnswerEvent, AskResponse, ErrorEvent, Event, RetractEvent, StepEvent
+from app.schemas.ask import (
+    COLLECTION_RULE,
+    AnswerEvent,
+    AskResponse,
+    CollectionName,
+    ErrorEvent,
+    Event,
+    RetractEvent,
+    StepEvent,
+)
 from app.settings import StateSettings, load_settings
 from app.storage.database import database_url, open_engine, unusable
 
@@ -32,6 +42,14 @@ def fail(message: str) -> NoReturn:
     line = f"selfcrag: {redact(message)}"
     errors.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+def checked_collection(name: str) -> str:
+    """The collection's name in the form in which it is kept; of no such name the command ends."""
+    try:
+        return TypeAdapter[str](CollectionName).validate_python(name)
+    except ValidationError:
+        fail(f"--collection {name}: a name has {COLLECTION_RULE}")
 
 
 def with_engine(act: Callable[[AsyncEngine], Awaitable[T]]) -> T:

@@ -356,8 +356,8 @@ class WorkerEvaluator:
         return cls(client, warm_up.model, preset, bars, breaker)
 
     async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
-        async with _worker_call(EvaluatorFailed, self._breaker):
-            response = await self._client.score(task, pairs)
+        async with _worker_call(EvaluatorFailed, self._breaker) as attempt:
+            response = await attempt.through(self._client.score(task, pairs))
         return Scores(tuple(response.scores))
 
     async def ready(self) -> bool:
@@ -367,7 +367,7 @@ class WorkerEvaluator:
 @asynccontextmanager
 async def _worker_call(
     error: type[PortError], breaker: CircuitBreaker | None = None
-) -> AsyncIterator[None]:
+) -> AsyncIterator[Attempt]:
     """Bounded by the run's deadline. Raises `error` for what a worker does wrong."""
 
     def failed(what: str) -> PortError:
@@ -380,7 +380,7 @@ async def _worker_call(
     with breaker.attempt(failed) if breaker else nullcontext(Attempt()) as attempt:
         try:
             async with asyncio.timeout_at(limit.at):
-                yield
+                yield attempt
         except WorkerError as problem:
             attempt.has_failed = not isinstance(problem, WorkerRefused | WorkersDisagree)
             raise error(str(problem)) from problem

@@ -138,14 +138,17 @@ class Turn:
         limit = self._limit.share(self._endpoint.share_to_begin)
         retries = Retries(self._endpoint.retry_budget, limit)
         async with self.step(limit):
-            while True:
-                try:
-                    return await ask()
-                except openai.APIError as error:
-                    after_s = _retry_after_s(error) or 0.0
-                    if not (_is_transient(error) and await retries.wait(after_s)):
-                        raise
-                    self._told.retries += 1
+            return await self._attempt.through(self._tried(ask, retries))
+
+    async def _tried(self, ask: Callable[[], Awaitable[A]], retries: Retries) -> A:
+        while True:
+            try:
+                return await ask()
+            except openai.APIError as error:
+                after_s = _retry_after_s(error) or 0.0
+                if not (_is_transient(error) and await retries.wait(after_s)):
+                    raise
+                self._told.retries += 1
 
     @asynccontextmanager
     async def step(self, limit: CallLimit | None = None) -> AsyncIterator[None]:

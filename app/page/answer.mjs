@@ -66,7 +66,7 @@ function settle(run) {
   shown.cited = run.answer;
   const pictures = (run.answer.images ?? []).map(picture);
   const former = shown.wasLive && formerOf(run);
-  put(byId("answer"), h("p", {}, ...cited(run.answer, former && changes(former.text, run.answer.answer))), ...pictures);
+  put(byId("answer"), h(isQuoted(run.answer) ? "blockquote" : "p", {}, ...cited(run.answer, former && changes(former.text, run.answer.answer))), ...pictures);
   put(byId("citations"), ...run.answer.citations.map(card));
   put(byId("trust"), trust(run.answer)).hidden = false;
   byId("trust").className = `trust ${run.answer.verdict}`;
@@ -153,10 +153,14 @@ function light(n) {
   }
 }
 
-/** Why the answer can be trusted, or not, in one sentence. */
-function trust({ verdict, sentences = [], citations, missing = [] }) {
+/** Whether it is in its sources' own words: what they say of themselves is no judgement of ours. */
+export const isQuoted = ({ models, citations }) => models.generator === "extractive" && citations.length > 0;
+
+/** Why the answer can be trusted, or not, in one sentence; before it, whose words it is in. */
+function trust(answer) {
+  const { verdict, sentences = [], citations, missing = [] } = answer;
   const supported = sentences.filter((it) => it.label === "supported").length;
   const counts = verdict === "partly" ? [supported, sentences.length] : [sentences.length, citations.length];
   const gaps = missing.length ? ` ${t("missing", missing.join("; "))}` : "";
-  return t(`trust.${verdict}`, ...counts) + gaps;
+  return (isQuoted(answer) ? `${t("trust.quoted")} ` : "") + t(`trust.${verdict}`, ...counts) + gaps;
 }

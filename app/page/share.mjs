@@ -1,17 +1,20 @@
 /** An answer taken along: copied, linked to, exported as Markdown. */
 
+import { isQuoted } from "./answer.mjs";
 import { byId } from "./dom.mjs";
 import { score, t } from "./words.mjs";
 
 /** The answer with its verdict and sources, as Markdown. */
 export function markdown(run) {
   const { answer, verdict, action, citations } = run.answer;
+  const said = isQuoted(run.answer) ? quotation(answer, "") : answer;
   const judged = [t(`verdict.${verdict}`), action && t(`action.${action}`)].filter(Boolean).join(" · ");
-  const sources = citations.map((it) => `${it.n}. ${escaped(it.title || it.source)} (${escaped(it.source)}, ${score(it.score)})\n\n   > ${it.text.split("\n").join("\n   > ")}`);
-  const parts = [`# ${escaped(run.question)}`, answer, `*${judged}*`, sources.length && `## ${t("citations")}`, ...sources];
+  const sources = citations.map((it) => `${it.n}. ${escaped(it.title || it.source)} (${escaped(it.source)}, ${score(it.score)})\n\n${quotation(it.text, "   ")}`);
+  const parts = [`# ${escaped(run.question)}`, said, `*${judged}*`, sources.length && `## ${t("citations")}`, ...sources];
   return `${parts.filter(Boolean).join("\n\n")}\n`;
 }
 
+const quotation = (text, indent) => text.split("\n").map((line) => `${indent}> ${line}`).join("\n");
 const escaped = (text) => text.replace(/[\\`*_[\]<>#]/g, "\\$&").replace(/\n/g, " ");
 
 /** Makes the buttons below an answer work; `current` tells the run that is shown. */

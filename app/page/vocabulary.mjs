@@ -181,6 +181,7 @@ export const WORDS = {
   outputs: ["Found", "输出"],
   stepsOf: ["Steps", "步骤"],
   reused: ["kept from the former run", "沿用先前的运行"],
+  "trust.quoted": ["Quoted word for word.", "逐字摘引自来源。"],
   "trust.supported": ["All {0} sentences were checked against {1} sources and are supported by them.", "全部 {0} 个句子都与 {1} 个来源核对过，并得到支持。"],
   "trust.partly": ["{0} of {1} sentences are supported by their sources; the others are underlined.", "{1} 个句子中有 {0} 个得到来源支持，其余的已用下划线标出。"],
   "trust.unsupported": ["The sources do not support this answer. Do not rely on it.", "来源不支持这个答案，请勿依赖。"],

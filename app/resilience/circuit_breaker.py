@@ -1,34 +1,66 @@
 """Circuit breaker: a dependency that keeps failing is not asked for a while."""
 
+import asyncio
 import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 MAX_FAILURES = 3
 OPEN_S = 30.0
+PROBE_S = 2.0
+"""Longest wait of a run for its call where that is the probe; the call goes on without it."""
 MAX_HOSTS = 256
 """Hosts whose failures are remembered; the oldest is forgotten first."""
 REMEMBERED_S = 120.0
 """Of a host, after its last failure: perhaps nobody asks it ever again."""
 
 log = logging.getLogger(__name__)
+A = TypeVar("A")
+Refused = Callable[[str], Exception]
 
 
 class Attempt:
-    """One call; whoever makes it sets `has_failed` where the dependency is at fault."""
+    """One call; whoever makes it sets `has_failed` where the dependency is at fault.
 
-    def __init__(self) -> None:
+    Of a probe `refused` makes an error of a reason, and `left` is set while it goes on in the
+    background, for `probe_s` at most.
+    """
+
+    def __init__(self, refused: Refused | None = None, probe_s: float = OPEN_S) -> None:
         self.has_failed = False
+        self.left: asyncio.Task[Any] | None = None
+        self._refused, self._probe_s = refused, probe_s
+
+    async def through(self, call: Coroutine[Any, Any, A]) -> A:
+        """What the call returns; raises what `refused` makes where a probe takes too long."""
+        if self._refused is None:
+            return await call
+        # Not bound by the run's deadline: what it left says nothing of the dependency.
+        probe = asyncio.create_task(_within(self._probe_s, call))
+        try:
+            done, _ = await asyncio.wait({probe}, timeout=PROBE_S)
+        finally:
+            self.left = None if probe.done() else probe
+        if not done:
+            raise self._refused(f"is being probed and has not answered within {PROBE_S:g} s")
+        return probe.result()
+
+
+async def _within(seconds: float, call: Coroutine[Any, Any, A]) -> A:
+    async with asyncio.timeout(seconds):
+        return await call
 
 
 class CircuitBreaker:
     """Closed at first; open after `max_failures` in a row for `open_s`; then half-open.
 
-    Half-open lets one call through as a probe, whose success closes it. Calls that neither succeed
-    nor fail (the request was refused, its client left) change nothing.
+    Half-open lets one call through as a probe, whose success closes it; nobody waits for it longer
+    than PROBE_S. Calls that neither succeed nor fail (the request was refused, its client left)
+    change nothing.
     """
 
     def __init__(
@@ -39,6 +71,7 @@ class CircuitBreaker:
         self._failures = 0
         self._open_until: float | None = None
         self._is_probing = False
+        self._left: asyncio.Task[Any] | None = None
 
     def openness(self) -> float:
         """0 closed, 1 open, 0.5 half-open."""
@@ -55,22 +88,34 @@ class CircuitBreaker:
         self._failures, self._open_until = 0, None
 
     @contextmanager
-    def attempt(self, refused: Callable[[str], Exception]) -> Iterator[Attempt]:
+    def attempt(self, refused: Refused) -> Iterator[Attempt]:
         """Around a call. Raises at once what `refused` makes of the reason while it is open."""
         is_probe = self._enter(refused)
-        attempt = Attempt()
+        attempt = Attempt(refused if is_probe else None, self._open_s)
         try:
             yield attempt
         except BaseException:
-            if attempt.has_failed:
+            if attempt.has_failed and attempt.left is None:
                 self._failed(is_probe=is_probe)
             raise
         else:
             self._succeeded(is_probe=is_probe)
         finally:
-            self._is_probing = self._is_probing and not is_probe
+            if attempt.left is None:
+                self._is_probing = self._is_probing and not is_probe
+            else:
+                self._left = attempt.left
+                self._left.add_done_callback(self._probed)
 
-    def _enter(self, refused: Callable[[str], Exception]) -> bool:
+    def _probed(self, probe: asyncio.Task[Any]) -> None:
+        """Takes in how a probe ended that nobody waited for any more."""
+        self._is_probing, self._left = False, None
+        if not probe.cancelled() and probe.exception() is None:
+            self._succeeded(is_probe=True)
+        else:
+            self._failed(is_probe=True)
+
+    def _enter(self, refused: Refused) -> bool:
         """Whether the call is the probe."""
         if self._open_until is None:
             return False
@@ -115,7 +160,7 @@ class HostBreakers:
         self._hosts.clear()
 
     @contextmanager
-    def attempt(self, host: str, refused: Callable[[str], Exception]) -> Iterator[Attempt]:
+    def attempt(self, host: str, refused: Refused) -> Iterator[Attempt]:
         """Around a call of this host; see `CircuitBreaker.attempt`."""
         self._forget()
         made = CircuitBreaker(f"{self.name} of {host}", open_s=self._open_s)

@@ -14,7 +14,7 @@ from typing import Any, cast
 from pydantic_core import to_jsonable_python
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.errors import InvalidRequest
+from app.errors import AlreadyBegun, InvalidRequest
 from app.retrieval.index import (
     DEFAULT_COLLECTION,
     asked_collection,
@@ -36,7 +36,7 @@ from app.schemas.ask import (
     as_json,
 )
 from app.storage.lifecycle import Store
-from app.storage.runs import LOST, Ending, Orphan, RunRecord
+from app.storage.runs import LOST, Ending, IdempotencyKey, Orphan, RunRecord
 from graphs.options import Preset
 from graphs.ports import Services
 from graphs.state import Context, Question
@@ -104,17 +104,19 @@ class Runs:
         keep: bool = True,
         protocol: Mapping[str, Any] | None = None,
         fork: Fork | None = None,
+        key: IdempotencyKey | None = None,
     ) -> Run:
         """On a thread that is known, its latest turns are the history if the question has none.
 
         A resumable run, or one that is detached, is taken up by another process if this one dies.
         Of one that is not kept the store learns nothing, neither events nor a turn. `protocol` is
         what its client's protocol tells again with the run; it is kept with the request, and so is
-        the run that a `fork` goes on from. A fork is resumable.
+        the run that a `fork` goes on from. A fork is resumable, and so is a run with a `key`.
 
         Raises InvalidRequest as `checked_options` does, QuotaExceeded, TooManyRuns when no place is
         free in time,
-        ThreadBusy when a run is on this thread, NotFound where the thread is another's.
+        ThreadBusy when a run is on this thread, NotFound where the thread is another's,
+        AlreadyBegun where another run has the `key`.
         """
         context = checked_options(context, self._preset, self._services)
         await self.quotas.take("runs", owner)
@@ -122,8 +124,8 @@ class Runs:
         try:
             run = await self._begun(
                 workflow, question, context, thread_id, place,
-                detach=detach, resumable=resumable or detach or fork is not None, keep=keep,
-                protocol=protocol, fork=fork,
+                detach=detach, resumable=resumable or detach or bool(fork or key), keep=keep,
+                protocol=protocol, fork=fork, key=key,
             )  # fmt: skip
             self._go(run, place)
             return run
@@ -144,6 +146,7 @@ class Runs:
         keep: bool,
         protocol: Mapping[str, Any] | None,
         fork: Fork | None,
+        key: IdempotencyKey | None,
     ) -> Run:
         record = self._record(
             workflow, question, context, thread_id, place.owner,
@@ -165,7 +168,7 @@ class Runs:
             keeps_prompts=self._keeps_prompts and keep,
         )
         if self._store is not None and keep:
-            await self._enter_thread(self._store, run, is_new=thread_id is None)
+            await self._enter_thread(self._store, run, key, is_new=thread_id is None)
         return run
 
     def _record(
@@ -215,7 +218,9 @@ class Runs:
         if self._watching is None and self._store is not None:
             self._watching = asyncio.create_task(self._watch(self._store), name="watch-cancels")
 
-    async def _enter_thread(self, store: Store, run: Run, is_new: bool) -> None:
+    async def _enter_thread(
+        self, store: Store, run: Run, key: IdempotencyKey | None, is_new: bool
+    ) -> None:
         if is_new:
             store.threads.open(run.thread_id, run.record.owner, run.id)
         else:
@@ -229,9 +234,12 @@ class Runs:
         if not run.is_resumable:
             store.runs.begin(run.record)
             return
-        store.runs.begin(run.record, as_json(to_jsonable_python(run.question)))
+        beginning = store.runs.begin(run.record, as_json(to_jsonable_python(run.question)), key)
         # Its client may come back for it from now on.
         await self._written(store, f"run {run.id} could not be kept as one to be resumed yet")
+        if beginning is not None and not beginning.is_first:
+            store.threads.let_go(run.record)
+            raise AlreadyBegun
 
     async def _written(self, store: Store, otherwise: str) -> bool:
         try:

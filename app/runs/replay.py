@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from app.errors import NotFound
-from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent, sent
+from app.schemas.ask import AnswerEvent, DoneEvent, ErrorEvent, Event, event_of, sent
 from app.schemas.runs import Feedback, RunSummary, Thread, ThreadMessage
 from app.storage.runs import KeptRuns
 
@@ -106,3 +106,20 @@ async def replayed(
         if not is_running:
             return
         await asyncio.sleep(poll_s)
+
+
+async def outcome(kept: KeptRuns, run_id: str) -> AnswerEvent | ErrorEvent:
+    """Its last word, once it has ended. Raises NotFound where it is deleted before."""
+    said: list[Event | None] = []
+
+    def keep(_: int, name: str, data: str) -> str:
+        if name in (AnswerEvent.name, ErrorEvent.name):
+            said.append(event_of(name, data))
+        return ""
+
+    async for _ in replayed(kept, run_id, 0, encode=keep):
+        pass
+    for event in said[::-1]:
+        if isinstance(event, AnswerEvent | ErrorEvent):
+            return event
+    raise NotFound(f"Run {run_id} was deleted before its end.")

@@ -142,6 +142,8 @@ class Run:
         self.is_cancelled = False
         self.is_ending = False
         self.is_handed_over = False
+        self.is_shared = False
+        """Another request waits for it: it goes on when the client that began it leaves."""
         self.is_kept = is_kept
         self.is_resumable = checkpoints is not None
         self.is_detached = is_detached and self.is_resumable

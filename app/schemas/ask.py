@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -52,13 +51,18 @@ UserText = Annotated[
     # The same for whoever reads the schema.
     Field(json_schema_extra={"pattern": rf"^[^{_CONTROLS}]*[^\s{_CONTROLS}][^{_CONTROLS}]*$"}),
 ]
-ThreadId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]
+# Not of dots alone: `.` and `..` are no segment of a path that clients can ask for.
+ThreadId = Annotated[
+    str, StringConstraints(pattern=r"^\.*[A-Za-z0-9_:-][A-Za-z0-9_.:-]*$", max_length=128)
+]
 COLLECTION_RULE = "1 to 64 letters of any script, digits, . _ -; neither . nor - is the first"
 CollectionName = Annotated[
     str,
     StringConstraints(pattern=r"^\w[\w.-]{0,63}$"),
-    # What looks the same is the same.
-    AfterValidator(lambda name: unicodedata.normalize("NFC", name)),
+    # What looks the same is the same, also in its length.
+    BeforeValidator(
+        lambda name: unicodedata.normalize("NFC", name) if isinstance(name, str) else name
+    ),
 ]
 
 

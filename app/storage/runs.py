@@ -40,7 +40,16 @@ from app.schemas.ask import (
 )
 from app.schemas.runs import FeedbackRequest, Status
 from app.storage.database import FORGOTTEN_AT_ONCE, BatchWriter, now, reading
-from app.storage.tables import EVENTS, FEEDBACK, OUTCOMES, PROCESSES, PROMPTS, RESUMABLE, RUNS
+from app.storage.tables import (
+    EVENTS,
+    FEEDBACK,
+    IDEMPOTENCY_KEYS,
+    OUTCOMES,
+    PROCESSES,
+    PROMPTS,
+    RESUMABLE,
+    RUNS,
+)
 from graphs.types import Action, Verdict
 
 Row = Mapping[str, Any]
@@ -51,6 +60,9 @@ LOST = Problem(
 
 MAX_RESUMED = 3
 """A run that has outlived so many processes may be what ended them."""
+
+KEY_KEPT_S = 86_400.0
+"""How long a request that comes again with its idempotency key is the same one."""
 
 _BEGIN = RUNS.insert()
 _MAY_RESUME = RESUMABLE.insert()
@@ -68,6 +80,14 @@ class RunRecord:
     request: str
     thresholds: str
     created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyKey:
+    """What a client names a request by; `digest` is that of its body."""
+
+    key: str
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +149,28 @@ class Ending:
             connection.execute(statement, row)
 
 
+@dataclass(slots=True)
+class Beginning:
+    """A run's first rows with its idempotency key, kept as one.
+
+    Once written, `is_first` tells whether they were: they are not where the key has a run already.
+    """
+
+    key: Row
+    claim: Any
+    rows: Sequence[tuple[Any, Row]]
+    is_first: bool = field(default=True, init=False)
+
+    def write(self, connection: Connection) -> None:
+        named = _named(self.key["owner"], self.key["key"])
+        connection.execute(delete(IDEMPOTENCY_KEYS).where(*named, ~(_HOLDS & _is_fresh())))
+        for statement, row in self.rows:
+            connection.execute(statement, row)
+        self.is_first = connection.execute(self.claim, self.key).first() is not None
+        if not self.is_first:
+            connection.execute(delete(RUNS).where(RUNS.c.id == self.key["run_id"]))
+
+
 class KeptRuns:
     """Reads take no lock; writes go through the writer, but for those of users."""
 
@@ -150,18 +192,38 @@ class KeptRuns:
             index_elements=["run_id", "number"],
             set_={name: insertion.excluded[name] for name in ("at_ms", "name", "data")},
         )
+        claim = insert(IDEMPOTENCY_KEYS).on_conflict_do_nothing()
+        self._claim = claim.returning(IDEMPOTENCY_KEYS.c.run_id)
         # A process that was no loss may tell an event of that number in this moment.
         self._end_lost = insert(EVENTS).on_conflict_do_nothing()
         self._cancelled = select(RUNS.c.id).where(
             RUNS.c.status == "running", RUNS.c.process == process, RUNS.c.is_cancelled.is_(True)
         )
 
-    def begin(self, run: RunRecord, question: str | None = None) -> None:
+    def begin(
+        self, run: RunRecord, question: str | None = None, key: IdempotencyKey | None = None
+    ) -> Beginning | None:
         """With its `question` (JSON) where another process may take the run up."""
         begun = {"process": self._process, "status": "running", "is_cancelled": False}
-        self._writer.add(_BEGIN, {**asdict(run), **begun})
+        rows: list[tuple[Any, Row]] = [(_BEGIN, {**asdict(run), **begun})]
         if question is not None:
-            self._writer.add(_MAY_RESUME, {"run_id": run.id, "question": question, "resumed": 0})
+            rows.append((_MAY_RESUME, {"run_id": run.id, "question": question, "resumed": 0}))
+        if key is None:
+            for statement, row in rows:
+                self._writer.add(statement, row)
+            return None
+        owned = {"owner": run.owner, "run_id": run.id, "created_at": run.created_at}
+        beginning = Beginning({**asdict(key), **owned}, self._claim, rows)
+        self._writer.add_transaction(beginning.write)
+        return beginning
+
+    async def begun_with(self, owner: str, key: str) -> tuple[str, str] | None:
+        """The run that the key is of, and the digest of what was asked."""
+        found = select(IDEMPOTENCY_KEYS.c.run_id, IDEMPOTENCY_KEYS.c.digest)
+        async with reading(self._engine) as connection:
+            held = found.where(*_named(owner, key), _HOLDS, _is_fresh())
+            row = (await connection.execute(held)).first()
+        return None if row is None else (row.run_id, row.digest)
 
     def tell(self, run_id: str, number: int, at_ms: float, event: Event) -> None:
         self._writer.add(self._tell, _event_row(run_id, number, at_ms, event))
@@ -401,10 +463,25 @@ class KeptRuns:
             *forgettable, RUNS.c.created_at < max(older_than, bound or 0.0)
         )
         async with self._engine.begin() as connection:
+            await connection.execute(delete(IDEMPOTENCY_KEYS).where(~_is_fresh()))
             gone = await connection.execute(
                 delete(RUNS).where(RUNS.c.id.in_(old.limit(FORGOTTEN_AT_ONCE)))
             )
         return gone.rowcount
+
+
+_HOLDS = exists().where(
+    RUNS.c.id == IDEMPOTENCY_KEYS.c.run_id, RUNS.c.status.in_(("running", "done"))
+)
+"""A run that ended without its answer frees its key: whoever asks again wants one."""
+
+
+def _is_fresh() -> ColumnElement[bool]:
+    return IDEMPOTENCY_KEYS.c.created_at > now() - KEY_KEPT_S
+
+
+def _named(owner: str, key: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return IDEMPOTENCY_KEYS.c.owner == owner, IDEMPOTENCY_KEYS.c.key == key
 
 
 def _matching(wanted: RunFilter) -> list[ColumnElement[bool]]:

@@ -46,6 +46,23 @@ RESUMABLE = sa.Table(
 """Runs under way that another process takes up if theirs is gone: from their last checkpoint, or
 from the question (with its dialogue) where there is none. `resumed`: how often that was done."""
 
+IDEMPOTENCY_KEYS = sa.Table(
+    "idempotency_keys",
+    metadata,
+    sa.Column("owner", sa.String(64), primary_key=True),
+    sa.Column("key", sa.String(200), primary_key=True),
+    sa.Column("digest", sa.String(64), nullable=False),
+    sa.Column(
+        "run_id",
+        sa.String(32),
+        sa.ForeignKey("runs.id", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    sa.Column("created_at", sa.Float, nullable=False, index=True),
+)
+"""What clients named their requests by, to be told the same run again; `digest` is the body's."""
+
 EVENTS = sa.Table(
     "events",
     metadata,

@@ -80,7 +80,7 @@ class FetchingWebSearch:
         with self.breaker.attempt(_search_failed) as attempt:
             try:
                 async with asyncio.timeout_at(limit.at):
-                    return await self._engine.search(query, max_results)
+                    return await attempt.through(self._engine.search(query, max_results))
             except SearchFailed as error:
                 attempt.has_failed = _is_down(error)
                 raise
@@ -107,7 +107,7 @@ class FetchingWebSearch:
         with self.page_breakers.attempt(host, PageFailed) as attempt:
             try:
                 async with asyncio.timeout_at(deadline):
-                    return await self._reader.read(url)
+                    return await attempt.through(self._reader.read(url))
             except PageFailed as failure:
                 attempt.has_failed = failure.is_outage
                 raise

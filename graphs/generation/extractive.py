@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphs.text.citations import with_closed_code, with_marker, without_markers
+from graphs.text.prompt_injection import as_quotation
 from graphs.text.sentences import word_count
 from graphs.text.units import quotable, split_strips
 from graphs.types import Language, Strip
@@ -167,5 +168,6 @@ def _unique(found: Sequence[Sentence]) -> list[Sentence]:
 
 def _plain(line: str) -> str:
     """The line without list, quote and table marks and footnotes; empty where no word is left."""
-    text = without_markers(with_closed_code(_MARKUP.sub("", line.strip()))).strip()
+    closed = with_closed_code(_MARKUP.sub("", line.strip()))
+    text = without_markers(as_quotation(closed)).strip()
     return text if any(character.isalnum() for character in text) else ""

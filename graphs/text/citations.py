@@ -5,7 +5,7 @@ In code between backticks a number in brackets is a subscript and stays as it is
 """
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from graphs.text.invisible import without_invisible
 from graphs.text.sentences import sentence_spans
@@ -82,6 +82,15 @@ def with_round_markers(text: str) -> str:
         ),
         text,
     )
+
+
+def outside_code(text: str, change: Callable[[str], str]) -> str:
+    """The text with what is no code of it changed."""
+    pieces, at = list[str](), 0
+    for code in _CODE_ALONE.finditer(text):
+        pieces += [change(text[at : code.start()]), code[0]]
+        at = code.end()
+    return "".join([*pieces, change(text[at:])])
 
 
 def _rounded(group: re.Match[str]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from unicodedata import category
 
 from graphs.text.defanging import GRAPHIC, KINDS, Defanger
+from graphs.text.prompt_injection import as_quotation
 from graphs.text.sentences import stands_in
 from graphs.types import AnswerLinks, Degraded, Draft, Strip
 
@@ -294,7 +295,10 @@ def inert(text: str, sources: Iterable[str] = ()) -> str:
 
 def is_quoted(sentence: str, text: str, sources: Iterable[str]) -> bool:
     """Whether it stands in the text word for word, or in what an answer would show of that."""
-    return stands_in(sentence, text) or stands_in(sentence, inert(text, sources))
+    if stands_in(sentence, text):
+        return True
+    shown = as_quotation(text)
+    return stands_in(sentence, shown) or stands_in(sentence, inert(shown, sources))
 
 
 def markup_of(knowledge: Sequence[Strip], links: AnswerLinks) -> InertMarkup:

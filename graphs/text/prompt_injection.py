@@ -2,12 +2,12 @@
 
 A prompt keeps it between tags that nobody can guess. Here it loses what a model would not read as
 text: control tokens of chat templates and of Self-RAG, our own tags, characters that are not seen,
-and citation markers that are not ours.
+and citation markers that are not ours. Quoted in an answer it may not grade itself by them either.
 """
 
 import re
 
-from graphs.text.citations import with_round_markers
+from graphs.text.citations import outside_code, with_round_markers
 from graphs.text.invisible import without_invisible
 
 _OUR_TAGS = "question|knowledge|passage|dialogue|answer|findings|criticism|gold"
@@ -35,6 +35,11 @@ _BROKEN = str.maketrans("<[]", "‹()")
 def as_data(text: str) -> str:
     """Knowledge, titles and sources: nothing in it is a control token or a citation."""
     return with_round_markers(without_control_tokens(text))
+
+
+def as_quotation(text: str) -> str:
+    """Knowledge as an answer quotes it: but for code, nothing in it is a control token."""
+    return outside_code(text, without_control_tokens)
 
 
 def without_control_tokens(text: str) -> str:

@@ -137,6 +137,21 @@ def test_an_unknown_collection_is_told_with_those_there_are(open_to_all: httpx.C
         assert "there are: default, manuals, 手册" in problem(response, 404)
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [("e\u0301" * 64, "\u00e9" * 64), ("\u1112\u1161\u11ab" * 30, "\ud55c" * 30)],
+    ids=["latin", "hangul"],
+)
+def test_a_name_is_measured_as_it_is_kept(open_to_all: httpx.Client, sent: str, kept: str) -> None:
+    """Letters and their marks apart, as some systems write them."""
+    made = open_to_all.post("/collections", json={"name": sent})
+    assert (made.status_code, made.json()["name"]) == (201, kept)
+    assert sources(open_to_all, sent) == []
+    assert open_to_all.delete(f"/collections/{sent}").status_code == 204
+    # One character that is two when composed.
+    problem(open_to_all.post("/collections", json={"name": "\u0958" * 64}), 422)
+
+
 @pytest.mark.parametrize("name", ["", ".hidden", "-x", "a/b", "a b", "'", "x" * 65, "a\n"])
 def test_names_are_letters_and_digits(open_to_all: httpx.Client, name: str) -> None:
     form = {"data": {"collection": name}, "files": {"files": ("a.md", b"Words.")}}

@@ -14,7 +14,7 @@ import pytest
 from app.composition.services import WorkerEvaluator
 from app.llm.chat import chat_model
 from app.main import create_app
-from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience.circuit_breaker import PROBE_S, CircuitBreaker
 from app.resilience.retry import MAX_SAVED
 from app.settings import Settings
 from evaluator.client import EvaluatorClient
@@ -30,7 +30,7 @@ CHINESE = "乌木城的红塔高多少米？"
 TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 FACTS = {ENGLISH: "87 metres", CHINESE: "八十七米"}
-OPEN_S = 2.0
+OPEN_S = 3.0
 DEADLINE_MS = 2000
 ALWAYS = {"retrieval": "always", "ablation": {"only_action": "correct"}}
 
@@ -97,11 +97,17 @@ def test_a_model_that_hangs_is_asked_three_times_then_let_be(
     assert len(openai_server.requests) == 3
     assert circuit(serving, "chat") == 1
 
+    wait_until(lambda: circuit(serving, "chat") == 0.5, 2 * OPEN_S)
+    answer, took_s = asked(serving, question, deadline_ms=30_000)
+    assert took_s < PROBE_S + 1
+    assert "is being probed" in reason(answer, "generator")
+    assert FACTS[question] in answer["answer"]
     openai_server.failure = ""
+    wait_until(lambda: circuit(serving, "chat") == 1, 30)
     wait_until(lambda: circuit(serving, "chat") == 0.5, 2 * OPEN_S)
     answer, _ = asked(serving, question)
     assert (answer["degraded"], answer["models"]["generator"]) == ([], "fake-chat")
-    assert len(openai_server.requests) == 4
+    assert len(openai_server.requests) == 5
     assert circuit(serving, "chat") == 0
 
 

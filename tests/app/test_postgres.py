@@ -15,6 +15,7 @@ from app.storage.database import open_engine
 from app.storage.lifecycle import open_store
 from app.storage.tables import RUNS
 from tests import fakes
+from tests.app.api.routes.test_idempotency import assert_requests_at_once_are_one_run
 from tests.app.postgres import postgres
 from tests.app.serving import Serving, events_of, wait_until
 from tests.app.slow import SlowChat, Waiting
@@ -152,6 +153,11 @@ async def test_a_run_goes_on_where_its_process_was_killed(
     settings: Settings, tmp_path: Path
 ) -> None:
     await assert_run_goes_on(CHINESE, tmp_path, settings.database_url.get_secret_value())
+
+
+def test_requests_at_once_are_one_run(serve: Serve, settings: Settings) -> None:
+    roomy = settings.model_copy(update={"max_runs": 16})
+    assert_requests_at_once_are_one_run(serve, roomy)
 
 
 async def test_idle_conversations_go(

@@ -66,6 +66,8 @@ def test_a_citation_opens_its_strip_and_lights_the_sentence(page: Page) -> None:
     assert "tower.md" in page.text(".passage")
     assert "87" in page.text("#answer .lit")
     assert "supported by them" in page.text("#trust")
+    assert "87" in page.text("#answer blockquote")
+    assert page.text("#trust").startswith("Quoted word for word.")
 
 
 def test_a_step_tells_what_it_found(page: Page) -> None:

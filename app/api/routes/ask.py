@@ -1,11 +1,14 @@
 """`POST /ask`: an answer, as JSON or as events, `/ask/ui`: in the AI SDK's stream; `/workflows`."""
 
 import asyncio
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Awaitable, Sequence
 from functools import lru_cache
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
 
 from app.api.dependencies import (
     ClientAddresses,
@@ -14,22 +17,36 @@ from app.api.dependencies import (
     LiveGraphs,
     LiveRuns,
     LiveServices,
+    LiveStore,
 )
 from app.api.problems import problem_response, problems
-from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
-from app.errors import InvalidRequest
-from app.protocols.ai_sdk import HEADERS, UIParts, UIRequest
+from app.api.sse import (
+    EVENT_STREAM,
+    HEADERS,
+    RUN_HEADER,
+    EventStream,
+    followed,
+    never_silent,
+    while_client_stays,
+)
+from app.errors import AlreadyBegun, InvalidRequest
+from app.protocols import ai_sdk
+from app.protocols.ai_sdk import UIParts, UIRequest
 from app.protocols.messages import DialogueTurn, image_of, prefer_thread, question_of
 from app.retrieval.index import within
-from app.runs.run import Run
+from app.runs import replay
+from app.runs.manager import Runs
 from app.schemas.ask import (
     MAX_IMAGE_CHARS,
+    AnswerEvent,
     AskRequest,
     AskResponse,
     ErrorEvent,
     WorkflowInfo,
     Workflows,
 )
+from app.storage.lifecycle import Store
+from app.storage.runs import IdempotencyKey
 from graphs.errors import InvalidImage
 from graphs.ports import Services
 from graphs.state import Context, Question
@@ -43,6 +60,9 @@ UI_STREAM = {
     "content": {EVENT_STREAM: {"schema": {"type": "string"}, "example": _PART}},
 }
 TOO_LONG = f"the data URL of an image has at most {MAX_IMAGE_CHARS:,} characters"
+MAX_KEY_CHARS = 200
+KEY_HEADER = "Idempotency-Key"
+KEY_USED = "names another request of the last day: a key goes with one body"
 # The first answer again: there is no dialogue before it, whatever the thread remembers.
 REGENERATE = "regenerate-message"
 
@@ -74,27 +94,87 @@ async def ask(
     graphs: LiveGraphs,
     collections: LiveCollections,
     services: LiveServices,
+    store: LiveStore,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=MAX_KEY_CHARS,
+            description="Names the request for a day: sent again with the same body it is told the"
+            " run that it began.",
+        ),
+    ] = None,
 ) -> Response:
     """Answer a question; `stream` or `Accept: text/event-stream` sends the steps as they happen."""
+    key = key_of(body, idempotency_key)
     is_streamed = body.stream or accepts_events(request)
     of_image = IMAGE_WORKFLOW if body.image else None
     workflow = _built(of_image if body.workflow is None else body.workflow, graphs)
+    if begun := await begun_before(store, caller.owner, key):
+        return await told_again(request, begun, runs, store, is_streamed)
     question = body.as_question()
     if body.image:
         question["image"] = await plain_image(body.image, workflow, services, "#/image")
-    with within(await collections.chosen(caller, body.collection)):
-        run = await runs.start(
-            workflow,
-            question,
-            body.options,
-            body.thread_id,
-            owner=caller.owner,
-            detach=body.detach,
-            resumable=is_streamed,  # by Last-Event-ID
-        )
+    try:
+        with within(await collections.chosen(caller, body.collection)):
+            run = await runs.start(
+                workflow,
+                question,
+                body.options,
+                body.thread_id,
+                owner=caller.owner,
+                detach=body.detach,
+                resumable=is_streamed,  # by Last-Event-ID
+                key=key,
+            )
+    except AlreadyBegun:
+        if begun := await begun_before(store, caller.owner, key):
+            return await told_again(request, begun, runs, store, is_streamed)
+        raise
     if is_streamed:
         return EventStream(run, runs, body.detach)
-    return await while_client_stays(request, whole(request, run), run, runs, body.detach)
+    return await while_client_stays(request, whole(request, run.outcome()), run, runs, body.detach)
+
+
+def key_of(body: AskRequest, name: str | None) -> IdempotencyKey | None:
+    """The request's key; how its answer is to be told is no part of what is asked."""
+    if name is None:
+        return None
+    asked = body.model_dump(mode="json", exclude={"stream"}, exclude_unset=True)
+    text = json.dumps(asked, sort_keys=True)
+    return IdempotencyKey(name, hashlib.sha256(text.encode()).hexdigest())
+
+
+async def begun_before(store: Store, owner: str, key: IdempotencyKey | None) -> str | None:
+    """The run that this very request has begun. Raises InvalidRequest where another one has it."""
+    if key is None or (begun := await store.runs.begun_with(owner, key.key)) is None:
+        return None
+    run_id, digest = begun
+    if digest != key.digest:
+        raise InvalidRequest(f"#/{KEY_HEADER.lower()}", KEY_USED)
+    return run_id
+
+
+async def told_again(
+    request: Request, run_id: str, runs: Runs, store: Store, is_streamed: bool
+) -> Response:
+    """What a run tells, to another client than the one that began it."""
+    if run := runs.live(run_id):
+        run.is_shared = True
+    if is_streamed:
+        return stream_of(run_id, runs, store)
+    last = run.outcome() if run else replay.outcome(store.runs, run_id)
+    answer = await while_client_stays(request, whole(request, last), run, runs)
+    answer.headers[RUN_HEADER] = run_id
+    return answer
+
+
+def stream_of(run_id: str, runs: Runs, store: Store, start: int = 0) -> StreamingResponse:
+    """A run's events from `start` on, followed where it is under way here, as kept otherwise."""
+    run = runs.live(run_id)
+    texts = followed(run, start) if run else replay.replayed(store.runs, run_id, start)
+    headers = {**HEADERS, RUN_HEADER: run_id}
+    return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=headers)
 
 
 async def asked_of(
@@ -120,9 +200,9 @@ async def plain_image(image: str, workflow: str, services: Services, pointer: st
         raise InvalidRequest(pointer, str(error)) from None
 
 
-async def whole(request: Request, run: Run) -> Response:
+async def whole(request: Request, outcome: Awaitable[AnswerEvent | ErrorEvent]) -> Response:
     """The run's last word as one JSON body: its answer, or the problem that ended it."""
-    last = await run.outcome()
+    last = await outcome
     if isinstance(last, ErrorEvent):
         return problem_response(request.scope, last.problem)
     return Response(last.data, media_type="application/json")
@@ -151,7 +231,7 @@ async def ask_ui(
     with within(await collections.chosen(caller, body.collection)):
         run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
     parts = UIParts(question["question"], body.drafts, addresses)
-    return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
+    return EventStream(run, runs, detach=False, encode=parts, headers=ai_sdk.HEADERS)
 
 
 @ui_router.get("/ask/ui/{chat_id}/stream", include_in_schema=False)

@@ -8,6 +8,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -337,15 +338,8 @@ async def join_run(
     if run := runs.live(run_id):
         last = await run.outcome()
     else:
-        ends: list[Event | None] = []
-
-        def keep(_: int, name: str, data: str) -> str:
-            ends.append(event_of(name, data))
-            return ""
-
-        async for _ in replay.replayed(store.runs, run_id, 0, encode=keep):
-            pass
-        last = next((event for event in ends[::-1] if isinstance(event, AnswerEvent)), None)
+        with suppress(NotFound):
+            last = await replay.outcome(store.runs, run_id)
     messages = await _messages_before(store, row)
     return _json(_last_values(_record(row), messages, last))
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from app.api.dependencies import (
     CurrentCaller,
@@ -16,15 +15,8 @@ from app.api.dependencies import (
     LiveStore,
 )
 from app.api.problems import problems
-from app.api.routes.ask import REFUSALS, accepts_events, whole
-from app.api.sse import (
-    EVENT_STREAM,
-    HEADERS,
-    EventStream,
-    followed,
-    never_silent,
-    while_client_stays,
-)
+from app.api.routes.ask import REFUSALS, accepts_events, stream_of, whole
+from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
 from app.retrieval.index import within
 from app.runs import replay
 from app.runs.fork import fork_of
@@ -110,13 +102,10 @@ async def follow_run(
     """
     row = await store.run_of(run_id, caller.owner)
     start = max(after, last_event_id) + 1
-    if run := runs.live(run_id):
-        texts = followed(run, start)
-    elif row["status"] != "running" and not await store.runs.events(run_id, start):
+    has_ended = runs.live(run_id) is None and row["status"] != "running"
+    if has_ended and not await store.runs.events(run_id, start):
         return Response(status_code=204)
-    else:
-        texts = replay.replayed(store.runs, run_id, start)
-    return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
+    return stream_of(run_id, runs, store, start)
 
 
 @runs_router.get("/{run_id}/prompts", responses=problems(404, 422, 503))
@@ -178,7 +167,7 @@ async def fork_run(
         )
     if is_streamed:
         return EventStream(run, runs, body.detach)
-    return await while_client_stays(request, whole(request, run), run, runs, body.detach)
+    return await while_client_stays(request, whole(request, run.outcome()), run, runs, body.detach)
 
 
 def _changed(options: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:

@@ -139,6 +139,8 @@ def test_the_command_reports_compares_and_makes_first_questions(
     monkeypatch.setenv("SELFCRAG_SEARCH", "off")
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke
+    refused = run(cli, ["evaluate", "first.jsonl", "--make", "3", "--collection", "../docs"])
+    assert "a name has 1 to 64 letters" in refused.output
     made = run(cli, ["evaluate", "first.jsonl", "--make", "3"])
     assert made.exit_code == 0, made.output
     rows = [json.loads(line) for line in Path("first.jsonl").read_text("utf-8").splitlines()]

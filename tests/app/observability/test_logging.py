@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.main import log_config
 from app.observability.logging import JsonFormatter, RunLog, Seldom, TextFormatter
 from app.schemas import ask
 from app.settings import Settings
@@ -123,6 +124,28 @@ def test_question_and_answer_are_never_told(serve: Serve, as_text: Written) -> N
     assert "workflow=crag" in as_text.text
     for secret in ("Umbra", "metres", "tower"):
         assert secret not in as_text.text
+
+
+def test_no_text_is_told_by_libraries_either(
+    serve: Serve, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    level, own = root.level, [logging.getLogger(it) for it in ("app", "evaluator", "graphs")]
+    monkeypatch.setattr(root, "handlers", [])
+    log_config("debug")
+    try:
+        serving = serve(parts())
+        run_id = serving.ask(QUESTION, workflow="crag")["run_id"]
+        said = {"score": -1, "comment": "Umbra lies elsewhere", "corrected_answer": "90 metres"}
+        assert serving.client.post(f"/runs/{run_id}/feedback", json=said).status_code == 201
+    finally:
+        root.setLevel(level)
+        for log in own:
+            log.setLevel(logging.NOTSET)
+    told = capsys.readouterr().err
+    assert "run ended" in told
+    for secret in ("Umbra", "metres", "elsewhere"):
+        assert secret not in told
 
 
 def test_text_is_one_line_of_names_and_values(as_text: Written) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 import logging
 import time
 from contextlib import ExitStack
@@ -94,6 +95,50 @@ def test_a_probe_without_a_verdict_leaves_its_place_to_the_next(breaker: Circuit
     assert breaker.openness() == 0.5
     call(breaker)
     assert breaker.openness() == 0
+
+
+@pytest.mark.parametrize(("fault", "openness"), [(None, 0), (Down(), 1)])
+async def test_nobody_waits_for_a_probe_that_goes_on(
+    monkeypatch: pytest.MonkeyPatch, fault: Down | None, openness: float
+) -> None:
+    monkeypatch.setattr(module, "PROBE_S", 0.02)
+    may_end = asyncio.Event()
+
+    async def slow() -> None:
+        await may_end.wait()
+        if fault is not None:
+            raise fault
+
+    breaker = CircuitBreaker("model", open_s=60)
+    fails(breaker, Down(), Down(), Down())
+    breaker._open_until = time.monotonic()
+    with pytest.raises(NotAsked, match="is being probed"), breaker.attempt(NotAsked) as attempt:
+        await attempt.through(slow())
+    with pytest.raises(NotAsked, match="is being probed"):
+        call(breaker)
+    assert breaker.openness() == 0.5
+    may_end.set()
+    await asyncio.sleep(0.01)
+    assert breaker.openness() == openness
+
+
+async def test_a_probe_that_hangs_ends_with_its_time(
+    breaker: CircuitBreaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not with that of an impatient run."""
+    fails(breaker, Down(), Down(), Down())
+    await asyncio.sleep(OPEN_S)
+
+    async def impatient() -> None:
+        with breaker.attempt(NotAsked) as attempt:
+            attempt.has_failed = True
+            await attempt.through(asyncio.sleep(60))
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(impatient(), 0.01)
+    assert breaker._left is not None
+    await asyncio.wait({breaker._left})
+    assert len(caplog.records) == 2, "opened once more"
 
 
 def test_calls_begun_before_it_opened_change_nothing(breaker: CircuitBreaker) -> None:

@@ -206,6 +206,7 @@ async def test_its_own_markers_are_cited(parrot: Parrot) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.id)
 def test_what_is_quoted_word_for_word_cites_its_own_strip_alone(page: Passage) -> None:
+    """Nor does it hold a control token, such as a grade of its own."""
     strips = strips_of(
         [page, fakes.passage("The tower of Umbra is 87 metres high.", 1000)], "passage"
     )
@@ -213,6 +214,7 @@ def test_what_is_quoted_word_for_word_cites_its_own_strip_alone(page: Passage) -
     hostile = [sentence for sentence in graded if sentence.n == 1]
 
     assert set(cited_numbers("".join(compose(hostile)))) <= {1}
+    assert TOKENS.search("".join(compose(hostile))) is None
     assert set(cited_numbers("".join(compose(hostile, [page.text])))) <= {1}
 
 

@@ -61,6 +61,10 @@ def test_a_thread_may_be_named_by_the_client(serve: Serve) -> None:
     serving = serve(chatting())
     assert serving.ask(ENGLISH, thread_id="chat-1")["thread_id"] == "chat-1"
     assert len(messages_of(serving, "chat-1")) == 2
+    assert serving.ask(ENGLISH, thread_id=".chat..1")["thread_id"] == ".chat..1"
+    for name in (".", "..", "...", "", "x" * 129):
+        refused = serving.client.post("/ask", json={"question": ENGLISH, "thread_id": name})
+        assert (refused.status_code, "#/thread_id" in refused.json()["detail"]) == (422, True)
 
 
 def test_streams_and_detached_runs_belong_to_their_thread(serve: Serve) -> None:
