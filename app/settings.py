@@ -377,7 +377,12 @@ class Settings(StateSettings):
     max_runs: int = _service(
         default=64,
         ge=1,
-        description="Most runs under way at once; fewer where they would hold each other up.",
+        description="Most runs under way at once, those that wait for a language model included.",
+    )
+    queue_wait_s: float = _service(
+        default=30.0,
+        ge=0,
+        description="Longest wait of a run for its place; beyond it 503.",
     )
     quota_runs: Quota = _service(
         default="", description="Runs of each owner in a while, such as 60/minute; empty: any."

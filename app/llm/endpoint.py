@@ -13,6 +13,7 @@ from app.observability import model_calls
 from app.observability.model_calls import ModelCall, PromptMessage
 from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
+from app.resilience.elsewhere import elsewhere
 from app.resilience.retry import Retries, RetryBudget, seconds_of
 from graphs.errors import GeneratorFailed, RequestRefused
 
@@ -83,7 +84,8 @@ class Endpoint:
                 self._operation, self._model, address.hostname or "", address.port, prompt
             )
             try:
-                yield Turn(self, limit, attempt, told)
+                with elsewhere():
+                    yield Turn(self, limit, attempt, told)
             except BaseException as error:
                 told.error = told.error or type(error).__name__
                 raise
