@@ -158,13 +158,12 @@ class Admission:
         if turns <= self.places:  # the runs of the first round may all be about to end
             turns += self.places
         turn_s = (time.monotonic() - self._turns[0]) / turns
-        others = Counter(each.owner for each in self._queue if each.owner != entry.owner)
-        sooner = (
-            each.ends_at <= entry.ends_at for each in self._queue if each.owner == entry.owner
-        )
-        mine = 1 + sum(sooner)
-        ahead = sum(min(many, mine) for many in others.values())  # owners take turns
-        return turn_s * (mine + ahead), turn_s * self.at_work
+        others = Counter(each.owner for each in self._queue)
+        del others[entry.owner]
+        own = (each for each in self._queue if each.owner == entry.owner)
+        place = 1 + sum(each.ends_at < entry.ends_at for each in own)
+        place += sum(min(many, place) for many in others.values())  # owners take turns
+        return turn_s * place, turn_s * self.at_work
 
     def _refusal(self, entry: _Waiting) -> TooManyRuns:
         wait_s, _ = self._expected_s(entry)
