@@ -153,6 +153,7 @@ class Turn:
     async def step(self, limit: CallLimit | None = None) -> AsyncIterator[None]:
         """Within the call's limit or a nearer one. Raises GeneratorFailed for all of FAILURES."""
         limit = limit or self._limit
+        await asyncio.sleep(0)  # a reply that has come whole would hold up everybody else
         try:
             async with asyncio.timeout_at(limit.at):
                 yield
