@@ -267,6 +267,13 @@ class Settings(StateSettings):
         default=8, ge=1, description="Most calls under way at once, of all runs."
     )
 
+    max_output_tokens: int = _generator(
+        default=4096,
+        ge=0,
+        description="Most tokens of one reply of a language model, its reasoning included; 0 sets "
+        "no limit. A Self-RAG model writes 300 at most.",
+    )
+
     native_base_url: str = _generator(
         default="",
         description="Address of a server with /v1/completions (vLLM) of a Self-RAG model.",
