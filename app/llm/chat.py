@@ -96,7 +96,7 @@ def chat_model(
     keys; `max_tokens` 0 sets no limit.
     """
     is_openais = (urlsplit(base_url).hostname or "").endswith(OPENAIS)
-    most = {"max_tokens": max_tokens} if max_tokens else {}
+    most: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
     timeout = openai.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
     return EndpointChat(
         base_url=base_url,
