@@ -120,6 +120,7 @@ def create_app(
                 services,
                 chosen.max_runs,
                 store,
+                queue_wait_s=chosen.queue_wait_s,
                 preset=chosen.preset,
                 observe=observe,
                 keeps_prompts=chosen.keep_prompts,

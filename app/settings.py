@@ -279,6 +279,13 @@ class Settings(StateSettings):
         default=8, ge=1, description="Most calls under way at once, of all runs."
     )
 
+    max_output_tokens: int = _generator(
+        default=4096,
+        ge=0,
+        description="Most tokens of one reply of a language model, its reasoning included; 0 sets "
+        "no limit. A Self-RAG model writes 300 at most.",
+    )
+
     native_base_url: str = _generator(
         default="",
         description="Address of a server with /v1/completions (vLLM) of a Self-RAG model.",
@@ -389,7 +396,12 @@ class Settings(StateSettings):
     max_runs: int = _service(
         default=64,
         ge=1,
-        description="Most runs under way at once; fewer where they would hold each other up.",
+        description="Most runs under way at once, those that wait for a language model included.",
+    )
+    queue_wait_s: float = _service(
+        default=30.0,
+        ge=0,
+        description="Longest wait of a run for its place; beyond it 503.",
     )
     quota_runs: Quota = _service(
         default="", description="Runs of each owner in a while, such as 60/minute; empty: any."

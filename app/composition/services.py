@@ -217,6 +217,7 @@ def _fallback(settings: Settings) -> EndpointChat | None:
         settings.fallback_api_key.get_secret_value(),
         settings.fallback_model,
         temperature=settings.openai_temperature,
+        max_tokens=settings.max_output_tokens,
         timeout_s=settings.openai_timeout_s,
         max_concurrent=settings.openai_max_concurrent,
         kind="fallback",
@@ -272,6 +273,7 @@ def _captioning_chat(settings: Settings) -> EndpointChat | None:
         settings.captioner_base_url,
         settings.captioner_key.get_secret_value(),
         settings.captioner_model,
+        max_tokens=settings.max_output_tokens,
         timeout_s=settings.openai_timeout_s,
         kind="captioner",
     )
@@ -296,6 +298,7 @@ def _native(settings: Settings) -> NativeGenerator | None:
         settings.native_base_url,
         key,
         settings.native_model,
+        max_tokens=settings.max_output_tokens,
         has_fallback=bool(settings.fallback_model),
     )
 

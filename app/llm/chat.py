@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import openai
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
@@ -16,6 +17,9 @@ from app.llm.prompt_messages import prompt_messages
 from app.resilience.circuit_breaker import CircuitBreaker
 
 Chunks = AsyncGenerator[ChatGenerationChunk]
+MAX_OUTPUT_TOKENS = 4096
+OPENAIS = (".openai.com", ".openai.azure.com")
+"""Hosts whose reasoning models refuse `max_tokens`; others ignore `max_completion_tokens`."""
 
 
 class EndpointChat(ChatOpenAI):
@@ -79,6 +83,7 @@ def chat_model(
     model: str,
     *,
     temperature: float = 0.0,
+    max_tokens: int = MAX_OUTPUT_TOKENS,
     timeout_s: float = 60.0,
     max_concurrent: int = 8,
     kind: str = "chat",
@@ -88,14 +93,18 @@ def chat_model(
     """A streaming chat model; `timeout_s` bounds a whole call, waiting and retries included.
 
     An answer is tried again until its first piece alone. An empty `api_key` is for servers without
-    keys.
+    keys; `max_tokens` 0 sets no limit.
     """
+    is_openais = (urlsplit(base_url).hostname or "").endswith(OPENAIS)
+    most: dict[str, Any] = {"max_tokens": max_tokens} if max_tokens else {}
     timeout = openai.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_S, timeout_s))
     return EndpointChat(
         base_url=base_url,
         api_key=SecretStr(api_key.strip() or NO_KEY),
         model=model,
         temperature=temperature,
+        **(most if is_openais else {}),
+        extra_body=None if is_openais else most,
         timeout=timeout,
         max_retries=0,  # the endpoint knows the run's deadline
         streaming=True,

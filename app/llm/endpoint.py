@@ -13,6 +13,7 @@ from app.observability import model_calls
 from app.observability.model_calls import ModelCall, PromptMessage
 from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
+from app.resilience.elsewhere import elsewhere
 from app.resilience.retry import Retries, RetryBudget, seconds_of
 from graphs.errors import GeneratorFailed, RequestRefused
 
@@ -83,7 +84,8 @@ class Endpoint:
                 self._operation, self._model, address.hostname or "", address.port, prompt
             )
             try:
-                yield Turn(self, limit, attempt, told)
+                with elsewhere():
+                    yield Turn(self, limit, attempt, told)
             except BaseException as error:
                 told.error = told.error or type(error).__name__
                 raise
@@ -154,6 +156,7 @@ class Turn:
     async def step(self, limit: CallLimit | None = None) -> AsyncIterator[None]:
         """Within the call's limit or a nearer one. Raises GeneratorFailed for all of FAILURES."""
         limit = limit or self._limit
+        await asyncio.sleep(0)  # a reply that has come whole would hold up everybody else
         try:
             async with asyncio.timeout_at(limit.at):
                 yield

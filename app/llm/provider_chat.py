@@ -18,6 +18,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import Field, ValidationError
 
 from app.errors import StartFailed, wrong_fields
+from app.llm.chat import MAX_OUTPUT_TOKENS
 from app.llm.endpoint import Endpoint
 from app.llm.prompt_messages import prompt_messages
 from app.observability.redaction import redact
@@ -144,6 +145,7 @@ def provider_chat(
     api_key: str = "",
     base_url: str = "",
     temperature: float = 0.0,
+    max_tokens: int = MAX_OUTPUT_TOKENS,
     timeout_s: float = 60.0,
     max_concurrent: int = 8,
     has_fallback: bool = False,
@@ -153,7 +155,8 @@ def provider_chat(
     Key and address are left to the provider's package where they are empty.
     """
     given: dict[str, Any] = {"temperature": temperature}
-    given |= {k: v for k, v in (("api_key", api_key), ("base_url", base_url)) if v}
+    others = {"api_key": api_key, "base_url": base_url, "max_tokens": max_tokens}
+    given |= {k: v for k, v in others.items() if v}
     try:
         model = init_chat_model(name, **given)
     except ImportError as error:

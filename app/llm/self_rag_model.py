@@ -25,6 +25,7 @@ from graphs.types import Judgement, Strip, Usage
 TIMEOUT_S = 60.0
 MAX_CONCURRENT = 8
 MAX_OUTPUT_TOKENS = 300
+"""As in the paper: what the model was trained on has no more."""
 LOGPROBS = 20
 """Serving engines refuse more; the groups have at most five tokens."""
 GRADE_TOKENS = 4
@@ -44,10 +45,17 @@ class NativeGenerator:
     """
 
     def __init__(
-        self, base_url: str, api_key: str, model: str, *, has_fallback: bool = False
+        self,
+        base_url: str,
+        api_key: str,
+        model: str,
+        *,
+        max_tokens: int = 0,
+        has_fallback: bool = False,
     ) -> None:
-        """An empty `api_key` is for servers without keys."""
+        """An empty `api_key` is for servers without keys; `max_tokens` may lower the default."""
         self.name = model
+        self._max_tokens = min(max_tokens or MAX_OUTPUT_TOKENS, MAX_OUTPUT_TOKENS)
         self._client = openai.AsyncOpenAI(
             base_url=base_url,
             api_key=api_key.strip() or NO_KEY,
@@ -80,15 +88,15 @@ class NativeGenerator:
         prompt = _prompt(question) + without_tokens(preceding or "")
         one_segment = preceding is not None
         if passage is not None:
-            reply = await self._complete(prompt + _quoted(passage), MAX_OUTPUT_TOKENS)
+            reply = await self._complete(prompt + _quoted(passage), self._max_tokens)
             return reply.reflected(grounded=True, one_segment=one_segment)
         kept = None if preceding else self._kept.pop(question, None)
-        free = kept or await self._complete(prompt, MAX_OUTPUT_TOKENS)
+        free = kept or await self._complete(prompt, self._max_tokens)
         used = Usage() if kept else free.usage
         reflected = replace(free.reflected(grounded=False, one_segment=one_segment), usage=used)
         if reflected.text:
             return reflected
-        forced = await self._complete(prompt + _NO_RETRIEVAL, MAX_OUTPUT_TOKENS)
+        forced = await self._complete(prompt + _NO_RETRIEVAL, self._max_tokens)
         made = forced.reflected(grounded=False, one_segment=one_segment)
         return replace(made, usage=used + made.usage, retrieval=reflected.retrieval)
 
@@ -98,7 +106,7 @@ class NativeGenerator:
         Where the model goes on to answer, the answer is kept for a `write` of the same question:
         what needs no retrieval costs one call in all. Where it wants a passage it stops there.
         """
-        reply = await self._complete(_prompt(question), MAX_OUTPUT_TOKENS)
+        reply = await self._complete(_prompt(question), self._max_tokens)
         self._kept[question] = reply
         if len(self._kept) > MAX_KEPT_REPLIES:
             self._kept.popitem(last=False)

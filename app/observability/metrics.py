@@ -66,7 +66,7 @@ class ServiceMetrics:
         # There from the start: a rate misses the failure that a series begins with.
         for component in get_args(Component):
             self._degraded.labels(component)
-        self._places = Gauge("run_places", "Runs that may work at once", **ours)
+        self._places = Gauge("run_places", "Runs that may be busy at once", **ours)
         self._waiting = Gauge("runs_waiting", "Questions that wait for a place", **ours)
         about = "Circuit breaker of a dependency: 0 closed, 0.5 half-open, 1 open"
         self._circuits = Gauge("circuit_open", about, ("dependency",), **ours)

@@ -22,7 +22,7 @@ from app.retrieval.index import (
     visible_to,
 )
 from app.runs import prompts
-from app.runs.admission import Admission, Place
+from app.runs.admission import WAIT_S, Admission, Place
 from app.runs.fork import Fork, packed
 from app.runs.quotas import Quotas
 from app.runs.run import HANDED_OVER, Checkpoints, Ended, Run
@@ -61,7 +61,7 @@ Observe = Callable[[str, Event], None]
 
 
 class Runs:
-    """At most `most` at once, fewer where they would hold each other up.
+    """At most `most` at once, fewer where this machine is busy with them; others wait a while.
 
     `observe` is called with every event of every run, in order. `keeps_prompts`: what runs send to
     language models is kept with them.
@@ -80,9 +80,10 @@ class Runs:
         observe: Observe = lambda *_: None,
         quotas: Quotas | None = None,
         keeps_prompts: bool = False,
+        queue_wait_s: float = WAIT_S,
     ) -> None:
         self._graphs, self._services = graphs, services
-        self.admission, self.quotas = Admission(most), quotas or Quotas({})
+        self.admission, self.quotas = Admission(most, queue_wait_s), quotas or Quotas({})
         self._store, self._preset, self._observe = store, preset, observe
         self._keeps_prompts = keeps_prompts
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -212,7 +213,9 @@ class Runs:
         return Checkpoints(self._store.checkpoints, thread)
 
     def _go(self, run: Run, place: Place) -> None:
-        task = asyncio.create_task(run.execute(), name=f"run-{run.id}")
+        working = copy_context()
+        working.run(self.admission.work, place)
+        task = asyncio.create_task(run.execute(), name=f"run-{run.id}", context=working)
         self._tasks[run.id], self._live[run.id] = task, run
         task.add_done_callback(lambda _: self._ended(run, place))
         if self._watching is None and self._store is not None:
@@ -308,8 +311,7 @@ class Runs:
                 self._observe(run.id, event)
         elif (last := run.conclude_stopped()) and self._store is not None and run.is_kept:
             self._keep_ending(self._store, run, None, last)
-        is_telling = run.response is not None and not run.is_cancelled
-        self.admission.leave(place, time.monotonic() - place.began_s if is_telling else None)
+        self.admission.leave(place)
 
     def begin_taking_over(self) -> None:
         """From now on runs of processes that are gone go on here, where there is room."""
@@ -408,9 +410,10 @@ class Runs:
             await asyncio.wait({task})
 
     async def drain(self, within_s: float) -> None:
-        """Lets the runs under way end, for that long; returns when none is left."""
+        """Lets the runs under way end, for that long, and begins no other."""
         if self._taking_over is not None:
             self._taking_over.cancel()
+        self.admission.turn_away()
         if self._tasks:
             await asyncio.wait(list(self._tasks.values()), timeout=within_s)
 

@@ -35,6 +35,8 @@ from graphs.workflows.registry import Graph
 
 log = logging.getLogger(__name__)
 
+TOGETHER_S = 0.02
+"""Tokens that come within it are told as one event; the first after a silence at once."""
 MAX_IMAGES = 8
 """Of the cited documents, told with an answer."""
 SUMS = ("usage", "degraded")
@@ -160,6 +162,8 @@ class Run:
         self._drafts: list[Draft] = []
         self._spent, self._failed = Usage(), list[Degraded]()
         self._texts: dict[int, str] = {}
+        self._held: ask.TokenEvent | None = None
+        self._holding: asyncio.TimerHandle | None = None
         self._is_taken_up, self._fork = bool(past), fork
         self._prompts = PromptRecorder() if keeps_prompts else None
         for _, event in past:
@@ -201,6 +205,7 @@ class Run:
             self.hand_over()
 
     def _numbered(self, *last: ask.Event) -> Ended:
+        self._tell_held()
         at_ms = self._elapsed_ms()
         return [(n, at_ms, event) for n, event in enumerate(last, len(self._events))]
 
@@ -234,7 +239,7 @@ class Run:
 
     def hand_over(self) -> None:
         """Ends it here alone, without a last word: another process goes on with it."""
-        self.is_handed_over = True
+        self.is_handed_over, self._held = True, None
         self._done.set()
         self._more.set()
 
@@ -359,6 +364,7 @@ class Run:
         self._state = cast("Answer", {**self._state, **values})
 
     def _tell_step(self, namespace: tuple[str, ...], task: Mapping[str, Any]) -> None:
+        self._tell_held()
         now, name = self._elapsed_ms(), task["name"]
         path = [*(place.split(":")[0] for place in namespace), name]
         if "input" in task:
@@ -394,11 +400,36 @@ class Run:
         if "token" in payload:
             event = ask.TokenEvent(**payload["token"])
             self._texts[event.round] = self._texts.get(event.round, "") + event.text
-            self._tell(event)
+            self._tell_together(event)
         elif "retract" in payload:
             retraction = ask.RetractEvent(**payload["retract"])
             if self._texts.pop(retraction.round, ""):
                 self._tell(retraction)
+
+    def _tell_together(self, token: ask.TokenEvent) -> None:
+        """A chunk is dear: each event is kept, observed, encoded and sent."""
+        if self._holding is None:
+            self._tell(token)
+            self._hold()
+        elif self._held is not None and self._held.round == token.round:
+            self._held.text += token.text
+        else:
+            self._tell_held()
+            self._held = token
+
+    def _hold(self) -> None:
+        self._holding = asyncio.get_running_loop().call_later(TOGETHER_S, self._held_enough)
+
+    def _held_enough(self) -> None:
+        self._holding = None
+        if self._held is not None:
+            self._tell_held()
+            self._hold()
+
+    def _tell_held(self) -> None:
+        if (token := self._held) is not None:
+            self._held = None
+            self._tell(token)
 
     async def _find_images(self) -> None:
         """Those that the cited documents show, where the run did not ask for images itself."""
@@ -483,6 +514,7 @@ class Run:
         return round((time.perf_counter() - self._started) * 1000, 3)
 
     def _tell(self, event: ask.Event) -> None:
+        self._tell_held()
         self._tell_others(self, len(self._events), self._elapsed_ms(), event)
         self._events.append(event)
         self._more.set()

@@ -179,12 +179,16 @@ def unusable(url: sa.URL, error: Exception) -> str:
 
 
 class BatchWriter:
-    """Writes from a task of its own; `add` never waits, `flush` returns when all is written."""
+    """Writes in order, from a task of its own; `add` never waits.
+
+    Entries are counted: `_added` are all there ever were, `_settled` those written or given up.
+    """
 
     def __init__(self, url: sa.URL) -> None:
         self._engine, self._loop = writing_engine(url), asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="writer")
         self.waiting: deque[Entry] = deque()
+        self._added = self._settled = 0
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task = asyncio.create_task(self._write_on(), name="writer")
@@ -203,23 +207,29 @@ class BatchWriter:
     def _add(self, entry: Entry) -> None:
         if len(self.waiting) >= MAX_WAITING:
             self.waiting.popleft()
+            self._settled += 1
         self.waiting.append(entry)
+        self._added += 1
         self._some.set()
 
     async def flush(self) -> None:
-        """Raises SQLAlchemyError or OSError where it cannot be written; it is tried again then."""
-        # Half a transaction is none: whoever stops waiting for it does not stop it.
-        await asyncio.shield(self._flush())
+        """Writes what was added until now, not what comes meanwhile.
 
-    async def _flush(self) -> None:
+        Raises SQLAlchemyError or OSError where it cannot be written; it is tried again then.
+        """
+        # Half a transaction is none: whoever stops waiting for it does not stop it.
+        await asyncio.shield(self._flush(self._added))
+
+    async def _flush(self, until: int) -> None:
         async with self._writing:
-            while self.waiting:
-                batch = [self.waiting.popleft() for _ in range(min(MAX_AT_ONCE, len(self.waiting)))]
+            while (left := min(until - self._settled, len(self.waiting))) > 0:
+                batch = [self.waiting.popleft() for _ in range(min(MAX_AT_ONCE, left))]
                 try:
                     await self._write(batch)
                 except Exception:
                     self.waiting.extendleft(reversed(batch))
                     raise
+                self._settled += len(batch)
 
     async def _write(self, batch: Sequence[Entry]) -> None:
         try:

@@ -11,6 +11,7 @@ import httpx
 
 from app.resilience.circuit_breaker import CircuitBreaker, HostBreakers
 from app.resilience.deadline import NO_TIME, TELLING_S, CallLimit, call_limit, is_outage
+from app.resilience.elsewhere import elsewhere
 from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, SearchResult
 from app.websearch.html_text import Extract
 from app.websearch.page import PAGE_TIMEOUT_S, PageReader
@@ -58,7 +59,10 @@ class FetchingWebSearch:
     async def search(self, query: str, max_pages: int) -> Outcome:
         if max_pages < 1 or not query.strip():
             return (), ()
-        limit = call_limit(TOTAL_TIMEOUT_S)
+        with elsewhere():
+            return await self._pages(query, max_pages, call_limit(TOTAL_TIMEOUT_S))
+
+    async def _pages(self, query: str, max_pages: int, limit: CallLimit) -> Outcome:
         results = await self._found(
             query, min(MAX_RESULTS, RESULTS_PER_PAGE_READ * max_pages), limit
         )

@@ -210,7 +210,7 @@ def test_passages_that_are_still_to_be_graded_are_not_quoted(serve: Serve, quest
 
 def test_too_many_runs_are_turned_away(serve: Serve) -> None:
     waiting = Waiting()
-    settings = Settings(_env_file=None, max_runs=2)
+    settings = Settings(_env_file=None, max_runs=2, queue_wait_s=0.2)
     serving = serve(parts_that_wait("evaluator", waiting), settings)
     connections = [socket.create_connection(("127.0.0.1", serving.port)) for _ in range(2)]
     for connection in connections:

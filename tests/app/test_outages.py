@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,17 @@ def test_a_model_that_hangs_is_asked_three_times_then_let_be(
     assert (answer["degraded"], answer["models"]["generator"]) == ([], "fake-chat")
     assert len(openai_server.requests) == 5
     assert circuit(serving, "chat") == 0
+
+
+def test_runs_that_wait_for_the_model_hold_no_place(
+    serving: Serving, openai_server: OpenAIServer
+) -> None:
+    serving.app.state.runs.admission.places = 1
+    openai_server.delay_s = 0.5
+    with ThreadPoolExecutor() as threads:
+        answers = list(threads.map(lambda _: asked(serving, ENGLISH)[0], range(6)))
+    assert [answer["degraded"] for answer in answers] == [[]] * 6
+    assert openai_server.most_at_once >= 4
 
 
 @pytest.mark.slow

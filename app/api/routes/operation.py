@@ -61,7 +61,7 @@ async def metrics(metrics: LiveMetrics, services: LiveServices, runs: LiveRuns) 
     """Counters, histograms and gauges of this process in Prometheus' text format."""
     await metrics.measure(services.retriever)
     metrics.show_circuits(services.circuits)
-    metrics.show_admission(runs.admission.limit.places, runs.admission.waiting)
+    metrics.show_admission(runs.admission.places, runs.admission.waiting)
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.api.sse import encoded, followed, never_silent
 from app.runs.manager import Runs
-from app.schemas.ask import TokenEvent
+from app.schemas.ask import StepEvent, TokenEvent
 from graphs.state import Context, Question
 from graphs.types import WebPage
 from graphs.workflows.crag import build_crag
@@ -180,6 +180,24 @@ def test_tokens_come_one_by_one(serve: Callable[..., Serving]) -> None:
     assert len(tokens) >= 2
     assert tokens[-1].at_s - tokens[0].at_s > 0.3
     assert text_of(events) == events[-2].data["answer"] == "The tower is tall [1]."
+
+
+async def test_tokens_that_come_together_are_one_event() -> None:
+    chunks = ["The ", *(f"{word}塔 " for word in range(200)), "is tall [1]."]
+    parts = fakes.services(fakes.FakeRetriever([TOWER]), chat=fakes.FakeChat(chunks=chunks))
+    runs = Runs({"crag": build_crag(parts)}, parts, most=1)
+    run = await runs.start("crag", Question(question=ENGLISH), Context())
+    told = await run.all_events()
+    tokens = [event for event in told if isinstance(event, TokenEvent)]
+
+    assert tokens[0].text.startswith("The")
+    assert 2 <= len(tokens) < 100
+    assert "".join(token.text for token in tokens) == "".join(chunks)
+    places = [n for n, event in enumerate(told) if isinstance(event, TokenEvent)]
+    assert places == list(range(places[0], places[-1] + 1))
+    following = told[places[-1] + 1]
+    assert isinstance(following, StepEvent)
+    assert (following.step, following.phase) == ("generate", "end"), "no token comes late"
 
 
 def test_what_was_streamed_is_retracted_when_the_chat_fails(serve: Callable[..., Serving]) -> None:

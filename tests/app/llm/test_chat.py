@@ -62,6 +62,35 @@ async def failure_of(model: EndpointChat, *, streamed: bool = True) -> Generator
     return failure.value
 
 
+async def test_a_reply_that_is_all_there_holds_nobody_up(
+    chat: EndpointChat, openai_server: OpenAIServer
+) -> None:
+    openai_server.says = "word " * 100
+    chunks, others = 0, list[int]()
+    async for _ in chat.astream(ENGLISH):
+        assert len(others) == chunks, "whoever waited had its turn between two chunks"
+        asyncio.get_running_loop().call_soon(others.append, chunks)
+        chunks += 1
+    assert chunks > 100
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_answer_has_a_most_of_tokens(openai_server: OpenAIServer, streamed: bool) -> None:
+    for most in (4096, 0):
+        model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, max_tokens=most)
+        await (read if streamed else read_whole)(model)
+        await model.aclose()
+    bounded, unbounded = (request.body for request in openai_server.requests)
+    assert bounded["max_tokens"] == 4096
+    assert "max_tokens" not in unbounded
+    # OpenAI's own reasoning models refuse the name that all other servers know.
+    own = chat_model("https://api.openai.com/v1", OPENAI_KEY, "o5", max_tokens=4096)
+    sent = own._get_request_payload(ENGLISH)
+    assert sent["max_completion_tokens"] == 4096
+    assert "max_tokens" not in {**sent, **sent.get("extra_body", {})}
+    await own.aclose()
+
+
 async def test_an_answer_comes_token_by_token_with_its_usage(
     chat: EndpointChat, openai_server: OpenAIServer
 ) -> None:

@@ -38,13 +38,16 @@ async def chat(server: OpenAIServer) -> AsyncIterator[ProviderChat]:
     await cast("ChatOpenAI", model.model).root_async_client.close()
 
 
-async def test_a_model_by_name_streams_and_tells_its_usage(chat: ProviderChat) -> None:
+async def test_a_model_by_name_streams_and_tells_its_usage(
+    chat: ProviderChat, server: OpenAIServer
+) -> None:
     chunks = [chunk async for chunk in chat.astream(ASKED)]
     whole = await chat.ainvoke(ASKED, stream=False)
 
     assert len([chunk for chunk in chunks if chunk.text]) > 1
     assert "".join(chunk.text for chunk in chunks) == whole.text
     assert whole.usage_metadata
+    assert [request.body["max_completion_tokens"] for request in server.requests] == [4096] * 2
     assert chat.model_name == MODEL
     with pytest.raises(RequestRefused, match="no response format"):
         await chat.ainvoke(ASKED, response_format={"type": "json_object"})

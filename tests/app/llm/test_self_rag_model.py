@@ -59,6 +59,16 @@ async def test_an_answer_comes_with_its_judgement(
     assert reply.usage.output_tokens > 0
 
 
+async def test_an_answer_has_a_most_of_tokens(reflective_server: ReflectiveServer) -> None:
+    for most in (4096, 40):
+        model = NativeGenerator(
+            reflective_server.base_url, OPENAI_KEY, NATIVE_MODEL, max_tokens=most
+        )
+        await model.write(QUESTION, LIGHTHOUSE)
+        await model.aclose()
+    assert [request.body["max_tokens"] for request in reflective_server.requests] == [300, 40]
+
+
 async def test_the_prompt_is_the_one_it_was_taught(
     model: NativeGenerator, reflective_server: ReflectiveServer
 ) -> None:

@@ -1,72 +1,123 @@
-"""Admission: the limit follows latency, the queue is short, turns are fair."""
+"""Admission: places are for what is busy here, the queue goes by deadline, turns are fair."""
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import time
+from collections import Counter
+from contextvars import copy_context
 
 import pytest
 
 from app.errors import TooManyRuns
-from app.runs.admission import Admission, Limit
+from app.resilience.elsewhere import elsewhere
+from app.runs.admission import Admission, Place
 
 
-def settled(latency_s: Callable[[int], float], most: int = 64, runs: int = 3000) -> int:
-    """Where the limit ends if a run takes `latency_s(runs at work)` and all places are taken."""
-    limit = Limit(most, start=8)
-    for _ in range(2):
-        limit.learn(latency_s(1), was_alone=True, was_full=False)
-    for _ in range(runs):
-        alone = limit.places == 1
-        limit.learn(latency_s(limit.places), was_alone=alone, was_full=True)
-    return limit.places
+async def worked(
+    admission: Admission, here_s: float, elsewhere_s: float = 0.0, within_s: float = 60.0
+) -> str:
+    """What becomes of a run that is busy here and then waits for another machine."""
+    try:
+        place = await admission.enter("", within_s)
+    except TooManyRuns:
+        return "refused"
+    admission.work(place)
+    await asyncio.sleep(here_s)
+    with elsewhere():
+        await asyncio.sleep(elsewhere_s)
+    admission.leave(place)
+    return "answered"
 
 
-def test_on_two_cores_few_runs_work_at_once() -> None:
-    assert 2 <= settled(lambda at_work: 0.5 * max(1.0, at_work / 2)) <= 4
+async def many(admission: Admission, runs: int, *work: float) -> Counter[str]:
+    tasks = [
+        asyncio.create_task(worked(admission, *work), context=copy_context()) for _ in range(runs)
+    ]
+    return Counter(await asyncio.gather(*tasks))
 
 
-def test_where_runs_wait_for_others_machines_many_do() -> None:
-    assert settled(lambda _: 8.0) == 64
+async def test_runs_that_wait_for_a_model_hold_no_place_after_short_ones() -> None:
+    admission = Admission(64, wait_s=0.5, places=2)
+    for _ in range(10):
+        assert await worked(admission, 0.005) == "answered"
+    for _ in range(3):
+        began_s = time.monotonic()
+        assert await many(admission, 6, 0.01, 0.3) == {"answered": 6}
+        assert time.monotonic() - began_s < 0.55, "they waited side by side"
 
 
-def test_a_far_machine_that_saturates_sets_the_limit() -> None:
-    assert 18 <= settled(lambda at_work: 2.0 * max(1.0, at_work / 20)) <= 34
+async def test_a_burst_that_can_be_served_in_time_is() -> None:
+    admission = Admission(64, wait_s=30, places=4)
+    assert await many(admission, 64, 0.02, 0.0, 30.0) == {"answered": 64}
 
 
-def test_what_is_not_asked_for_does_not_grow() -> None:
-    limit = Limit(64, start=8)
-    for _ in range(100):
-        limit.learn(1.0, was_alone=True, was_full=False)
-    assert limit.places == 8
+async def test_under_lasting_overload_places_are_never_idle_and_refusals_come_at_once() -> None:
+    admission = Admission(64, wait_s=0.3, places=2)
+    began_s, tasks, told = time.monotonic(), [], Counter[str]()
+    while time.monotonic() - began_s < 1.5:  # five times what two places can do
+        tasks.append(asyncio.create_task(worked(admission, 0.04, 0.0, 0.5), context=copy_context()))
+        await asyncio.sleep(0.004)
+    took_s = time.monotonic() - began_s
+    told.update(task.result() for task in tasks if task.done())
+    assert told["answered"] >= 0.8 * 2 * took_s / 0.04
+    assert told["refused"] >= 0.9 * (len(tasks) - told["answered"] - admission.waiting - 2)
+    await asyncio.gather(*tasks)
 
 
-async def test_whoever_finds_the_queue_full_is_told_at_once_when_to_come_back() -> None:
-    admission = Admission(4, start=4)
-    places = [await admission.enter("", 60) for _ in range(4)]
-    waiting = [asyncio.create_task(admission.enter("", 60)) for _ in range(2)]
+async def test_turns_come_by_deadline() -> None:
+    admission = Admission(8, places=1)
+    place = await admission.enter("", 60)
+    order: list[float] = []
+
+    async def wait(within_s: float) -> None:
+        mine = await admission.enter("", within_s)
+        order.append(within_s)
+        admission.leave(mine)
+
+    tasks = [asyncio.create_task(wait(within_s)) for within_s in (50, 20, 40)]
     await asyncio.sleep(0)
+    admission.leave(place)
+    await asyncio.gather(*tasks)
+    assert order == [20, 40, 50]
+
+
+async def test_whoever_waits_in_vain_is_told_when_a_place_is_expected() -> None:
+    admission = Admission(2, wait_s=0.2, places=1)
+    place = await admission.enter("", 60)
     with pytest.raises(TooManyRuns) as refused:
         await admission.enter("", 60)
     assert int(refused.value.headers["Retry-After"]) >= 1
-
-    for place in places:
-        admission.leave(place, 0.5)
-    admission.leave(await waiting[0])
-    admission.leave(await waiting[1])
+    admission.leave(place)
     assert (admission.at_work, admission.waiting) == (0, 0)
 
 
 async def test_who_could_not_be_answered_in_time_is_refused_at_once() -> None:
-    admission = Admission(1, start=1)
+    admission = Admission(4, places=1)
     place = await admission.enter("", 60)
-    admission.limit.mean_s = 20.0
+    first = asyncio.create_task(admission.enter("", 60))
+    await asyncio.sleep(0.2)  # a turn takes so long at least
+    began_s = time.monotonic()
     with pytest.raises(TooManyRuns):
-        await admission.enter("", 30)
+        await admission.enter("", 0.3)
+    assert time.monotonic() - began_s < 0.1
     admission.leave(place)
+    admission.leave(await first)
+
+
+async def test_whoever_waits_is_refused_when_the_service_ends() -> None:
+    admission = Admission(4, places=1)
+    place = await admission.enter("", 60)
+    waiting = asyncio.create_task(admission.enter("", 60))
+    await asyncio.sleep(0)
+    admission.turn_away()
+    with pytest.raises(TooManyRuns):
+        await waiting
+    admission.leave(place)
+    assert (admission.at_work, admission.waiting) == (0, 0)
 
 
 async def test_who_leaves_the_queue_takes_no_place() -> None:
-    admission = Admission(1, start=1)
+    admission = Admission(1)
     place = await admission.enter("", 60)
     leaving = asyncio.create_task(admission.enter("", 60))
     await asyncio.sleep(0)
@@ -78,18 +129,17 @@ async def test_who_leaves_the_queue_takes_no_place() -> None:
 
 
 async def test_an_owner_that_fills_its_share_leaves_a_place_to_others() -> None:
-    admission = Admission(8, start=8)
-    taken = []
-    with contextlib.suppress(TimeoutError, TooManyRuns):
+    admission = Admission(64, wait_s=0.05, places=8)
+    taken: list[Place] = []
+    with contextlib.suppress(TooManyRuns):
         while True:
-            async with asyncio.timeout(0.05):
-                taken.append(await admission.enter("greedy", 60))
+            taken.append(await admission.enter("greedy", 60))
     assert len(taken) == 7
     assert (await admission.enter("other", 60)).owner == "other"
 
 
 async def test_turns_go_to_whoever_holds_the_fewest() -> None:
-    admission = Admission(2, start=2)
+    admission = Admission(2, places=2)
     first = [await admission.enter("a", 60), await admission.enter("b", 60)]
     order: list[str] = []
 

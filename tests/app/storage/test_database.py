@@ -1,6 +1,7 @@
 """The writer: what cannot be written is given up, and all the rest is written."""
 
 import asyncio
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,30 @@ async def test_a_row_that_cannot_be_said_holds_up_nobody(
                 select(PROCESSES.c.id).where(PROCESSES.c.id != store.process)
             )
             assert sorted(known.scalars()) == ["a", "c", "d"]
+
+
+async def test_a_reader_waits_for_what_came_before_it_alone(tmp_path: Path) -> None:
+    async with opened(tmp_path) as (store, engine):
+
+        async def tell_on() -> None:
+            for n in count():
+                row = {"id": f"later {n}", "host": "h", "pid": 1, "seen_at": now()}
+                store.writer.add(PROCESSES.insert(), row)
+                await asyncio.sleep(0)
+
+        telling = asyncio.create_task(tell_on())
+        await asyncio.sleep(0.01)
+        before = {"id": "before", "host": "h", "pid": 1, "seen_at": now()}
+        store.writer.add(PROCESSES.insert(), before)
+        try:
+            async with asyncio.timeout(2):
+                await store.writer.flush()
+            assert store.writer.waiting, "others were told meanwhile"
+        finally:
+            telling.cancel()
+        async with reading(engine) as connection:
+            found = select(PROCESSES.c.id).where(PROCESSES.c.id == "before")
+            assert await connection.scalar(found) == "before"
 
 
 async def test_a_database_that_stays_away_is_told_once_at_length(
