@@ -172,9 +172,9 @@ def create_app(
         GZipMiddleware, minimum_size=COMPRESSED_FROM, compresslevel=6, thread_minimum_size=32 * 1024
     )
     app.add_middleware(BodyLimit, except_to={documents.PATH})
-    app.add_middleware(BodyTimeout)
     if authenticates:
         add_authentication(app, chosen)
+    app.add_middleware(BodyTimeout)
     app.add_middleware(CountRequests, metrics=app.state.metrics)
     app.add_middleware(RequestIds)
     describe(app)
