@@ -106,7 +106,7 @@ def create_app(
             app.state.engine, app.state.store, app.state.keys = engine, store, keys
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
-            app.state.readiness = Readiness(services, engine)
+            app.state.readiness = Readiness(services, engine, chosen.data_dir)
             observers = [app.state.metrics.observe, RunLog(visible_to.get).observe]
             if spans is not None:
                 observers.append(spans.observe)
