@@ -106,7 +106,7 @@ def create_app(
             app.state.engine, app.state.store, app.state.keys = engine, store, keys
             graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
             app.state.services, app.state.graphs = services, graphs
-            app.state.readiness = Readiness(services, engine)
+            app.state.readiness = Readiness(services, engine, chosen.data_dir)
             observers = [app.state.metrics.observe, RunLog(visible_to.get).observe]
             if spans is not None:
                 observers.append(spans.observe)
@@ -173,9 +173,9 @@ def create_app(
         GZipMiddleware, minimum_size=COMPRESSED_FROM, compresslevel=6, thread_minimum_size=32 * 1024
     )
     app.add_middleware(BodyLimit, except_to={documents.PATH})
-    app.add_middleware(BodyTimeout)
     if authenticates:
         add_authentication(app, chosen)
+    app.add_middleware(BodyTimeout)
     app.add_middleware(CountRequests, metrics=app.state.metrics)
     app.add_middleware(RequestIds)
     describe(app)

@@ -1,10 +1,12 @@
 """Readiness: whether runs can be answered, tested by reading what they need.
 
-Index and database are needed. Without the evaluator, a language model or a search engine runs go
-on degraded: such a service stays ready and says so.
+Index and database are needed, and room to write: without it no conversation goes on. Without the
+evaluator, a language model, a search engine or stored images runs go on degraded: such a service
+stays ready and says so.
 """
 
 import asyncio
+import logging
 import sqlite3
 import time
 from collections.abc import Awaitable
@@ -16,9 +18,13 @@ import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from app.retrieval.images import ImageStore
+from app.state_folder import why_unwritable
 from app.storage.database import metadata, reading
 from app.storage.tables import RUNS
 from graphs.ports import Services
+
+log = logging.getLogger(__name__)
 
 KEPT_S = 1.0
 CHECK_WITHIN_S = 5.0
@@ -26,9 +32,9 @@ CHECK_WITHIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`unreadable` keeps runs from being answered, `degraded` makes their answers worse."""
+    """`failures` keep runs from being answered, `degraded` makes their answers worse."""
 
-    unreadable: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
 
 
@@ -38,8 +44,9 @@ class Readiness:
     Dependencies elsewhere are not asked: their circuit breakers know how runs fared with them.
     """
 
-    def __init__(self, services: Services, engine: AsyncEngine) -> None:
-        self._services, self._engine = services, engine
+    def __init__(self, services: Services, engine: AsyncEngine, state: Path) -> None:
+        self._services, self._engine, self._folder = services, engine, state
+        self._images, self._unwritable = ImageStore(state), ""
         self._checking = asyncio.Lock()
         self._state, self._until_s = State(), 0.0
 
@@ -51,18 +58,32 @@ class Readiness:
             return self._state
 
     async def _check(self) -> State:
-        index, database, evaluator = await asyncio.gather(
+        index, database, evaluator, images, is_writable = await asyncio.gather(
             _in_time(self._services.retriever.ready()),
             _in_time(can_be_read(self._engine)),
             _in_time(self._services.evaluator.ready()),
+            _in_time(asyncio.to_thread(self._images.can_be_read)),
+            _in_time(asyncio.to_thread(self._can_be_written)),
         )
-        parts = {"index": index, "database": database}
+        failures = {
+            "the index cannot be read": not index,
+            "the database cannot be read": not database,
+            "the data folder cannot be written": not is_writable,
+        }
         circuits = self._services.circuits.items()
         degraded = {name for name, circuit in circuits if circuit.openness() > 0}
         if not evaluator:
             degraded.add("evaluator")
-        unreadable = tuple(name for name, is_readable in parts.items() if not is_readable)
-        return State(unreadable, tuple(sorted(degraded)))
+        if not images:
+            degraded.add("images")
+        failed = tuple(what for what, is_so in failures.items() if is_so)
+        return State(failed, tuple(sorted(degraded)))
+
+    def _can_be_written(self) -> bool:
+        before, self._unwritable = self._unwritable, why_unwritable(self._folder)
+        if self._unwritable and not before:
+            log.error("%s cannot be written: %s", self._folder, self._unwritable)
+        return not self._unwritable
 
 
 async def _in_time(check: Awaitable[bool]) -> bool:

@@ -6,7 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -120,11 +120,14 @@ async def reindex(
 ) -> int:
     """Renews words and vectors of every stored chunk; says how many chunks there are.
 
+    Images that documents have left behind, as where the image store could not be written, go.
     Raises IngestBusy, EmbedderFailed, IndexUnusable; the old index then stays.
     """
     failed: list[EmbedderFailed] = []
+    documents: set[str] = set()
 
     def encode(rows: Sequence[Row]) -> list[Row]:
+        documents.update(row["document_id"] for row in rows)
         try:
             return encoded(rows, embedder, segmenter)
         except EmbedderFailed as error:
@@ -133,11 +136,18 @@ async def reindex(
 
     async with writing(folder):
         try:
-            return await renew_index(folder, embedder, encode, url, token)
+            chunks = await renew_index(folder, embedder, encode, url, token)
         except IndexUnusable:
             if failed:
                 raise failed[0] from None
             raise
+        images = ImageStore(folder.parent)
+        try:
+            left = {of for _, of in await asyncio.to_thread(images.keys)} - documents
+            await asyncio.to_thread(images.delete, sorted(left))
+        except IndexUnusable as error:
+            log.error("images of deleted documents may be left: %s", error)
+        return chunks
 
 
 @dataclass
@@ -162,7 +172,7 @@ class Ingest:
     def __post_init__(self) -> None:
         self.report = Report()
         self._collection = asked_collection()
-        self._waiting: list[Row] = []
+        self._waiting: list[tuple[Listed, list[Row]]] = []
         self._outdated: list[StoredDocument] = []
         self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
         state = self.index.folder.parent
@@ -205,7 +215,7 @@ class Ingest:
         self.report.removed += sorted(document.source for document in self._outdated)
         self._tell(len(items), len(items), "")
         # One that was killed before may have left much to be tidied, though nothing is new.
-        await self.index.tidy()
+        await tidy(self.index)
         self.report.took_s = time.perf_counter() - started
         return self.report
 
@@ -266,9 +276,8 @@ class Ingest:
         elif not outcome:
             self.report.skipped.append(item.source)
         else:
-            self._waiting += outcome
-            (self.report.updated if item.stored else self.report.added).append(item.source)
-            if len(self._waiting) >= BATCH_ROWS:
+            self._waiting.append((item, outcome))
+            if sum(len(rows) for _, rows in self._waiting) >= BATCH_ROWS:
                 await self._commit()
 
     async def _read(self, item: Listed) -> Outcome:
@@ -327,17 +336,37 @@ class Ingest:
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
+        rows = [row for _, of_item in waiting for row in of_item]
         if self.questioner is not None:
-            waiting = await self.questioner.added(waiting)
-        rows = await asyncio.to_thread(with_vectors, waiting, self.index.embedder)
-        await asyncio.to_thread(self._images.put, rows)
-        await self.index.put([without_image(row) for row in rows])
-        await asyncio.to_thread(self._images.replace_old, rows)
+            rows = await self.questioner.added(rows)
+        rows = await asyncio.to_thread(with_vectors, rows, self.index.embedder)
+        async with AsyncExitStack() as undo:
+            images = [row["id"] for row in rows if "image" in row]
+            undo.push_async_callback(asyncio.to_thread, self._images.delete, images, "id")
+            await asyncio.to_thread(self._images.put, rows)
+            await self.index.put([without_image(row) for row in rows])
+            undo.pop_all()
+        # From here on these documents are in the knowledge base, whatever fails.
+        for item, _ in waiting:
+            (self.report.updated if item.stored else self.report.added).append(item.source)
         self.report.chunks += len(rows)
+        if any(item.stored for item, _ in waiting):
+            try:
+                await asyncio.to_thread(self._images.replace_old, rows)
+            except IndexUnusable as error:
+                log.error("images of former versions stay: %s", error)
 
     def _tell(self, done: int, total: int, source: str) -> None:
         if self.progress is not None:
             self.progress(done, total, source)
+
+
+async def tidy(index: Index) -> None:
+    """Tidies after what is stored already; where it fails, it is left to the next writer."""
+    try:
+        await index.tidy()
+    except IndexUnusable as error:
+        log.warning("not tidied: %s", error)
 
 
 class Questioner:

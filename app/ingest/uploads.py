@@ -33,10 +33,10 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.ingest.chunker import DEFAULT_CHUNKING, Chunking
 from app.ingest.files import Listed, Report
-from app.ingest.pipeline import NO_LOADERS, Ingest, Progress
+from app.ingest.pipeline import NO_LOADERS, Ingest, Progress, tidy
 from app.observability.audit import audit
 from app.retrieval.document_paths import UPLOADS, owner_folder
-from app.retrieval.images import ImageStore
+from app.retrieval.images import IMAGE_KEYWORD, ImageStore
 from app.retrieval.index import (
     DEFAULT_COLLECTION,
     Index,
@@ -97,6 +97,13 @@ class Form:
 
     files: list[Received]
     collection: str | None = None
+
+
+class LeftBehind(Exception):
+    """Documents were deleted from the index, but not all that was kept of them could be."""
+
+    def __init__(self, left: Sequence[str]) -> None:
+        super().__init__(", ".join(left))
 
 
 class SharedDocument(Exception):
@@ -218,10 +225,12 @@ class Uploads:
                 async with writing(self._index.folder, WAIT_S):
                     work.known = known = await self._index.documents()
                     items = await asyncio.to_thread(listed_in, folder, files, owner, known)
-                    report = await work.all(items)
-                    in_index = {*report.added, *report.updated, *report.skipped}
-                    kept = [item for item in items if item.source in in_index]
-                    await asyncio.to_thread(_move, kept)
+                    await asyncio.to_thread(_make_places, folder)
+                    try:
+                        report = await work.all(items)
+                    finally:  # what the index has got has its file, though a later one failed
+                        kept = _in_index(items, work.report)
+                        await asyncio.to_thread(_move, kept)
             named = {item.path for item in kept}
             documents = [item for item in await self._index.documents() if item.path in named]
         ids = (document.id for document in documents)
@@ -296,7 +305,8 @@ class Uploads:
     async def delete(self, document_id: str, owner: str = "", among: Sequence[str] = ()) -> bool:
         """Removes a document of these collections, or of any, and the file it was uploaded as.
 
-        False where there is none. Raises SharedDocument to an owner, IngestBusy and IndexUnusable.
+        False where there is none. Raises SharedDocument to an owner, LeftBehind, IngestBusy and
+        IndexUnusable, with which the document is still listed.
         """
         with seen_by(owner, *among):
             return await self._delete(owner, lambda document: document.id == document_id)
@@ -304,7 +314,7 @@ class Uploads:
     async def delete_collection(self, collection: str, owner: str = "") -> bool:
         """Removes the owner's documents of a collection; False where nobody has any there.
 
-        Raises SharedDocument where all are shared ones, IngestBusy and IndexUnusable.
+        Raises SharedDocument where all are shared ones; else as `delete`.
         """
         with seen_by(owner, collection):
             return await self._delete(owner, lambda _: True)
@@ -317,16 +327,31 @@ class Uploads:
                 if found:
                     raise SharedDocument
                 return False
+            left = await self._delete_images(own)
             await self._index.delete([document.id for document in own])
-            await asyncio.to_thread(self._images.delete, [document.id for document in own])
             audit("documents deleted", owner, (document.id for document in own))
             # Still as the only writer: the next one may put new files in these places.
-            await asyncio.to_thread(self._unlink, own)
-            try:
-                await self._index.tidy()
-            except IndexUnusable as error:  # it is left to the next writer
-                log.warning("not tidied after a deletion: %s", error)
+            left += await asyncio.to_thread(self._unlink, own)
+            await tidy(self._index)
+        if left:
+            raise LeftBehind(left)
         return True
+
+    async def _delete_images(self, documents: Sequence[StoredDocument]) -> list[str]:
+        """What of them is left."""
+        try:
+            await asyncio.to_thread(self._images.delete, [document.id for document in documents])
+        except IndexUnusable as error:
+            log.error("images of deleted documents are left: %s", error)
+            return [
+                f"the images of {document.source}"
+                for document in documents
+                if any(
+                    IMAGE_KEYWORD in (chunk["keywords"] or ())
+                    for chunk in await self._index.chunks_of(document.id, ["keywords"])
+                )
+            ]
+        return []
 
     def _place(self, owner: str, collection: str) -> Path:
         """The folder of an owner's uploads to a collection.
@@ -336,16 +361,26 @@ class Uploads:
         folder = self._folder / owner_folder(owner)
         return folder if collection == DEFAULT_COLLECTION else folder / f".{collection}"
 
-    def _unlink(self, documents: Sequence[StoredDocument]) -> None:
-        """Removes what was uploaded: other files, and those of other collections, are not ours."""
+    def _unlink(self, documents: Sequence[StoredDocument]) -> list[str]:
+        """Removes what was uploaded: other files, and those of other collections, are not ours.
+
+        What of it is left.
+        """
+        left = []
         for document in documents:
             file, place = Path(document.path), self._place(document.owner, document.collection)
             if file.parent != place:
                 continue
-            file.unlink(missing_ok=True)
+            try:
+                file.unlink(missing_ok=True)
+            except OSError as error:
+                log.error("the file of a deleted document is left: %s", error)
+                left.append(f"the file of {document.source}")
+                continue
             if document.collection != DEFAULT_COLLECTION:
                 with suppress(OSError):  # while there are others in it
                     place.rmdir()
+        return left
 
     def _staging(self) -> Path:
         make_private(self._folder)
@@ -417,12 +452,19 @@ def seen_by(owner: str, *collections: str) -> Iterator[None]:
         visible_to.reset(token)
 
 
+def _in_index(items: Sequence[Listed], report: Report) -> list[Listed]:
+    sources = {*report.added, *report.updated, *report.skipped}
+    return [item for item in items if item.source in sources]
+
+
+def _make_places(folder: Path) -> None:
+    for place in reversed([folder, *folder.parents[:2]]):
+        make_private(place)
+
+
 def _move(items: Sequence[Listed]) -> None:
     for item in items:
-        place = Path(item.path)
-        for folder in reversed(place.parents[:3]):
-            make_private(folder)
-        item.file.replace(place)
+        item.file.replace(item.path)
 
 
 async def receive(

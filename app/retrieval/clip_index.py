@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from app.retrieval.embedder import Vectors
-from app.retrieval.image_index import StoredImages
+from app.retrieval.image_index import UNREADABLE, StoredImages
+from app.retrieval.index import IndexUnusable
 from graphs.errors import EvaluatorFailed, RetrieverFailed
 from graphs.options import Search
 from graphs.types import Image, ImageThresholds, Passage
@@ -61,10 +62,11 @@ class ClipImages:
         try:
             await self._read_new()
             (asked,) = await self._embedder.embed(texts, images)
+            rows = await asyncio.to_thread(self._stored.store.vectors, self._embedder.name)
         except EvaluatorFailed as error:
             raise RetrieverFailed(str(error)) from error
-        name = self._embedder.name
-        rows = await asyncio.to_thread(self._stored.store.vectors, name)
+        except IndexUnusable as error:
+            raise RetrieverFailed(UNREADABLE) from error
         if not rows:
             return []
         vectors = np.stack([np.frombuffer(vector, np.float32) for _, vector in rows])
@@ -74,7 +76,7 @@ class ClipImages:
         return await self._stored.passages_of(found, captioned=captioned)
 
     async def _read_new(self) -> None:
-        """Raises EvaluatorFailed."""
+        """Raises EvaluatorFailed, IndexUnusable."""
         store, name = self._stored.store, self._embedder.name
         async with self._reading:
             for _ in range(MAX_BATCHES):

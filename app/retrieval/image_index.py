@@ -8,7 +8,6 @@ picture.
 """
 
 import asyncio
-import sqlite3
 from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,7 +33,8 @@ ASKING = word_set(
 )
 P = ParamSpec("P")
 T = TypeVar("T")
-ERRORS = (*STORAGE_ERRORS, IndexMismatch, sqlite3.Error)
+ERRORS = (*STORAGE_ERRORS, IndexMismatch)
+UNREADABLE = "the images of the knowledge base cannot be read"
 
 
 class ReadImage(Protocol):
@@ -115,7 +115,7 @@ class StoredImages:
         try:
             return await asyncio.to_thread(look, *given, **more)
         except ERRORS as error:
-            raise RetrieverFailed("the images of the knowledge base cannot be read") from error
+            raise RetrieverFailed(UNREADABLE) from error
 
     def _graded(self, query: str, found: Sequence[Passage]) -> list[Passage]:
         shares = [self.coverage(query, f"{passage.title}\n{passage.text}") for passage in found]

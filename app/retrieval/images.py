@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from app.retrieval.index import SHARED, seen_collections, visible_to
+from app.retrieval.index import SHARED, IndexUnusable, seen_collections, visible_to
 
 FILE = "images.sqlite"
 IMAGE_KEYWORD = "has:image"
@@ -63,11 +63,28 @@ class StoredImage:
 class ImageStore:
     """Images in one file of the data folder. Its methods block.
 
-    Several processes may read it while one writes.
+    Several processes may read it while one writes. What cannot be read or written is IndexUnusable.
     """
 
     def __init__(self, data_dir: Path) -> None:
         self._file = data_dir / FILE
+        self._was_there = False
+
+    def can_be_read(self) -> bool:
+        """Whether it opens; one that has never been there holds nothing, one that is gone did."""
+        is_there = self._file.exists()
+        self._was_there = self._was_there or is_there
+        try:
+            with self._reading() as database:
+                database.execute(f"SELECT {_COLUMNS}, content FROM images LIMIT 1").fetchone()
+        except IndexUnusable:
+            return False
+        return is_there or not self._was_there
+
+    def keys(self) -> list[tuple[str, str]]:
+        """Of all owners' images, their ids and their documents'."""
+        with self._reading() as database:
+            return database.execute("SELECT id, document_id FROM images").fetchall()
 
     def put(self, rows: Sequence[Row]) -> None:
         """Adds the images of these chunks; those of earlier versions stay until `replace_old`."""
@@ -94,12 +111,14 @@ class ImageStore:
                 old = [(key,) for (key,) in found.fetchall() if key not in kept]
                 database.executemany("DELETE FROM images WHERE id = ?", old)
 
-    def delete(self, document_ids: Sequence[str]) -> None:
-        if not self._file.exists():
+    def delete(
+        self, keys: Sequence[str], column: Literal["document_id", "id"] = "document_id"
+    ) -> None:
+        if not keys or not self._file.exists():
             return
         with self._writing() as database:
-            for part in _parts(document_ids):
-                database.execute(f"DELETE FROM images WHERE document_id IN ({_marks(part)})", part)
+            for part in _parts(keys):
+                database.execute(f"DELETE FROM images WHERE {column} IN ({_marks(part)})", part)
 
     def content(self, image_id: str) -> bytes | None:
         """The pixels, encoded, of one that may be seen."""
@@ -165,7 +184,7 @@ class ImageStore:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         place = f"{self._file.absolute().as_uri()}?mode=ro" if self._file.exists() else ":memory:"
-        with closing(sqlite3.connect(place, BUSY_S, uri=True)) as database:
+        with self._usable(), closing(sqlite3.connect(place, BUSY_S, uri=True)) as database:
             if place == ":memory:":
                 database.executescript(_TABLE)
             yield database
@@ -174,11 +193,18 @@ class ImageStore:
     def _writing(self) -> Iterator[sqlite3.Connection]:
         if not self._file.exists():
             self._file.touch(mode=0o600)
-        with closing(sqlite3.connect(self._file, BUSY_S)) as database:
+        with self._usable(), closing(sqlite3.connect(self._file, BUSY_S)) as database:
             database.execute("PRAGMA journal_mode = WAL")
             database.executescript(_TABLE)
             with database:
                 yield database
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise IndexUnusable(f"the images in {self._file} cannot be used ({error})") from error
 
 
 def _values(row: Row) -> tuple[Any, ...]:

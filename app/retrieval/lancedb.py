@@ -234,6 +234,18 @@ async def inspected(folder: Path) -> list[index.StoredDocument]:
     return documents
 
 
+async def ids_with(folder: Path, keyword: str) -> list[str]:
+    """Ids of the chunks of all owners that have the keyword. Raises IndexUnusable."""
+    with _storage(folder):
+        database = await lancedb.connect_async(folder)
+        if TABLE not in (await database.list_tables()).tables:
+            return []
+        table = await database.open_table(TABLE)
+        having = LANCE.has_any.format(LANCE.quote(keyword))
+        rows = await table.query().where(having).select(["id"]).to_list()
+    return [row["id"] for row in rows]
+
+
 async def renew(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
     """Writes every row anew over the old table, in one commit, and counts them.
 

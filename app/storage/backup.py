@@ -13,17 +13,18 @@ import sys
 import tarfile
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, closing, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import IO
+from typing import IO, Any
 
 from app.errors import ServiceError, StartFailed
 from app.retrieval.document_paths import UPLOADS
 from app.retrieval.images import FILE as IMAGES
+from app.retrieval.images import IMAGE_KEYWORD, ImageStore
 from app.retrieval.index import (
     LANCEDB,
     IndexMismatch,
@@ -34,7 +35,14 @@ from app.retrieval.index import (
     writing,
 )
 from app.settings import StateSettings
-from app.state_folder import INCOMING, RESTORING, create_private, make_private, what_is_unfinished
+from app.state_folder import (
+    INCOMING,
+    RESTORING,
+    create_private,
+    make_private,
+    what_is_unfinished,
+    why_unwritable,
+)
 from app.storage.database import FILE, database_url, open_engine, unusable
 
 INDEX = "index"
@@ -149,9 +157,23 @@ async def problems(settings: StateSettings) -> list[str]:
     if not _has_state(state):
         return [f"there is no state in {state}: run `selfcrag ingest PATH` to begin."]
     found = [await _problem_of_database(settings)]
+    if unwritable := await asyncio.to_thread(why_unwritable, state):
+        found.append(f"{state} cannot be written ({unwritable}): see to it that there is room.")
+    try:
+        await asyncio.to_thread(_check_database, state / IMAGES)
+        images = dict(await asyncio.to_thread(ImageStore(state).keys))
+    except (sqlite3.Error, IndexUnusable) as error:
+        images = None
+        found.append(
+            f"{state / IMAGES}, the images of the documents, is damaged ({error}): restore a"
+            " backup, or move the file away; texts stay. Documents that are deleted and brought in"
+            " again bring their images along."
+        )
     if not settings.index_url:
         try:
             documents = await _documents_of(state)
+            if images is not None:
+                found += await _problems_of_images(state, images, documents)
         except IndexMismatch as error:
             found.append(str(error))
         else:
@@ -190,9 +212,33 @@ async def _documents_of(state: Path) -> list[StoredDocument]:
     if not (state / INDEX).exists():
         return []
     await asyncio.to_thread(make_folder, state / INDEX)  # a file in its place is told
-    lance = await asyncio.to_thread(import_module, LANCEDB)
+    lance = await asyncio.to_thread(_lance)
     documents: list[StoredDocument] = await lance.inspected(state / INDEX)
     return documents
+
+
+def _lance() -> Any:
+    """By name, for importing it takes a second."""
+    return import_module(LANCEDB)
+
+
+async def _problems_of_images(
+    state: Path, images: Mapping[str, str], documents: Sequence[StoredDocument]
+) -> list[str]:
+    """`images`: the documents of those that are kept, by their ids. Raises IndexUnusable."""
+    found = []
+    captioned = await _lance().ids_with(state / INDEX, IMAGE_KEYWORD) if documents else []
+    if lost := set(captioned) - images.keys():
+        found.append(
+            f"{len(lost)} images of documents are not in {state / IMAGES}: restore a backup, or"
+            " delete these documents and bring them in again."
+        )
+    if left := set(images.values()) - {document.id for document in documents}:
+        found.append(
+            f"{state / IMAGES} holds images of {len(left)} documents that were deleted:"
+            " `selfcrag ingest --reindex` removes them."
+        )
+    return found
 
 
 def _problems_of_uploads(state: Path, documents: Sequence[StoredDocument]) -> list[str]:

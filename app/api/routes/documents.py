@@ -21,6 +21,7 @@ from app.api.sse import CLIENT_CLOSED_REQUEST, EVENT_STREAM, HEADERS, never_sile
 from app.errors import DocumentsProblem, InvalidRequest, NotFound, internal_problem
 from app.ingest.uploads import (
     Brought,
+    LeftBehind,
     Received,
     SharedDocument,
     UploadBroken,
@@ -197,6 +198,10 @@ def mapped() -> Iterator[None]:
         raise DocumentsProblem(503, str(error)) from None
     except OSError as error:
         raise _unwritable(error) from None
+    except LeftBehind as left:
+        raise DocumentsProblem(
+            503, f"Deleted and found no more, but still on the service's disk: {left}."
+        ) from None
     except SharedDocument:
         raise DocumentsProblem(
             403, "A shared document is removed at the service's machine: selfcrag ingest --prune."

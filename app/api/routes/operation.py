@@ -41,11 +41,10 @@ async def live() -> Health:
 
 @router.get("/health/ready", response_model=Health, openapi_extra=OPEN, responses=NOT_READY)
 async def ready(request: Request, readiness: LiveReadiness) -> Response:
-    """Say that index and database can be read, or which cannot; and what runs go on without."""
+    """Say that index and database can be used, or which cannot; and what runs go on without."""
     state = await readiness.state()
-    if state.unreadable:
-        parts = " and the ".join(state.unreadable)
-        detail = f"Not ready: the {parts} cannot be read."
+    if state.failures:
+        detail = f"Not ready: {' and '.join(state.failures)}."
         problem = Problem(title="Not ready", status=503, detail=detail)
         return problem_response(request.scope, problem)
     health = Health(status="ready", degraded=list(state.degraded))

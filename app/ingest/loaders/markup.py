@@ -3,8 +3,10 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 from html import escape
+from types import SimpleNamespace
 
-from markdown_it import MarkdownIt
+from markdown_it import MarkdownIt, helpers
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -33,6 +35,8 @@ LETTER, SIGN = re.compile(r"[^\W\d_]"), re.compile(r"\w")
 WIDE = re.compile(HAN.pattern + r"|[\u3000-\u303f\uff00-\uffef]")
 # Shorter lines are taken as written on purpose, longer ones as wrapped by an editor.
 WRAPPED_FROM = 40
+MAX_LABELS = 20
+"""Of links and images within each other; deeper ones are read as they are written."""
 
 
 class Outline:
@@ -79,11 +83,51 @@ def _image(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
     return f"<img{told}>{escape(token.content) if says else ''}"
 
 
+def _label_end(state: StateInline, start: int, _: bool = False) -> int:
+    """Where the label of a link or image ends that begins at `start`; -1 where it does not.
+
+    Brackets of a paragraph are matched once, in one pass. The parser itself reads on from each of
+    them, and again from each within: 20 times over, where links in links are as deep as may be.
+    """
+    ends: dict[str, dict[int, int]] = state.env.setdefault("label_ends", {})
+    if state.src not in ends:
+        ends[state.src] = _label_ends(state)
+    end = ends[state.src].get(start, -1)
+    return end if end < state.posMax else -1
+
+
+def _label_ends(state: StateInline) -> dict[int, int]:
+    """By where it begins, the end of each label with fewer than MAX_LABELS others around a word."""
+    before, most = state.pos, state.posMax
+    state.pos, state.posMax = 0, len(state.src)
+    ends: dict[int, int] = {}
+    opened: list[tuple[int, int]] = []  # where, and how deep the labels in it are
+    while state.pos < state.posMax:
+        match state.src[state.pos]:
+            case "[":
+                opened.append((state.pos, 0))
+            case "]" if opened:
+                start, depth = opened.pop()
+                if depth < MAX_LABELS:
+                    ends[start] = state.pos
+                if opened:
+                    opened[-1] = (opened[-1][0], max(opened[-1][1], depth + 1))
+            case "]" | "!":
+                pass
+            case _:  # code, markup and escaped signs as a whole
+                state.md.inline.skipToken(state)
+                continue
+        state.pos += 1
+    state.pos, state.posMax = before, most
+    return ends
+
+
 def _markup(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
     """The words in a block of HTML, whatever tags it opens and leaves open."""
     return f"<p>{escape(parsed(tokens[at].content).text(separator=' '))}</p>"
 
 
+MARKDOWN.helpers = SimpleNamespace(**vars(helpers) | {"parseLinkLabel": _label_end})  # type: ignore[assignment]
 MARKDOWN.add_render_rule("image", _image)
 MARKDOWN.add_render_rule("html_block", _markup)
 MARKDOWN.add_render_rule("html_inline", lambda *_: "")
@@ -255,30 +299,28 @@ def text_blocks(text: str) -> list[Block]:
 
 def unwrapped(lines: Sequence[str]) -> str:
     """One line a paragraph, list item or short line; wrapped lines become one again."""
-    text = ""
+    paragraphs: list[list[str]] = []
     previous, width = "", 0
     for line in (" ".join(line.split()) for line in lines):
         if not line:
             continue
-        if not text:
-            text = line
-        elif LIST_ITEM.match(line) or SENTENCE_END.search(previous) or width < WRAPPED_FROM:
-            text += "\n" + line
-        else:
-            text = joined([text, line])
+        begins = LIST_ITEM.match(line) or SENTENCE_END.search(previous) or width < WRAPPED_FROM
+        if begins or not paragraphs:
+            paragraphs.append([])
+        paragraphs[-1].append(line)
         previous, width = line, sum(2 if HAN.match(character) else 1 for character in line)
-    return text
+    return "\n".join(map(joined, paragraphs))
 
 
 def joined(lines: Sequence[str]) -> str:
     """Wrapped lines as one: no space between ideographs, a word broken by a hyphen made whole."""
-    text = ""
-    for line in (" ".join(line.split()) for line in lines):
-        if not text or not line:
-            text += line
-        elif re.search(r"[a-z]-$", text[-2:]) and line[0].islower():
-            text = text[:-1] + line
-        else:
-            wide = WIDE.match(text[-1]) and WIDE.match(line[0])
-            text += ("" if wide else " ") + line
-    return text
+    parts: list[str] = []
+    for line in filter(None, (" ".join(line.split()) for line in lines)):
+        if parts:
+            before = parts[-1]
+            if re.search(r"[a-z]-$", before[-2:]) and line[0].islower():
+                parts[-1] = before[:-1]
+            elif not (WIDE.match(before[-1]) and WIDE.match(line[0])):
+                parts.append(" ")
+        parts.append(line)
+    return "".join(parts)

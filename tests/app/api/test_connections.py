@@ -1,4 +1,7 @@
-"""Slow clients and too many of them: heads and bodies have their time, connections a number."""
+"""Slow clients and too many of them: heads and bodies have their time, connections a number.
+
+Bodies that are refused are read to their end.
+"""
 
 import asyncio
 import socket
@@ -113,6 +116,30 @@ def test_a_body_that_trickles_is_408(connect: Connect) -> None:
     connection = connect()
     connection.sendall(ASK + b"Content-Length: 9000\r\n\r\n{")
     assert trickle(connection, b" ").startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "status"),
+    [
+        (b"/ask", b"", b"413"),
+        (b"/nowhere", b"Transfer-Encoding: chunked\r\n", b"404"),
+        (b"/ask", b"Origin: http://evil.example\r\n", b"403"),
+    ],
+)
+def test_a_large_body_is_read_to_its_end_before_its_refusal_closes(
+    connect: Connect, path: bytes, more: bytes, status: bytes
+) -> None:
+    size = 20_000_000
+    is_chunked = b"chunked" in more
+    connection = connect()
+    connection.sendall(ASK.replace(b"/ask", path) + more + b"Connection: close\r\n")
+    connection.sendall(b"\r\n%x\r\n" % size if is_chunked else b"Content-Length: %d\r\n\r\n" % size)
+    connection.sendall(b"a" * size + b"\r\n0\r\n\r\n" * is_chunked)
+
+    response = all_of(connection)
+    assert response.startswith(b"HTTP/1.1 " + status)
+    assert b"application/problem+json" in response
+    assert response.endswith(b"}")
 
 
 def test_what_trickles_on_after_a_refusal_is_given_up(connect: Connect) -> None:

@@ -1,6 +1,7 @@
 """Uploads without HTTP: what concerns their order and their number."""
 
 import asyncio
+import base64
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,8 +15,10 @@ from app.ingest import spool
 from app.ingest import uploads as module
 from app.ingest.uploads import Received, Uploads, listed_in
 from app.retrieval import lancedb
+from app.retrieval.images import ImageStore
 from app.retrieval.index import IndexUnusable, IngestBusy, StoredDocument, writing
 from app.retrieval.retriever import HybridRetriever
+from tests.app.pictures import drawn, encoded
 
 
 @pytest.fixture
@@ -151,7 +154,7 @@ async def test_a_deletion_takes_no_harm_from_tidying_that_fails(
     monkeypatch.setattr(retriever.index, "tidy", fails)
     assert await uploads.delete(lamp.id)
     assert await retriever.index.documents() == []
-    assert "not tidied after a deletion: no room on the disk" in caplog.text
+    assert "not tidied: no room on the disk" in caplog.text
 
 
 async def test_deletions_take_turns_however_many_they_are(
@@ -161,3 +164,20 @@ async def test_deletions_take_turns_however_many_they_are(
     pumps = (await uploads.bring_in(sent(tmp_path / "sent", **texts))).documents
     monkeypatch.setattr(module, "WAIT_S", 0.05)
     assert all(await asyncio.gather(*(uploads.delete(pump.id) for pump in pumps)))
+
+
+async def test_an_upload_that_the_index_refuses_leaves_no_images(
+    uploads: Uploads,
+    retriever: HybridRetriever,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fails(_: object) -> None:
+        raise IndexUnusable("no room on the disk")
+
+    monkeypatch.setattr(retriever.index, "put", fails)
+    pixels = base64.b64encode(encoded(drawn(1))).decode()
+    text = f"The valve.\n\n![A valve cut open](data:image/png;base64,{pixels})\n"
+    with pytest.raises(IndexUnusable, match="no room"):
+        await uploads.bring_in(sent(tmp_path / "sent", valve=text))
+    assert ImageStore(retriever.index.folder.parent).keys() == []

@@ -1,9 +1,12 @@
 """Backups of a state folder that is in use, and what is restored from them."""
 
 import asyncio
+import base64
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +19,10 @@ import httpx
 import lancedb
 import pytest
 
+from app import state_folder
+from app.api.readiness import KEPT_S
 from app.errors import StartFailed
+from app.ingest.pipeline import reindex
 from app.main import create_app
 from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.images import ImageStore, PlainImage
@@ -27,8 +33,10 @@ from app.storage import backup as module
 from app.storage.backup import BackupFailed, Summary, back_up, problems, restore
 from app.storage.database import open_engine
 from graphs.ports import Services
+from tests.app.api.routes.test_health import damage
 from tests.app.conftest import Loaded
-from tests.app.serving import Serving
+from tests.app.pictures import drawn, encoded
+from tests.app.serving import Serving, wait_until
 from tests.fakes import services
 
 Open = Callable[[Path], Serving]
@@ -304,3 +312,99 @@ async def test_images_are_in_a_backup(kept: Path, tmp_path: Path) -> None:
     await back_up(settings_of(kept), str(tmp_path / "copy.tar"))
     await restore(settings_of(tmp_path / "other"), str(tmp_path / "copy.tar"))
     assert ImageStore(tmp_path / "other").content("d-v-0") == b"pixels"
+
+
+def pictured(seed: int) -> str:
+    """Markdown that shows a picture."""
+    pixels = base64.b64encode(encoded(drawn(seed))).decode()
+    return f"# Valve\n\nThe valve is shut.\n\n![A valve cut open](data:image/png;base64,{pixels})\n"
+
+
+def sent(service: Serving, **texts: str) -> httpx.Response:
+    parts = [("files", (name, text.encode())) for name, text in texts.items()]
+    return service.client.post("/documents", files=parts)
+
+
+def becomes(service: Serving, health: dict[str, Any]) -> None:
+    ready = service.client.get
+    wait_until(lambda: ready("/health/ready").json() == health, KEPT_S + 5)
+
+
+def test_with_a_damaged_image_store_texts_come_and_all_go(
+    kept: Path, service_of: Open, tmp_path: Path
+) -> None:
+    with service_of(kept) as service:
+        service.client.timeout = httpx.Timeout(60)
+        upload(service, **{"valve.md": pictured(1), "other.md": pictured(2)})
+        becomes(service, {"status": "ready"})
+        damage(kept, "images.sqlite*")
+        becomes(service, {"status": "ready", "degraded": ["images"]})
+
+        # Texts do not depend on it, those of a first batch no more than those of the last.
+        before = listed(service)
+        refused = sent(service, **{"many.csv": "a,b\n" * 600, "new.md": pictured(3)})
+        assert (refused.status_code, set(listed(service)) - before.keys()) == (503, {"many.csv"})
+        assert uploaded(kept) == listed(service).keys()
+        assert upload(service, **{"plain.md": "Plain.\n"})["added"] == ["plain.md"]
+        assert_in_use(service, kept)
+
+        # What cannot be removed is told; text and file are gone all the same.
+        deleted = service.client.delete(f"/documents/{before['valve.md']}")
+        assert (deleted.status_code, "images of valve.md" in deleted.text) == (503, True)
+        assert "valve.md" not in {*listed(service), *uploaded(kept)}
+        assert service.client.delete(f"/documents/{before['lamp.md']}").status_code == 204
+
+        (problem,) = found_wrong(kept)
+        assert "images.sqlite" in problem
+        assert "damaged" in problem
+        for file in kept.glob("images.sqlite*"):
+            file.rename(tmp_path / file.name)
+        (problem,) = found_wrong(kept)
+        assert "1 images of documents are not in" in problem
+        becomes(service, {"status": "ready", "degraded": ["images"]})
+        assert upload(service, **{"new.md": pictured(3)})["added"] == ["new.md"]
+        assert saved(kept, tmp_path / "copy").documents == 4
+
+
+async def test_images_whose_documents_are_gone_are_told_and_removed(
+    kept: Path, loaded: Loaded
+) -> None:
+    image = {"content": PlainImage(b"pixels", 30, 20, ""), "caption": "", "near": None}
+    row = {"id": "d-v-0", "document_id": "d", "owner": "", "collection": "default", "image": image}
+    ImageStore(kept).put([row])
+    (problem,) = await problems(settings_of(kept))
+    assert "images of 1 documents that were deleted" in problem
+    await reindex(kept / "index", loaded.embedder, loaded.segmenter)
+    assert await problems(settings_of(kept)) == []
+
+
+def test_a_folder_that_is_full_is_told(
+    kept: Path, service_of: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service_of(kept) as service:
+        becomes(service, {"status": "ready"})
+        assert found_wrong(kept) == []
+        monkeypatch.setattr(state_folder, "MIN_FREE_BYTES", 1 << 60)
+        get = service.client.get
+        wait_until(lambda: get("/health/ready").status_code == 503, KEPT_S + 5)
+        assert "the data folder cannot be written" in get("/health/ready").json()["detail"]
+        (problem,) = found_wrong(kept)
+        assert str(kept) in problem
+        assert "MB are free" in problem
+
+
+UNABLE = """
+import resource, sys
+from pathlib import Path
+from app.state_folder import why_unwritable
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+print(why_unwritable(Path(sys.argv[1])))
+"""
+
+
+def test_a_folder_that_takes_no_byte_is_told(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", UNABLE, str(tmp_path)], check=True, capture_output=True, text=True
+    )
+    assert ended.stdout == "File too large\n"
+    assert list(tmp_path.iterdir()) == []
