@@ -186,7 +186,7 @@ def test_a_path_or_method_that_is_not_there(fake: Serving) -> None:
 def test_too_many_runs_tell_when_to_come_back(serve: Serve) -> None:
     waiting = Waiting()
     parts = fakes.services(SlowRetriever([TOWER], waiting=waiting))
-    serving = serve(parts, Settings(_env_file=None, max_runs=1))
+    serving = serve(parts, Settings(_env_file=None, max_runs=1, queue_wait_s=0))
     with socket.create_connection(("127.0.0.1", serving.port)) as connection:
         connection.sendall(request_bytes(stream=True))
         wait_until(lambda: bool(waiting.at_s), 5)
