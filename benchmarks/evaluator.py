@@ -1,6 +1,6 @@
-"""Measures an evaluator: relevance, actions, judgements, contamination.
+"""Measures an evaluator: relevance, manuals, actions, judgements, spans, contamination.
 
-    python -m benchmarks.evaluator DATA [--weights DIR] [--most 300] [--cache DIR]
+    python -m benchmarks.evaluator DATA [--weights DIR] [--most 300]
 
 DATA is the folder with the published question sets. Figures go to benchmarks/evaluator.json and
 from there to the report benchmarks/evaluator.md; `--report` alone writes that anew from the
@@ -12,20 +12,18 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from benchmarks.evaluator_actions import on_actions
 from benchmarks.evaluator_judgements import on_judgements
 from benchmarks.evaluator_kinds import on_acceptance, on_kinds
+from benchmarks.evaluator_manuals import MOST, idf_overlap, on_manuals, pools
+from benchmarks.evaluator_ratchet import held
 from benchmarks.evaluator_relevance import (
     HELD_BACK_PERCENT,
-    TESTS,
     Bench,
     Figures,
-    compare,
-    file_of,
     on_subjects,
     on_tests,
     on_validation,
@@ -34,14 +32,12 @@ from benchmarks.evaluator_relevance import (
 from benchmarks.evaluator_report import report
 from benchmarks.evaluator_spans import on_spans
 from evaluator.calibration.acceptance import AnswerBars
-from evaluator.calibration.evaluate import contests
-from evaluator.data.hard_negatives import Meaning
-from evaluator.data.records import read_file
+from evaluator.calibration.evaluate import Score
 from evaluator.errors import DataError, EvaluatorError
 from evaluator.inference.scorer import load_scorer, scores_of
-from evaluator.inference.torch_scorer import TorchScorer
-from evaluator.model.checkpoint import check_folder, load_thresholds
+from evaluator.model.checkpoint import load_thresholds, weights_digest
 from evaluator.settings import WEIGHTS, EvaluatorSettings
+from evaluator.training.pretrained_encoder import cosines as by_cosine
 
 FIGURES = Path(__file__).with_suffix(".json")
 STARTED = time.monotonic()
@@ -49,9 +45,14 @@ STARTED = time.monotonic()
 
 def main(chosen: argparse.Namespace) -> None:
     figures = json.loads(chosen.out.read_text("utf-8")) if chosen.report else measured(chosen)
+    if chosen.before:
+        figures["before"] = json.loads(chosen.before.read_text("utf-8"))
     keep(chosen.out, figures)
     path = chosen.out.with_suffix(".md")
     path.write_text(report(figures), "utf-8")
+    if chosen.keep and not chosen.report:
+        kept = {"evaluator": weights_digest(chosen.weights), "held": held(figures)}
+        keep(chosen.weights / "figures.json", kept)
     say(f"figures in {chosen.out}, report in {path}")
 
 
@@ -63,9 +64,9 @@ def measured(chosen: argparse.Namespace) -> Figures:
     """All figures of one weights folder, kept after each part so that a break loses little."""
     settings = EvaluatorSettings(weights=chosen.weights, backend=chosen.backend)
     scorer = load_scorer(settings)
-    meaning = Meaning(chosen.cache) if chosen.minilm else None
+    cosines = by_cosine if chosen.e5 else None
     relevance = partial(scores_of(scorer), "relevance")
-    bench = Bench(chosen.data, relevance, meaning, chosen.most, chosen.seed)
+    bench = Bench(chosen.data, relevance, cosines, chosen.most, chosen.seed)
     training = training_records(chosen.data)
     head = {
         "evaluator": scorer.name,
@@ -97,25 +98,13 @@ def measured(chosen: argparse.Namespace) -> Figures:
     part(lambda: (on_subjects(bench, whole="en_popqa" in whole),), "subjects")
     part(lambda: on_validation(bench, training, whole), "validation", "left_out")
     part(lambda: (on_judgements(bench, scorer, say),), "judgements")
-    if "answer" in scorer.tasks:
-        part(lambda: (masked(bench, settings, bars),), "masked")
-    return figures
-
-
-def masked(bench: Bench, settings: EvaluatorSettings, bars: AnswerBars) -> Figures:
-    """The same tables with attention between the texts masked off: what reading across brings."""
-    scorer = TorchScorer(settings, check_folder(settings.weights))
-    scorer.network.reads_across = False
-    scores = scores_of(scorer)
-    blind = replace(bench, relevance=partial(scores, "relevance"))
-    figures: Figures = {"tests": {}}
-    for name in TESTS:
-        records = read_file(file_of(bench.data, name))
-        figures["tests"][name] = compare(blind, records, contests(records, bench.most, bench.seed))
-        figures["tests"][name].pop("_scores")
-    figures["kinds"] = on_kinds(blind)
-    figures["acceptance"] = on_acceptance(blind, scores, bars)
-    figures["spans"] = on_spans(blind, scorer)
+    if chosen.manuals:
+        asked = pools(chosen.manuals, MOST, chosen.seed)
+        scorers: dict[str, Score] = {"evaluator": relevance, "overlap": idf_overlap(asked)}
+        if cosines:
+            scorers["e5"] = cosines
+        bounds = thresholds.upper, thresholds.lower
+        part(lambda: (on_manuals(asked, scorers, *bounds),), "manuals")
     return figures
 
 
@@ -143,9 +132,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--most", type=int, default=300, help="most questions of a set")
     parser.add_argument("--left-out", nargs="*", default=[], metavar="SET",
                         help="sets these weights were not trained on: measured whole")  # fmt: skip
-    parser.add_argument("--no-minilm", dest="minilm", action="store_false")
-    parser.add_argument("--cache", type=Path, default=Path(".selfcrag/bench"),
-                        help="keeps MiniLM's vectors")  # fmt: skip
+    parser.add_argument("--manuals", type=Path,
+                        help="held-out entries of evaluator.data.manuals")  # fmt: skip
+    parser.add_argument("--before", type=Path,
+                        help="figures.json of the weights that are replaced")  # fmt: skip
+    parser.add_argument("--keep", action="store_true",
+                        help="write figures.json beside the weights")  # fmt: skip
+    parser.add_argument("--no-e5", dest="e5", action="store_false")
     parser.add_argument("--out", type=Path, default=FIGURES, help="JSON; the report beside it")
     parser.add_argument("--resume", action="store_true",
                         help="keep the parts that --out holds of the same evaluator")  # fmt: skip

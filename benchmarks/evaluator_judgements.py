@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from benchmarks.evaluator_relevance import HELD_BACK_PERCENT, Bench, Figures
-from evaluator.calibration.evaluate import Pairs, Values, auc_interval, pair_cosines
+from evaluator.calibration.evaluate import Pairs, Values, auc_interval
 from evaluator.data.hard_negatives import terms
 from evaluator.data.records import JudgementRow, held_back
 from evaluator.data.synthetic.build import constructed
@@ -80,8 +80,6 @@ def _on_rows(bench: Bench, scorer: Scorer, rows: Sequence[JudgementRow]) -> Figu
     task = rows[0].task
     judged = judged_rows(scorer, rows)
     scores = {"evaluator": judged.scores, "overlap": _overlaps(rows)}
-    if bench.meaning is not None:
-        scores["minilm"] = pair_cosines(bench.meaning, [_compared_texts(row) for row in rows])
     ends = [i for i, row in enumerate(rows) if row.label in HIGH[task] | LOW[task]]
     labels = [rows[i].label in HIGH[task] for i in ends]
     groups = [rows[i].group for i in ends]

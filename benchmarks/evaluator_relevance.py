@@ -15,12 +15,11 @@ from evaluator.calibration.evaluate import (
     Values,
     compared,
     contests,
-    pair_cosines,
     scored,
     word_scores,
 )
 from evaluator.data.file_formats import data_files
-from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
+from evaluator.data.hard_negatives import WordNeighbours, terms
 from evaluator.data.records import Record, read_file, split
 from evaluator.data.text import normal_form
 from evaluator.errors import DataError
@@ -41,7 +40,7 @@ class Bench:
 
     data: Path
     relevance: Score
-    meaning: Meaning | None
+    cosines: Score | None
     most: int
     seed: int
 
@@ -67,12 +66,10 @@ def training_records(data: Path) -> dict[str, list[Record]]:
 
 
 def compare(bench: Bench, records: Sequence[Record], found: Sequence[Contest]) -> Figures:
-    """The contests' figures for the evaluator, BM25 and, where it is given, MiniLM."""
+    """The contests' figures for the evaluator, BM25 and, where given, the untrained encoder."""
     scores = {"evaluator": scored(bench.relevance, found), "bm25": word_scores(records, found)}
-    if bench.meaning is not None:
-        scores["minilm"] = pair_cosines(
-            bench.meaning, [pair for contest in found for pair in contest.pairs]
-        )
+    if bench.cosines is not None:
+        scores["e5"] = scored(bench.cosines, found)
     return {**compared(found, scores, bench.seed), "_scores": scores}
 
 

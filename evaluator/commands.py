@@ -17,7 +17,6 @@ app = typer.Typer(no_args_is_help=True, help="The T5 evaluator: worker, training
 app.add_typer(tune, name="tune", help="Tune a generator: rows, reflection tokens, LoRA, measures.")
 
 Task = Literal["relevance", "support", "utility", "retrieval", "rerank"]
-Tunable = Literal["support", "utility", "retrieval"]
 Weights = Annotated[Path | None, typer.Option(help="The checkpoint's folder; else as configured.")]
 Data = Annotated[Path, typer.Option(help="Folder of records; the handbook names the formats.")]
 
@@ -76,19 +75,16 @@ def train(
     minutes: Annotated[float, typer.Option(help="Most minutes of training steps.")] = 60.0,
     rows: Annotated[int, typer.Option(help="Most rows that are read.")] = 200_000,
     seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
-    layers: Annotated[int, typer.Option(min=1, max=6, help="Encoder layers.")] = 6,
+    layers: Annotated[int, typer.Option(min=1, max=12, help="Joint layers.")] = 4,
     init: Annotated[
         str,
-        typer.Option(help="minilm: its layers; none: begin anew; or an evaluator's folder."),
-    ] = "minilm",
+        typer.Option(help="e5: multilingual-e5-small; none: begin anew; or an evaluator's folder."),
+    ] = "e5",
     left_out: Annotated[
         list[str] | None,
         typer.Option(help="A data file's name (without endings) that only chooses checkpoints."),
     ] = None,
     dropout: Annotated[float, typer.Option(min=0, max=0.5, help="For runs of many epochs.")] = 0.0,
-    task: Annotated[
-        Tunable | None, typer.Option(help="Train what this task has to itself in --init, no more.")
-    ] = None,
     t5: Annotated[
         Path | None, typer.Option(help="Any local T5: the CRAG paper's recipe instead of ours.")
     ] = None,
@@ -108,11 +104,7 @@ def train(
         options = training.TrainOptions(
             seed, minutes, rows, init, layers, dropout=dropout, left_out=tuple(left_out or ())
         )
-        if task:
-            tuning = import_module("evaluator.training.prompt_tuning")
-            tuning.tune(task, data, out, work, options, timed())
-        else:
-            training.train(data, out, work, options, timed())
+        training.train(data, out, work, options, timed())
         import_module("evaluator.calibration.model_card").write_card(out)
         typer.echo(f"exported to {import_module('evaluator.training.onnx_export').export(out)}")
 
@@ -219,16 +211,17 @@ def measure(
     weights: Weights = None,
     most: Annotated[int, typer.Option(help="Most questions measured.")] = 500,
     seed: Annotated[int, typer.Option(help="Decides which questions.")] = 1,
-    minilm: Annotated[bool, typer.Option(help="Measure MiniLM too (slow).")] = True,
+    e5: Annotated[bool, typer.Option(help="Measure the untrained encoder too.")] = True,
     keep: Annotated[bool, typer.Option(help="Add the figures to the model card.")] = False,
 ) -> None:
-    """AUC of gold against BM25-nearest passages, beside BM25 and MiniLM on the same pairs."""
+    """AUC of gold against BM25-nearest passages, beside BM25 and the untrained encoder."""
     with needs("train"):
         measuring = import_module("evaluator.calibration.evaluate")
     settings = _settings(weights)
     inference = import_module("evaluator.inference.scorer")
     score_pairs = partial(inference.scores_of(inference.load_scorer(settings)), "relevance")
-    figures = measuring.measure(file, score_pairs, most, seed, minilm=minilm)
+    cosines = import_module("evaluator.training.pretrained_encoder").cosines if e5 else None
+    figures = measuring.measure(file, score_pairs, most, seed, cosines=cosines)
     typer.echo(json.dumps(figures, indent=2))
     if keep:
         card = import_module("evaluator.calibration.model_card")

@@ -67,11 +67,13 @@ class Thresholds:
 class Row:
     """One pair as token ids, ready for a batch.
 
-    `offsets` are [start, end) of the second text's tokens in it, for the task `answer` alone.
+    The second text's own tokens stand from `begins` on; `offsets` are their [start, end) in it, for
+    the task `answer` alone.
     """
 
     ids: tuple[int, ...]
     offsets: tuple[tuple[int, int], ...] = ()
+    begins: int = 0
 
 
 class Span(BaseModel):

@@ -1,6 +1,7 @@
 """The rules of the house, read from the source: who imports whom, who reads the environment."""
 
 import ast
+import json
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -8,6 +9,10 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from benchmarks.evaluator_ratchet import fallen, held
+from evaluator.model.checkpoint import weights_digest
+from evaluator.settings import WEIGHTS
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("app", "graphs", "evaluator", "prompts")
@@ -199,3 +204,10 @@ def test_rooms_import_those_below_them(package: str) -> None:
             if there and there != here and layers.index(there) > layers.index(here):
                 wrong.append(f"{own} imports {name}")
     assert wrong == []
+
+
+def test_the_shipped_weights_are_no_worse_than_the_measured_ones() -> None:
+    kept = json.loads((WEIGHTS / "figures.json").read_text(encoding="utf-8"))
+    assert kept["evaluator"] == weights_digest(WEIGHTS)
+    before = json.loads((ROOT / "benchmarks" / "evaluator.json").read_text(encoding="utf-8"))
+    assert fallen(held(before), kept["held"]) == []

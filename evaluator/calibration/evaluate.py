@@ -1,4 +1,4 @@
-"""Evaluation of a scorer: gold passages against nearest neighbours, beside BM25 and MiniLM.
+"""Evaluation of a scorer: gold passages against nearest neighbours, beside BM25 and others.
 
 A contest is one question with its gold passage and the passages it must be told from; every
 scorer sees the same contests. Intervals come from a bootstrap over questions.
@@ -9,14 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import bm25s
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata  # type: ignore[import-untyped]
 
-from evaluator.data.hard_negatives import Meaning, WordNeighbours, terms
+from evaluator.data.hard_negatives import WordNeighbours, terms
 from evaluator.data.records import Record, read_file
 from evaluator.data.text import contains_answer
 from evaluator.errors import DataError
@@ -45,7 +44,7 @@ class Contest:
 
 
 def measure(
-    file: Path, score: Score, max_questions: int, seed: int, *, minilm: bool
+    file: Path, score: Score, max_questions: int, seed: int, *, cosines: Score | None = None
 ) -> dict[str, float]:
     """AUC over all pairs, with the evaluator's interval, and how often gold stands first.
 
@@ -59,10 +58,8 @@ def measure(
     if not drawn:
         raise DataError(f"{file} holds too few passages for {NEGATIVES} negatives a question.")
     scores = {"evaluator": scored(score, drawn), "bm25": word_scores(records, drawn)}
-    if minilm:
-        with TemporaryDirectory() as cache:
-            pairs = [pair for contest in drawn for pair in contest.pairs]
-            scores["minilm"] = pair_cosines(Meaning(Path(cache)), pairs)
+    if cosines:
+        scores["e5"] = scored(cosines, drawn)
     return compared(drawn, scores, seed)
 
 
@@ -112,13 +109,6 @@ def word_scores(records: Sequence[Record], drawn: Sequence[Contest]) -> Values:
         scores = index.get_scores(known) if known else np.zeros(len(passages))
         values += [float(scores[places[passage]]) for passage in contest.passages]
     return np.array(values)
-
-
-def pair_cosines(meaning: Meaning, pairs: Pairs) -> Values:
-    """MiniLM's cosine of each pair's texts."""
-    firsts = meaning.vectors([first for first, _ in pairs])
-    seconds = meaning.vectors([second for _, second in pairs])
-    return np.asarray((firsts * seconds).sum(1), dtype=float)
 
 
 def compared(drawn: Sequence[Contest], scores: dict[str, Values], seed: int) -> dict[str, float]:

@@ -42,16 +42,6 @@ _AIMS = {
 """The figures of thresholds.json that say what they were chosen for, by their flags."""
 
 
-_AVERAGED = (
-    "\nThe weights are the mean of networks along these runs, by share and name: {shares} (model"
-    "\nsoups, arXiv 2203.05482). The figures below are those of the mean.\n"
-)
-_TUNED = (
-    "\nThen {task} alone, by what it has to itself (prompt tuning, arXiv 2104.08691), with"
-    "\n`train --task {task}`: {rows_seen} rows in {minutes} minutes, best at step {best_step}.\n"
-)
-
-
 def write_card(folder: Path) -> Path | None:
     """Write README.md beside the weights; thresholds and measurements where they are there.
 
@@ -78,13 +68,6 @@ def write_card(folder: Path) -> Path | None:
         "before": "".join(
             f" Before that: {run['rows_seen']} rows in {run['minutes']} minutes."
             for run in training.get("before", ())
-        ),
-        "averaged": _AVERAGED.format(shares=", ".join(map("{0[1]:g} {0[0]}".format, told)))
-        if (told := list(made_by.get("averaged", {}).items()))
-        else "",
-        "tuned": "".join(
-            _TUNED.format(task=task, **told["training"])
-            for task, told in made_by.get("tuned", {}).items()
         ),
         "learning_rate": f"{options['learning_rate']:g}",
         "shares": ", ".join(f"{task} {share:g}" for task, share in options["shares"].items()),
@@ -143,7 +126,7 @@ def _thresholds(folder: Path) -> str:
 
 def _measured(measured: dict[str, dict[str, float]]) -> str:
     names = [f"{kind}_{scorer}" for kind in ("auc", "first")
-             for scorer in ("evaluator", "bm25", "minilm")]  # fmt: skip
+             for scorer in ("evaluator", "bm25", "e5")]  # fmt: skip
     rows = [
         f"| {file} | {f['questions']:.0f} | "
         + " | ".join(f"{f[name]:.3f}" if name in f else "-" for name in names)

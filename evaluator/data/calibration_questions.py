@@ -4,10 +4,11 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 from evaluator.data.file_formats import DataRow, read_rows
-from evaluator.data.records import CHUNK_CHARS, Record, chunked
+from evaluator.data.records import CHUNK_CHARS, Record, chunked, in_turn
 from evaluator.data.text import contains_answer, language_of
 from evaluator.errors import DataError
 
@@ -108,11 +109,13 @@ def build_questions(
 ) -> list[LabelledQuestion]:
     """Questions with their ten BM25-nearest passages; half have lost every passage that answers.
 
-    Half of the pool is cut to chunks of one to six sentences, as an index holds them. Only
-    questions with an answer string are used, so that every passage can be labelled; DataError
+    Half of the pool is cut to chunks of one to six sentences, as an index holds them. A passage
+    answers where it holds an answer string of the question's, or, of entries of manuals, which have
+    none, where it is part of the question's entry. Every source gives as many questions; DataError
     where there are none. Needs bm25s.
     """
-    if not any(record.relevant and record.answers for record in records):
+    usable = [record for record in records if record.relevant and _is_labelled(record)]
+    if not usable:
         raise DataError(
             f"None of the {len(records)} held-back records holds an answer string, so no question "
             "can be built from them: give labelled questions with --questions instead of --data."
@@ -121,9 +124,9 @@ def build_questions(
     questions: list[LabelledQuestion] = []
     for language in ("en", "zh"):
         mine = [record for record in records if record.language == language]
-        answerable = [record for record in mine if record.relevant and record.answers]
         rng = random.Random(f"{seed} {language}")
-        answerable = rng.sample(answerable, min(max_questions // 2, len(answerable)))
+        answerable = [record for record in usable if record.language == language]
+        answerable = in_turn(answerable, attrgetter("source"), rng)[: max_questions // 2]
         if not answerable:
             continue
         pool: list[str] = []
@@ -139,13 +142,20 @@ def build_questions(
     return questions
 
 
+def _is_labelled(record: Record) -> bool:
+    """Whether it can be told which passages answer: by answer strings, or as a titled entry's."""
+    return bool(record.question and (record.answers or record.title))
+
+
 def _built(
     record: Record, near: Sequence[str], *, with_gold: bool, rng: random.Random
 ) -> list[LabelledQuestion]:
     answers = record.answers
-    gold = {text for text in near if text in record.passage and contains_answer(text, answers)}
+    gold = {text for text in near if text in record.passage}
+    if answers:
+        gold = {text for text in gold if contains_answer(text, answers)}
     # What holds the answer's words elsewhere may answer or not: it is left out.
-    others = [text for text in near if not contains_answer(text, answers)]
+    others = [text for text in near if text not in gold and not contains_answer(text, answers)]
     passages = [text for text in near if text in gold or text in others] if with_gold else others
     passages = passages[:RETRIEVED]
     labels = [text in gold for text in passages]

@@ -15,7 +15,7 @@ from typing import Any
 from evaluator.data.text import is_sound
 from evaluator.errors import DataError
 
-HELD_OUT = ("bench_*", "zh_cmrc2018_dev*")
+HELD_OUT = ("bench_*", "manual_held*", "zh_cmrc2018_dev*")
 """Files never trained or calibrated on: benchmarks and the final Chinese measurement."""
 
 SUFFIXES = (".jsonl", ".json", ".tsv", ".txt")
@@ -122,6 +122,7 @@ LABELLED = Format("ARES-like", ("question", "passage|document", "context_relevan
 ANSWERED = Format("SQuAD-like", ("question", "passage", "answerable"), 0.01)
 SUBJECT = Format("PopQA-like", ("question", "answers|possible_answers"), 0.01)
 PAIR = Format("pair", ("question", "passage", "label"))
+SECTION = Format("manual", ("question", "answer", "title", "page", "language"), 1.0)
 DISTRACTOR = Format("passage", ("passage",))
 OTHER = Format("other", ())
 """Nothing to train on, such as questions without passages: passed over."""
@@ -138,6 +139,8 @@ def format_of(raw: dict[str, Any]) -> Format:
         return LABELLED
     if "answerable" in fields:
         return ANSWERED
+    if {"page", "position"} <= fields:
+        return SECTION
     if fields & {"prop", "s_wiki_title"}:
         return SUBJECT
     if "label" in fields and fields & {"question", "passage"}:

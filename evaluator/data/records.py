@@ -253,6 +253,12 @@ def _from_pair(row: DataRow, source: str) -> list[Record]:
     return [_answered(record, (row.text("answer"),)) if has_answer else record]
 
 
+def _from_section(row: DataRow, source: str) -> list[Record]:
+    """An entry of a manual: its heading or question, what stands under it, the headings above."""
+    answer, language = row.text("answer"), row.text("language")
+    return [Record(source, language, row.text("question"), (), True, row.title(), answer)]
+
+
 def _from_critic(row: DataRow, source: str) -> list[Record]:
     critic = critic_row(row)
     if critic.task != "relevance":
@@ -273,6 +279,7 @@ _READERS: dict[Format, Callable[[DataRow, str], list[Record]]] = {
     formats.ANSWERED: _from_answers,
     formats.SUBJECT: _from_subject,
     formats.PAIR: _from_pair,
+    formats.SECTION: _from_section,
     formats.CRITIC: _from_critic,
     formats.DISTRACTOR: _distractors,
 }

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from evaluator.errors import WeightsError
 from evaluator.model.checkpoint import check_folder
-from evaluator.model.tokenization import SEPARATOR
 from evaluator.schema import LABELS, TASKS, Row, RowScore, Span, Task, judged_as, score_of
 from evaluator.settings import EvaluatorSettings
 
@@ -178,12 +177,11 @@ def judgements(
 def answer_place(row: Row, spans: npt.NDArray[np.float32]) -> Span | None:
     """The likeliest answer's place in the row's second text, from logits (length, 2)."""
     first, last = best_span(spans[: len(row.ids)])
-    begins = row.ids.index(SEPARATOR) + 2  # behind the separator and the task's token
     if not last or not row.offsets:
         return None
     weights = np.exp(spans - spans.max(0))
     shares = weights / weights.sum(0)
-    start, end = row.offsets[first - begins][0], row.offsets[last - begins][1]
+    start, end = row.offsets[first - row.begins][0], row.offsets[last - row.begins][1]
     probability = float(shares[first, 0] * shares[last, 1])
     return Span(start=start, end=end, probability=round(probability, 6))
 

@@ -1,28 +1,32 @@
-"""The evaluator's T5: question and passage read together, one decoder step, an answer's span.
+"""The evaluator's T5: a pretrained encoder, a joint reading of both texts, one decoder step.
 
-One encoder reads both texts with attention across them in every layer. A token is told on which
-side it stands and how long a run of tokens it shares with each other side. The decoder takes one
-step, from the encoder's mean state and the task, and its state gives the logits of the reflection
-tokens (monoT5's way, Nogueira et al., arXiv 2003.06713). From the encoder's states come the logits
-of where the second text's answer begins and ends; the row's first token stands for "nowhere"
-(SQuAD 2.0's way, Rajpurkar et al., arXiv 1806.03822).
+The encoder is multilingual-e5-small (Wang et al., arXiv 2402.05672) as it was pretrained, in the
+place of T5's own. It reads each text alone, as it was taught to, so that the cosine of the texts'
+mean states is the pretrained one. From the states below its last layers the joint layers, which
+begin as those last layers, read on across both texts (late joining: PreTTR, MacAvaney et al.,
+arXiv 2004.14255). The decoder is T5's and takes one step, from the joint mean state and the task,
+over the reflection tokens (monoT5's way, Nogueira et al., arXiv 2003.06713); the cosine is added
+to its logits. From the joint states come the logits of where the second text's answer begins and
+ends; the row's first token stands for "nowhere" (SQuAD 2.0's way, Rajpurkar et al., arXiv
+1806.03822).
 
 Quantization: in model.safetensors large matrices lie as one byte a value: a row w as round(w / s)
-with one scale s a row; the rest as float16. Loading gives exactly the floats that both backends
-compute with.
+with one scale s a row; the word table, which is not trained, as four bits a value, as it came:
+blocks of 32 values with one scale each (llama.cpp's Q4_0); the rest as float16.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import T5Config, T5Model
+from transformers import BertConfig, BertModel, T5Config, T5Model
+from transformers.models.bert.modeling_bert import BertLayer
 
 from evaluator.errors import WeightsError
 from evaluator.model.checkpoint import ARCHITECTURE, TENSORS_FILE
@@ -32,12 +36,16 @@ from evaluator.model.tokenization import (
     SPECIAL_TOKENS,
     UNKNOWN,
 )
-from evaluator.schema import TASKS
+from evaluator.schema import LABELS, TASKS
 
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
-BYTES, SCALE = "bytes", "scale"
+BYTES, NIBBLES, SCALE = "bytes", "nibbles", "scale"
+WORDS = "t5.encoder.embeddings.word_embeddings.weight"
+BLOCK = 32  # values of the word table that share a scale
 SIDES = 3  # texts in a row, at most
-RUN = 3  # shared runs of more tokens count as runs of this many
+COSINE_SCALE, COSINE_SHIFT = 20.0, -17.0  # at first; e5's cosines lie between .7 and .95
+PREFIX = 2  # tokens that say what a text is, "query:" or "passage:"
+Network = TypeVar("Network", bound=nn.Module)
 _SMALL = 16_384  # matrices of fewer values stay float16
 
 
@@ -46,11 +54,11 @@ class ModelConfig:
     """Everything needed to rebuild the model; `made_by` is the story of its making."""
 
     vocab_size: int
-    cjk_start: int
     d_model: int = 384
     d_ff: int = 1536
     heads: int = 12
-    layers: int = 6
+    layers: int = 12
+    joint_layers: int = 4
     decoder_layers: int = 1
     max_length: int = 512
     tasks: list[str] = field(default_factory=lambda: list(TASKS))
@@ -59,70 +67,90 @@ class ModelConfig:
 
 
 class EvaluatorModel(nn.Module):
-    """T5 with one decoder step over the reflection tokens, and a span output.
+    """T5 with a pretrained encoder, joint layers, one decoder step, a span output.
 
     `forward(ids, mask)` takes integer tensors (batch, length) and gives logits of
     REFLECTION_TOKENS, shape (batch, 13), and of the answer's first and last token, shape
-    (batch, length, 2), -inf where neither can stand. Padding moves neither. `reads_across` False
-    masks attention between the texts off, to measure what it contributes.
+    (batch, length, 2), -1e9 where neither can stand. Padding moves neither.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.reads_across = True
-        width = config.d_model
-        self.t5 = T5Model(t5_config(config))
-        self.positions = nn.Embedding(config.max_length, width)
+        width, own = config.d_model, _encoder_config(config)
+        self.t5 = cast("Any", T5Model(_t5_config(config)))
+        self.t5.encoder = BertModel(own, add_pooling_layer=False)
+        self.t5.set_input_embeddings(self.t5.encoder.get_input_embeddings())
+        layer: Any = BertLayer
+        self.joint = nn.ModuleList(layer(own) for _ in range(config.joint_layers))
         self.sides = nn.Embedding(SIDES, width)
-        self.matches = nn.Embedding(SIDES * (RUN + 1), width)
         self.tasks = nn.Embedding(len(TASKS), width)
         self.head = nn.Linear(width, len(REFLECTION_TOKENS))
+        self.closeness = nn.Linear(1, len(REFLECTION_TOKENS))
         self.span = nn.Linear(width, 2)
-        nn.init.normal_(self.positions.weight, std=0.02)
+        nn.init.zeros_(self.sides.weight)
         nn.init.normal_(self.tasks.weight, std=0.02)
-        for part in (self.sides, self.matches):  # at first the layers read what they know
-            nn.init.zeros_(part.weight)
+        for part in (self.head.weight, self.head.bias):
+            nn.init.zeros_(part)
+        relevant = REFLECTION_TOKENS.index(LABELS["relevance"][0])
+        for part, value in (
+            (self.closeness.weight, COSINE_SCALE),
+            (self.closeness.bias, COSINE_SHIFT),
+        ):
+            nn.init.zeros_(part)
+            nn.init.constant_(part[relevant], value)
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        sides = sides_of(ids)
-        encoded = self.encoded(ids, sides, mask)
-        kept = mask.unsqueeze(2).to(encoded.dtype)
-        mean = (encoded * kept).sum(1) / kept.sum(1)
+        sides, seen = sides_of(ids), mask.bool().unsqueeze(1)
+        one_text = sides.unsqueeze(1) == sides.unsqueeze(2)
+        before = sides.unsqueeze(1) < sides.unsqueeze(2)
+        positions = torch.arange(ids.shape[1], device=ids.device) - before.long().sum(2)
+        alone, below = self._alone(ids, positions, self._bias(seen & one_text))
+        stream = below + self.sides(sides).to(below.dtype)
+        across = self._bias(seen.expand(-1, ids.shape[1], -1))
+        for layer in self.joint:
+            stream = layer(stream, across)
         task = self.tasks(ids[:, 0] - FIRST_TASK)
         decoded = self.t5.decoder(
-            inputs_embeds=(mean + task).unsqueeze(1),
-            encoder_hidden_states=encoded,
+            inputs_embeds=(_mean(stream, mask) + task).unsqueeze(1),
+            encoder_hidden_states=stream,
             encoder_attention_mask=mask,
             use_cache=False,
         ).last_hidden_state[:, 0]
+        first, second = (_mean(alone, mask * (sides == side)).float() for side in (0, 1))
+        cosine = nn.functional.cosine_similarity(first, second).unsqueeze(1)
+        logits = self.head(decoded).float() + self.closeness(cosine.to(decoded.dtype)).float()
         can_answer = ((ids >= len(SPECIAL_TOKENS)) | (ids == UNKNOWN)) & (sides == 1)
-        can_answer = can_answer | (torch.arange(ids.shape[1], device=ids.device) == 0)
-        places = self.span(encoded).float().masked_fill(~can_answer.unsqueeze(2), -1e9)
-        return self.head(decoded).float(), places
+        can_answer = can_answer & (positions > PREFIX) | (positions + sides == 0)
+        return logits, self.span(stream).float().masked_fill(~can_answer.unsqueeze(2), -1e9)
 
-    def encoded(self, ids: Tensor, sides: Tensor, mask: Tensor) -> Tensor:
-        """The encoder's last states, of root mean square 1; (batch, length, width)."""
-        stream = self.embedded(ids) + self.sides(sides)
-        for side, run in enumerate(shared_runs(ids, sides)):
-            stream = stream + self.matches(run + side * (RUN + 1))
-        seen = mask.bool().unsqueeze(1).expand(-1, ids.shape[1], -1)
-        if not self.reads_across:
-            seen = seen & (sides.unsqueeze(1) == sides.unsqueeze(2))
-        stream = stream.to(self._precision())
-        bias = torch.where(seen, 0.0, torch.finfo(stream.dtype).min).to(stream.dtype).unsqueeze(1)
-        for block in self.t5.encoder.block:
-            stream = block(stream, position_bias=bias)[0]
-        return root_normal(stream)
+    def _alone(self, ids: Tensor, positions: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        """Each text's last states, and those below the layers that the joint ones began as."""
+        encoder = self.t5.encoder
+        kinds = torch.zeros_like(ids)
+        states = below = encoder.embeddings(ids, token_type_ids=kinds, position_ids=positions)
+        for number, layer in enumerate(encoder.encoder.layer, 1):
+            states = layer(states, bias)
+            if number == self.config.layers - self.config.joint_layers:
+                below = states
+        return states, below
 
-    def embedded(self, ids: Tensor) -> Tensor:
-        """The stream before the first layer, for each token by itself."""
-        read = self.t5.shared(ids) + self.positions.weight[: ids.shape[1]]
-        # The 1 carries biases: evaluator/training/minilm_transplant.py.
-        return nn.functional.layer_norm(read, (self.config.d_model,)) + 1
+    def _bias(self, seen: Tensor) -> Tensor:
+        """What attention adds to its scores: (batch, 1, length, length)."""
+        zero = torch.zeros((), dtype=self.head.weight.dtype, device=seen.device)
+        return torch.where(seen, zero, torch.finfo(zero.dtype).min).unsqueeze(1)
 
-    def _precision(self) -> torch.dtype:
-        return next(self.t5.encoder.block.parameters()).dtype
+
+def _mean(states: Tensor, mask: Tensor) -> Tensor:
+    """The mean over the tokens of the mask: (batch, width)."""
+    kept = mask.unsqueeze(2).to(states.dtype)
+    return (states * kept).sum(1) / kept.sum(1).clamp(min=1)
+
+
+def autocast(device: torch.device) -> torch.autocast:
+    """bf16 on a GPU and on a CPU that multiplies it (AVX-512 BF16, AMX), else no change."""
+    fast = device.type == "cuda" or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return torch.autocast(device.type, torch.bfloat16, enabled=fast)
 
 
 def sides_of(ids: Tensor) -> Tensor:
@@ -131,40 +159,13 @@ def sides_of(ids: Tensor) -> Tensor:
     return (torch.cumsum(ends, dim=1) - ends).clamp(max=SIDES - 1)
 
 
-def shared_runs(ids: Tensor, sides: Tensor) -> list[Tensor]:
-    """For each side the longest run of tokens, RUN at most, that each token shares with it.
-
-    Shapes (batch, length); 0 on the side itself and where nothing is shared.
-    """
-    text = ids >= len(SPECIAL_TOKENS)
-    same = (ids.unsqueeze(1) == ids.unsqueeze(2)) & text.unsqueeze(1) & text.unsqueeze(2)
-    same = (same & (sides.unsqueeze(1) != sides.unsqueeze(2))).float()
-    ahead = nn.functional.pad(same[:, 1:, 1:], (0, 1, 0, 1))
-    pairs = same * ahead  # where a run of two begins
-    threes = pairs * nn.functional.pad(ahead[:, 1:, 1:], (0, 1, 0, 1))
-    longest = same
-    for begins, size in ((pairs, 2), (threes, 3)):
-        for offset in range(size):  # every token of the run
-            moved = nn.functional.pad(begins, (offset, 0, offset, 0))
-            longest = torch.maximum(longest, size * moved[:, : ids.shape[1], : ids.shape[1]])
-    return [
-        (longest * (sides == side).unsqueeze(1).float()).amax(2).long() for side in range(SIDES)
-    ]
-
-
-def root_normal(stream: Tensor) -> Tensor:
-    """Scaled to a root mean square of 1 a token, as T5 reads its stream."""
-    return stream * torch.rsqrt(stream.square().mean(-1, keepdim=True) + 1e-6)
-
-
-def t5_config(config: ModelConfig) -> T5Config:
-    """The T5 inside, as transformers describes it."""
+def _t5_config(config: ModelConfig) -> T5Config:
     t5 = T5Config(
         vocab_size=config.vocab_size,
         d_model=config.d_model,
         d_kv=config.d_model // config.heads,
         d_ff=config.d_ff,
-        num_layers=config.layers,
+        num_layers=0,  # the encoder is another
         num_decoder_layers=config.decoder_layers,
         num_heads=config.heads,
         dropout_rate=0.0,  # training sets its own
@@ -176,9 +177,26 @@ def t5_config(config: ModelConfig) -> T5Config:
     return t5
 
 
+def _encoder_config(config: ModelConfig) -> BertConfig:
+    return BertConfig(
+        vocab_size=config.vocab_size,
+        hidden_size=config.d_model,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        intermediate_size=config.d_ff,
+        max_position_embeddings=config.max_length,
+        type_vocab_size=1,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        pad_token_id=0,
+    )
+
+
 def tensors(model: nn.Module) -> dict[str, Tensor]:
     """The model's tensors by name, tied embeddings once."""
-    return {name: value for name, value in model.state_dict().items() if "embed_tokens" not in name}
+    state = model.state_dict()
+    tied = ("embed_tokens", "t5.shared.") if WORDS in state else ("embed_tokens",)
+    return {n: value for n, value in state.items() if not any(part in n for part in tied)}
 
 
 def save(model: EvaluatorModel, folder: Path) -> None:
@@ -189,10 +207,19 @@ def save(model: EvaluatorModel, folder: Path) -> None:
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
-def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
+def built(config: dict[str, Any]) -> EvaluatorModel:
+    """A new network; TypeError for fields that it has not."""
+    return EvaluatorModel(ModelConfig(**config))
+
+
+def load(
+    folder: Path,
+    config: dict[str, Any],
+    build: Callable[[dict[str, Any]], Network] = built,  # type: ignore[assignment]
+) -> Network:
     """The folder's model in float32; WeightsError when names or shapes do not fit."""
     try:
-        model = EvaluatorModel(ModelConfig(**config))
+        model = build(config)
     except TypeError as error:
         raise WeightsError(f"{folder / 'config.json'} does not fit: {error}") from error
     path = folder / TENSORS_FILE
@@ -215,17 +242,31 @@ def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
 
 
 def packed(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors as stored: `name|bytes` with `name|scale`, or float16."""
+    """The tensors as stored: `name|bytes` or `name|nibbles` with `name|scale`, or float16."""
     stored: dict[str, Tensor] = {}
     for name, value in tensors.items():
         if value.ndim != 2 or value.numel() < _SMALL:
             stored[name] = value.detach().half().contiguous()
+            continue
+        if name == WORDS and value.shape[1] % BLOCK == 0:
+            stored[f"{name}|{NIBBLES}"], stored[f"{name}|{SCALE}"] = _nibbles(value)
             continue
         scale = (value.abs().amax(1, keepdim=True) / 127).clamp(min=1e-6).half()
         stored[f"{name}|{SCALE}"] = scale
         whole = (value / scale.float()).round().clamp(-127, 127)
         stored[f"{name}|{BYTES}"] = whole.to(torch.int8)
     return stored
+
+
+def _nibbles(value: Tensor) -> tuple[Tensor, Tensor]:
+    """Q4_0: bytes (rows, width / 2), low nibbles a block's first half, and scales a block."""
+    blocks = value.detach().reshape(len(value), -1, BLOCK)
+    extreme = blocks.gather(2, blocks.abs().argmax(2, keepdim=True))
+    scale = (extreme / -8).half()
+    inverse = torch.where(scale == 0, 0.0, 1 / scale.float())
+    whole = (blocks * inverse + 8.5).floor().clamp(0, 15).to(torch.uint8)
+    low, high = whole.chunk(2, dim=2)
+    return (low | high << 4).flatten(1), scale.squeeze(2)
 
 
 def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -237,4 +278,8 @@ def unpacked(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
             tensors[name] = value.float()
         elif form == BYTES:
             tensors[name] = value.float() * stored[f"{name}|{SCALE}"].float()
+        elif form == NIBBLES:
+            blocks = value.reshape(len(value), -1, BLOCK // 2)
+            whole = torch.cat([blocks & 15, blocks >> 4], dim=2).float() - 8
+            tensors[name] = (whole * stored[f"{name}|{SCALE}"].float().unsqueeze(2)).flatten(1)
     return tensors

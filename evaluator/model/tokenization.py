@@ -1,19 +1,22 @@
 """Tokenization of pairs: two texts as one row of token ids, special tokens in them neutralised.
 
-Rows are `[task] question [SEP] [task] passage </s>`; support, where the passage must cover the
-answer, has `[task] answer [SEP] [task] passage [SEP] [task] question </s>`.
+Rows are `[task] query: question [SEP] [task] passage: passage </s>`: the encoder was pretrained
+with these prefixes, and the task's token stands where it began its texts. Support, where the
+passage must cover the answer, has the question as a third text.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Self
 
 from opencc import OpenCC
 from tokenizers import Encoding, Tokenizer
 
 from evaluator.errors import WeightsError
+from evaluator.model.checkpoint import CROSS_ARCHITECTURE
 from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Row, Task, judged_as
 
 PAD, END, UNKNOWN, SEPARATOR = range(4)
@@ -28,8 +31,15 @@ SPECIAL_TOKENS = (
 )
 """The vocabulary's first entries, in this order; texts cannot spell them."""
 
+
+def stored_form(token: str) -> str:
+    """A special token as tokenizer.json has it: no text holds a blank once it is cut."""
+    return f" {token}"
+
+
 CHARS_PER_TOKEN = 16  # more text than this can only be blanks or one endless word
 
+_AT_ONCE = 2048  # pairs: an encoding is much larger than its row
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
@@ -39,21 +49,31 @@ class PairTokenizer:
     def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
         self._tokenizer = tokenizer
         self._max_length = max_length
-        self._converter = OpenCC("t2s")
+        self._query, self._passage = (
+            [tokenizer.token_to_id(piece) or UNKNOWN for piece in (f"▁{name}", ":")]
+            for name in ("query", "passage")
+        )
 
     @classmethod
-    def from_folder(cls, folder: Path, max_length: int) -> "PairTokenizer":
+    def from_folder(cls, folder: Path, max_length: int) -> Self:
         """The folder's tokenizer.json; WeightsError when missing or not made by `train`."""
         path = folder / "tokenizer.json"
         if not path.is_file():
             raise WeightsError(f"{path} is missing.")
         tokenizer = Tokenizer.from_file(str(path))
-        if any(tokenizer.token_to_id(t) != i for i, t in enumerate(SPECIAL_TOKENS)):
+        if any(
+            tokenizer.id_to_token(i) not in (t, stored_form(t))
+            for i, t in enumerate(SPECIAL_TOKENS)
+        ):
             raise WeightsError(f"{path} is not the tokenizer of an evaluator of this project.")
         return cls(tokenizer, max_length)
 
     def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         """A row a pair, or the reason why it cannot be scored; one bad pair spoils no other."""
+        parts = (pairs[at : at + _AT_ONCE] for at in range(0, len(pairs), _AT_ONCE))
+        return [row for part in parts for row in self._encode(task, part)]
+
+    def _encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         threes = [_in_order(task, first, second) for first, second in pairs]
         read = self._encoded([text for three in threes for text in three])
         rows = [
@@ -63,25 +83,15 @@ class PairTokenizer:
         if task != "answer":
             return rows
         return [
-            row if isinstance(row, str) else replace(row, offsets=tuple(text.offsets))
+            row
+            if isinstance(row, str)
+            else replace(row, offsets=tuple(text.offsets[: len(row.ids) - 1 - row.begins]))
             for row, text in zip(rows, read[1::3], strict=True)
         ]
 
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Token ids of each text by itself, as rows hold them."""
-        return [text.ids for text in self._encoded(texts)]
-
     def _encoded(self, texts: Sequence[str]) -> list[Encoding]:
-        read = [self._read(text) for text in texts]
+        read = [text[: self._max_length * CHARS_PER_TOKEN] for text in texts]
         return self._tokenizer.encode_batch(read, add_special_tokens=False)
-
-    def _read(self, text: str) -> str:
-        """The text as it is tokenised: Traditional characters as Simplified ones.
-
-        A question may be asked in either.
-        """
-        text = text[: self._max_length * CHARS_PER_TOKEN]
-        return text if text.isascii() else self._converter.convert(text)
 
     def _row(self, task: Task, first: list[int], second: list[int], third: list[int]) -> Row | str:
         if not first:
@@ -90,9 +100,10 @@ class PairTokenizer:
             return "The second text holds nothing to read."
         first, third = first[: self._max_length // 4], third[: self._max_length // 8]
         task_id = SPECIAL_TOKENS.index(f"[task:{task}]")
-        end = [SEPARATOR, task_id, *third, END] if third else [END]
-        room = self._max_length - len(first) - len(end) - 3
-        return Row((task_id, *first, SEPARATOR, task_id, *second[:room], *end))
+        end = [SEPARATOR, task_id, *self._query, *third, END] if third else [END]
+        begun = [task_id, *self._query, *first, SEPARATOR, task_id, *self._passage]
+        room = self._max_length - len(begun) - len(end)
+        return Row((*begun, *second[:room], *end), begins=len(begun))
 
 
 def _in_order(task: Task, first: str, second: str) -> tuple[str, str, str]:
@@ -124,3 +135,25 @@ def neutraliser(special_tokens: Iterable[str]) -> Callable[[str], str]:
         return broken(folded) if spelt.search(folded) else as_written
 
     return neutral
+
+
+class CrossTokenizer(PairTokenizer):
+    """Rows of the former T5: no prefixes, WordPiece, Traditional characters as Simplified ones."""
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
+        super().__init__(tokenizer, max_length)
+        self._query = self._passage = []
+        self._converter = OpenCC("t2s")
+
+    def _encoded(self, texts: Sequence[str]) -> list[Encoding]:
+        return super()._encoded(
+            [text if text.isascii() else self._converter.convert(text) for text in texts]
+        )
+
+
+def tokenizer_of(folder: Path, config: Mapping[str, Any]) -> PairTokenizer:
+    """The folder's tokenizer, of the kind that its architecture reads."""
+    is_former = config.get("architecture") == CROSS_ARCHITECTURE
+    return (CrossTokenizer if is_former else PairTokenizer).from_folder(
+        folder, int(config["max_length"])
+    )

@@ -18,7 +18,6 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from transformers import T5ForSequenceClassification
 
-from evaluator.data.hard_negatives import Meaning
 from evaluator.data.records import HELD_BACK_PERCENT, digests, read_folder, split
 from evaluator.errors import DataError, WeightsError
 from evaluator.inference.scorer import cut
@@ -48,7 +47,6 @@ class RecipeOptions:
     held_back_percent: int = HELD_BACK_PERCENT
     warmup_steps: int = 0
     check_every: int = 1000
-    use_minilm: bool = True  # to mine negatives by meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,8 @@ def train_recipe(
     """Train the T5 in folder `t5` on `data`; write tensors, tokenizer and made_by.json to `out`.
 
     Returns what made_by.json holds. Pairs the T5's tokenizer cannot read (Chinese, to the
-    original T5) are left out and counted. A killed run goes on from its checkpoint in `work`,
-    where mined vectors lie too. Raises WeightsError for the T5, DataError for unusable data or a
+    original T5) are left out and counted. A killed run goes on from its
+    checkpoint in `work`. Raises WeightsError for the T5, DataError for unusable data or a
     checkpoint of another run.
     """
     _check_is_t5(t5)
@@ -76,7 +74,7 @@ def train_recipe(
         T5ForSequenceClassification, t5, "a T5", new=("classification_head.",), num_labels=1
     )
     tokenizer = load_tokenizer(t5)
-    known, held_back = _pairs(data, work, options)
+    known, held_back = _pairs(data, options)
     rows, check = (_rows(tokenizer, options.max_length, pairs) for pairs in (known, held_back))
     log(f"{len(rows)} training and {len(check)} validation pairs can be read")
     network.to("cuda" if torch.cuda.is_available() else "cpu")
@@ -111,11 +109,10 @@ def _check_is_t5(folder: Path) -> None:
         raise WeightsError(f"{folder} holds a model of type {model_type} where a t5 is needed.")
 
 
-def _pairs(data: Path, work: Path, options: RecipeOptions) -> tuple[list[Pair], list[Pair]]:
+def _pairs(data: Path, options: RecipeOptions) -> tuple[list[Pair], list[Pair]]:
     known, held_back = split(read_folder(data), options.held_back_percent)
-    meaning = Meaning(work) if options.use_minilm else None
-    train = pairs_of(known, options.seed, meaning)
-    check = [pair for pair in pairs_of(held_back, options.seed, meaning) if pair.kind != "random"]
+    train = pairs_of(known, options.seed)
+    check = [pair for pair in pairs_of(held_back, options.seed) if pair.kind != "random"]
     if not train or not check:
         raise DataError(f"{data} gives no pairs for training or none for validation.")
     return train, check

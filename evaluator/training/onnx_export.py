@@ -1,12 +1,15 @@
-"""ONNX export: a checkpoint's graph, whose weights stay in model.safetensors.
+"""ONNX export: a checkpoint's graph in int8, whose weights stay in model.safetensors.
 
-The graph's initialisers point into the safetensors file by offset and are turned into float32
-where the session loads them, so that weights are stored once.
+Large matrices are multiplied as bytes (MatMulInteger): the weights with one scale an output, as
+they are stored, the activations with one scale a token, found as they come, so that neither
+batch mates nor padding move a score. Attention, norms and heads compute in float32. The graph's
+initialisers point into the safetensors file by offset: weights are stored once.
 """
 
 import json
 import struct
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,14 +19,32 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from safetensors.torch import load_file
+from torch import Tensor
 
 from evaluator.errors import WeightsError
 from evaluator.model import t5
 from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
-from evaluator.model.t5 import BYTES, SCALE
+from evaluator.model.t5 import BLOCK, BYTES, NIBBLES, SCALE
 from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
 
 _SMALL = 256  # constants of fewer elements stay inside the graph
+_TYPES = {
+    torch.float16: TensorProto.FLOAT16,
+    torch.int8: TensorProto.INT8,
+    torch.uint8: TensorProto.UINT8,
+}
+_CONSTANTS: dict[str, Any] = {
+    "quantize.full": np.float32(1 / 127),
+    "quantize.least": np.float32(1e-12),
+    "quantize.middle": np.float32(128),
+    "quantize.zero": np.uint8(128),
+    "quantize.axis": np.array([-1]),
+    "nibbles.mask": np.uint8(15),
+    "nibbles.shift": np.uint8(4),
+    "nibbles.eight": np.float32(8),
+    "nibbles.blocks": np.array([0, 0, -1, BLOCK // 2]),
+    "nibbles.row": np.array([0, 0, -1]),
+}
 
 
 def export(folder: Path) -> Path:
@@ -32,7 +53,7 @@ def export(folder: Path) -> Path:
     known_tasks(config)
     path = folder / "model.onnx"
     model = _traced(t5.load(folder, config))
-    _point_into(model, folder / TENSORS_FILE)
+    _Quantizer(model.graph, folder / TENSORS_FILE).rewrite()
     part = path.with_suffix(".part")
     part.write_bytes(model.SerializeToString())
     part.replace(path)
@@ -61,68 +82,150 @@ def _traced(network: t5.EvaluatorModel) -> onnx.ModelProto:
         return onnx.load(graph)
 
 
-def _point_into(model: onnx.ModelProto, tensors: Path) -> None:
-    """Replace large initialisers by what makes them of the safetensors file's entries."""
-    stored = load_file(tensors)
-    values = {name: value.numpy() for name, value in t5.unpacked(stored).items()}
-    offsets = _offsets(tensors)
-    kept, nodes, used = [], [], set[str]()
-    for initial in model.graph.initializer:
-        value = numpy_helper.to_array(initial)
-        if value.size < _SMALL:
-            kept.append(initial)
-            continue
-        name, turned = _stored_as(value, values, initial.name)
-        used.update(entry for entry in stored if entry.partition("|")[0] == name)
-        nodes += _made_of(name, f"{name}|{SCALE}" in stored, initial.name, turned)
-    kept += [_external(entry, stored[entry], offsets[entry], tensors.name) for entry in used]
-    operations = [*nodes, *model.graph.node]
-    del model.graph.initializer[:], model.graph.node[:]
-    model.graph.initializer.extend(kept)
-    model.graph.node.extend(operations)
+class _Quantizer:
+    """Rewrites a traced graph to read the stored bytes and to multiply by them."""
 
+    def __init__(self, graph: onnx.GraphProto, tensors: Path) -> None:
+        self._graph, self._file = graph, tensors.name
+        self._stored, self._offsets = load_file(tensors), _offsets(tensors)
+        self._floats = {n: value.numpy() for n, value in t5.unpacked(self._stored).items()}
+        self._used, self._nodes = set[str](), list[onnx.NodeProto]()
+        self._quantized: dict[str, tuple[str, str]] = {}
 
-def _stored_as(value: Any, stored: dict[str, Any], wanted: str) -> tuple[str, bool]:
-    for name, tensor in stored.items():
-        if tensor.shape == value.shape and np.array_equal(tensor, value):
-            return name, False
-        if tensor.ndim == 2 and tensor.T.shape == value.shape and np.array_equal(tensor.T, value):
-            return name, True
-    raise WeightsError(
-        f"The graph's constant {wanted} {value.shape} is not among the stored tensors."
-    )
+    def rewrite(self) -> None:
+        names: dict[str, tuple[str, bool]] = {}
+        kept = []
+        for initial in self._graph.initializer:
+            value = numpy_helper.to_array(initial)
+            if value.size < _SMALL:
+                kept.append(initial)
+            else:
+                names[initial.name] = self._stored_as(value, initial.name)
+        kept += [numpy_helper.from_array(value, name) for name, value in _CONSTANTS.items()]
+        floats = set[str]()
+        for node in self._graph.node:
+            for name in names.keys() & set(node.input):
+                entry, turned = names[name]
+                whole = f"{entry}|{BYTES}" in self._stored
+                if whole and node.op_type == "MatMul" and node.input[1] == name:
+                    self._multiply(node, entry, turned)
+                elif whole and node.op_type == "Gather" and node.input[0] == name and not turned:
+                    self._look_up(node, entry)
+                elif f"{entry}|{NIBBLES}" in self._stored and node.op_type == "Gather":
+                    self._look_up_nibbles(node, entry)
+                else:
+                    if name not in floats:
+                        self._nodes += self._as_float(entry, name, turned)
+                        floats.add(name)
+                    continue
+                break
+            else:
+                self._nodes.append(node)
+        kept += [self._external(entry) for entry in sorted(self._used)]
+        del self._graph.initializer[:], self._graph.node[:]
+        self._graph.initializer.extend(kept)
+        self._graph.node.extend(self._nodes)
 
+    def _multiply(self, node: onnx.NodeProto, entry: str, turned: bool) -> None:
+        """x W as (bytes of x)(bytes of W), times both scales."""
+        whole, scale = self._parts(entry)
+        out = node.output[0]
+        x, x_scale = self._bytes_of(node.input[0])
+        if turned:  # stored as (outputs, inputs)
+            self._add("Transpose", [whole], [f"{out}.turned"], perm=[1, 0])
+            whole = f"{out}.turned"
+        self._add("Cast", [scale], [f"{out}.scales"], to=TensorProto.FLOAT)
+        self._add("Reshape", [f"{out}.scales", "quantize.axis"], [f"{out}.row"])
+        self._add("MatMulInteger", [x, whole, "quantize.zero"], [f"{out}.sums"])
+        self._add("Cast", [f"{out}.sums"], [f"{out}.floats"], to=TensorProto.FLOAT)
+        self._add("Mul", [f"{out}.floats", x_scale], [f"{out}.scaled"])
+        self._add("Mul", [f"{out}.scaled", f"{out}.row"], [out])
 
-def _made_of(name: str, is_scaled: bool, wanted: str, turned: bool) -> list[onnx.NodeProto]:
-    """The operations of `t5.unpacked`, for a tensor of float16 or of bytes."""
-    node, result = helper.make_node, f"{wanted}.untransposed" if turned else wanted
-    if is_scaled:
-        whole, scale = f"{wanted}.whole", f"{wanted}.scale"
-        nodes = [
-            node("Cast", [f"stored.{name}|{BYTES}"], [whole], to=TensorProto.FLOAT),
-            node("Cast", [f"stored.{name}|{SCALE}"], [scale], to=TensorProto.FLOAT),
-            node("Mul", [whole, scale], [result]),
-        ]
-    else:
-        nodes = [node("Cast", [f"stored.{name}"], [result], to=TensorProto.FLOAT)]
-    if turned:
-        nodes.append(node("Transpose", [result], [wanted], perm=[1, 0]))
-    return nodes
+    def _bytes_of(self, x: str) -> tuple[str, str]:
+        """Bytes around 128 and the scale a token; once for all that multiply them."""
+        if x not in self._quantized:
+            self._add("Abs", [x], [f"{x}.abs"])
+            self._add("ReduceMax", [f"{x}.abs", "quantize.axis"], [f"{x}.most"], keepdims=1)
+            self._add("Max", [f"{x}.most", "quantize.least"], [f"{x}.safe"])
+            self._add("Mul", [f"{x}.safe", "quantize.full"], [f"{x}.scale"])
+            self._add("Div", [x, f"{x}.scale"], [f"{x}.steps"])
+            self._add("Round", [f"{x}.steps"], [f"{x}.round"])
+            self._add("Add", [f"{x}.round", "quantize.middle"], [f"{x}.moved"])
+            self._add("Cast", [f"{x}.moved"], [f"{x}.bytes"], to=TensorProto.UINT8)
+            self._quantized[x] = f"{x}.bytes", f"{x}.scale"
+        return self._quantized[x]
 
+    def _look_up(self, node: onnx.NodeProto, entry: str) -> None:
+        """Rows of bytes and of scales, so that the table stays small in memory."""
+        whole, scale = self._parts(entry)
+        (out,), ids = node.output, node.input[1]
+        for part, name in ((whole, "bytes"), (scale, "scale")):
+            self._add("Gather", [part, ids], [f"{out}.{name}"])
+            self._add("Cast", [f"{out}.{name}"], [f"{out}.{name}.float"], to=TensorProto.FLOAT)
+        self._add("Mul", [f"{out}.bytes.float", f"{out}.scale.float"], [out])
 
-_TYPES = {torch.float16: TensorProto.FLOAT16, torch.int8: TensorProto.INT8}
+    def _look_up_nibbles(self, node: onnx.NodeProto, entry: str) -> None:
+        """The same for blocks of four bits: (batch, length, blocks, 32) values, then rows."""
+        names = [f"{entry}|{NIBBLES}", f"{entry}|{SCALE}"]
+        self._used.update(names)
+        (out,), ids = node.output, node.input[1]
+        self._add("Gather", [f"stored.{names[0]}", ids], [f"{out}.pairs"])
+        self._add("Reshape", [f"{out}.pairs", "nibbles.blocks"], [f"{out}.blocks"])
+        self._add("BitwiseAnd", [f"{out}.blocks", "nibbles.mask"], [f"{out}.low"])
+        self._add(
+            "BitShift", [f"{out}.blocks", "nibbles.shift"], [f"{out}.high"], direction="RIGHT"
+        )
+        self._add("Concat", [f"{out}.low", f"{out}.high"], [f"{out}.whole"], axis=3)
+        self._add("Cast", [f"{out}.whole"], [f"{out}.raw"], to=TensorProto.FLOAT)
+        self._add("Sub", [f"{out}.raw", "nibbles.eight"], [f"{out}.steps"])
+        self._add("Gather", [f"stored.{names[1]}", ids], [f"{out}.scale"])
+        self._add("Cast", [f"{out}.scale"], [f"{out}.scales"], to=TensorProto.FLOAT)
+        self._add("Unsqueeze", [f"{out}.scales", "quantize.axis"], [f"{out}.column"])
+        self._add("Mul", [f"{out}.steps", f"{out}.column"], [f"{out}.values"])
+        self._add("Reshape", [f"{out}.values", "nibbles.row"], [out])
 
+    def _as_float(self, entry: str, wanted: str, turned: bool) -> Iterator[onnx.NodeProto]:
+        """The operations of `t5.unpacked`, computed when the session loads."""
+        result = f"{wanted}.untransposed" if turned else wanted
+        if f"{entry}|{BYTES}" in self._stored:
+            whole, scale = self._parts(entry)
+            for part, name in ((whole, "whole"), (scale, "scale")):
+                yield helper.make_node("Cast", [part], [f"{wanted}.{name}"], to=TensorProto.FLOAT)
+            yield helper.make_node("Mul", [f"{wanted}.whole", f"{wanted}.scale"], [result])
+        else:
+            self._used.add(entry)
+            yield helper.make_node("Cast", [f"stored.{entry}"], [result], to=TensorProto.FLOAT)
+        if turned:
+            yield helper.make_node("Transpose", [result], [wanted], perm=[1, 0])
 
-def _external(
-    entry: str, value: torch.Tensor, place: tuple[int, int], file: str
-) -> onnx.TensorProto:
-    tensor = onnx.TensorProto(
-        name=f"stored.{entry}", dims=value.shape, data_type=_TYPES[value.dtype],
-        data_location=TensorProto.EXTERNAL,
-    )  # fmt: skip
-    for key, field in (("location", file), ("offset", place[0]), ("length", place[1])):
-        tensor.external_data.add(key=key, value=str(field))
-    return tensor
+    def _parts(self, entry: str) -> tuple[str, str]:
+        names = f"{entry}|{BYTES}", f"{entry}|{SCALE}"
+        self._used.update(names)
+        return f"stored.{names[0]}", f"stored.{names[1]}"
+
+    def _add(self, operation: str, inputs: list[str], outputs: list[str], **more: Any) -> None:
+        self._nodes.append(helper.make_node(operation, inputs, outputs, **more))
+
+    def _stored_as(self, value: Any, wanted: str) -> tuple[str, bool]:
+        for name, tensor in self._floats.items():
+            if tensor.shape == value.shape and np.array_equal(tensor, value):
+                return name, False
+            if tensor.ndim == 2 and np.array_equal(tensor.T, value):
+                return name, True
+        raise WeightsError(
+            f"The graph's constant {wanted} {value.shape} is not among the stored tensors."
+        )
+
+    def _external(self, entry: str) -> onnx.TensorProto:
+        value: Tensor = self._stored[entry]
+        tensor = onnx.TensorProto(
+            name=f"stored.{entry}", dims=value.shape, data_type=_TYPES[value.dtype],
+            data_location=TensorProto.EXTERNAL,
+        )  # fmt: skip
+        offset, length = self._offsets[entry]
+        for key, field in (("location", self._file), ("offset", offset), ("length", length)):
+            tensor.external_data.add(key=key, value=str(field))
+        return tensor
 
 
 def _offsets(tensors: Path) -> dict[str, tuple[int, int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, count
 from typing import Literal
 
-from evaluator.data.hard_negatives import Meaning, WordNeighbours, nearest_by_meaning, terms
+from evaluator.data.hard_negatives import WordNeighbours, terms
 from evaluator.data.records import CHUNK_CHARS, Record
 from evaluator.data.synthetic.contrasts import Contrasts, entries, filled, versioned
 from evaluator.data.synthetic.wording import framed, is_brief, statement
@@ -24,6 +24,7 @@ UNENDED_SHARE = 0.3
 _SHORT = {"en": 90, "zh": 40}
 """Characters of a clause that can stand for a statement."""
 _CLAUSES = re.compile(r"(?<=[,;:，；：])\s*")
+TITLE_MARK = " // "
 TITLE_SHARE = 0.5
 HEADING_SHARE = 0.3
 """Of the questions: those whose passages stand under a heading, a question they answer or its
@@ -55,9 +56,7 @@ class Pair:
 class Pairs:
     """Makes pairs out of records of one language, each question with its own negatives."""
 
-    def __init__(
-        self, records: Sequence[Record], language: str, seed: int, meaning: Meaning | None
-    ) -> None:
+    def __init__(self, records: Sequence[Record], language: str, seed: int) -> None:
         mine = [r for r in records if r.language == language]
         self._language = language
         self._rng = random.Random(f"{seed} {language}")
@@ -79,23 +78,6 @@ class Pairs:
         self._contrasts = Contrasts(names, language, self._rng)
         index = WordNeighbours([record.passage for record in self._passages])
         self._by_words = index.nearest([record.question for record in self._questions], 12)
-        self._by_meaning = self._mined_by_meaning(meaning) if meaning else {}
-
-    def _mined_by_meaning(self, meaning: Meaning) -> dict[int, list[int]]:
-        """Neighbours by MiniLM among titled passages: those of encyclopaedic questions."""
-        numbers = [i for i, record in enumerate(self._questions) if record.title]
-        passages = [i for i, record in enumerate(self._passages) if record.title]
-        if not numbers:
-            return {}
-        near = nearest_by_meaning(
-            meaning.vectors([self._questions[i].question for i in numbers]),
-            meaning.vectors([meaning_text(self._passages[i]) for i in passages]),
-            10,
-        )
-        return {
-            i: [passages[place] for place in places]
-            for i, places in zip(numbers, near, strict=True)
-        }
 
     def all(self) -> list[Pair]:
         """Every question's pairs once, in the records' order, then those of made manuals."""
@@ -116,12 +98,12 @@ class Pairs:
         def shown(other: Record, text: str) -> str:
             names = [other.title if titled else "", self._heading(other, record) if headed else ""]
             title = " › ".join(filter(None, names))
-            return f"{title} // {text}" if title else text
+            return f"{title}{TITLE_MARK}{text}" if title else text
 
         if not record.relevant:
             text = self._viewed(record.passage, "whole", ())
             return [_pair(same, shown(record, text), "unanswerable", group)]
-        text = self._viewed(record.passage, view, record.answers)
+        text = self._viewed(record.passage, view, record.answers, opens=True)
         if view == "statement":
             text = self._stated(record) or text
         answer = max((a for a in record.answers if a in text), key=len, default=None)
@@ -158,9 +140,7 @@ class Pairs:
         return question if self._rng.random() < 0.5 else filled("{title}", question, self._language)
 
     def _negatives(self, number: int, record: Record) -> list[tuple[str, Record]]:
-        chosen = [("words", other) for other in self._allowed(self._by_words[number], record)[:2]]
-        alike = self._by_meaning.get(number, [])
-        chosen += [("meaning", other) for other in self._allowed(alike, record)[:1]]
+        chosen = [("words", other) for other in self._allowed(self._by_words[number], record)[:3]]
         siblings = self._articles.get(record.title, [])
         chosen += [("same article", other) for other in self._allowed(siblings, record)[:1]]
         if self._rng.random() < RANDOM_SHARE:
@@ -221,8 +201,11 @@ class Pairs:
                     found.append((-shared, len(run), run))
         return min(found)[2].strip(" ,;:，；：") if found else ""
 
-    def _viewed(self, passage: str, view: View, answers: Sequence[str]) -> str:
-        """The passage or a window of its sentences; around an answer where answers are given."""
+    def _viewed(
+        self, passage: str, view: View, answers: Sequence[str], *, opens: bool = False
+    ) -> str:
+        """The passage or a window of its sentences: around an answer where answers are given, or
+        its opening."""
         limit = CHUNK_CHARS[self._language]
         if view == "whole" and len(passage) <= 1.3 * limit:
             return passage
@@ -233,6 +216,8 @@ class Pairs:
         if answers and not holding:
             return passage
         middle = self._rng.choice(holding) if holding else self._rng.randrange(len(parts))
+        if not answers and opens:
+            middle = 0
         first = max(0, middle - self._rng.randrange(size))
         window, chars = [parts[middle]], len(parts[middle])
         for i in [*range(middle - 1, first - 1, -1), *range(middle + 1, first + size)]:
@@ -272,18 +257,32 @@ def _pair(same: tuple[str, bool, str, str], passage: str, kind: str, group: int)
     return Pair(question, passage, relevant, language, source, kind, group, "")
 
 
-def meaning_text(record: Record) -> str:
-    """The passage as MiniLM reads it: its title first, where it has one."""
-    return f"{record.title}. {record.passage}" if record.title else record.passage
-
-
-def pairs_of(records: Sequence[Record], seed: int, meaning: Meaning | None) -> list[Pair]:
-    """Pairs of all languages; English negatives are mined by meaning too where it is given."""
+def pairs_of(records: Sequence[Record], seed: int, *, varied: bool = False) -> list[Pair]:
+    """Pairs of all languages; `varied`: some questions in other case or without their mark."""
     pairs: list[Pair] = []
     for language in ("en", "zh"):
         if any(record.language == language and record.question for record in records):
-            near = meaning if language == "en" else None
             first = pairs[-1].group + 1 if pairs else 0
-            mine = Pairs(records, language, seed, near).all()
+            mine = Pairs(records, language, seed).all()
             pairs += [replace(pair, group=pair.group + first) for pair in mine]
-    return pairs
+    if not varied:
+        return pairs
+    return [
+        replace(pair, question=as_typed(pair.question, random.Random(f"{seed} {pair.group}")))
+        for pair in pairs
+    ]
+
+
+def as_typed(question: str, rng: random.Random) -> str:
+    """The question as somebody may type it: other case, no mark at the end, a stray sign."""
+    draw = rng.random()
+    if draw < 0.15:
+        question = question.lower()
+    elif draw < 0.2:
+        question = question.upper()
+    draw = rng.random()
+    if draw < 0.2:
+        question = question.rstrip("?？.。 ")
+    elif draw < 0.3:
+        question += rng.choice([".", "。", "!", " 1", " 2", "…", " ??"])
+    return question

@@ -4,7 +4,8 @@
     -> batches of like length -> loss -> step -> validate and keep the best -> write the weights
 
 A killed run goes on from its last checkpoint with the same batches and random states, to the same
-loss curve where the rows, not the clock, set the pace. On a GPU the arithmetic is bf16.
+loss curve where the rows, not the clock, set the pace. The arithmetic is bf16 on a GPU and on a
+CPU that has it (AVX-512 BF16: three times as fast).
 """
 
 import json
@@ -14,8 +15,7 @@ import random
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import groupby, islice
 from operator import attrgetter
@@ -29,7 +29,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator.data import records
-from evaluator.data.hard_negatives import Meaning
+from evaluator.data.calibration_questions import build_questions
 from evaluator.data.records import HELD_BACK_PERCENT, JudgementRow, Key, Record
 from evaluator.data.synthetic.build import CONSTRUCTED, constructed
 from evaluator.data.synthetic.retrieval import needs
@@ -37,21 +37,28 @@ from evaluator.errors import DataError, EvaluatorError
 from evaluator.inference.scorer import HasIds, RowT, best_span, padded
 from evaluator.model import t5
 from evaluator.model.checkpoint import check_folder
-from evaluator.model.t5 import EvaluatorModel, ModelConfig
+from evaluator.model.t5 import PREFIX, EvaluatorModel, ModelConfig, autocast
 from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, PairTokenizer
 from evaluator.schema import ANSWER_MARK, LABELS, TASKS, UTILITY_WEIGHTS, Row, Task
-from evaluator.training.minilm_transplant import build_tokenizer, transplant
-from evaluator.training.relevance_pairs import Pair, pairs_of
+from evaluator.training.pretrained_encoder import (
+    cut_tokenizer,
+    everyday_words,
+    fill,
+    read_source,
+    source_path,
+)
+from evaluator.training.relevance_pairs import TITLE_MARK, Pair, pairs_of
+from evaluator.training.temperature import temper
 
 CHECKPOINT = "run.ckpt"
 LOG_EVERY = 50  # steps
 MAX_DIFFERENCES = 5
+QUESTIONS = 400  # of the held-back records, for the temperature
 MIN_RATE = 0.02  # of the full learning rate, at the end
 MAX_GRADIENT = 1.0  # norm; longer ones are clipped
 UNKNOWN_PLACE = -100  # of an answer that is somewhere in the passage: cross-entropy passes it over
 SUB_BATCHES = 3  # of a batch, each padded to its own longest row
 _SORTED_AT_ONCE = 1024  # groups: longer runs pad less, shorter ones shuffle better
-_FITTED_ON = 240  # rows for the transplant: some 40,000 tokens
 _CHECKED = {"relevance": 100, "support": 40, "utility": 40, "retrieval": 30}
 """Rows a source and task that a validation in mid-training looks at; the last one, four times."""
 
@@ -62,7 +69,7 @@ Part = Literal["relevance", "support", "utility", "evidence", "need"]
 """What rows are drawn by: the tasks, and retrieval's rows with evidence at hand and without."""
 
 SHARES: dict[Part, float] = {
-    "relevance": 0.5, "support": 0.26, "utility": 0.14, "evidence": 0.04, "need": 0.06,
+    "relevance": 0.5, "support": 0.23, "utility": 0.14, "evidence": 0.04, "need": 0.09,
 }  # fmt: skip
 
 
@@ -73,11 +80,12 @@ class TrainOptions:
     seed: int = 1
     minutes: float = 60.0
     rows: int = 200_000
-    init: str = "minilm"
-    """`minilm`, `none` (without MiniLM's hard negatives too), or the folder of an evaluator."""
-    layers: int = 6
-    learning_rate: float = 1e-4
-    new_rate: float = 1e-3  # of the parts that begin as nothing
+    init: str = "e5"
+    """`e5`, `none`, or the folder of an evaluator."""
+    joint_layers: int = 4
+    vocabulary: int = 48_000
+    learning_rate: float = 5e-5
+    new_rate: float = 5e-4  # of the parts that begin as nothing
     dropout: float = 0.0
     batch_tokens: int = 3072  # padded
     train_length: int = 160
@@ -91,7 +99,6 @@ class TrainOptions:
     judgements: int = 10_000
     warmup_steps: int = 100
     check_every: int = 400
-    min_count: int = 2  # of a Chinese character in the training text
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,28 +132,29 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     identity = {"options": asdict(options), "data": records.digests(data)}
     refuse_another_run(work / CHECKPOINT, identity)
     known, held, key = divided_records(data, options, log)
-    meaning = Meaning(work) if options.init != "none" else None
-    pairs = pairs_of(known, options.seed, meaning)
     judged, judged_held = judgements(data, options, key)
-    if not pairs:
-        raise DataError(f"{data} gives no pairs for training.")
-
     network, tokenizer = beginning(known, options, log)
     before = earlier_runs(network.config.made_by)
     network.config.tasks = taught_tasks(judged)
     rows = PairTokenizer(tokenizer, options.train_length)
-    relevance, others = of_pairs(pairs, rows), of_judgements(judged, rows)
+    relevance = of_pairs(pairs_of(known, options.seed, varied=True), rows)
+    if not relevance:
+        raise DataError(f"{data} gives no pairs for training.")
+    others = of_judgements(judged, rows)
     taught = mixed(relevance, others, options)
-    check = held_back_rows(held, judged_held, rows, options, meaning)
+    check = held_back_rows(held, judged_held, rows, options)
     log(
         f"{len(relevance)} questions and {sum(map(len, others))} judgements, "
         f"{len(check)} rows held back; tasks: {', '.join(network.config.tasks)}"
     )
+    check = sampled(check, 2)
+    del relevance, others, judged, judged_held  # gigabytes, and training is long
     learner = Evaluating(network, sampled(check, 1), options)
     story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
+    story["temperature"] = temper(network, rows, build_questions(held, options.seed, QUESTIONS))
 
     kinds = Counter(f"{row.task}: {row.kind}" for group in taught for row in group)
-    figures = validation(network, sampled(check, 4))
+    figures = validation(network, check)
     network.config.made_by = {
         **identity,
         "training": {"records": len(known), **story, "before": before},
@@ -160,19 +168,6 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     log(f"validation: {summary(figures)}; weights written to {out}")
 
 
-def validated(network: EvaluatorModel, data: Path, tokenizer: Tokenizer, work: Path) -> Figures:
-    """What `train` would say of a network that it did not train, by the options of its last run."""
-    options = TrainOptions(**network.config.made_by["options"])
-    options = replace(options, left_out=tuple(options.left_out))
-    _, held, key = divided_records(data, options, lambda _: None)
-    _, judged_held = judgements(data, options, key)
-    rows = PairTokenizer(tokenizer, options.train_length)
-    meaning = Meaning(work) if options.init != "none" else None
-    return validation(
-        network, sampled(held_back_rows(held, judged_held, rows, options, meaning), 4)
-    )
-
-
 # Data
 
 
@@ -181,10 +176,9 @@ def held_back_rows(
     judged: Sequence[JudgementRow],
     rows: PairTokenizer,
     options: TrainOptions,
-    meaning: Meaning | None,
 ) -> list[Example]:
     """The rows of all tasks that a validation reads."""
-    groups = of_pairs(pairs_of(held, options.seed, meaning), rows) + of_judgements(judged, rows)
+    groups = of_pairs(pairs_of(held, options.seed), rows) + of_judgements(judged, rows)
     return [row for group in groups for row in group]
 
 
@@ -236,32 +230,36 @@ def taught_tasks(judged: Sequence[JudgementRow]) -> list[str]:
 
 def of_pairs(pairs: Sequence[Pair], tokenizer: PairTokenizer) -> list[Group]:
     """Each question's pairs that can be encoded, the answering one first."""
-    rows = tokenizer.encode("relevance", [(pair.question, pair.passage) for pair in pairs])
-    answers = tokenizer.tokens([pair.answer or "" for pair in pairs])
+    rows = tokenizer.encode("answer", [(pair.question, pair.passage) for pair in pairs])
     groups: list[Group] = []
-    together = zip(pairs, rows, answers, strict=True)
+    together = zip(pairs, rows, strict=True)
     for _, of_question in groupby(together, key=lambda each: each[0].group):
-        made = [
-            Example(
-                row.ids, "relevance", int(not pair.relevant), pair.language, pair.source, pair.kind,
-                *placed(row.ids, pair.answer, ids),
-            )
-            for pair, row, ids in of_question if isinstance(row, Row)
-        ]  # fmt: skip
-        if made:
+        made, cut_off = list[Example](), False
+        for pair, row in of_question:
+            if isinstance(row, Row):
+                place = placed(row, pair.passage, pair.answer)
+                cut_off = cut_off or bool(pair.answer and place[0] == UNKNOWN_PLACE)
+                label = int(not pair.relevant)
+                about = (pair.language, pair.source, pair.kind)
+                made.append(Example(row.ids, "relevance", label, *about, *place))
+        if made and not cut_off:  # an answer beyond the row's end would be learnt as no answer
             groups.append(tuple(sorted(made, key=attrgetter("label"))))
     return groups
 
 
-def placed(row: Sequence[int], answer: str | None, ids: Sequence[int]) -> tuple[int, int]:
-    """First and last place of the answer's tokens in the row's second text."""
+def placed(row: Row, passage: str, answer: str | None) -> tuple[int, int]:
+    """First and last token of the answer in the row's second text; its title may come first."""
     if answer == "":
         return 0, 0
-    if ids:
-        for start in range(row.index(SEPARATOR) + 1, len(row) - len(ids) + 1):
-            if tuple(row[start : start + len(ids)]) == tuple(ids):
-                return start, start + len(ids) - 1
-    return UNKNOWN_PLACE, UNKNOWN_PLACE
+    begin = passage.find(answer, max(0, passage.find(TITLE_MARK))) if answer else -1
+    inside = [
+        place
+        for place, (start, end) in enumerate(row.offsets)
+        if start < begin + len(answer or "") and end > begin
+    ]
+    if begin < 0 or not inside or row.offsets[inside[-1]][1] < begin + len(answer or ""):
+        return UNKNOWN_PLACE, UNKNOWN_PLACE
+    return row.begins + inside[0], row.begins + inside[-1]
 
 
 def of_judgements(judgements: Sequence[JudgementRow], tokenizer: PairTokenizer) -> list[Group]:
@@ -314,7 +312,8 @@ def mixed(
 def part_of(row: Example) -> Part:
     if row.task in ("relevance", "support", "utility"):
         return row.task
-    return "need" if row.ids[-3] == SEPARATOR else "evidence"  # the second text holds nothing
+    is_need = row.ids[-3 - PREFIX] == SEPARATOR  # the second text holds nothing
+    return "need" if is_need else "evidence"
 
 
 def _some(group: Group, most: int, rng: random.Random) -> Group:
@@ -358,30 +357,19 @@ def earlier_runs(made_by: Mapping[str, Any]) -> list[dict[str, float]]:
 def beginning(
     known: Sequence[Record], options: TrainOptions, log: Log
 ) -> tuple[EvaluatorModel, Tokenizer]:
-    """MiniLM's layers, nothing, or another evaluator, as `options.init` says.
-
-    DataError when MiniLM's layers are wanted, but no record is relevant to fit them on.
-    """
-    if options.init not in ("minilm", "none"):
+    """The pretrained encoder, nothing, or another evaluator, as `options.init` says."""
+    if options.init not in ("e5", "none"):
         folder = Path(options.init)
-        network = t5.load(folder, check_folder(folder))
+        network: EvaluatorModel = t5.load(folder, check_folder(folder), t5.built)
         return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
-    texts = sorted({record.passage for record in known})
-    tokenizer, cjk_start = build_tokenizer(texts, options.min_count)
-    config = ModelConfig(tokenizer.get_vocab_size(), cjk_start, layers=options.layers)
+    source = read_source(source_path())
+    texts = sorted({text for record in known for text in (record.passage, record.question)})
+    tokenizer = cut_tokenizer(source, [*texts, *everyday_words()], options.vocabulary)
+    config = ModelConfig(tokenizer.get_vocab_size(), joint_layers=options.joint_layers)
     network = EvaluatorModel(config)
-    if options.init == "minilm":
-        relevant = [record for record in known if record.question and record.relevant]
-        english = [record for record in relevant if record.language == "en"] or relevant
-        if not english:
-            raise DataError("Training has no relevant passage to fit MiniLM's layers on.")
-        chosen = random.Random(0).sample(english, min(_FITTED_ON, len(english)))
-        pairs = [(record.question, record.passage) for record in chosen]
-        encoded = PairTokenizer(tokenizer, options.train_length).encode("relevance", pairs)
-        rows = [row for row in encoded if isinstance(row, Row)]
-        missed = transplant(network, tokenizer, texts, *batch_tensors(rows))
-        shares = ", ".join(f"{share:.3f}" for share in missed)
-        log(f"transplanted; of the teacher's variance, half-layer by half-layer, missed: {shares}")
+    if options.init == "e5":
+        fill(network, source, tokenizer)
+        log(f"{network.config.vocab_size} of the source's {len(source.pieces)} pieces kept")
     return network, tokenizer
 
 
@@ -417,14 +405,18 @@ class Evaluating:
         for module in self.network.modules():
             if isinstance(module, nn.Dropout):
                 module.p = self.options.dropout
+        if self.network.head.weight.device.type == "cpu":  # twice as fast as the fused form
+            self.network.t5.encoder.config._attn_implementation = "eager"
 
     def groups(self) -> list[dict[str, Any]]:
         network, options = self.network, self.options
-        known = [*network.t5.shared.parameters(), *network.positions.parameters()]
-        known += network.t5.encoder.block.parameters()
-        ids = set(map(id, known))
+        # The encoder's cosine stays what pretraining made it.
+        network.t5.encoder.requires_grad_(options.init == "none")
+        known = [*network.joint.parameters(), *network.t5.encoder.parameters()]
+        known = [parameter for parameter in known if parameter.requires_grad]
+        ids = {*map(id, known), *map(id, network.t5.encoder.parameters())}
         new = [parameter for parameter in network.parameters() if id(parameter) not in ids]
-        rate = options.new_rate if options.init in ("minilm", "none") else options.learning_rate
+        rate = options.new_rate if options.init in ("e5", "none") else options.learning_rate
         known_rate = options.new_rate if options.init == "none" else options.learning_rate
         return [{"params": known, "lr": known_rate}, {"params": new, "lr": rate}]
 
@@ -482,8 +474,12 @@ class Evaluating:
         ends = torch.tensor([[row.start, row.end] for row in rows], device=spans.device)
         if not (ends != UNKNOWN_PLACE).any():
             return spans.sum() * 0
-        loss = nn.functional.cross_entropy(spans.float(), ends, ignore_index=UNKNOWN_PLACE)
-        return self.options.span_weight * loss
+        each = nn.functional.cross_entropy(
+            spans.float(), ends, ignore_index=UNKNOWN_PLACE, reduction="none"
+        ).sum(1)
+        found, nowhere = each[ends[:, 0] > 0], each[ends[:, 0] == 0]
+        loss = sum((part.mean() for part in (found, nowhere) if len(part)), spans.sum() * 0)
+        return self.options.span_weight / 4 * loss
 
     def validation(self) -> tuple[float, str]:
         """The mean figure of the tasks; relevance is that of the sources left out, if any."""
@@ -545,7 +541,9 @@ def validation(network: EvaluatorModel, check: Sequence[Example]) -> Figures:
         for first in range(0, len(ordered), 32):
             rows = ordered[first : first + 32]
             ids, mask = (part.to(device) for part in batch_tensors(rows))
-            logits, spans = (part.float().cpu().numpy() for part in network(ids, mask))
+            with autocast(device):
+                found_in = network(ids, mask)
+            logits, spans = (part.float().cpu().numpy() for part in found_in)
             for row, own, span in zip(rows, logits, spans, strict=True):
                 judged[row.task, row.source].append((row, own[places(row.task)]))
                 if row.start != UNKNOWN_PLACE:
@@ -697,6 +695,7 @@ class _Run(Generic[RowT]):
         if checkpoint.exists():
             self._resume()
         self._on_gpu = self._learnt[0].is_cuda
+        self._precision = partial(autocast, self._learnt[0].device)
         self._began = time.monotonic() - self.at.spent_s
         self._logged, self._logged_rows = time.monotonic(), self.at.rows
         self._pending: list[Tensor] = []
@@ -720,7 +719,7 @@ class _Run(Generic[RowT]):
         share = min(falling, (at.step + 1) / max(1, options.warmup_steps))
         for part, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             part["lr"] = rate * share
-        with torch.autocast("cuda", torch.bfloat16) if self._on_gpu else nullcontext():
+        with self._precision():
             loss = self._learner.loss(batch)
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]

@@ -43,7 +43,7 @@ def test_a_checkpoint_is_measured(folder: Path) -> None:
 
 
 def test_every_pair_can_be_given_one_length(folder: Path) -> None:
-    options = BenchOptions(pairs=4, length=64, seconds=0.0, batch_tokens=(1024,))
+    options = BenchOptions(pairs=4, length=12, seconds=0.0, batch_tokens=(1024,))
     assert bench(on_torch(folder), options).points[0].padding == 0
     with pytest.raises(WeightsError, match="at most 96 tokens"):
         bench(on_torch(folder), BenchOptions(length=97))

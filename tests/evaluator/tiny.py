@@ -4,37 +4,32 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from evaluator.model import t5 as models
 from evaluator.model.t5 import EvaluatorModel, ModelConfig
-from evaluator.model.tokenization import SPECIAL_TOKENS
+from evaluator.model.tokenization import SPECIAL_TOKENS, UNKNOWN, stored_form
+from evaluator.training.pretrained_encoder import unigram
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,?!<>/[]:"
 
 
 def tiny_tokenizer() -> Tokenizer:
     """Spells every word in letters; four Chinese characters stand at the end."""
-    tokens = [*SPECIAL_TOKENS, *LETTERS, *(f"##{letter}" for letter in LETTERS), *"河流很长"]
-    numbers = {token: number for number, token in enumerate(tokens)}
-    tokenizer = Tokenizer(WordPiece(numbers, unk_token="[UNK]"))
-    tokenizer.normalizer = BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
-    return tokenizer
+    special = [(stored_form(token), 0.0) for token in SPECIAL_TOKENS]
+    letters = [*LETTERS, *LETTERS[:26].upper(), *(f"▁{letter}" for letter in LETTERS)]
+    pieces = [(piece, -1.0) for piece in ("▁", *letters, *"河流很长")]
+    return unigram([*special, *pieces], UNKNOWN)
 
 
 def tiny_network(seed: int = 0) -> EvaluatorModel:
     torch.manual_seed(seed)
     size = tiny_tokenizer().get_vocab_size()
     config = ModelConfig(
-        vocab_size=size, cjk_start=size - 4, d_model=16, d_ff=24, heads=2,
-        layers=1, max_length=96,
+        vocab_size=size, d_model=16, d_ff=24, heads=2,
+        layers=2, joint_layers=1, max_length=96,
     )  # fmt: skip
     network = EvaluatorModel(config)
     torch.nn.init.normal_(network.head.weight, std=0.2)  # so that rows differ
-    torch.nn.init.normal_(network.matches.weight, std=0.2)
     return network.eval()
 
 
@@ -52,8 +47,8 @@ def wide_folder(folder: Path) -> Path:
     torch.manual_seed(0)
     size = tiny_tokenizer().get_vocab_size()
     config = ModelConfig(
-        vocab_size=size, cjk_start=size - 4, d_model=256, d_ff=64, heads=2,
-        layers=1, max_length=96,
+        vocab_size=size, d_model=256, d_ff=64, heads=2,
+        layers=2, joint_layers=1, max_length=96,
     )  # fmt: skip
     network = EvaluatorModel(config)
     torch.nn.init.normal_(network.head.weight, std=0.2)

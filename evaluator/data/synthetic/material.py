@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,38 @@ def natural(folder: Path, side: Side) -> list[JudgementRow]:
     """
     judgements: list[JudgementRow] = []
     for path in data_files(folder):
-        if "answer_faithful" in _fields(path):
-            source = path.name.split(".")[0]
+        source, fields = path.name.split(".")[0], _fields(path)
+        if "answer_faithful" in fields:
             for row in read_rows(path):
                 made = _labelled(row.raw, source, row.where)
                 judgements += [judgement for judgement in made if side(judgement.group)]
+        elif {"page", "position"} <= fields:
+            for row, following in pairwise(read_rows(path)):
+                if row.raw["page"] == following.raw["page"]:
+                    made = _beside_each_other(row.raw, following.raw, source)
+                    judgements += [judgement for judgement in made if side(judgement.group)]
     return judgements
+
+
+def _beside_each_other(
+    own: dict[str, Any], sibling: dict[str, Any], source: str
+) -> Iterator[JudgementRow]:
+    """Two entries of one page of a manual: each serves its own question and says its own words."""
+    question, passage, language = own["question"], own["answer"], own["language"]
+    about = (language, source, "natural", own["title"] or passage)
+    right, wrong = (_opening(entry["answer"], language) for entry in (own, sibling))
+    if not right or not wrong or wrong in passage:
+        return
+    yield JudgementRow("utility", question, right, "[Utility:5]", *about)
+    yield JudgementRow("utility", question, wrong, "[Utility:1]", *about)
+    for said, label in ((right, "[Fully supported]"), (wrong, "[No support / Contradictory]")):
+        yield JudgementRow("support", f"{question}{ANSWER_MARK}{said}", passage, label, *about)
+
+
+def _opening(answer: str, language: str) -> str:
+    """The first sentences of an entry, of a usual length together; "" where there are none."""
+    chunks = chunked(answer, language, _SENTENCE_CHARS[language][1])
+    return chunks[0] if chunks and len(chunks[0]) >= _SENTENCE_CHARS[language][0] else ""
 
 
 def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[JudgementRow]:

@@ -27,11 +27,11 @@ def test_a_perfect_and_a_blind_scorer(tmp_path: Path) -> None:
     def perfect(pairs: list[tuple[str, str]]) -> list[float]:
         return [float(q.rstrip("?").split()[4:6] == p.split()[1:3]) for q, p in pairs]
 
-    figures = measure(file, perfect, max_questions=20, seed=1, minilm=False)
+    figures = measure(file, perfect, max_questions=20, seed=1)
     assert figures["questions"] == 20
     assert figures["pairs"] == 100
     assert figures["auc_evaluator"] == figures["first_evaluator"] == 1.0
-    blind = measure(file, lambda pairs: [0.0] * len(pairs), max_questions=20, seed=1, minilm=False)
+    blind = measure(file, lambda pairs: [0.0] * len(pairs), max_questions=20, seed=1)
     assert blind["auc_evaluator"] == 0.5
     assert blind["first_evaluator"] == 0.0
     assert blind["auc_bm25"] > 0.8
@@ -40,7 +40,7 @@ def test_a_perfect_and_a_blind_scorer(tmp_path: Path) -> None:
 def test_nothing_to_measure_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"passage": "alone"}\n', encoding="utf-8")
     with pytest.raises(DataError, match="no answerable questions"):
-        measure(tmp_path / "x.jsonl", lambda _: [], max_questions=5, seed=1, minilm=False)
+        measure(tmp_path / "x.jsonl", lambda _: [], max_questions=5, seed=1)
 
 
 def test_the_interval_is_seeded_and_holds_the_auc() -> None:

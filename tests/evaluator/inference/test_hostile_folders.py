@@ -33,9 +33,7 @@ def settings(**folders: Path) -> EvaluatorSettings:
 def recipe(folder: Path) -> None:
     work = folder.with_name("work")
     data = rivers(work / "data", count=12)
-    options = RecipeOptions(
-        rows=12, batch_tokens=512, held_back_percent=20, check_every=10, use_minilm=False
-    )
+    options = RecipeOptions(rows=12, batch_tokens=512, held_back_percent=20, check_every=10)
     train_recipe(data, folder, work / "out", work, options, lambda _: None)
 
 

@@ -38,7 +38,8 @@ def scored(
 @pytest.mark.parametrize("task", TASKS)
 def test_onnx_gives_pytorchs_scores(exported: Path, task: Task) -> None:
     runtime, pytorch = loaded(exported, "onnx"), loaded(exported)
-    assert scored(runtime, task=task) == pytest.approx(scored(pytorch, task=task), abs=1e-5)
+    in_bytes = pytest.approx(scored(pytorch, task=task), abs=0.05)
+    assert scored(runtime, task=task) == in_bytes
     alone = [scored(runtime, [pair], task)[0] for pair in PAIRS]
     assert scored(runtime, task=task) == pytest.approx(alone, abs=1e-5)
     assert np.ptp(alone) > 1e-4
@@ -46,8 +47,8 @@ def test_onnx_gives_pytorchs_scores(exported: Path, task: Task) -> None:
 
 def test_answer_tells_the_place_beside_relevance(exported: Path) -> None:
     found = [judged(loaded(exported, backend)) for backend in ("onnx", "torch")]
-    relevance = scored(loaded(exported))
-    for rows in found:
+    for backend, rows in zip(("onnx", "torch"), found, strict=True):
+        relevance = scored(loaded(exported, backend))
         assert [2 * row.score - 1 for row in rows] == pytest.approx(relevance, abs=1e-4)
         for (_, passage), row in zip(PAIRS, rows, strict=True):
             assert row.span
@@ -63,7 +64,7 @@ def judged(scorer: Scorer) -> list[RowScore]:
 
 
 def test_where_nowhere_is_likeliest_there_is_no_place() -> None:
-    row = Row((4, 30, SEPARATOR, 4, 31, 32, END), offsets=((0, 1), (2, 4)))
+    row = Row((4, 30, SEPARATOR, 4, 31, 32, END), offsets=((0, 1), (2, 4)), begins=4)
     logits = np.full((7, 2), -1e9, dtype=np.float32)
     logits[[0, 4, 5]] = [[0, 0], [2, -1], [-1, 3]]
     assert answer_place(row, logits) == Span(start=0, end=4, probability=0.789994)

@@ -6,6 +6,7 @@ from evaluator.model.tokenization import (
     UNKNOWN,
     PairTokenizer,
     neutraliser,
+    stored_form,
 )
 from evaluator.schema import Row
 from tests.evaluator.tiny import tiny_tokenizer
@@ -27,15 +28,15 @@ def test_the_passage_is_cut_and_the_question_kept() -> None:
     pairs = PairTokenizer(tiny_tokenizer(), max_length=40)
     ids = row(pairs, "abc", "d" * 90)
     assert len(ids) == 40
-    assert ids.index(SEPARATOR) == 4
+    assert ids.index(SEPARATOR) == 6
     assert ids[-1] == END
 
 
 def test_a_long_question_keeps_to_its_share() -> None:
     pairs = PairTokenizer(tiny_tokenizer(), max_length=40)
     ids = row(pairs, "a" * 80, "d" * 20)
-    assert ids.index(SEPARATOR) == 11
-    assert len(ids) == 11 + 2 + 20 + 1
+    assert ids.index(SEPARATOR) == 13
+    assert len(ids) == 13 + 4 + 20 + 1
 
 
 def test_no_text_spells_a_special_token() -> None:
@@ -51,9 +52,9 @@ def test_support_puts_the_answer_first_and_the_question_last() -> None:
     assert isinstance(found, Row)
     task = SPECIAL_TOKENS.index("[task:support]")
     tokens = [tiny_tokenizer().id_to_token(number) for number in found.ids]
-    assert [place for place, number in enumerate(found.ids) if number == task] == [0, 10, 15]
-    assert tokens[1:3] == ["a", "##b"]
-    assert tokens[-2:] == ["q", "</s>"]
+    assert [place for place, number in enumerate(found.ids) if number == task] == [0, 12, 19]
+    assert tokens[3:5] == ["▁a", "b"]
+    assert tokens[-2:] == ["▁q", stored_form("</s>")]
 
 
 def test_support_without_a_question_takes_the_whole_as_the_answer() -> None:

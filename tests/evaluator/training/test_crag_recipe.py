@@ -20,9 +20,7 @@ from evaluator.training.crag_recipe import RecipeOptions, train_recipe
 from evaluator.training.relevance_pairs import pairs_of
 from tests.evaluator.tiny_pretrained import rivers, tiny_bert, tiny_t5
 
-OPTIONS = RecipeOptions(
-    rows=120, batch_tokens=512, held_back_percent=20, check_every=10, use_minilm=False
-)
+OPTIONS = RecipeOptions(rows=120, batch_tokens=512, held_back_percent=20, check_every=10)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +49,7 @@ def served(folder: Path) -> AuthorsScorer:
 
 def test_the_worker_gives_the_trained_scores(place: Path, made_by: dict[str, Any]) -> None:
     _, held_back = split(read_folder(place / "data"), OPTIONS.held_back_percent)
-    pairs = pairs_of(held_back, OPTIONS.seed, None)
+    pairs = pairs_of(held_back, OPTIONS.seed)
     pairs = [pair for pair in pairs if pair.source == "rivers" and pair.kind != "random"]
     pairs = [pair for pair in pairs if pair.language == "en"]
     scorer = served(place / "out")

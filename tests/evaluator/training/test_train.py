@@ -16,7 +16,7 @@ from evaluator.data.synthetic.build import CONSTRUCTED
 from evaluator.errors import DataError
 from evaluator.inference.scorer import best_span
 from evaluator.model.tokenization import SEPARATOR, PairTokenizer
-from evaluator.schema import ANSWER_MARK, LABELS, TASKS
+from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Row
 from evaluator.training.relevance_pairs import Pair
 from evaluator.training.train import (
     UNKNOWN_PLACE,
@@ -42,7 +42,7 @@ from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 
 OPTIONS = TrainOptions(
     minutes=1000, rows=160, batch_tokens=256, train_length=48, judgements=60, check_every=50,
-    learning_rate=3e-3, new_rate=3e-3, init="none", layers=1,
+    learning_rate=3e-3, new_rate=3e-3, init="none", joint_layers=1,
 )  # fmt: skip
 
 
@@ -77,11 +77,18 @@ def test_the_answering_row_comes_first_and_knows_where_its_answer_stands() -> No
     (right, wrong), *_ = groups()
     assert (right.label, wrong.label) == (0, 1)
     spelt = [tiny_tokenizer().id_to_token(right.ids[i]) for i in range(right.start, right.end + 1)]
-    assert spelt == ["c"]
+    assert spelt == ["▁c"]
     assert right.start > right.ids.index(SEPARATOR)
     assert (wrong.start, wrong.end) == (0, 0)
-    assert placed(right.ids, None, []) == (UNKNOWN_PLACE, UNKNOWN_PLACE)
-    assert placed(right.ids, "not there", [77, 78]) == (UNKNOWN_PLACE, UNKNOWN_PLACE)
+    (row,) = PairTokenizer(tiny_tokenizer(), 40).encode("answer", [("a b?", "a // b a c")])
+    assert isinstance(row, Row)
+    assert [tiny_tokenizer().id_to_token(row.ids[i]) for i in placed(row, "a // b a c", "a")] == [
+        "▁a",
+        "▁a",
+    ]
+    assert placed(row, "a // b a c", "a")[0] == len(row.ids) - 3  # not in the title
+    assert placed(row, "a // b a c", "not there") == (UNKNOWN_PLACE, UNKNOWN_PLACE)
+    assert placed(row, "a // b a c", None) == (UNKNOWN_PLACE, UNKNOWN_PLACE)
 
 
 def test_the_likeliest_span_ends_after_it_begins() -> None:

@@ -1,0 +1,77 @@
+"""The pretrained encoder as read from its package, whole and with a vocabulary cut to texts."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from evaluator.errors import DataError
+from evaluator.model.t5 import COSINE_SCALE, COSINE_SHIFT, EvaluatorModel, ModelConfig
+from evaluator.model.tokenization import SPECIAL_TOKENS, PairTokenizer, stored_form
+from evaluator.training.pretrained_encoder import (
+    Source,
+    cosines,
+    cut_tokenizer,
+    fill,
+    read_source,
+    source_path,
+    whole_tokenizer,
+)
+from evaluator.training.temperature import margins
+
+
+@pytest.fixture(scope="module")
+def source() -> Source:
+    return read_source(source_path())
+
+
+def test_the_file_is_multilingual_e5_small(source: Source) -> None:
+    sizes = (source.width, source.layers, source.heads, source.feed_forward, source.positions)
+    assert sizes == (384, 12, 12, 1536, 512)
+    assert len(source.pieces) == 250_002
+    assert source.tensors["emb.word"].shape == (250_037 * 384,)
+    word = source.tensors["emb.word"][: 384 * 1000]
+    assert 0.01 < np.abs(word).mean() < 1
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.bin").write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(DataError, match=r"not a model file"):
+        read_source(tmp_path / "other.bin")
+
+
+TEXTS = [
+    "The lock is released when the owner calls release().",
+    "所有者调用 release() 时锁即被释放。",
+    "Bananas ripen faster in a paper bag.",
+]
+
+
+@pytest.fixture(scope="module")
+def cut(source: Source) -> Tokenizer:
+    return cut_tokenizer(source, [*TEXTS, "query: passage: When is the"], 12_000)
+
+
+def test_a_cut_vocabulary_cuts_its_texts_as_the_whole_one(source: Source, cut: Tokenizer) -> None:
+    whole = whole_tokenizer(source)
+    for text in TEXTS:
+        assert cut.encode(text).tokens == whole.encode(text, add_special_tokens=False).tokens
+    assert cut.get_vocab_size() <= 12_000
+    assert [cut.token_to_id(stored_form(t)) for t in SPECIAL_TOKENS[:3]] == [0, 1, 2]
+    assert 2 not in cut.encode("鬱 檯 凹 Zürich ∀").ids[:3]  # characters of both scripts are kept
+
+
+def test_the_encoder_knows_the_same_in_both_languages() -> None:
+    english, chinese, other = cosines([("When is the lock released?", text) for text in TEXTS])
+    assert english > other + 0.05
+    assert chinese > other + 0.05
+    assert 0.6 < other < english < 1
+
+
+def test_a_network_begins_with_the_cosine_of_its_source(source: Source, cut: Tokenizer) -> None:
+    network = EvaluatorModel(ModelConfig(cut.get_vocab_size(), joint_layers=1))
+    fill(network, source, cut)
+    pairs = [("When is the lock released?", text) for text in TEXTS]
+    found = margins(network, PairTokenizer(cut, 512), pairs)
+    assert (found - COSINE_SHIFT) / COSINE_SCALE == pytest.approx(cosines(pairs), abs=1e-4)
