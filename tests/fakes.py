@@ -193,13 +193,15 @@ class FakeKeywords:
 class FakeChat(BaseChatModel):
     """Answers in `chunks`, rewrites to `keywords`; every call counts 10 tokens in and 3 out.
 
-    `fails_after` chunks of an answer it fails; `fails_to_rewrite` fails the other prompt.
+    `fails_after` chunks of an answer it fails; it rests `pause_s` after each. `fails_to_rewrite`
+    fails the other prompt.
     """
 
     chunks: list[str] = Field(default_factory=list)
     keywords: str = ""
     fails_after: int | None = None
     fails_to_rewrite: bool = False
+    pause_s: float = 0
     asked: list[list[BaseMessage]] = Field(default_factory=list)
 
     @property
@@ -224,6 +226,7 @@ class FakeChat(BaseChatModel):
             if number == self.fails_after:
                 raise GeneratorFailed("the model is gone")
             yield ChatGenerationChunk(message=AIMessageChunk(text))
+            await asyncio.sleep(self.pause_s)
         usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
         yield ChatGenerationChunk(message=AIMessageChunk("", usage_metadata=usage))
 
