@@ -226,7 +226,8 @@ class FakeChat(BaseChatModel):
             if number == self.fails_after:
                 raise GeneratorFailed("the model is gone")
             yield ChatGenerationChunk(message=AIMessageChunk(text))
-            await asyncio.sleep(self.pause_s)
+            if self.pause_s:
+                await asyncio.sleep(self.pause_s)
         usage = {"input_tokens": 10, "output_tokens": 3, "total_tokens": 13}
         yield ChatGenerationChunk(message=AIMessageChunk("", usage_metadata=usage))
 
