@@ -51,6 +51,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _head(figures: Figures) -> str:
     command = f"python -m benchmarks.evaluator DATA --most {figures['most']}"
     command += f" --seed {figures['seed']}"
+    if "manuals" in figures:
+        command += " --manuals FILE"
     if figures.get("left_out"):
         command += f" --left-out {' '.join(figures['left_out'])}"
     return f"""# The evaluator, measured

@@ -29,7 +29,7 @@ from transformers import BertConfig, BertModel, T5Config, T5Model
 from transformers.models.bert.modeling_bert import BertLayer
 
 from evaluator.errors import WeightsError
-from evaluator.model.checkpoint import ARCHITECTURE, TENSORS_FILE
+from evaluator.model.checkpoint import ARCHITECTURE, CROSS_ARCHITECTURE, TENSORS_FILE
 from evaluator.model.tokenization import (
     REFLECTION_TOKENS,
     SEPARATOR,
@@ -208,7 +208,12 @@ def save(model: EvaluatorModel, folder: Path) -> None:
 
 
 def built(config: dict[str, Any]) -> EvaluatorModel:
-    """A new network; TypeError for fields that it has not."""
+    """A new network; TypeError for fields that it has not, WeightsError for the former form."""
+    if config.get("architecture") == CROSS_ARCHITECTURE:
+        raise WeightsError(
+            "This evaluator is of the former form, which is served but neither exported nor "
+            "trained further: train a new one with `selfcrag-evaluator train --init e5`."
+        )
     return EvaluatorModel(ModelConfig(**config))
 
 
