@@ -58,7 +58,7 @@ class ModelConfig:
     d_ff: int = 1536
     heads: int = 12
     layers: int = 12
-    joint_layers: int = 4
+    joint_layers: int = 5
     decoder_layers: int = 1
     max_length: int = 512
     tasks: list[str] = field(default_factory=lambda: list(TASKS))
@@ -123,6 +123,11 @@ class EvaluatorModel(nn.Module):
         can_answer = ((ids >= len(SPECIAL_TOKENS)) | (ids == UNKNOWN)) & (sides == 1)
         can_answer = can_answer & (positions > PREFIX) | (positions + sides == 0)
         return logits, self.span(stream).float().masked_fill(~can_answer.unsqueeze(2), -1e9)
+
+    def keep_joint(self, layers: int) -> None:
+        """Leave the last `layers` joint layers, fewer where there are fewer."""
+        self.joint = self.joint[-layers:]
+        self.config.joint_layers = len(self.joint)
 
     def _alone(self, ids: Tensor, positions: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """Each text's last states, and those below the layers that the joint ones began as."""

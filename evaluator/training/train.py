@@ -82,8 +82,8 @@ class TrainOptions:
     minutes: float = 60.0
     rows: int = 200_000
     init: str = "e5"
-    """`e5`, `none`, or the folder of an evaluator."""
-    joint_layers: int = 4
+    """`e5`, `none`, or the folder of an evaluator, whose last joint layers are kept."""
+    joint_layers: int = 5
     vocabulary: int = 48_000
     learning_rate: float = 5e-5
     new_rate: float = 5e-4  # of the parts that begin as nothing
@@ -362,6 +362,7 @@ def beginning(
     if options.init not in ("e5", "none"):
         folder = Path(options.init)
         network: EvaluatorModel = t5.load(folder, check_folder(folder), t5.built)
+        network.keep_joint(options.joint_layers)
         return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
     source = read_source(source_path())
     texts = sorted({text for record in known for text in (record.passage, record.question)})

@@ -135,7 +135,7 @@ def test_the_loss_falls_and_held_back_answers_get_better(tmp_path: Path) -> None
     rows = rows_file(tmp_path / "rows.jsonl", count=120)
     model = word_llama(tmp_path / "model", [rows.read_text(encoding="utf-8")])
     options = TuneOptions(
-        epochs=12, learning_rate=2e-2, rank=8, batch_tokens=600, held_back_percent=20,
+        epochs=12, learning_rate=6e-3, rank=8, batch_tokens=600, held_back_percent=20,
         check_every=50, measured_rows=20, dropout=0.0,
     )  # fmt: skip
     made = tune([rows], model, tmp_path / "out", tmp_path / "work", options, quiet)
