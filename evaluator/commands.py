@@ -75,7 +75,7 @@ def train(
     minutes: Annotated[float, typer.Option(help="Most minutes of training steps.")] = 60.0,
     rows: Annotated[int, typer.Option(help="Most rows that are read.")] = 200_000,
     seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
-    layers: Annotated[int, typer.Option(min=1, max=12, help="Joint layers.")] = 4,
+    layers: Annotated[int, typer.Option(min=1, max=12, help="Joint layers.")] = 5,
     init: Annotated[
         str,
         typer.Option(help="e5: multilingual-e5-small; none: begin anew; or an evaluator's folder."),

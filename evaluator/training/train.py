@@ -361,7 +361,7 @@ def beginning(
     """The pretrained encoder, nothing, or another evaluator, as `options.init` says."""
     if options.init not in ("e5", "none"):
         folder = Path(options.init)
-        network: EvaluatorModel = t5.load(folder, check_folder(folder), t5.built)
+        network = t5.load(folder, check_folder(folder))
         network.keep_joint(options.joint_layers)
         return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
     source = read_source(source_path())
