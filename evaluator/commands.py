@@ -75,7 +75,7 @@ def train(
     minutes: Annotated[float, typer.Option(help="Most minutes of training steps.")] = 60.0,
     rows: Annotated[int, typer.Option(help="Most rows that are read.")] = 200_000,
     seed: Annotated[int, typer.Option(help="Decides every draw.")] = 1,
-    layers: Annotated[int, typer.Option(min=1, max=12, help="Joint layers.")] = 5,
+    layers: Annotated[int, typer.Option(min=1, max=12, help="Layers of the encoder.")] = 12,
     init: Annotated[
         str,
         typer.Option(help="e5: multilingual-e5-small; none: begin anew; or an evaluator's folder."),
@@ -220,7 +220,7 @@ def measure(
     settings = _settings(weights)
     inference = import_module("evaluator.inference.scorer")
     score_pairs = partial(inference.scores_of(inference.load_scorer(settings)), "relevance")
-    cosines = import_module("evaluator.training.pretrained_encoder").cosines if e5 else None
+    cosines = import_module("evaluator.training.teacher").cosines if e5 else None
     figures = measuring.measure(file, score_pairs, most, seed, cosines=cosines)
     typer.echo(json.dumps(figures, indent=2))
     if keep:

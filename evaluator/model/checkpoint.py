@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from evaluator.errors import WeightsError
 from evaluator.schema import TASKS, CalibratedThresholds, Task
 
-ARCHITECTURE = "selfcrag-t5-late"
+ARCHITECTURE = "selfcrag-t5-joint"
 """What config.json calls the checkpoints that `train` makes."""
 THRESHOLDS_FILE = "thresholds.json"
 TENSORS_FILE = "model.safetensors"

@@ -1,14 +1,11 @@
-"""The evaluator's T5: a pretrained encoder, a joint reading of both texts, one decoder step.
+"""The evaluator's T5: question and passage read together, one decoder step, an answer's span.
 
-The encoder is multilingual-e5-small (Wang et al., arXiv 2402.05672) as it was pretrained, in the
-place of T5's own. It reads each text alone, as it was taught to, so that the cosine of the texts'
-mean states is the pretrained one. From the states below its last layers the joint layers, which
-begin as those last layers, read on across both texts (late joining: PreTTR, MacAvaney et al.,
-arXiv 2004.14255). The decoder is T5's and takes one step, from the joint mean state and the task,
-over the reflection tokens (monoT5's way, Nogueira et al., arXiv 2003.06713); the cosine is added
-to its logits. From the joint states come the logits of where the second text's answer begins and
-ends; the row's first token stands for "nowhere" (SQuAD 2.0's way, Rajpurkar et al., arXiv
-1806.03822).
+The encoder begins as multilingual-e5-small (Wang et al., arXiv 2402.05672), biases and norms
+included, in the place of T5's own, and reads both texts with attention across them in every layer.
+The decoder is T5's and takes one step, from the encoder's mean state and the task, over the
+reflection tokens (monoT5's way, Nogueira et al., arXiv 2003.06713). From the encoder's states come
+the logits of where the second text's answer begins and ends; the row's first token stands for
+"nowhere" (SQuAD 2.0's way, Rajpurkar et al., arXiv 1806.03822).
 
 Quantization: in model.safetensors large matrices lie as one byte a value: a row w as round(w / s)
 with one scale s a row; the word table, which is not trained, as four bits a value, as it came:
@@ -26,7 +23,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel, T5Config, T5Model
-from transformers.models.bert.modeling_bert import BertLayer
 
 from evaluator.errors import WeightsError
 from evaluator.model.checkpoint import ARCHITECTURE, TENSORS_FILE
@@ -36,14 +32,13 @@ from evaluator.model.tokenization import (
     SPECIAL_TOKENS,
     UNKNOWN,
 )
-from evaluator.schema import LABELS, TASKS
+from evaluator.schema import TASKS
 
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
 BYTES, NIBBLES, SCALE = "bytes", "nibbles", "scale"
 WORDS = "t5.encoder.embeddings.word_embeddings.weight"
 BLOCK = 32  # values of the word table that share a scale
 SIDES = 3  # texts in a row, at most
-COSINE_SCALE, COSINE_SHIFT = 20.0, -17.0  # at first; e5's cosines lie between .7 and .95
 PREFIX = 2  # tokens that say what a text is, "query:" or "passage:"
 _SMALL = 16_384  # matrices of fewer values stay float16
 
@@ -57,7 +52,6 @@ class ModelConfig:
     d_ff: int = 1536
     heads: int = 12
     layers: int = 12
-    joint_layers: int = 5
     decoder_layers: int = 1
     max_length: int = 512
     tasks: list[str] = field(default_factory=lambda: list(TASKS))
@@ -66,7 +60,7 @@ class ModelConfig:
 
 
 class EvaluatorModel(nn.Module):
-    """T5 with a pretrained encoder, joint layers, one decoder step, a span output.
+    """T5 with a pretrained encoder, one decoder step over the reflection tokens, a span output.
 
     `forward(ids, mask)` takes integer tensors (batch, length) and gives logits of
     REFLECTION_TOKENS, shape (batch, 13), and of the answer's first and last token, shape
@@ -76,76 +70,35 @@ class EvaluatorModel(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        width, own = config.d_model, _encoder_config(config)
         self.t5 = cast("Any", T5Model(_t5_config(config)))
-        self.t5.encoder = BertModel(own, add_pooling_layer=False)
+        self.t5.encoder = BertModel(_encoder_config(config), add_pooling_layer=False)
         self.t5.set_input_embeddings(self.t5.encoder.get_input_embeddings())
-        layer: Any = BertLayer
-        self.joint = nn.ModuleList(layer(own) for _ in range(config.joint_layers))
-        self.sides = nn.Embedding(SIDES, width)
-        self.tasks = nn.Embedding(len(TASKS), width)
-        self.head = nn.Linear(width, len(REFLECTION_TOKENS))
-        self.closeness = nn.Linear(1, len(REFLECTION_TOKENS))
-        self.span = nn.Linear(width, 2)
-        nn.init.zeros_(self.sides.weight)
+        self.tasks = nn.Embedding(len(TASKS), config.d_model)
+        self.head = nn.Linear(config.d_model, len(REFLECTION_TOKENS))
+        self.span = nn.Linear(config.d_model, 2)
         nn.init.normal_(self.tasks.weight, std=0.02)
-        for part in (self.head.weight, self.head.bias):
-            nn.init.zeros_(part)
-        relevant = REFLECTION_TOKENS.index(LABELS["relevance"][0])
-        for part, value in (
-            (self.closeness.weight, COSINE_SCALE),
-            (self.closeness.bias, COSINE_SHIFT),
-        ):
-            nn.init.zeros_(part)
-            nn.init.constant_(part[relevant], value)
 
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        sides, seen = sides_of(ids), mask.bool().unsqueeze(1)
-        one_text = sides.unsqueeze(1) == sides.unsqueeze(2)
-        before = sides.unsqueeze(1) < sides.unsqueeze(2)
-        positions = torch.arange(ids.shape[1], device=ids.device) - before.long().sum(2)
-        alone, below = self._alone(ids, positions, self._bias(seen & one_text))
-        stream = below + self.sides(sides).to(below.dtype)
-        across = self._bias(seen.expand(-1, ids.shape[1], -1))
-        for layer in self.joint:
-            stream = layer(stream, across)
+        sides = sides_of(ids)
+        states = self.t5.encoder(
+            input_ids=ids, attention_mask=mask, token_type_ids=sides
+        ).last_hidden_state
         task = self.tasks(ids[:, 0] - FIRST_TASK)
         decoded = self.t5.decoder(
-            inputs_embeds=(_mean(stream, mask) + task).unsqueeze(1),
-            encoder_hidden_states=stream,
+            inputs_embeds=(mean_state(states, mask) + task).unsqueeze(1),
+            encoder_hidden_states=states,
             encoder_attention_mask=mask,
             use_cache=False,
         ).last_hidden_state[:, 0]
-        first, second = (_mean(alone, mask * (sides == side)).float() for side in (0, 1))
-        cosine = nn.functional.cosine_similarity(first, second).unsqueeze(1)
-        logits = self.head(decoded).float() + self.closeness(cosine.to(decoded.dtype)).float()
-        can_answer = ((ids >= len(SPECIAL_TOKENS)) | (ids == UNKNOWN)) & (sides == 1)
-        can_answer = can_answer & (positions > PREFIX) | (positions + sides == 0)
-        return logits, self.span(stream).float().masked_fill(~can_answer.unsqueeze(2), -1e9)
-
-    def keep_joint(self, layers: int) -> None:
-        """Leave the last `layers` joint layers, fewer where there are fewer."""
-        self.joint = self.joint[-layers:]
-        self.config.joint_layers = len(self.joint)
-
-    def _alone(self, ids: Tensor, positions: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        """Each text's last states, and those below the layers that the joint ones began as."""
-        encoder = self.t5.encoder
-        kinds = torch.zeros_like(ids)
-        states = below = encoder.embeddings(ids, token_type_ids=kinds, position_ids=positions)
-        for number, layer in enumerate(encoder.encoder.layer, 1):
-            states = layer(states, bias)
-            if number == self.config.layers - self.config.joint_layers:
-                below = states
-        return states, below
-
-    def _bias(self, seen: Tensor) -> Tensor:
-        """What attention adds to its scores: (batch, 1, length, length)."""
-        zero = torch.zeros((), dtype=self.head.weight.dtype, device=seen.device)
-        return torch.where(seen, zero, torch.finfo(zero.dtype).min).unsqueeze(1)
+        second = (sides == 1) & ((ids >= len(SPECIAL_TOKENS)) | (ids == UNKNOWN))
+        prefix = torch.cumsum(second.long(), dim=1) <= PREFIX
+        is_first = torch.arange(ids.shape[1], device=ids.device) == 0
+        can_answer = (second & ~prefix) | is_first
+        spans = self.span(states).float().masked_fill(~can_answer.unsqueeze(2), -1e9)
+        return self.head(decoded).float(), spans
 
 
-def _mean(states: Tensor, mask: Tensor) -> Tensor:
+def mean_state(states: Tensor, mask: Tensor) -> Tensor:
     """The mean over the tokens of the mask: (batch, width)."""
     kept = mask.unsqueeze(2).to(states.dtype)
     return (states * kept).sum(1) / kept.sum(1).clamp(min=1)
@@ -189,7 +142,7 @@ def _encoder_config(config: ModelConfig) -> BertConfig:
         num_attention_heads=config.heads,
         intermediate_size=config.d_ff,
         max_position_embeddings=config.max_length,
-        type_vocab_size=1,
+        type_vocab_size=SIDES,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         pad_token_id=0,

@@ -11,7 +11,6 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,15 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from evaluator.errors import DataError
-from evaluator.model.t5 import COSINE_SCALE, COSINE_SHIFT, EvaluatorModel, ModelConfig
+from evaluator.model.t5 import SIDES, EvaluatorModel
 from evaluator.model.tokenization import (
     END,
     PAD,
     SEPARATOR,
     SPECIAL_TOKENS,
     UNKNOWN,
-    PairTokenizer,
     stored_form,
 )
-from evaluator.training.temperature import margins
 
 Floats = npt.NDArray[np.float32]
 
@@ -156,24 +153,6 @@ def cut_tokenizer(source: Source, texts: Iterable[str] | None = None, size: int 
     return unigram([*special, *((source.pieces[i], source.scores[i]) for i in pieces)], UNKNOWN)
 
 
-@cache
-def _whole() -> tuple[EvaluatorModel, PairTokenizer]:
-    source = read_source(source_path())
-    tokenizer = cut_tokenizer(source)
-    network = EvaluatorModel(ModelConfig(tokenizer.get_vocab_size()))
-    fill(network, source, tokenizer)
-    torch.nn.init.zeros_(network.head.weight)  # the cosine alone is left
-    torch.nn.init.zeros_(network.head.bias)
-    return network, PairTokenizer(tokenizer, network.config.max_length)
-
-
-def cosines(pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """The cosine of each pair's texts by the encoder with its whole vocabulary, untrained."""
-    network, tokenizer = _whole()
-    found = (margins(network, tokenizer, pairs) - COSINE_SHIFT) / COSINE_SCALE
-    return [float(cosine) for cosine in found]
-
-
 def everyday_words() -> list[str]:
     """Chinese words of jieba's dictionary by their number of uses, each a text of its own."""
     path = Path(str(importlib.resources.files("jieba").joinpath("dict.txt")))
@@ -199,7 +178,7 @@ def _is_basic(piece: str) -> bool:
 def fill(network: EvaluatorModel, source: Source, tokenizer: Tokenizer) -> None:
     """Copy the source into the network's encoder, words by the tokenizer's pieces.
 
-    The joint layers begin as the encoder's last ones.
+    All texts of a row begin as of the one type that the source knows.
     """
     tensors, width = source.tensors, source.width
     places = {piece: i for i, piece in enumerate(source.pieces)}
@@ -211,7 +190,7 @@ def fill(network: EvaluatorModel, source: Source, tokenizer: Tokenizer) -> None:
     values: dict[str, Floats] = {
         "embeddings.word_embeddings.weight": words,
         "embeddings.position_embeddings.weight": tensors["emb.pos"],
-        "embeddings.token_type_embeddings.weight": tensors["emb.type"][:width],
+        "embeddings.token_type_embeddings.weight": np.tile(tensors["emb.type"][:width], (SIDES, 1)),
         "embeddings.LayerNorm.weight": tensors["emb.ln.w"],
         "embeddings.LayerNorm.bias": tensors["emb.ln.b"],
     }
@@ -226,6 +205,3 @@ def fill(network: EvaluatorModel, source: Source, tokenizer: Tokenizer) -> None:
     network.t5.encoder.load_state_dict(
         {n: torch.from_numpy(np.array(v)).reshape(state[n].shape) for n, v in values.items()}
     )
-    encoder = network.t5.encoder.encoder
-    for mine, theirs in zip(network.joint, encoder.layer[-len(network.joint) :], strict=True):
-        mine.load_state_dict(theirs.state_dict())

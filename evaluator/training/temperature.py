@@ -49,9 +49,8 @@ def temper(
         return {}
     relevant, irrelevant = map(REFLECTION_TOKENS.index, LABELS["relevance"])
     with torch.no_grad():
-        for part in (network.head, network.closeness):
-            part.weight[[relevant, irrelevant]] *= scale
-            part.bias[[relevant, irrelevant]] *= scale
+        network.head.weight[[relevant, irrelevant]] *= scale
+        network.head.bias[[relevant, irrelevant]] *= scale
         network.head.bias[relevant] += shift
     return {"scale": round(scale, 4), "shift": round(shift, 4), "questions": len(questions)}
 

@@ -49,11 +49,14 @@ from evaluator.training.pretrained_encoder import (
     source_path,
 )
 from evaluator.training.relevance_pairs import TITLE_MARK, Pair, pairs_of
+from evaluator.training.teacher import Teacher
 from evaluator.training.temperature import temper
 
 CHECKPOINT = "run.ckpt"
 LOG_EVERY = 50  # steps
 MAX_DIFFERENCES = 5
+NATURAL = ("positive", "words", "same article", "same passage", "random", "neighbour")
+"""Kinds of pairs that are as people wrote them: what the teacher knows about."""
 QUESTIONS = 400  # of the held-back records, for the temperature
 MIN_RATE = 0.02  # of the full learning rate, at the end
 MAX_GRADIENT = 1.0  # norm; longer ones are clipped
@@ -82,10 +85,12 @@ class TrainOptions:
     minutes: float = 60.0
     rows: int = 200_000
     init: str = "e5"
-    """`e5`, `none`, or the folder of an evaluator, whose last joint layers are kept."""
-    joint_layers: int = 5
+    """`e5`, `none`, or the folder of an evaluator."""
+    layers: int = 12
     vocabulary: int = 48_000
     learning_rate: float = 5e-5
+    teacher_weight: float = 0.3
+    """Of the pretrained encoder's own ranking of a question's passages beside the labels."""
     new_rate: float = 5e-4  # of the parts that begin as nothing
     dropout: float = 0.0
     batch_tokens: int = 3072  # padded
@@ -150,7 +155,8 @@ def train(data: Path, out: Path, work: Path, options: TrainOptions, log: Log) ->
     )
     check = sampled(check, 2)
     del relevance, others, judged, judged_held  # gigabytes, and training is long
-    learner = Evaluating(network, sampled(check, 1), options)
+    teacher = Teacher(tokenizer) if options.teacher_weight and options.init != "none" else None
+    learner = Evaluating(network, sampled(check, 1), options, teacher)
     story = fit(learner, taught, options, work / CHECKPOINT, identity, log)
     story["temperature"] = temper(network, rows, build_questions(held, options.seed, QUESTIONS))
 
@@ -362,13 +368,11 @@ def beginning(
     if options.init not in ("e5", "none"):
         folder = Path(options.init)
         network = t5.load(folder, check_folder(folder))
-        network.keep_joint(options.joint_layers)
         return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
     source = read_source(source_path())
     texts = sorted({text for record in known for text in (record.passage, record.question)})
     tokenizer = cut_tokenizer(source, [*texts, *everyday_words()], options.vocabulary)
-    config = ModelConfig(tokenizer.get_vocab_size(), joint_layers=options.joint_layers)
-    network = EvaluatorModel(config)
+    network = EvaluatorModel(ModelConfig(tokenizer.get_vocab_size(), layers=options.layers))
     if options.init == "e5":
         fill(network, source, tokenizer)
         log(f"{network.config.vocab_size} of the source's {len(source.pieces)} pieces kept")
@@ -401,6 +405,7 @@ class Evaluating:
     network: EvaluatorModel
     check: Sequence[Example]
     options: TrainOptions
+    teacher: Teacher | None = None
 
     def __post_init__(self) -> None:
         self.network.to("cuda" if torch.cuda.is_available() else "cpu")
@@ -408,15 +413,15 @@ class Evaluating:
             if isinstance(module, nn.Dropout):
                 module.p = self.options.dropout
         if self.network.head.weight.device.type == "cpu":  # twice as fast as the fused form
-            self.network.t5.encoder.config._attn_implementation = "eager"
+            self.network.t5.set_attn_implementation("eager")
 
     def groups(self) -> list[dict[str, Any]]:
         network, options = self.network, self.options
-        # The encoder's cosine stays what pretraining made it.
-        network.t5.encoder.requires_grad_(options.init == "none")
-        known = [*network.joint.parameters(), *network.t5.encoder.parameters()]
-        known = [parameter for parameter in known if parameter.requires_grad]
-        ids = {*map(id, known), *map(id, network.t5.encoder.parameters())}
+        words = network.t5.encoder.get_input_embeddings().weight
+        if options.init != "none":  # rows must mean tomorrow what words unseen today mean
+            words.requires_grad_(False)
+        known = [p for p in network.t5.encoder.parameters() if p.requires_grad]
+        ids = {*map(id, known), id(words)}
         new = [parameter for parameter in network.parameters() if id(parameter) not in ids]
         rate = options.new_rate if options.init in ("e5", "none") else options.learning_rate
         known_rate = options.new_rate if options.init == "none" else options.learning_rate
@@ -436,7 +441,28 @@ class Evaluating:
         logits = logits.float().masked_fill(~own.to(device), -1e9)
         right = torch.tensor([places(row.task).start + row.label for row in rows], device=device)
         judged = nn.functional.cross_entropy(logits, right)
-        return judged + self._listwise(batch, logits) + self._spans(rows, spans)
+        loss = judged + self._listwise(batch, logits) + self._spans(rows, spans)
+        if self.teacher:
+            loss = loss + self.options.teacher_weight * self._taught(self.teacher, batch, logits)
+        return loss
+
+    def _taught(self, teacher: Teacher, batch: Sequence[Group], logits: Tensor) -> Tensor:
+        """Cross-entropy of a question's rows against the teacher's ranking of the natural ones."""
+        losses, first = [], 0
+        natural, places_of = [], []
+        for group in batch:
+            kept = [place for place, row in enumerate(group) if row.kind in NATURAL]
+            if group[0].task == "relevance" and len(kept) > 1:
+                natural.append([group[place].ids for place in kept])
+                places_of.append([first + place for place in kept])
+            first += len(group)
+        if not natural:
+            return logits.sum() * 0
+        margins = logits[:, places("relevance")]
+        margins = margins[:, 0] - margins[:, 1]
+        for mine, taught in zip(places_of, teacher.shares(natural), strict=True):
+            losses.append(-(taught * margins[mine].log_softmax(0)).sum())
+        return torch.stack(losses).mean()
 
     def _read(self, rows: Sequence[Example]) -> tuple[Tensor, Tensor]:
         """The network's logits of the rows, on a CPU by parts of like length: padding costs time.

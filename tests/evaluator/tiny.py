@@ -26,7 +26,7 @@ def tiny_network(seed: int = 0) -> EvaluatorModel:
     size = tiny_tokenizer().get_vocab_size()
     config = ModelConfig(
         vocab_size=size, d_model=16, d_ff=24, heads=2,
-        layers=2, joint_layers=1, max_length=96,
+        layers=1, max_length=96,
     )  # fmt: skip
     network = EvaluatorModel(config)
     torch.nn.init.normal_(network.head.weight, std=0.2)  # so that rows differ
@@ -48,7 +48,7 @@ def wide_folder(folder: Path) -> Path:
     size = tiny_tokenizer().get_vocab_size()
     config = ModelConfig(
         vocab_size=size, d_model=256, d_ff=64, heads=2,
-        layers=2, joint_layers=1, max_length=96,
+        layers=1, max_length=96,
     )  # fmt: skip
     network = EvaluatorModel(config)
     torch.nn.init.normal_(network.head.weight, std=0.2)

@@ -42,7 +42,7 @@ from tests.evaluator.tiny import tiny_network, tiny_tokenizer
 
 OPTIONS = TrainOptions(
     minutes=1000, rows=160, batch_tokens=256, train_length=48, judgements=60, check_every=50,
-    learning_rate=3e-3, new_rate=3e-3, init="none", joint_layers=1,
+    learning_rate=3e-3, new_rate=3e-3, init="none", layers=1,
 )  # fmt: skip
 
 
