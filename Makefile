@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 SPREAD := --dist loadfile --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve worker studio ingest bench install test test-extra check
+.PHONY: help run serve worker studio ingest bench bench-night install test test-extra check
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,10 @@ ingest: $(VENV)/.run ## read docs/ into the knowledge base
 
 bench: $(VENV)/.run ## time the first answer and POST /ask on the handbook
 	@$(BIN)/python -m benchmarks.first_answer
+
+bench-night: $(VENV)/.extra ## overload, faults, durability, a soak of an hour and fuzzing, in three hours
+	@for part in reliability faults durability "soak --minutes 60" api_fuzzing; do \
+	  $(BIN)/python -m benchmarks.$$part || exit 1; done
 
 install: $(VENV)/.run ## install what `make run` needs
 
