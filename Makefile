@@ -43,9 +43,10 @@ test: $(VENV)/.dev ## install what the tests need and run them
 test-extra: $(VENV)/.extra ## install Ray, Milvus Lite, Chromium … and run the tests that take long
 	@$(BIN)/python -m pytest -n 2 $(SPREAD) -m "(slow or postgres or browser or node) and not gpu"
 
-check: $(VENV)/.dev ## style, types, architecture
+check: $(VENV)/.dev ## style, types, architecture, and the figures that may only fall
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
+	@$(BIN)/python -m benchmarks.structure --request
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "self-crag needs Python 3.11 or later")'
