@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 SPREAD := --dist loadfile --max-worker-restart=0
 
 .DEFAULT_GOAL := help
-.PHONY: help run serve worker studio ingest bench install test test-extra check
+.PHONY: help run serve worker studio ingest bench bench-night install test test-extra check
 
 help: ## list what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,10 @@ ingest: $(VENV)/.run ## read docs/ into the knowledge base
 bench: $(VENV)/.run ## time the first answer and POST /ask on the handbook
 	@$(BIN)/python -m benchmarks.first_answer
 
+bench-night: $(VENV)/.extra ## overload, faults, durability, a soak of an hour and fuzzing, in three hours
+	@for part in reliability faults durability "soak --minutes 60" api_fuzzing; do \
+	  $(BIN)/python -m benchmarks.$$part || exit 1; done
+
 install: $(VENV)/.run ## install what `make run` needs
 
 test: $(VENV)/.dev ## install what the tests need and run them
@@ -39,9 +43,10 @@ test: $(VENV)/.dev ## install what the tests need and run them
 test-extra: $(VENV)/.extra ## install Ray, Milvus Lite, Chromium … and run the tests that take long
 	@$(BIN)/python -m pytest -n 2 $(SPREAD) -m "(slow or postgres or browser or node) and not gpu"
 
-check: $(VENV)/.dev ## style, types, architecture
+check: $(VENV)/.dev ## style, types, architecture, and the figures that may only fall
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_architecture.py
+	@$(BIN)/python -m benchmarks.structure --request
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "self-crag needs Python 3.11 or later")'

@@ -1,4 +1,4 @@
-"""The handbook's page on deployment tells of containers, files and metrics that there are."""
+"""Deployment and operating in the handbook tell of containers, files and metrics that there are."""
 
 import re
 
@@ -13,8 +13,8 @@ LANGUAGES = ("en", "zh")
 SERVICES = services()
 
 
-def page(language: str) -> str:
-    return (ROOT / "docs" / language / "deployment.md").read_text(encoding="utf-8")
+def page(language: str, name: str = "deployment") -> str:
+    return (ROOT / "docs" / language / f"{name}.md").read_text(encoding="utf-8")
 
 
 def commands(language: str) -> list[list[str]]:
@@ -48,7 +48,8 @@ def test_every_part_is_told_with_what_it_needs(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_metrics_that_are_watched_exist(language: str) -> None:
-    named = set(re.findall(r"\bselfcrag_[a-z_]+", page(language)))
+    text = page(language) + page(language, "operating")
+    named = set(re.findall(r"\bselfcrag_[a-z_]+", text))
     series = {
         sample
         for metrics in (ServiceMetrics(), WorkerMetrics())

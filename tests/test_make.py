@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 TARGETS = {"run", "test", "test-extra", "install", "check"} | {
-    *("serve", "worker", "studio", "ingest", "bench", "help")
+    *("serve", "worker", "studio", "ingest", "bench", "bench-night", "help")
 }
 
 
@@ -104,7 +104,8 @@ def test_serve_neither_installs_nor_ingests(make: Path) -> None:
         ("worker", "exec .venv/bin/selfcrag-evaluator serve"),
         ("studio", "langgraph dev"),
         ("ingest", ".venv/bin/selfcrag ingest docs"),
-        ("bench", "-m benchmarks."),
+        ("bench", "-m benchmarks.first_answer"),
+        ("bench-night", "-m benchmarks.$part || exit 1"),
         ("test", "-m pytest"),
         (
             "test-extra",
