@@ -9,7 +9,7 @@ import onnxruntime as ort
 from evaluator.errors import WeightsError
 from evaluator.inference.scorer import judgements, padded
 from evaluator.model.checkpoint import check_folder, known_tasks, name_of, weights_digest
-from evaluator.model.tokenization import PairTokenizer
+from evaluator.model.tokenization import tokenizer_of
 from evaluator.schema import Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
@@ -25,7 +25,7 @@ class OnnxScorer:
         self.tasks = known_tasks(config)
         self.digest = weights_digest(folder)
         self.name = name_of(str(config.get("architecture")), self.digest)
-        self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
+        self._tokenizer = tokenizer_of(folder, config)
         self._session = _session(settings)
         self._options = ort.RunOptions()  # gives a batch's memory back, not kept for the next one
         self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")

@@ -13,10 +13,10 @@ blocks of 32 values with one scale each (llama.cpp's Q4_0); the rest as float16.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from safetensors import SafetensorError
@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel, T5Config, T5Model
 
 from evaluator.errors import WeightsError
-from evaluator.model.checkpoint import ARCHITECTURE, TENSORS_FILE
+from evaluator.model.checkpoint import ARCHITECTURE, CROSS_ARCHITECTURE, TENSORS_FILE
 from evaluator.model.tokenization import (
     REFLECTION_TOKENS,
     SEPARATOR,
@@ -40,6 +40,7 @@ WORDS = "t5.encoder.embeddings.word_embeddings.weight"
 BLOCK = 32  # values of the word table that share a scale
 SIDES = 3  # texts in a row, at most
 PREFIX = 2  # tokens that say what a text is, "query:" or "passage:"
+Network = TypeVar("Network", bound=nn.Module)
 _SMALL = 16_384  # matrices of fewer values stay float16
 
 
@@ -151,8 +152,8 @@ def _encoder_config(config: ModelConfig) -> BertConfig:
 
 def tensors(model: nn.Module) -> dict[str, Tensor]:
     """The model's tensors by name, tied embeddings once."""
-    tied = ("embed_tokens", "t5.shared.")
     state = model.state_dict()
+    tied = ("embed_tokens", "t5.shared.") if WORDS in state else ("embed_tokens",)
     return {n: value for n, value in state.items() if not any(part in n for part in tied)}
 
 
@@ -164,10 +165,24 @@ def save(model: EvaluatorModel, folder: Path) -> None:
     (folder / "config.json").write_text(text + "\n", encoding="utf-8")
 
 
-def load(folder: Path, config: dict[str, Any]) -> EvaluatorModel:
+def built(config: dict[str, Any]) -> EvaluatorModel:
+    """A new network; TypeError for fields that it has not, WeightsError for the former form."""
+    if config.get("architecture") == CROSS_ARCHITECTURE:
+        raise WeightsError(
+            "This evaluator is of the former form, which is served but neither exported nor "
+            "trained further: train a new one with `selfcrag-evaluator train --init e5`."
+        )
+    return EvaluatorModel(ModelConfig(**config))
+
+
+def load(
+    folder: Path,
+    config: dict[str, Any],
+    build: Callable[[dict[str, Any]], Network] = built,  # type: ignore[assignment]
+) -> Network:
     """The folder's model in float32; WeightsError when names or shapes do not fit."""
     try:
-        model = EvaluatorModel(ModelConfig(**config))
+        model = build(config)
     except TypeError as error:
         raise WeightsError(f"{folder / 'config.json'} does not fit: {error}") from error
     path = folder / TENSORS_FILE

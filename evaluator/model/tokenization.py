@@ -7,14 +7,16 @@ passage must cover the answer, has the question as a third text.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from opencc import OpenCC
 from tokenizers import Encoding, Tokenizer
 
 from evaluator.errors import WeightsError
+from evaluator.model.checkpoint import CROSS_ARCHITECTURE
 from evaluator.schema import ANSWER_MARK, LABELS, TASKS, Row, Task, judged_as
 
 PAD, END, UNKNOWN, SEPARATOR = range(4)
@@ -133,3 +135,25 @@ def neutraliser(special_tokens: Iterable[str]) -> Callable[[str], str]:
         return broken(folded) if spelt.search(folded) else as_written
 
     return neutral
+
+
+class CrossTokenizer(PairTokenizer):
+    """Rows of the former T5: no prefixes, WordPiece, Traditional characters as Simplified ones."""
+
+    def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
+        super().__init__(tokenizer, max_length)
+        self._query = self._passage = []
+        self._converter = OpenCC("t2s")
+
+    def _encoded(self, texts: Sequence[str]) -> list[Encoding]:
+        return super()._encoded(
+            [text if text.isascii() else self._converter.convert(text) for text in texts]
+        )
+
+
+def tokenizer_of(folder: Path, config: Mapping[str, Any]) -> PairTokenizer:
+    """The folder's tokenizer, of the kind that its architecture reads."""
+    is_former = config.get("architecture") == CROSS_ARCHITECTURE
+    return (CrossTokenizer if is_former else PairTokenizer).from_folder(
+        folder, int(config["max_length"])
+    )

@@ -367,7 +367,7 @@ def beginning(
     """The pretrained encoder, nothing, or another evaluator, as `options.init` says."""
     if options.init not in ("e5", "none"):
         folder = Path(options.init)
-        network = t5.load(folder, check_folder(folder))
+        network: EvaluatorModel = t5.load(folder, check_folder(folder), t5.built)
         return network, Tokenizer.from_file(str(folder / "tokenizer.json"))
     source = read_source(source_path())
     texts = sorted({text for record in known for text in (record.passage, record.question)})

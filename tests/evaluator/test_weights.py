@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from evaluator.errors import WeightsError
 from evaluator.inference.scorer import Scorer, load_scorer
 from evaluator.model.checkpoint import load_thresholds
 from evaluator.schema import Row, RowScore
 from evaluator.settings import WEIGHTS, EvaluatorSettings
+from evaluator.training.onnx_export import export
 
 PAIRS = [
     ("How long is the river?", "The river is 212 kilometres long and flows north."),
@@ -79,3 +81,8 @@ def test_bf16_stays_close(shipped: Scorer, device: str) -> None:
     both = [scorer.forward("relevance", rows) for scorer in (shipped, load_scorer(settings))]
     left, right = ([r.score for r in found if isinstance(r, RowScore)] for found in both)
     assert np.allclose(left, right, atol=0.05)
+
+
+def test_weights_of_the_former_form_are_served_but_not_exported() -> None:
+    with pytest.raises(WeightsError, match="of the former form"):
+        export(WEIGHTS)
