@@ -222,7 +222,7 @@ class Draft(_Value):
     missing: tuple[str, ...] = ()
 
     @property
-    def said(self) -> str:
+    def answer_body(self) -> str:
         """The answer without what it names as not found."""
         return self.answer.rpartition("\n\n")[0] if self.missing else self.answer
 

@@ -120,7 +120,7 @@ class _Examined:
             ]
             for sentence in self._sentences
         ]
-        self._utility = pairs.add("utility", question, without_markers(draft.said))
+        self._utility = pairs.add("utility", question, without_markers(draft.answer_body))
         self._parts = {
             part: [pairs.add("utility", part, sentence.text) for sentence in self._sentences]
             for part in (parts if len(parts) > 1 else ())
@@ -159,14 +159,14 @@ class _Examined:
 
 def sentences_of(draft: Draft) -> list[JudgedSentence]:
     """The draft's sentences; one that cites nothing may rest on any strip of its knowledge."""
-    found = []
-    for start, end in answer_sentences(draft.said):
-        line = draft.said[start:end]
+    judged = []
+    for start, end in answer_sentences(draft.answer_body):
+        line = draft.answer_body[start:end]
         named = [n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge)]
         evidence = tuple(draft.knowledge[n - 1] for n in named) or draft.knowledge
         if text := without_markers(line).strip():
-            found.append(JudgedSentence(text, evidence))
-    return found
+            judged.append(JudgedSentence(text, evidence))
+    return judged
 
 
 def criticism_of(question: str, judgement: Judgement) -> str:

@@ -24,9 +24,9 @@ async def build_passage_candidates(
     """self_rag: the relevant passages and web pages, each a candidate of its own."""
     context, documents = options_of(runtime), state.get("documents", [])
     plan = plan_of(state, context, services)
-    kept = {passage.id for passage in relevant(documents, plan.thresholds)}
+    ids = {passage.id for passage in relevant(documents, plan.thresholds)}
     internal = [
-        replace(strip, kept=strip.document_id in kept) for strip in strips_of(documents, "passage")
+        replace(strip, kept=strip.document_id in ids) for strip in strips_of(documents, "passage")
     ]
     apart = knowledge_apart(
         [*internal, *state.get("web_strips", [])], context.max_drafts, context.evidence_tokens

@@ -29,8 +29,8 @@ async def prepare(state: State, runtime: Runtime[Context], *, services: Services
     }
     if context.follow_ups and (joined := standalone(question, history)):
         update["standalone_question"] = joined
-    asked: State = {**update, "image": state.get("image", "")}
-    update["plan"] = make_plan(asked, context, services)
+    plan_input: State = {**update, "image": state.get("image", "")}
+    update["plan"] = make_plan(plan_input, context, services)
     return update
 
 

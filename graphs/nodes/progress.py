@@ -22,7 +22,7 @@ def told_as_graded(
         nonlocal done
         done += 1
         item = {"id": texts[index].id, "score": score, "kept": score is not None and score >= bar}
-        told = {"step": step, "done": done, "total": len(texts), "item": item}
-        runtime.stream_writer({"progress": told})
+        event = {"step": step, "done": done, "total": len(texts), "item": item}
+        runtime.stream_writer({"progress": event})
 
     return graded
