@@ -123,7 +123,7 @@ class Runs:
         await self.quotas.take("runs", owner)
         place = await self.admission.enter(owner, context.deadline_ms / 1000)
         try:
-            run = await self._begun(
+            run = await self._start_run(
                 workflow, question, context, thread_id, place,
                 detach=detach, resumable=resumable or detach or bool(fork or key), keep=keep,
                 protocol=protocol, fork=fork, key=key,
@@ -134,7 +134,7 @@ class Runs:
             self.admission.leave(place)
             raise
 
-    async def _begun(
+    async def _start_run(
         self,
         workflow: str,
         question: Question,
@@ -283,14 +283,14 @@ class Runs:
             if response is not None and has_turn
             else store.threads.unanswered(run.record)
         )
-        found = packed(run.question, run.found)
+        fork_data = packed(run.question, run.state)
         return store.runs.end(
             run.id,
             response,
             last,
             turn,
             is_cancelled=run.is_cancelled,
-            found=found,
+            fork_data=fork_data,
             prompts=prompts.packed(run.prompts),
         )
 
@@ -379,8 +379,8 @@ class Runs:
         as_owner = copy_context()
         as_owner.run(visible_to.set, record.owner)
         as_owner.run(seen_collections.set, (request.get("collection", DEFAULT_COLLECTION),))
-        begun = RunEvent(run_id=run.id, thread_id=run.thread_id, workflow=run.workflow)
-        as_owner.run(self._observe, run.id, begun)
+        event = RunEvent(run_id=run.id, thread_id=run.thread_id, workflow=run.workflow)
+        as_owner.run(self._observe, run.id, event)
         as_owner.run(self._go, run, self.admission.place(record.owner))
         return run
 

@@ -71,5 +71,5 @@ def packed(prompts: Sequence[SentPrompt]) -> bytes | None:
     return zlib.compress(_KEPT.dump_json(list(prompts)), level=1) if prompts else None
 
 
-def unpacked(kept: bytes | None) -> list[SentPrompt]:
-    return _KEPT.validate_json(zlib.decompress(kept)) if kept else []
+def unpacked(data: bytes | None) -> list[SentPrompt]:
+    return _KEPT.validate_json(zlib.decompress(data)) if data else []

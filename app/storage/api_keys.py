@@ -142,7 +142,7 @@ async def _add(
     except ValidationError:
         raise InvalidKey(f"a collection's name has {COLLECTION_RULE}") from None
     secret = PREFIX + secrets.token_urlsafe(32)
-    kept = [scope for scope in SCOPES if scope in scopes]
+    granted = [scope for scope in SCOPES if scope in scopes]
     row = {
         "id": secrets.token_hex(4),
         "owner": owner,
@@ -151,7 +151,7 @@ async def _add(
         "last_used_at": None,
         "revoked_at": None,
     }
-    stored = {**row, "digest": _digest(secret), "scopes": json.dumps(kept)}
+    stored = {**row, "digest": _digest(secret), "scopes": json.dumps(granted)}
     await connection.execute(KEYS.insert().values(stored))
     if limits:
         limited = {"key_id": row["id"], "collections": json.dumps(limits)}

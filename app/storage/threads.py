@@ -207,8 +207,8 @@ class Threads:
         )
         old = select(THREADS.c.id).where(*idle).limit(FORGOTTEN_AT_ONCE)
         async with self._engine.begin() as connection:
-            gone = await connection.execute(delete(THREADS).where(THREADS.c.id.in_(old), *idle))
-        return gone.rowcount
+            deleted = await connection.execute(delete(THREADS).where(THREADS.c.id.in_(old), *idle))
+        return deleted.rowcount
 
     async def renew(self, process: str) -> None:
         """Keeps the threads busy that runs of this process are under way on."""
