@@ -249,7 +249,7 @@ def lock_file(folder: Path) -> Path:
 
 
 def with_kept_paths(rows: Iterable[Row], paths: DocumentPaths) -> list[Row]:
-    return [row | {"path": paths.kept(row.get("path", ""))} for row in rows]
+    return [row | {"path": paths.stored(row.get("path", ""))} for row in rows]
 
 
 def completed(row: Row) -> Row:
