@@ -90,9 +90,9 @@ class NativeGenerator:
         if passage is not None:
             reply = await self._complete(prompt + _quoted(passage), self._max_tokens)
             return reply.reflected(grounded=True, one_segment=one_segment)
-        kept = None if preceding else self._kept.pop(question, None)
-        free = kept or await self._complete(prompt, self._max_tokens)
-        used = Usage() if kept else free.usage
+        cached = None if preceding else self._kept.pop(question, None)
+        free = cached or await self._complete(prompt, self._max_tokens)
+        used = Usage() if cached else free.usage
         reflected = replace(free.reflected(grounded=False, one_segment=one_segment), usage=used)
         if reflected.text:
             return reflected
@@ -144,7 +144,7 @@ class NativeGenerator:
         await self._client.close()
 
     async def _complete(self, prompt: str, max_tokens: int) -> "_Reply":
-        async def asked() -> _Reply:
+        async def request() -> _Reply:
             completion = await self._client.completions.create(
                 model=self.name,
                 prompt=prompt,
@@ -158,7 +158,7 @@ class NativeGenerator:
             return _Reply(completion)
 
         async with self._endpoint.turn([PromptMessage("prompt", prompt)]) as turn:
-            reply = await turn.begin(asked)
+            reply = await turn.begin(request)
             turn.used(reply.usage.input_tokens, reply.usage.output_tokens)
             return reply
 

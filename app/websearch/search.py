@@ -63,7 +63,7 @@ class FetchingWebSearch:
             return await self._pages(query, max_pages, call_limit(TOTAL_TIMEOUT_S))
 
     async def _pages(self, query: str, max_pages: int, limit: CallLimit) -> Outcome:
-        results = await self._found(
+        results = await self._search(
             query, min(MAX_RESULTS, RESULTS_PER_PAGE_READ * max_pages), limit
         )
         ranked = sorted(
@@ -76,7 +76,7 @@ class FetchingWebSearch:
         pages = tuple(page for page, _ in read if page.paragraphs)
         return pages, _degraded(failures, len(read))
 
-    async def _found(self, query: str, max_results: int, limit: CallLimit) -> list[SearchResult]:
+    async def _search(self, query: str, max_results: int, limit: CallLimit) -> list[SearchResult]:
         """Raises SearchFailed, also where the run's deadline comes first or the breaker is open."""
         if limit.is_over:
             raise _search_failed(NO_TIME)
