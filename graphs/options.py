@@ -362,7 +362,7 @@ class Context(
         )
 
     def calls_left(self, usage: Usage) -> int:
-        """At least 1: something has to be said."""
+        """At least 1: an answer must be written."""
         return max(1, self.max_llm_calls - usage.budgeted_calls)
 
     @model_validator(mode="after")

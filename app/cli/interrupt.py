@@ -1,4 +1,4 @@
-"""Ctrl-C: ends a command without a traceback, with a line that says what was kept."""
+"""Ctrl-C: ends a command without a traceback, with a line that says what remains."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ _summary = "nothing was begun"
 
 @contextmanager
 def interruptible(summary: str) -> Iterator[None]:
-    """Work that Ctrl-C ends in order; the command's last line says what was kept of it."""
+    """Work that Ctrl-C ends in order; `summary`, the last line, says what remains of it."""
     global _summary
     _summary = summary
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

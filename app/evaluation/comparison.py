@@ -41,7 +41,7 @@ class MeasureDifference:
 
     @property
     def is_regression(self) -> bool:
-        """Costs are told, not held against a change."""
+        """Costs are reported, but are no regression."""
         return self.turned == "worse" and self.group != "cost"
 
 

@@ -1,4 +1,4 @@
-"""Evaluations under way: begun, followed, stopped, kept, and their reports made again."""
+"""Evaluation jobs: start, follow, cancel and store them, and rebuild their reports."""
 
 import asyncio
 import logging
@@ -164,6 +164,6 @@ class EvaluationJobs:
         return await retriever.index.documents() if isinstance(retriever, HybridRetriever) else ()
 
     async def aclose(self) -> None:
-        """Stops all; begun again they go on from the answers that are kept."""
+        """Stop all; a restart resumes from the stored answers."""
         for evaluation_id in list(self._tasks):
             await self.cancel(evaluation_id)

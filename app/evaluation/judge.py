@@ -115,7 +115,7 @@ class EvaluatorJudge:
 
 
 class ModelJudge:
-    """A language model, asked once an answer."""
+    """A language model, called once per answer."""
 
     def __init__(self, chat: BaseChatModel, name: str) -> None:
         self.name = name

@@ -133,7 +133,7 @@ class Turn:
         self._has_replied = False
 
     async def begin(self, ask: Callable[[], Awaitable[A]]) -> A:
-        """The first step, which may be tried again: nobody has heard of it yet.
+        """The first step, which may be retried: nothing was streamed yet.
 
         Raises GeneratorFailed for all of FAILURES.
         """

@@ -34,7 +34,7 @@ log = logging.getLogger("app.runs")
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What a line tells besides its message; nothing that is empty."""
+    """The fields of a line besides its message; empty ones are left out."""
     fields = {**getattr(record, "fields", {}), **request_fields.get({})}
     return {
         name: redact(value) if isinstance(value, str) else value

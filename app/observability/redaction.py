@@ -25,14 +25,14 @@ _PARAMETER = re.compile(rf"([?&]{_TELLING}=)[^\s&#\"'<>)]+", re.IGNORECASE)
 
 
 class Redactor:
-    """Masks what addresses give away, and every secret it was told."""
+    """Mask credentials in addresses, and every known secret."""
 
     def __init__(self) -> None:
         self._known = set[str]()
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, settings: BaseModel) -> None:
-        """From now on what is secret in these settings is masked in the log of this process."""
+        """Mask the secrets of these settings in the log of this process from now on."""
         secrets = {secret for value in dict(settings).values() for secret in _secrets_in(value)}
         self._known |= {secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}
         longest_first = sorted(self._known, key=len, reverse=True)

@@ -109,7 +109,7 @@ class RunSpans:
         run.steps.append(_Step(path, event.at_ms, span))
 
     def _ended(self, run: _UnderWay, event: ask.StepEvent) -> None:
-        """Steps side by side are told apart by when they began."""
+        """Parallel steps are distinguished by their start times."""
         began_ms = event.at_ms - (event.took_ms or 0.0)
         same = [step for step in run.steps if step.path == tuple(event.path)]
         if not same:

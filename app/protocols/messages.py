@@ -49,7 +49,7 @@ class DialogueTurn:
 
 
 def question_of(turns: Sequence[DialogueTurn], pointer: str = "#/messages") -> Question:
-    """The last message of the user, and what was said before. Raises InvalidRequest.
+    """The user's last message as the question, and the history before it. Raises InvalidRequest.
 
     `pointer` is where the messages stand in the request.
 

@@ -91,7 +91,7 @@ def text(name: str, language: Language) -> str:
 
 
 class ProgressText:
-    """Keeps in mind what was said, so that parallel drafts are announced once."""
+    """Remembers what was announced, so that parallel drafts are announced once."""
 
     def __init__(self, question: str) -> None:
         self._language = language_of(question)

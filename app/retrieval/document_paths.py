@@ -22,12 +22,12 @@ class DocumentPaths:
         self._state = str(state)
 
     def stored(self, path: str) -> str:
-        """What the index keeps of an absolute path; "" of a page, which has none."""
+        """The stored form of an absolute path; "" of a page, which has none."""
         inside = path.startswith(os.path.join(self._state, ""))
         return os.path.relpath(path, self._state) if inside else path
 
     def here(self, stored: str, owner: str) -> str:
-        """The absolute path of what the index keeps."""
+        """The absolute path of a stored one."""
         if not stored or not os.path.isabs(stored):
             return os.path.join(self._state, stored) if stored else ""
         if stored.startswith(os.path.join(self._state, "")):

@@ -51,7 +51,7 @@ def fork_of(
     context: Context,
     services: Services,
 ) -> Fork:
-    """The fork of a run that found this; the action follows from the kept grades.
+    """The fork of a run from its saved state; the action follows from the saved grades.
 
     It is graded again where other options make other parts of the question. Raises InvalidRequest
     where the run has no such step.

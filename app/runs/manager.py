@@ -1,4 +1,4 @@
-"""The runs under way: started, cancelled, and all that happens in them told to whoever keeps it."""
+"""Run manager: start and cancel runs, and report their events to the store and observers."""
 
 import asyncio
 import json
@@ -314,7 +314,7 @@ class Runs:
         self.admission.leave(place)
 
     def begin_taking_over(self) -> None:
-        """From now on runs of processes that are gone go on here, where there is room."""
+        """From now on resume runs of dead processes here, where there is room."""
         if self._store is not None and self._taking_over is None:
             taking_over = self._take_over_on(self._store)
             self._taking_over = asyncio.create_task(taking_over, name="take-over")
@@ -335,7 +335,7 @@ class Runs:
             await asyncio.sleep(TAKES_OVER_EVERY_S)
 
     async def take_over(self, most: int, run_id: str | None = None) -> list[Run]:
-        """Goes on with so many runs of processes that are gone, or with this one."""
+        """Resume so many runs of dead processes, or this one."""
         if self._store is None:
             return []
         orphans = await self._store.runs.take_over(most, run_id)

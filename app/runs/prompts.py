@@ -1,4 +1,4 @@
-"""Prompts of a run: what its steps sent to language models, kept for the run's owner to read.
+"""Prompts of a run: what its steps sent to language models, stored for the run's owner to read.
 
 They hold what the run's trace tells anyway, and around it the texts of the folder `prompts`. Keys
 travel in headers, never in messages; known secrets are masked all the same.

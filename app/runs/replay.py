@@ -1,4 +1,4 @@
-"""Runs that are kept, as the wire wants them: their trace, and their events as they were sent."""
+"""Replay of stored runs: their trace, and their events as they were sent."""
 
 import asyncio
 import json
@@ -109,7 +109,7 @@ async def replayed(
 
 
 async def outcome(runs: KeptRuns, run_id: str) -> AnswerEvent | ErrorEvent:
-    """Its last word, once it has ended. Raises NotFound where it is deleted before."""
+    """The final event, once the run has ended. Raises NotFound where it is deleted before."""
     outcomes: list[Event | None] = []
 
     def keep(_: int, name: str, data: str) -> str:

@@ -1,4 +1,4 @@
-"""A run: one question on its way through a graph, in a task of its own, told as events.
+"""A run: one question through a graph, in a task of its own, emitted as events.
 
 What nodes change becomes step details and, at the end, the answer, in the words of the contract.
 """
@@ -280,7 +280,7 @@ class Run:
         return self._events
 
     async def outcome(self) -> ask.AnswerEvent | ask.ErrorEvent:
-        """Its last word, once it is done."""
+        """The final event, once the run is done."""
         events = await self.all_events()
         outcomes = (it for it in events if isinstance(it, ask.AnswerEvent | ask.ErrorEvent))
         return next(outcomes, ask.ErrorEvent(problem=HANDED_OVER))
@@ -322,7 +322,7 @@ class Run:
                 self._spent, self._failed = Usage(), []
 
     def _tell_kept(self, fork: Fork) -> None:
-        """The step after which a fork begins, with what it had found."""
+        """The step after which a fork starts, with its reused results."""
         detail = {**detail_of(fork.state), "thresholds": asdict(self._thresholds), "reused": True}
         event = {"step": fork.step, "path": [fork.step], "at_ms": self._elapsed_ms()}
         self._tell(ask.StepEvent(**event, phase="start", detail={"reused": True}))
@@ -387,7 +387,7 @@ class Run:
         self._tell(event)
 
     def _tell_custom(self, namespace: tuple[str, ...], payload: Mapping[str, Any]) -> None:
-        """What a node tells while it works: progress, or text."""
+        """Emit what a node streams while it runs: progress, or text."""
         if "progress" in payload:
             progress = payload["progress"]
             path = [*(place.split(":")[0] for place in namespace), progress["step"]]
@@ -445,7 +445,7 @@ class Run:
             self._state["images"] = list(images)[:MAX_IMAGES]
 
     def _settle_text(self) -> None:
-        """Makes the stream end with the answer: the best draft need not be the last one told."""
+        """End the stream with the answer: the best draft need not be the last one streamed."""
         answer = self._state["answer"]
         if "".join(self._texts.values()) == answer:
             return
@@ -555,12 +555,12 @@ def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_pixels(image: Image) -> Image:
-    """What was made is told with the answer alone."""
+    """Generated images are sent with the answer alone."""
     return replace(image, url="") if image.origin == "generated" else image
 
 
 def _lists(state: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Those that the contract tells in other words than the graphs."""
+    """The lists whose items have another form in the contract than in the graphs."""
     strips = [*state.get("internal_strips", ()), *state.get("web_strips", ())]
     return {
         "documents": [ask.Document.model_validate(it) for it in state.get("documents", ())],

@@ -1,4 +1,4 @@
-"""Evaluations as they are kept: what was asked, each answer once it is there, the results.
+"""Evaluation store: the requests, each answer as it arrives, the results.
 
 An answer is found again by its key, the digest of all that it depends on: so an evaluation that was
 interrupted goes on, and one that repeats another's questions asks those alone that changed.

@@ -1,4 +1,4 @@
-"""All that lasts, opened together; a task in the background keeps it in order."""
+"""Store lifecycle: opens all stores; a background task does the housekeeping."""
 
 import asyncio
 import logging
@@ -64,7 +64,7 @@ class Store:
         self._host, self._pid = socket.gethostname(), os.getpid()
 
     async def arrive(self) -> None:
-        """Makes this process known and ends what processes have left that are gone."""
+        """Register this process and clean up after dead ones."""
         _OPEN_HERE.add(self.process)
         await self._be_seen()
         await self.find_lost()
@@ -88,7 +88,7 @@ class Store:
         return f"{run_id}.{process or self.process}"
 
     async def find_lost(self) -> None:
-        """Runs of processes that are gone can be taken over, or are lost and their threads free."""
+        """Mark runs of dead processes as resumable or lost, and free their threads."""
         async with reading(self._engine) as connection:
             # In this order: a process that arrives meanwhile is known before it works.
             working = await connection.execute(
@@ -112,7 +112,7 @@ class Store:
         await self.threads.renew(self.process)
 
     async def _be_seen(self) -> None:
-        """Makes this process known again, too, where others took it for gone: it stood still."""
+        """Register this process again, too, where others took it for dead after a pause."""
         row = {"id": self.process, "host": self._host, "pid": self._pid, "seen_at": now()}
         seen = update(PROCESSES).where(PROCESSES.c.id == self.process)
         async with self._engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""Runs as they are kept: what was asked, every event as it was sent, what users say of it.
+"""Run store: the requests, every event as it was sent, and users' feedback.
 
 `runs.process` is the fencing token of a run: whatever tells of it is written while it is the
 writer's own, so that a process that only stood still cannot write once another has taken over.
@@ -92,7 +92,7 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A run taken over from a process that is gone; `events` are those it had told, with times."""
+    """A run taken over from a dead process; `events` are those it had sent, with times."""
 
     record: RunRecord
     question: str
@@ -218,7 +218,7 @@ class KeptRuns:
         return beginning
 
     async def begun_with(self, owner: str, key: str) -> tuple[str, str] | None:
-        """The run that the key is of, and the digest of what was asked."""
+        """The run of an idempotency key, and the digest of its request."""
         query = select(IDEMPOTENCY_KEYS.c.run_id, IDEMPOTENCY_KEYS.c.digest)
         async with reading(self._engine) as connection:
             held = query.where(*_named(owner, key), _HOLDS, _is_fresh())
@@ -260,7 +260,7 @@ class KeptRuns:
         return ending
 
     async def take_over(self, most: int, run_id: str | None = None) -> Sequence[Orphan]:
-        """Makes runs of processes that are gone this one's, the oldest first."""
+        """Take over runs of dead processes, the oldest first."""
         orphaned = (
             RUNS.c.status == "running",
             RUNS.c.process.not_in(select(PROCESSES.c.id)),
@@ -356,7 +356,7 @@ class KeptRuns:
         return result.all()
 
     async def fork_data(self, run_id: str) -> bytes | None:
-        """What a fork of the run begins with, if it has that."""
+        """The saved state that a fork of the run starts from, if there is one."""
         async with reading(self._engine) as connection:
             query = select(OUTCOMES.c.found).where(OUTCOMES.c.run_id == run_id)
             return await connection.scalar(query)
@@ -390,7 +390,7 @@ class KeptRuns:
         return await self._writer.look(self._cancelled)
 
     async def judge(self, run_id: str, feedback: FeedbackRequest) -> Row:
-        """Keeps what a user says of a run's answer."""
+        """Store a user's feedback on a run's answer."""
         keys = {"id": uuid.uuid4().hex, "run_id": run_id, "created_at": now()}
         row = {**keys, **feedback.model_dump()}
         async with self._engine.begin() as connection:
@@ -398,7 +398,7 @@ class KeptRuns:
         return row
 
     async def judgements(self, run_id: str) -> Sequence[Row]:
-        """What users have said of a run, oldest first."""
+        """The feedback on a run, oldest first."""
         async with reading(self._engine) as connection:
             result = await connection.execute(
                 select(FEEDBACK)
@@ -421,7 +421,7 @@ class KeptRuns:
                 yield cast("Row", row), row["data"]
 
     async def lose(self, processes: Sequence[str]) -> Sequence[str]:
-        """Ends the runs of processes that are gone, for whoever follows them.
+        """End the runs of dead processes, for their followers.
 
         But for those that can be taken up.
         """

@@ -1,4 +1,4 @@
-"""Threads: what was asked and answered in one conversation, whose it is, and whether it is busy."""
+"""Thread store: the turns of a conversation, its owner, and whether it is busy."""
 
 import asyncio
 import json

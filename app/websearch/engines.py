@@ -53,7 +53,7 @@ class SearchEngine(Protocol):
 
 
 class HttpSearch(ABC):
-    """An engine behind HTTP, bounded in time, of which an adapter says what is asked and read."""
+    """An engine behind HTTP, bounded in time; an adapter builds its request and reads its reply."""
 
     provider = ""
 

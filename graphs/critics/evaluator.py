@@ -70,7 +70,7 @@ class EvaluatorCritic:
         return criticism_of(question, judgement), Usage()
 
     async def _scores(self, pairs: "_Pairs") -> tuple[dict["_Place", float | None], Usage]:
-        """All that was asked, one request a task, each pair once."""
+        """Scores of all pairs, one request per task, each pair once."""
         tasks = [task for task, of_task in pairs.by_task.items() if of_task]
         try:
             answers = await gather_with_concurrency(
@@ -92,7 +92,7 @@ _Place = tuple[Task, str, str]
 
 
 class _Pairs:
-    """The pairs to be scored, by task, in the order they were first asked."""
+    """The pairs to be scored, by task, in the order they were added."""
 
     def __init__(self) -> None:
         self.by_task: dict[Task, dict[tuple[str, str], None]] = {}
@@ -103,7 +103,7 @@ class _Pairs:
 
 
 class _Examined:
-    """What is asked about one draft, and the judgement that the scores make."""
+    """The pairs of one draft, and the judgement that their scores make."""
 
     def __init__(self, question: str, draft: Draft, pairs: _Pairs) -> None:
         self._sentences = sentences_of(draft)

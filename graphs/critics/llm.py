@@ -87,7 +87,7 @@ class LlmCritic:
     async def criticise(
         self, question: str, draft: Draft, judgement: Judgement, /
     ) -> tuple[str, Usage]:
-        """What came with the judgement, at no call; else it is asked for."""
+        """The judgement's own criticism, at no call; else the model writes one."""
         if judgement.criticism:
             return judgement.criticism, Usage()
         try:

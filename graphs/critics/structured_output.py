@@ -100,7 +100,7 @@ class StructuredChat(Generic[Verdict]):
 
 
 def token_probabilities(reply: AIMessage, pattern: re.Pattern[bytes]) -> dict[str, float]:
-    """What else the model might have said where the last match's group 1 begins, with its p.
+    """Probabilities of the alternative tokens where the last match's group 1 begins.
 
     Tokens come in lower case without blanks and marks. Empty where the endpoint tells none.
     """
@@ -128,7 +128,7 @@ def _bare(token: str) -> str:
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:
-    """What an endpoint tells one by one; what is of another form tells nothing."""
+    """The mappings of a list; empty where the value is not a list."""
     items = value if isinstance(value, list) else []
     return [each for each in items if isinstance(each, Mapping)]
 

@@ -81,7 +81,7 @@ class GeneratedText:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who hears a draft while it is written, piece by piece, and that what was heard is void."""
+    """Receives a draft's tokens as they stream, and the retraction of a draft."""
 
     token: Callable[[str], None]
     retract: Callable[[str], None]
@@ -198,7 +198,7 @@ async def revise_answer(
 async def _closed(
     written: GeneratedText, request: DraftRequest, services: Services, listener: Listener
 ) -> GeneratedText:
-    """What was written; of a closed set the choice that it comes to, told only now."""
+    """The generated text; of a closed set the matching choice, streamed only now."""
     if not request.choices:
         return written
     choice, usage = choice_of(written.answer, request.choices), Usage()
@@ -225,7 +225,7 @@ async def _closed(
 def after_failure(
     error: GeneratorFailed, stand_in: GeneratedText, fallen_back: Services | None = None
 ) -> GeneratedText:
-    """What stands in where the model failed, its call counted and the failure told.
+    """The stand-in where the model failed, with the failed call and the degradation.
 
     With `fallen_back` the fallback model wrote it, unless that failed, too.
     """
@@ -246,7 +246,7 @@ async def _by_chat(
     request: DraftRequest,
     listener: Listener,
 ) -> GeneratedText:
-    """What the chat model says, heard as it streams; markers of no strip are left out.
+    """The chat model's answer, streamed; markers of no strip are left out.
 
     Raises GeneratorFailed.
     """

@@ -62,7 +62,7 @@ async def compress_knowledge(
     services: Services,
     spare_calls: int,
 ) -> Compressed:
-    """The knowledge in the way the run chose; as it was, and so said, where that fails.
+    """The knowledge compressed by the run's method; unchanged and `degraded` where that fails.
 
     `questions` are the question and its sub-questions; of the language model's calls at most
     `spare_calls` are made, for each knowledge is still to be drafted from.

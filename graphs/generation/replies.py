@@ -13,7 +13,7 @@ from graphs.types import Degraded, Usage
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What the language model said; nothing where it was not asked, or failed."""
+    """The language model's reply; empty where it was not called, or failed."""
 
     text: str = ""
     usage: Usage = field(default_factory=Usage)

@@ -58,7 +58,7 @@ def knowledge_apart(strips: Sequence[Strip], most: int, budget_tokens: int) -> l
 def knowledge_joined(
     internal: Sequence[Strip], external: Sequence[Strip], action: Action | None, context: Context
 ) -> list[list[Strip]]:
-    """What `crag` would answer from; under Ambiguous also each origin's own, if so asked."""
+    """The joined knowledge; under Ambiguous also each origin's own, if the run asks for it."""
     budget = context.evidence_tokens
     joined = join(internal, external, budget)
     if action != "ambiguous" or context.ablation.ambiguous_candidates == "joined":
@@ -77,7 +77,7 @@ async def _candidates(
     *,
     share_a_draft: bool = False,
 ) -> State:
-    """A candidate each, compressed if so asked; no more than there are calls to draft from them.
+    """A candidate each, compressed on request; no more than there are calls to draft from them.
 
     Those that `share_a_draft`, a long answer, need no call each.
     """

@@ -101,7 +101,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
 
 
 async def retrieve_more(state: State, runtime: Runtime[Context], *, services: Services) -> State:
-    """For paths that ask for it, passages found by the question with what was said last.
+    """For paths that ask for it, passages retrieved by the question and the last segment.
 
     They take the old ones' place; where nothing relevant is found, or the index fails, these stay.
     """

@@ -22,7 +22,7 @@ async def grade(
 ) -> State:
     """The graded documents and, where the workflow `acts` on it, the action.
 
-    No action, and so said, where the evaluator fails. Where the run speculates, a web search begins
+    No action, and `degraded`, where the evaluator fails. Where the run speculates, a search begins
     beside grading and is kept if the action wants it.
     """
     context, ahead = options_of(runtime), services.search_ahead

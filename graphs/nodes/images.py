@@ -90,7 +90,7 @@ async def return_stored(state: State, runtime: Runtime[Context], *, services: Se
 
 
 async def make_image(state: State, runtime: Runtime[Context], *, services: Services) -> State:
-    """A new image, said to be made; none where the model fails."""
+    """A new image, marked as generated; none where the model fails."""
     assert services.image_maker is not None
     plan = plan_of(state, options_of(runtime), services)
     try:

@@ -102,7 +102,7 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
 
 
 def _first(requested: Sequence[bool], most: int) -> list[bool]:
-    """The first `most` of what is wanted."""
+    """The first `most` of the requested expansions."""
     return [is_requested and sum(requested[:n]) < most for n, is_requested in enumerate(requested)]
 
 

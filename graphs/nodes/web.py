@@ -97,7 +97,7 @@ MAX_QUERY_CHARS = 300
 
 
 async def search_web(state: State, runtime: Runtime[Context], *, services: Services) -> State:
-    """Result pages in paragraphs; none, and so said, where the search fails.
+    """Result pages in paragraphs; none, and `degraded`, where the search fails.
 
     Where a search began beside grading its pages are these. If it found none, keywords are searched
     after it, as far as the run may.

@@ -34,7 +34,7 @@ class Continuation:
 async def segment_from(
     request: DraftRequest, passage: Strip, preceding: str, services: Services
 ) -> Continuation:
-    """One more sentence from the passage that has not been said before."""
+    """One more sentence from the passage that `preceding` does not hold."""
     try:
         if services.reflective is not None:
             continuation = await _by_reflective(request, passage, preceding, services.reflective)

@@ -156,7 +156,7 @@ def _exp(log_probability: float) -> float:
 
 
 def _likelihood(tokens: Sequence[Token]) -> float:
-    """exp of the mean log-probability of what was said; 0 where nothing was."""
+    """exp of the mean log-probability of the output; 0 where it is empty."""
     quoting, plain = False, list[float]()
     for token in tokens:
         mark = token.text.strip().casefold()

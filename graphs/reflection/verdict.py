@@ -16,7 +16,7 @@ _ENDED_EARLY = ("budget", "deadline", "cancelled")
 
 
 def verdict_of(state: Answer) -> AnswerVerdict:
-    """What is said of the answer of a run that has ended."""
+    """The verdict on the answer of a finished run."""
     answer, citations = state["answer"], state.get("citations", [])
     judgement = state.get("judgement")
     stopped_by = state.get("stopped_by")

@@ -280,7 +280,7 @@ def _is_paired(marks: Sequence[str]) -> bool:
 
 
 def told_once(degraded: Iterable[Degraded]) -> list[Degraded]:
-    """Without repetitions; of what was made inert in several drafts the latest is told."""
+    """Without repetitions; of markup made inert in several drafts the latest is reported."""
     by_reason = {
         (it.component, SHOWN_AS_TEXT if it.reason.startswith(SHOWN_AS_TEXT) else it.reason): it
         for it in degraded
@@ -307,6 +307,6 @@ def markup_of(knowledge: Sequence[Strip], links: AnswerLinks) -> InertMarkup:
 
 
 def inert_draft(draft: Draft, links: AnswerLinks) -> tuple[Draft, tuple[Degraded, ...]]:
-    """The draft made inert, and what is to be told of that."""
+    """The draft made inert, and the degradations to report."""
     markup = markup_of(draft.knowledge, links)
     return replace(draft, answer=markup.whole(draft.answer)), markup.degraded

@@ -113,7 +113,7 @@ MAX_PARTS = 6
 
 
 def subquestions_of(question: str) -> list[str]:
-    """What is asked, one by one, in order, without the words that join it.
+    """The sub-questions in order, without the words that join them.
 
     The question as it is where it has no parts, or more than MAX_PARTS.
     """
