@@ -107,6 +107,6 @@ def _first(requested: Sequence[bool], most: int) -> list[bool]:
 
 
 async def _reply(
-    messages: Sequence[BaseMessage], services: Services, is_wanted: bool
+    messages: Sequence[BaseMessage], services: Services, is_requested: bool
 ) -> ModelReply:
-    return await reply_to(messages, services) if is_wanted else ModelReply()
+    return await reply_to(messages, services) if is_requested else ModelReply()
