@@ -362,7 +362,7 @@ class Context(
         )
 
     def calls_left(self, usage: Usage) -> int:
-        """At least 1: something has to be said."""
+        """At least 1: an answer must be written."""
         return max(1, self.max_llm_calls - usage.budgeted_calls)
 
     @model_validator(mode="after")
@@ -394,11 +394,11 @@ class Context(
 
     def bars(self, own: Bars) -> Bars:
         """What judgements are held against: the critic's own bars where this run sets none."""
-        wanted = self.retrieval_threshold
+        retrieval = self.retrieval_threshold
         return Bars(
             support=own.support if self.min_support is None else self.min_support,
             utility=own.utility if self.min_utility is None else self.min_utility,
-            retrieval=own.retrieval if wanted is None else wanted,
+            retrieval=own.retrieval if retrieval is None else retrieval,
         )
 
 

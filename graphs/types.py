@@ -222,8 +222,8 @@ class Draft(_Value):
     missing: tuple[str, ...] = ()
 
     @property
-    def said(self) -> str:
-        """The answer without what it names as not found."""
+    def answer_body(self) -> str:
+        """The answer without its last paragraph, which names the missing parts."""
         return self.answer.rpartition("\n\n")[0] if self.missing else self.answer
 
     @property
@@ -273,7 +273,7 @@ class Path(_Value):
 
     @property
     def text(self) -> str:
-        """What has been said, without markers."""
+        """The path's text, without markers."""
         return " ".join(segment.text for segment in self.segments)
 
     @property

@@ -115,12 +115,12 @@ def _methods_of(request: Request) -> str:
     """Those of all routes of the path: a route tells its own alone."""
     routes = [route for route in request.app.routes if not isinstance(route, Mount)]
     scopes = {method: {**request.scope, "method": method} for method in METHODS}
-    found = [
+    methods = [
         method
         for method, scope in scopes.items()
         if any(route.matches(scope)[0] is Match.FULL for route in routes)
     ]
-    return ", ".join(found or FILES)
+    return ", ".join(methods or FILES)
 
 
 def _invalid(items: Sequence[Mapping[str, Any]]) -> InvalidRequest:

@@ -101,8 +101,8 @@ class EventStream(StreamingResponse):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         texts = never_silent(followed(run, encode=encode))
-        told = {**HEADERS, RUN_HEADER: run.id, **(headers or {})}
-        super().__init__(texts, media_type=EVENT_STREAM, headers=told)
+        own_headers = {**HEADERS, RUN_HEADER: run.id, **(headers or {})}
+        super().__init__(texts, media_type=EVENT_STREAM, headers=own_headers)
         self._run, self._runs, self._detach = run, runs, detach
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -49,7 +49,7 @@ REGRESSED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Options:
     """What the command line asks for beside the questions."""
 
     out: Path
@@ -73,21 +73,21 @@ class _Opened:
     caller: Caller = field(default_factory=Caller)
 
 
-def evaluate_file(file: Path, wanted: Wanted) -> None:
+def evaluate_file(file: Path, options: Options) -> None:
     """Writes report.html and results.json into `out`; exit code 3 behind a baseline."""
     logging.basicConfig(level=logging.ERROR)
     try:
-        questions = read_questions(_text(file), str(file))[: wanted.limit]
-        request = _request(questions, file, wanted)
-        baseline = None if wanted.baseline is None else _baseline(wanted.baseline)
-        report = asyncio.run(_evaluate(settings_told(), request, wanted, baseline))
+        questions = read_questions(_text(file), str(file))[: options.limit]
+        request = _request(questions, file, options)
+        baseline = None if options.baseline is None else _baseline(options.baseline)
+        report = asyncio.run(_evaluate(settings_told(), request, options, baseline))
     except (ServiceError, InvalidRequest) as error:
         fail(str(error))
-    wanted.out.mkdir(parents=True, exist_ok=True)
-    (wanted.out / "report.html").write_text(report.html(wanted.language), "utf-8")
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "report.html").write_text(report.html(options.language), "utf-8")
     results = json.dumps(report.results, ensure_ascii=False, indent=1, sort_keys=True)
-    (wanted.out / "results.json").write_text(f"{results}\n", "utf-8")
-    _tell(report, wanted.out)
+    (options.out / "results.json").write_text(f"{results}\n", "utf-8")
+    _tell(report, options.out)
     if report.comparison is not None and report.comparison.regressions:
         raise typer.Exit(REGRESSED)
 
@@ -113,10 +113,10 @@ def make_questions(file: Path, most: int, collection: str | None) -> None:
 
 
 async def _evaluate(
-    settings: Settings, request: EvaluationRequest, wanted: Wanted, baseline: Any
+    settings: Settings, request: EvaluationRequest, options: Options, baseline: Any
 ) -> Report:
-    async with _open(settings, request.collection, wanted.parallel) as opened:
-        _confirm(request, opened.services, wanted)
+    async with _open(settings, request.collection, options.parallel) as opened:
+        _confirm(request, opened.services, options)
         columns = (TextColumn("answers"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("answers", total=len(request.cells))
@@ -131,10 +131,10 @@ async def _evaluate(
             finally:
                 await jobs.cancel(evaluation)
         report = await jobs.report(
-            evaluation, owner, calibrates=wanted.calibrates, baseline=baseline
+            evaluation, owner, calibrates=options.calibrates, baseline=baseline
         )
         if report is None:
-            row = await jobs.kept.get(evaluation, owner)
+            row = await jobs.store.get(evaluation, owner)
             fail(row["problem"] or "the evaluation was stopped; what was answered is kept")
         return report
 
@@ -160,8 +160,8 @@ async def _open(
         graphs = {name: workflow.build(services) for name, workflow in WORKFLOWS.items()}
         runs = Runs(graphs, services, parallel, store, preset=settings.preset)
         uploads = uploads_into(services.retriever, settings)
-        kept = Evaluations(engine, store.process)
-        opened = _Opened(EvaluationJobs(runs, services, kept, parallel), services)
+        evaluations = Evaluations(engine, store.process)
+        opened = _Opened(EvaluationJobs(runs, services, evaluations, parallel), services)
         chosen = await Collections(engine, uploads).chosen(opened.caller, collection)
         try:
             with within(chosen):
@@ -172,17 +172,17 @@ async def _open(
 
 
 def _request(
-    questions: Sequence[EvaluationQuestion], file: Path, wanted: Wanted
+    questions: Sequence[EvaluationQuestion], file: Path, options: Options
 ) -> EvaluationRequest:
     given: dict[str, Any] = {
-        "name": wanted.name or file.stem,
+        "name": options.name or file.stem,
         "questions": list(questions),
-        "judge": wanted.judge,
-        "collection": wanted.collection,
-        "seed": wanted.seed,
+        "judge": options.judge,
+        "collection": options.collection,
+        "seed": options.seed,
     }
-    if wanted.variants:
-        given["variants"] = [_variant(text) for text in wanted.variants]
+    if options.variants:
+        given["variants"] = [_variant(text) for text in options.variants]
     try:
         return EvaluationRequest.model_validate(given)
     except ValidationError as error:
@@ -209,7 +209,7 @@ def _variant(text: str) -> dict[str, Any]:
     return {"name": name if equals else text, "workflow": workflow or name, "options": options}
 
 
-def _confirm(request: EvaluationRequest, services: Services, wanted: Wanted) -> None:
+def _confirm(request: EvaluationRequest, services: Services, options: Options) -> None:
     """Tells what a language model will cost, and asks before it does."""
     calls = model_calls(request, services)
     line = f"{len(request.questions)} questions, {len(request.variants)} variants"
@@ -221,7 +221,7 @@ def _confirm(request: EvaluationRequest, services: Services, wanted: Wanted) -> 
         " already cost nothing",
         highlight=False,
     )
-    if wanted.confirmed:
+    if options.confirmed:
         return
     if not sys.stdin.isatty():
         fail("add --yes to spend them")
@@ -233,9 +233,9 @@ def _tell(report: Report, out: Path) -> None:
         typer.echo("there are no documents: see `selfcrag ingest`", err=True)
     for variant in report.results["variants"]:
         shown = (
-            f"{name} {found['mean']:.3f}"
+            f"{name} {estimate['mean']:.3f}"
             for name in ("contains_gold", "correctness", "recall", "action_right", "faithfulness")
-            if (found := variant["measures"][name])["mean"] is not None
+            if (estimate := variant["measures"][name])["mean"] is not None
         )
         typer.echo(f"{variant['name']}: {', '.join(shown) or 'nothing to measure'}")
     if report.calibrates:
@@ -246,11 +246,11 @@ def _tell(report: Report, out: Path) -> None:
     typer.echo(f"report: {out / 'report.html'}")
 
 
-def _proposed(found: Proposal | None) -> str:
-    if found is None:
+def _proposed(proposal: Proposal | None) -> str:
+    if proposal is None:
         return f"at least {MIN_QUESTIONS} graded questions of both kinds are needed to propose any"
-    told = "better" if found.is_better else "not better"
-    return f"upper {found.upper}, lower {found.lower} ({told} on unseen questions)"
+    verdict = "better" if proposal.is_better else "not better"
+    return f"upper {proposal.upper}, lower {proposal.lower} ({verdict} on unseen questions)"
 
 
 def _text(file: Path) -> str:
@@ -262,9 +262,9 @@ def _text(file: Path) -> str:
 
 def _baseline(file: Path) -> Mapping[str, Any]:
     try:
-        found: Mapping[str, Any] = json.loads(_text(file))
-        if not {"rows", "variants", "seed"} <= found.keys():
+        results: Mapping[str, Any] = json.loads(_text(file))
+        if not {"rows", "variants", "seed"} <= results.keys():
             raise ValueError("it is no results.json of `selfcrag evaluate`")
     except ValueError as error:
         fail(f"{file} cannot be compared with: {error}")
-    return found
+    return results

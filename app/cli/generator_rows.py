@@ -96,8 +96,8 @@ def _row(feedback: Row, answer: Row) -> dict[str, Any] | None:
     return {"question": question, "passages": list(passages.values()), "answer": target}
 
 
-def _passage(told: Row, title: str) -> dict[str, str]:
-    return {"title": title, "text": told["text"], "source": told.get("source", "")}
+def _passage(row: Row, title: str) -> dict[str, str]:
+    return {"title": title, "text": row["text"], "source": row.get("source", "")}
 
 
 def _renumbered(mark: re.Match[str], numbers: Mapping[str, int]) -> str:

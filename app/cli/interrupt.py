@@ -1,4 +1,4 @@
-"""Ctrl-C: ends a command without a traceback, with a line that says what was kept."""
+"""Ctrl-C: ends a command without a traceback, with a line that says what remains."""
 
 import os
 import signal
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 INTERRUPTED = 130
-_kept = "nothing was begun"
+_summary = "nothing was begun"
 
 
 @contextmanager
-def interruptible(kept: str) -> Iterator[None]:
-    """Work that Ctrl-C ends in order; the command's last line says what was kept of it."""
-    global _kept
-    _kept = kept
+def interruptible(summary: str) -> Iterator[None]:
+    """Work that Ctrl-C ends in order; `summary`, the last line, says what remains of it."""
+    global _summary
+    _summary = summary
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
@@ -27,5 +27,5 @@ def interruptible(kept: str) -> Iterator[None]:
 
 def exit_at_once(*_: object) -> None:
     """At once: imports and the interpreter's own end would show where they were interrupted."""
-    os.write(2, f"selfcrag: interrupted; {_kept}\n".encode())
+    os.write(2, f"selfcrag: interrupted; {_summary}\n".encode())
     os._exit(INTERRUPTED)

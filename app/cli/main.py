@@ -50,10 +50,10 @@ def serve(
     """Answer over HTTP until stopped."""
     from app.cli.serve import serve_until_stopped
 
-    kept = "runs under way have ended; documents, runs and conversations are kept"
-    with interruptible(kept):
+    summary = "runs under way have ended; documents, runs and conversations are kept"
+    with interruptible(summary):
         serve_until_stopped(host, port, ingest or [])
-    typer.echo(f"selfcrag: stopped; {kept}", err=True)
+    typer.echo(f"selfcrag: stopped; {summary}", err=True)
 
 
 @cli.command()
@@ -161,7 +161,7 @@ def evaluate(
         if make is not None:
             command.make_questions(questions, make, collection)
             return
-        wanted = command.Wanted(
+        options = command.Options(
             out=out,
             variants=variant or (),
             judge=judge,
@@ -175,7 +175,7 @@ def evaluate(
             confirmed=yes,
             limit=limit,
         )
-        command.evaluate_file(questions, wanted)
+        command.evaluate_file(questions, options)
 
 
 @cli.command()

@@ -33,8 +33,8 @@ _STYLES = {"same": "", "removed": "red strike", "added": "green"}
 
 
 def list_latest(limit: int) -> None:
-    async def listed(kept: KeptRuns) -> None:
-        rows, total = await kept.page(None, limit, 0)
+    async def listed(runs: KeptRuns) -> None:
+        rows, total = await runs.page(None, limit, 0)
         table = Table(box=None, pad_edge=False, expand=True)
         for name in ("run", "when", "workflow", "status", "stopped by"):
             table.add_column(name, no_wrap=True)
@@ -52,10 +52,10 @@ def list_latest(limit: int) -> None:
 
 
 def show(run: str, as_json: bool) -> None:
-    async def shown(kept: KeptRuns) -> None:
-        row, events = await _found(kept, run)
+    async def shown(runs: KeptRuns) -> None:
+        row, events = await _run_of(runs, run)
         if as_json:
-            trace = replay.trace(row, events, await kept.judgements(row["id"]))
+            trace = replay.trace(row, events, await runs.judgements(row["id"]))
             typer.echo(json.dumps(trace, ensure_ascii=False, indent=2))
             return
         console = Console()
@@ -65,7 +65,7 @@ def show(run: str, as_json: bool) -> None:
         for stored in events:
             if event := event_of(stored.name, stored.data):
                 printer.tell(event)
-        for entry in await kept.judgements(row["id"]):
+        for entry in await runs.judgements(row["id"]):
             words = " · ".join(filter(None, (entry["comment"], entry["corrected_answer"])))
             console.print(Text(f"feedback {entry['score']:+g}  {words}", style="magenta"))
 
@@ -73,8 +73,8 @@ def show(run: str, as_json: bool) -> None:
 
 
 def compare(first: str, second: str, as_json: bool) -> None:
-    async def compared(kept: KeptRuns) -> None:
-        before, after = [await _found(kept, name) for name in (first, second)]
+    async def compared(runs: KeptRuns) -> None:
+        before, after = [await _run_of(runs, name) for name in (first, second)]
         changes = difference(replay.trace(*before, ()), replay.trace(*after, ()))
         if as_json:
             typer.echo(changes.model_dump_json(indent=2))
@@ -90,9 +90,9 @@ def judge(run: str, score: float, comment: str | None, corrected_answer: str | N
     except ValidationError as error:
         fail(wrong_fields(error))
 
-    async def judged(kept: KeptRuns) -> None:
-        run_id = await kept.find(run)
-        await kept.judge(run_id, body)
+    async def judged(runs: KeptRuns) -> None:
+        run_id = await runs.find(run)
+        await runs.judge(run_id, body)
         Console().print(f"kept for run {run_id}")
 
     _with_runs(judged)
@@ -103,8 +103,8 @@ def export(file: Path, reader: Literal["evaluator", "generator"]) -> None:
         fail(f"{file} is there already")
     make_rows = generator_rows if reader == "generator" else training_rows
 
-    async def exported(kept: KeptRuns) -> None:
-        judged = [entry async for entry in kept.judged()]
+    async def exported(runs: KeptRuns) -> None:
+        judged = [entry async for entry in runs.judged()]
         rows = make_rows((entry, json.loads(answer)) for entry, answer in judged)
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         await asyncio.to_thread(file.write_text, text, encoding="utf-8")
@@ -189,9 +189,9 @@ def _grade(score: float | None) -> str:
     return "none" if score is None else f"{score:+.2f}"
 
 
-async def _found(kept: KeptRuns, prefix: str) -> tuple[Row, Sequence[Any]]:
-    run_id = await kept.find(prefix)
-    return await kept.get(run_id, None), await kept.events(run_id)
+async def _run_of(runs: KeptRuns, prefix: str) -> tuple[Row, Sequence[Any]]:
+    run_id = await runs.find(prefix)
+    return await runs.get(run_id, None), await runs.events(run_id)
 
 
 def _with_runs(use: Callable[[KeptRuns], Awaitable[None]]) -> None:

@@ -29,10 +29,10 @@ def restore_backup(source: str, force: bool) -> None:
 
 def check_state() -> None:
     settings = _settings()
-    found = _done(problems(settings))
-    for problem in found:
+    issues = _done(problems(settings))
+    for problem in issues:
         errors.print(f"selfcrag: {problem}", style="red", markup=False, soft_wrap=True)
-    if found:
+    if issues:
         raise typer.Exit(1)
     typer.echo(f"{settings.data_dir}: nothing is wrong")
     if settings.index_url:

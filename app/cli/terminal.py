@@ -141,10 +141,10 @@ def _lists(detail: dict[str, Any]) -> Iterable[Text]:
 def _strips(strips: Iterable[dict[str, Any]]) -> Iterable[Text]:
     """The kept strips first, then some of the dropped ones."""
     ordered = sorted(strips, key=lambda strip: (not strip["kept"], -strip["score"]))
-    kept = [strip for strip in ordered if strip["kept"]]
-    dropped = ordered[len(kept) :]
-    shown = max(0, MAX_LISTED - len(kept))
-    for strip in kept:
+    selected = [strip for strip in ordered if strip["kept"]]
+    dropped = ordered[len(selected) :]
+    shown = max(0, MAX_LISTED - len(selected))
+    for strip in selected:
         yield _line(f"kept    {strip['score']:+.2f}  {_short(strip['text'])}", "green")
     for strip in dropped[:shown]:
         yield _line(f"dropped {strip['score']:+.2f}  {_short(strip['text'])}", "dim")

@@ -247,8 +247,8 @@ class WorkerImageEmbedder:
     async def embed(self, texts: Sequence[str], images: Sequence[str]) -> Vectors:
         """Of the texts, then of the images in base64. Raises EvaluatorFailed."""
         async with _worker_call(EvaluatorFailed):
-            told = await self._client.embed_images(texts, images)
-        return np.asarray([*told.texts, *told.images], dtype=np.float32)
+            response = await self._client.embed_images(texts, images)
+        return np.asarray([*response.texts, *response.images], dtype=np.float32)
 
 
 @through_proxies()

@@ -80,7 +80,7 @@ class Proposal:
 
 def graded(questions: Sequence[EvaluationQuestion], answers: Sequence[Answered]) -> list[Graded]:
     """Those whose action the grades decided and whose evidence is known."""
-    found = []
+    rows = []
     for question, answered in zip(questions, answers, strict=True):
         outcome = answered.outcome
         if outcome is None or outcome.action is None:
@@ -89,8 +89,8 @@ def graded(questions: Sequence[EvaluationQuestion], answers: Sequence[Answered])
         scores = [it.score for it in outcome.documents if it.origin == LOCAL]
         best, *parts = outcome.best_grades or [max(scores, default=UNGRADED)]
         if evidence is not None:
-            found.append(Graded(question.id, best, evidence, tuple(parts)))
-    return found
+            rows.append(Graded(question.id, best, evidence, tuple(parts)))
+    return rows
 
 
 def propose(rows: Sequence[Graded], present: Thresholds) -> Proposal | None:

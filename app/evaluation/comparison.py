@@ -41,7 +41,7 @@ class MeasureDifference:
 
     @property
     def is_regression(self) -> bool:
-        """Costs are told, not held against a change."""
+        """Costs are reported, but are no regression."""
         return self.turned == "worse" and self.group != "cost"
 
 
@@ -89,9 +89,9 @@ def compare(before: Results, after: Results) -> Comparison:
     for name in shared:
         pairs = [(one["variants"][name], other["variants"][name]) for one, other in rows]
         measures += [
-            found
+            difference
             for measure in MEASURES
-            if (found := _difference(name, measure, pairs, after["seed"]))
+            if (difference := _difference(name, measure, pairs, after["seed"]))
         ]
         for (_, row), pair in zip(rows, pairs, strict=True):
             was, is_now = ({key: cell.get(key) for key in TOLD} for cell in pair)
@@ -109,17 +109,17 @@ def _difference(
     if not known:
         return None
     before, after = ([pair[n] for pair in known] for n in (0, 1))
-    found = paired_difference(after, before, seed)
+    estimate = paired_difference(after, before, seed)
     return MeasureDifference(
         variant=variant,
         measure=measure,
         before=_mean(before),
         after=_mean(after),
-        difference=found.mean or 0.0,
-        low=found.low,
-        high=found.high,
-        n=found.n,
-        turned=_turned(measure, found),
+        difference=estimate.mean or 0.0,
+        low=estimate.low,
+        high=estimate.high,
+        n=estimate.n,
+        turned=_turned(measure, estimate),
     )
 
 
@@ -127,13 +127,13 @@ def _mean(values: Sequence[float]) -> float:
     return rounded(sum(values) / len(values)) or 0.0
 
 
-def _turned(measure: str, found: Estimate) -> Turn | None:
+def _turned(measure: str, estimate: Estimate) -> Turn | None:
     better = MEASURES[measure].better
-    if better is None or found.low is None or found.high is None:
+    if better is None or estimate.low is None or estimate.high is None:
         return None
-    if found.low <= 0 <= found.high:
+    if estimate.low <= 0 <= estimate.high:
         return None
-    return "better" if (found.low > 0) == (better == "higher") else "worse"
+    return "better" if (estimate.low > 0) == (better == "higher") else "worse"
 
 
 def _weight(changed: ChangedAnswer) -> int:

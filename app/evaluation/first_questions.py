@@ -44,20 +44,20 @@ async def first_questions(
     the document.
     """
     documents = sorted(await library.documents(), key=lambda it: _order(it.id))
-    found: dict[str, EvaluationQuestion] = {}
+    questions: dict[str, EvaluationQuestion] = {}
     async for document, chunk in _chunks(library, documents, most * MAX_TRIES):
-        if len(found) == most:
+        if len(questions) == most:
             break
         text, answers = await _question(document.title, chunk, chat)
-        if text and text not in found:
-            found[text] = EvaluationQuestion(
+        if text and text not in questions:
+            questions[text] = EvaluationQuestion(
                 id=_order(text)[:12],
                 question=text,
                 answers=answers,
                 sources=[document.source],
                 generated=True,
             )
-    return list(found.values())
+    return list(questions.values())
 
 
 async def _chunks(

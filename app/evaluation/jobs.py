@@ -1,4 +1,4 @@
-"""Evaluations under way: begun, followed, stopped, kept, and their reports made again."""
+"""Evaluation jobs: start, follow, cancel and store them, and rebuild their reports."""
 
 import asyncio
 import logging
@@ -34,15 +34,15 @@ Progress = Callable[[int, int], Awaitable[None]]
 class OwnersAnswers:
     """The answers of one owner's evaluations; new ones are kept with one of these."""
 
-    kept: Evaluations
+    store: Evaluations
     owner: str
     evaluation_id: str
 
     async def known(self, keys: Sequence[str]) -> Mapping[str, Any]:
-        return await self.kept.known(self.owner, keys)
+        return await self.store.known(self.owner, keys)
 
     async def keep(self, key: str, answer: Mapping[str, Any]) -> None:
-        await self.kept.keep(self.evaluation_id, key, answer)
+        await self.store.keep(self.evaluation_id, key, answer)
 
 
 class EvaluationJobs:
@@ -52,9 +52,9 @@ class EvaluationJobs:
     """
 
     def __init__(
-        self, runs: Runs, services: Services, kept: Evaluations, parallel: int = 1
+        self, runs: Runs, services: Services, store: Evaluations, parallel: int = 1
     ) -> None:
-        self.kept = kept
+        self.store = store
         self._runs, self._services = runs, services
         self._parallel = parallel
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -65,12 +65,12 @@ class EvaluationJobs:
         """Its id; it goes on in the background. Raises InvalidRequest."""
         if request.judge == "model" and self._services.chat is None:
             raise InvalidRequest("#/judge", "no language model is set: see SELFCRAG_GENERATOR")
-        told = request.model_dump(mode="json", exclude_unset=True)
-        told["variants"] = [
+        payload = request.model_dump(mode="json", exclude_unset=True)
+        payload["variants"] = [
             variant.model_dump(mode="json", exclude_unset=True) for variant in request.variants
         ]
         total = len(request.cells)
-        evaluation_id = await self.kept.begin(owner, request.name, total, told)
+        evaluation_id = await self.store.begin(owner, request.name, total, payload)
         task = asyncio.create_task(self._carry_out(evaluation_id, request, owner, progress))
         self._tasks[evaluation_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(evaluation_id, None))
@@ -96,13 +96,13 @@ class EvaluationJobs:
         baseline: Mapping[str, Any] | None = None,
     ) -> Report | None:
         """The report of one that has ended; None of another. Raises NotFound."""
-        row = await self.kept.get(evaluation_id, owner)
+        row = await self.store.get(evaluation_id, owner)
         if row["results"] is None:
             return None
         request = EvaluationRequest.model_validate(row["request"])
         results = row["results"]["results"]
         keys = keys_of(request, results["fingerprint"])
-        known = await self.kept.known(owner, keys)
+        known = await self.store.known(owner, keys)
         missing = row["results"]["failures"]
         answers = [
             Answered.model_validate(known[key]).called(question, variant)
@@ -134,7 +134,7 @@ class EvaluationJobs:
         try:
             documents = await self._documents()
             fingerprint = await asyncio.to_thread(fingerprint_of, self._services, documents)
-            store = OwnersAnswers(self.kept, owner, evaluation_id)
+            store = OwnersAnswers(self.store, owner, evaluation_id)
             answers = await evaluate(
                 request, self._runs, self._services, store, fingerprint,
                 owner=owner, parallel=self._parallel, progress=progress,
@@ -147,23 +147,23 @@ class EvaluationJobs:
                     key: it.failure for key, it in zip(keys, answers, strict=True) if it.failure
                 },
             }
-            await self.kept.end(evaluation_id, "done", results)
+            await self.store.end(evaluation_id, "done", results)
         except asyncio.CancelledError:
             with suppress(Exception):
-                await asyncio.shield(self.kept.end(evaluation_id, "cancelled"))
+                await asyncio.shield(self.store.end(evaluation_id, "cancelled"))
             raise
         except Exception as error:
             log.exception("evaluation %s failed", evaluation_id)
             group = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
-            told = str(group) if isinstance(group, ServiceError) else "The service failed at it."
+            problem = str(group) if isinstance(group, ServiceError) else "The service failed at it."
             with suppress(Exception):
-                await self.kept.end(evaluation_id, "failed", problem=told)
+                await self.store.end(evaluation_id, "failed", problem=problem)
 
     async def _documents(self) -> Sequence[StoredDocument]:
         retriever = self._services.retriever
         return await retriever.index.documents() if isinstance(retriever, HybridRetriever) else ()
 
     async def aclose(self) -> None:
-        """Stops all; begun again they go on from the answers that are kept."""
+        """Stop all; a restart resumes from the stored answers."""
         for evaluation_id in list(self._tasks):
             await self.cancel(evaluation_id)

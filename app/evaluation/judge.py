@@ -54,19 +54,19 @@ class EvaluatorJudge:
     async def judge(self, question: EvaluationQuestion, outcome: Outcome) -> tuple[Judged, Usage]:
         if outcome.abstained:
             return Judged(), Usage()
-        asked = question.question
-        kept = outcome.kept[:MAX_STRIPS]
-        lines = [line for strip in kept for line in sentences(strip.text)]
+        text = question.question
+        strips = outcome.kept_strips[:MAX_STRIPS]
+        lines = [line for strip in strips for line in sentences(strip.text)]
         context = lines[:MAX_CONTEXT_SENTENCES]
         claims = [standing_in(context, claim) or claim for claim, _ in claims_of(outcome)]
         graded = list(dict.fromkeys([*context, *claims]))
-        scores = await self._scores("relevance", [(asked, line) for line in graded])
+        scores = await self._scores("relevance", [(text, line) for line in graded])
         relevance = dict(zip(graded, scores, strict=True))
         golds = question.answers[:MAX_GOLD]
         correct = await self._scores(
-            "support", [(with_answer(asked, gold), said_of(outcome)) for gold in golds]
+            "support", [(with_answer(text, gold), said_of(outcome)) for gold in golds]
         )
-        supports, support_pairs = await self._supports(asked, outcome, kept)
+        supports, support_pairs = await self._supports(text, outcome, strips)
         judged = Judged(
             context_relevancy=_share([relevance[line] > HELPS for line in context]),
             answer_relevancy=_mean([(relevance[claim] + 1) / 2 for claim in claims]),
@@ -77,28 +77,28 @@ class EvaluatorJudge:
         return judged, Usage(scored_pairs=pairs)
 
     async def _supports(
-        self, question: str, outcome: Outcome, kept: Sequence[GradedStrip]
+        self, question: str, outcome: Outcome, strips: Sequence[GradedStrip]
     ) -> tuple[list[tuple[float, dict[int, float]]], int]:
         """By the knowledge and by each citation; and how many pairs were scored.
 
         A sentence that is quoted from a strip needs no other one.
         """
-        texts = {strip.id: strip.text for strip in kept}
+        texts = {strip.id: strip.text for strip in strips}
         cited = {each.n: each.strip_id for each in outcome.citations}
         texts |= {each.strip_id: each.text for each in outcome.citations}
         sources = [document.source for document in outcome.documents]
         by_line: list[tuple[list[int], dict[str, float]]] = []
-        wanted: list[tuple[int, str, tuple[str, str]]] = []
+        pending: list[tuple[int, str, tuple[str, str]]] = []
         for place, (line, numbers) in enumerate(claims_of(outcome)):
             own = [n for n in numbers if n in cited]
             quoted = {key: 1.0 for key, text in texts.items() if is_quoted(line, text, sources)}
-            asked = {cited[n] for n in own} if quoted else set(texts)
-            for key in sorted(asked - quoted.keys()):
-                wanted.append((place, key, (with_answer(question, line), texts[key])))
+            keys = {cited[n] for n in own} if quoted else set(texts)
+            for key in sorted(keys - quoted.keys()):
+                pending.append((place, key, (with_answer(question, line), texts[key])))
             by_line.append((own, quoted))
-        pairs = list(dict.fromkeys(pair for _, _, pair in wanted))
+        pairs = list(dict.fromkeys(pair for _, _, pair in pending))
         scores = dict(zip(pairs, await self._scores("support", pairs), strict=True))
-        for place, key, pair in wanted:
+        for place, key, pair in pending:
             by_line[place][1][key] = scores[pair]
         judged = [
             (max(by.values(), default=0.0), {n: by[cited[n]] for n in own}) for own, by in by_line
@@ -115,7 +115,7 @@ class EvaluatorJudge:
 
 
 class ModelJudge:
-    """A language model, asked once an answer."""
+    """A language model, called once per answer."""
 
     def __init__(self, chat: BaseChatModel, name: str) -> None:
         self.name = name
@@ -127,17 +127,17 @@ class ModelJudge:
         numbers = {each.strip_id: each.n for each in outcome.citations}
         context = [
             (numbers.get(strip.id), line)
-            for strip in outcome.kept[:MAX_STRIPS]
+            for strip in outcome.kept_strips[:MAX_STRIPS]
             for line in sentences(strip.text)
         ][:MAX_CONTEXT_SENTENCES]
         claims, gold = claims_of(outcome), question.answers[:MAX_GOLD]
-        found, usage = await self._assessor.assess(question.question, context, claims, gold)
-        helpful, weak = set(found.helpful), set(found.unsupported)
-        wrong = {(each.sentence, each.citation) for each in found.miscited}
+        assessment, usage = await self._assessor.assess(question.question, context, claims, gold)
+        helpful, weak = set(assessment.helpful), set(assessment.unsupported)
+        wrong = {(each.sentence, each.citation) for each in assessment.miscited}
         judged = Judged(
             context_relevancy=_share([n in helpful for n in range(1, len(context) + 1)]),
-            answer_relevancy=(found.relevance - 1) / 4,
-            correctness=found.correct / 2 if gold else None,
+            answer_relevancy=(assessment.relevance - 1) / 4,
+            correctness=assessment.correct / 2 if gold else None,
             supports=[
                 (float(n not in weak), {c: float((n, c) not in wrong) for c in cited})
                 for n, (_, cited) in enumerate(claims, start=1)
@@ -148,8 +148,8 @@ class ModelJudge:
 
 def said_of(outcome: Outcome) -> str:
     """The answer without markers and without what it names as not found."""
-    said = outcome.answer.rpartition("\n\n")[0] if outcome.missing else outcome.answer
-    return without_markers(said).strip()
+    answer = outcome.answer.rpartition("\n\n")[0] if outcome.missing else outcome.answer
+    return without_markers(answer).strip()
 
 
 def claims_of(outcome: Outcome) -> list[tuple[str, list[int]]]:

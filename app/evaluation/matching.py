@@ -19,8 +19,8 @@ def tokens(text: str) -> list[str]:
     character is a token). Commas that group digits leave: `1,024` is `1024`.
     """
     folded = unicodedata.normalize("NFKC", without_markers(text)).casefold()
-    found = (token.replace(",", "") for token in _TOKEN.findall(folded))
-    return [token for token in found if token not in _ARTICLES]
+    words = (token.replace(",", "") for token in _TOKEN.findall(folded))
+    return [token for token in words if token not in _ARTICLES]
 
 
 def holds(text: str, answers: Sequence[str]) -> bool:
@@ -36,20 +36,20 @@ def published_match(text: str, answers: Sequence[str]) -> bool:
 
 def exact_match(text: str, answers: Sequence[str]) -> bool:
     """Whether the text is one of the answers, by its tokens."""
-    said = tokens(text)
-    return any(said == tokens(answer) for answer in answers)
+    predicted = tokens(text)
+    return any(predicted == tokens(answer) for answer in answers)
 
 
 def token_f1(text: str, answers: Sequence[str]) -> float:
     """The best F1 of the text's tokens against those of an answer, 0…1."""
-    said = Counter(tokens(text))
-    return max((_f1(said, Counter(tokens(answer))) for answer in answers), default=0.0)
+    predicted = Counter(tokens(text))
+    return max((_f1(predicted, Counter(tokens(answer))) for answer in answers), default=0.0)
 
 
 def _padded(text: str) -> str:
     return f" {' '.join(tokens(text))} "
 
 
-def _f1(said: Counter[str], gold: Counter[str]) -> float:
-    common = (said & gold).total()
-    return 2 * common / (said.total() + gold.total()) if common else 0.0
+def _f1(predicted: Counter[str], gold: Counter[str]) -> float:
+    common = (predicted & gold).total()
+    return 2 * common / (predicted.total() + gold.total()) if common else 0.0

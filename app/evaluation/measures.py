@@ -118,7 +118,7 @@ class Outcome(BaseModel):
         return self.verdict == "abstained"
 
     @property
-    def kept(self) -> list[GradedStrip]:
+    def kept_strips(self) -> list[GradedStrip]:
         return [strip for strip in self.strips if strip.kept]
 
 
@@ -187,7 +187,7 @@ def lost_at(question: EvaluationQuestion, outcome: Outcome, measures: Measured) 
         return "refusal" if outcome.abstained else "unknown"
     if not any(flags) and not _in_strips(question, outcome, outcome.strips):
         return "retrieval"
-    if not _in_strips(question, outcome, outcome.kept):
+    if not _in_strips(question, outcome, outcome.kept_strips):
         return "judge"
     return "refusal" if outcome.abstained else "reader"
 
@@ -255,11 +255,11 @@ def _answer(question: EvaluationQuestion, outcome: Outcome, judged: Judged) -> V
     if question.is_answerable:
         values["wrong_abstention"] = float(outcome.abstained)
     if question.answers:
-        said = "" if outcome.abstained else outcome.answer
-        values["token_f1"] = token_f1(said, question.answers)
+        answer = "" if outcome.abstained else outcome.answer
+        values["token_f1"] = token_f1(answer, question.answers)
         correct = 0.0 if outcome.abstained else judged.correctness
         if answers := literal_answers(question):
-            values["contains_gold"] = float(holds(said, answers))
+            values["contains_gold"] = float(holds(answer, answers))
             if values["contains_gold"]:
                 correct = 1.0
         values["correctness"] = correct

@@ -110,16 +110,16 @@ class _Page:
     def _summary(self) -> str:
         lines = []
         for difference in self._it.results["differences"]:
-            found = difference["measures"]
-            right = found["contains_gold"]
-            right = right if right["mean"] is not None else found["correctness"]
+            measures = difference["measures"]
+            right = measures["contains_gold"]
+            right = right if right["mean"] is not None else measures["correctness"]
             names = {"name": difference["variant"], "first": difference["against"]}
             if right["mean"] is None or right["low"] is None:
                 lines.append(self._w("unknown", **names))
                 continue
-            told = {key: f"{100 * right[key]:+.0f}" for key in ("low", "high")}
+            bounds = {key: f"{100 * right[key]:+.0f}" for key in ("low", "high")}
             word = "better" if right["low"] > 0 else "worse" if right["high"] < 0 else "equal"
-            lines.append(self._w(word, **names, diff=f"{100 * right['mean']:+.0f}", **told))
+            lines.append(self._w(word, **names, diff=f"{100 * right['mean']:+.0f}", **bounds))
         for variant in self._variants:
             lost = variant["stages"]
             if not lost:
@@ -139,10 +139,10 @@ class _Page:
         return f'<ul class="summary">{"".join(f"<li>{line}</li>" for line in lines)}</ul>'
 
     def _compared(self) -> str:
-        if (found := self._it.comparison) is None:
+        if (result := self._it.comparison) is None:
             return ""
-        if found.regressions:
-            named = (f"{escape(it.variant)} {self._title(it.measure)}" for it in found.regressions)
+        if result.regressions:
+            named = (f"{escape(it.variant)} {self._title(it.measure)}" for it in result.regressions)
             inside = f'<p class="bad">{self._w("regressions")}: {", ".join(named)}</p>'
         else:
             inside = f'<p class="good">{self._w("no_regressions")}</p>'
@@ -152,15 +152,15 @@ class _Page:
             (escape(each.variant), self._title(each.measure), _number(each.before, each.measure),
              _number(each.after, each.measure), _difference(
                  {"mean": each.difference, "low": each.low, "high": each.high}, each.measure))
-            for each in found.measures
+            for each in result.measures
             if each.difference
         ]  # fmt: skip
         if rows:
             inside += _table(head, rows, raw=True)
-        if found.turned:
+        if result.turned:
             turned = [
                 (each.question, each.variant, self._turn(each.before["right"], each.after["right"]))
-                for each in found.turned[:MAX_DETAILS]
+                for each in result.turned[:MAX_DETAILS]
             ]
             inside += f"<h3>{self._w('turned')}</h3>{_table((), turned)}"
         return self._section("compared", inside)
@@ -193,17 +193,17 @@ class _Page:
             middle = top + 3.5 * (len(self._variants) - 1)
             parts.append(f'<text x="0" y="{middle + 4}">{self._title(name)}</text>')
             for n, variant in enumerate(self._variants):
-                found, y = variant["measures"][name], top + 7 * n
-                if found["mean"] is None:
+                estimate, y = variant["measures"][name], top + 7 * n
+                if estimate["mean"] is None:
                     continue
-                x = NAME_WIDTH + wide * found["mean"]
-                if found["low"] is not None:
-                    ends = [NAME_WIDTH + wide * found[end] for end in ("low", "high")]
+                x = NAME_WIDTH + wide * estimate["mean"]
+                if estimate["low"] is not None:
+                    ends = [NAME_WIDTH + wide * estimate[end] for end in ("low", "high")]
                     parts.append(
                         f'<line class="c{n % COLOURS}" x1="{ends[0]:.1f}" x2="{ends[1]:.1f}"'
                         f' y1="{y}" y2="{y}" stroke-width="2" opacity=".55" />'
                     )
-                tip = f"{variant['name']}: {_number(found['mean'], name)}"
+                tip = f"{variant['name']}: {_number(estimate['mean'], name)}"
                 dot = f'<circle {_dot(n)} cx="{x:.1f}" cy="{y}" r="4">'
                 parts.append(f"{dot}<title>{escape(tip)}</title></circle>")
         return _svg(WIDTH, height, "".join(parts), self._w("figures"))
@@ -222,7 +222,7 @@ class _Page:
         for name in names:
             row = [self._title(name)]
             row += [_estimate(each["measures"][name], name) for each in self._variants]
-            row += [_difference(found[name], name) for found in differences.values()]
+            row += [_difference(measures[name], name) for measures in differences.values()]
             rows.append(row)
         return _table(head, rows, raw=True)
 
@@ -293,19 +293,19 @@ class _Page:
     def _thresholds(self) -> str:
         if not self._it.calibrates:
             return ""
-        if (found := self._it.proposal) is None:
+        if (best := self._it.proposal) is None:
             return self._section("thresholds", f"<p>{self._w('thresholds_few')}</p>")
-        told = {"present": found.present_cost, "cost": found.cost, "unseen": found.unseen_cost}
-        inside = f"<p><b>upper {found.upper}, lower {found.lower}</b></p>"
-        inside += f"<p>{self._w('thresholds_about', n=found.questions, **told)}</p>"
-        if not found.is_better:
+        costs = {"present": best.present_cost, "cost": best.cost, "unseen": best.unseen_cost}
+        inside = f"<p><b>upper {best.upper}, lower {best.lower}</b></p>"
+        inside += f"<p>{self._w('thresholds_about', n=best.questions, **costs)}</p>"
+        if not best.is_better:
             inside += f'<p class="bad">{self._w("thresholds_worse")}</p>'
         rows = [
             (each.question, f"{each.before} → {each.after}", self._evidence(each.evidence))
-            for each in found.changed[:MAX_DETAILS]
+            for each in best.changed[:MAX_DETAILS]
         ]
         if rows:
-            inside += f"<h3>{self._w('changed')} ({len(found.changed)})</h3>{_table((), rows)}"
+            inside += f"<h3>{self._w('changed')} ({len(best.changed)})</h3>{_table((), rows)}"
         return self._section("thresholds", inside)
 
     def _not_covered(self) -> str:
@@ -361,16 +361,16 @@ class _Page:
         if answered.outcome is None or "failure" in cell:
             return f"<h3>{escape(name)}</h3><p class=bad>{escape(str(answered.failure))}</p>"
         outcome = answered.outcome
-        kept: dict[str, list[str]] = {}
-        for strip in outcome.kept:
-            kept.setdefault(strip.document_id, []).append(strip.text)
+        texts: dict[str, list[str]] = {}
+        for strip in outcome.kept_strips:
+            texts.setdefault(strip.document_id, []).append(strip.text)
         is_kept = f' <span class="tag">{self._w("kept")}</span>'
         passages = "".join(
             f"<details><summary>{escape(it.title or it.source)}"
-            f' <span class="tag">{it.score:.2f}</span>{is_kept if it.id in kept else ""}'
+            f' <span class="tag">{it.score:.2f}</span>{is_kept if it.id in texts else ""}'
             f' <span class="soft">{escape(it.source)}</span></summary>'
             f"<pre>{escape(it.text[:MAX_PASSAGE_CHARS])}</pre>"
-            f"{''.join(f'<mark>{escape(text)}</mark>' for text in kept.get(it.id, ()))}</details>"
+            f"{''.join(f'<mark>{escape(text)}</mark>' for text in texts.get(it.id, ()))}</details>"
             for it in outcome.documents
         )
         figures = " · ".join(
@@ -378,11 +378,11 @@ class _Page:
             for measure, value in cell["measures"].items()
             if MEASURES[measure].group != "cost"
         )
-        said = [
+        labels = [
             escape(str(it)) for it in (outcome.action, outcome.verdict, outcome.stopped_by) if it
         ]
         return (
-            f"<h3>{escape(name)} <span class=soft>{' · '.join(said)}</span></h3>"
+            f"<h3>{escape(name)} <span class=soft>{' · '.join(labels)}</span></h3>"
             f"<pre>{escape(outcome.answer)}</pre><p class=soft>{figures}</p>"
             f"<details><summary>{self._w('passages')} ({len(outcome.documents)})</summary>"
             f"{passages}</details>"
@@ -454,26 +454,26 @@ def _number(value: float, measure: str) -> str:
     return f"{value:,.1f}" if MEASURES[measure].group == "cost" else f"{value:.3f}"
 
 
-def _estimate(found: Mapping[str, Any], measure: str) -> str:
-    if found["mean"] is None:
+def _estimate(estimate: Mapping[str, Any], measure: str) -> str:
+    if estimate["mean"] is None:
         return "–"
-    said = _number(found["mean"], measure)
-    if found["low"] is None:
-        return f"{said} <span class=soft>n {found['n']}</span>"
-    interval = f"{_number(found['low'], measure)}–{_number(found['high'], measure)}"
-    return f"{said} <span class=soft>{interval}, n {found['n']}</span>"
+    value = _number(estimate["mean"], measure)
+    if estimate["low"] is None:
+        return f"{value} <span class=soft>n {estimate['n']}</span>"
+    interval = f"{_number(estimate['low'], measure)}–{_number(estimate['high'], measure)}"
+    return f"{value} <span class=soft>{interval}, n {estimate['n']}</span>"
 
 
-def _difference(found: Mapping[str, Any], measure: str) -> str:
-    if found["mean"] is None:
+def _difference(estimate: Mapping[str, Any], measure: str) -> str:
+    if estimate["mean"] is None:
         return "–"
-    said = f"{found['mean']:+.3f}"
-    if found["low"] is None:
-        return said
-    interval = f"<span class=soft>{found['low']:+.3f} … {found['high']:+.3f}</span>"
-    beyond_chance = found["low"] > 0 or found["high"] < 0
+    value = f"{estimate['mean']:+.3f}"
+    if estimate["low"] is None:
+        return value
+    interval = f"<span class=soft>{estimate['low']:+.3f} … {estimate['high']:+.3f}</span>"
+    beyond_chance = estimate["low"] > 0 or estimate["high"] < 0
     better = MEASURES[measure].better
     if not beyond_chance or better is None:
-        return f"{said} {interval}"
-    is_good = (found["mean"] > 0) == (better == "higher")
-    return f'<b class="{"good" if is_good else "bad"}">{said}</b> {interval}'
+        return f"{value} {interval}"
+    is_good = (estimate["mean"] > 0) == (better == "higher")
+    return f'<b class="{"good" if is_good else "bad"}">{value}</b> {interval}'

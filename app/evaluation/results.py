@@ -125,15 +125,15 @@ def _confusion(pairs: Sequence[tuple[EvaluationQuestion, Answered]]) -> dict[str
 
 def _verdicts(answers: Sequence[Answered]) -> list[dict[str, Any]]:
     """Of each verdict how often it was given and how often the answer then was right."""
-    found = []
+    entries = []
     for verdict in VERDICTS:
         given = [it for it in answers if it.outcome is not None and it.outcome.verdict == verdict]
         right = [flag for it in given if (flag := is_right(it.measures)) is not None]
         if given:
             share = rounded(sum(right) / len(right)) if right else None
             entry = {"verdict": verdict, "n": len(given), "known": len(right), "right": share}
-            found.append(entry | {"promised": ABOUT_RIGHT.get(verdict)})
-    return found
+            entries.append(entry | {"promised": ABOUT_RIGHT.get(verdict)})
+    return entries
 
 
 def _degraded(answers: Sequence[Answered]) -> dict[str, int]:
@@ -166,14 +166,14 @@ def _not_covered(
     questions: Sequence[EvaluationQuestion], by_variant: Mapping[str, Sequence[Answered]]
 ) -> list[str]:
     """Questions for which no variant found evidence: by gold, else because all refused."""
-    found = []
+    ids = []
     for n, question in enumerate(questions):
         outcomes = [it for answers in by_variant.values() if (it := answers[n].outcome) is not None]
         evidence = [has_evidence(question, outcome) for outcome in outcomes]
         refused = [outcome.abstained or outcome.action == "incorrect" for outcome in outcomes]
         if outcomes and not any(evidence) and (False in evidence or all(refused)):
-            found.append(question.id)
-    return found
+            ids.append(question.id)
+    return ids
 
 
 def _row(question: EvaluationQuestion, answers: Sequence[Answered]) -> dict[str, Any]:

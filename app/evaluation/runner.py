@@ -148,7 +148,7 @@ async def evaluate(
     cells = request.cells
     keys = keys_of(request, fingerprint)
     known = await store.known(keys)
-    done, free, kept = 0, asyncio.Semaphore(parallel), set[str]()
+    done, free, saved = 0, asyncio.Semaphore(parallel), set[str]()
 
     async def cell(key: str, question: EvaluationQuestion, variant: Variant) -> Answered:
         nonlocal done
@@ -158,8 +158,8 @@ async def evaluate(
         else:
             async with free:
                 answered = await _answered(question, variant, runs, judge, owner)
-        if answered.failure is None and key not in kept:
-            kept.add(key)
+        if answered.failure is None and key not in saved:
+            saved.add(key)
             await store.keep(key, answered.model_dump(mode="json"))
         done += 1
         if progress is not None:
@@ -220,12 +220,12 @@ async def _answered(
     answered = Answered(question=question.id, variant=variant.name)
     started = time.perf_counter()
     run = await _started(question, variant, runs, owner)
-    told = await run.outcome()
+    event = await run.outcome()
     answered.seconds = round(time.perf_counter() - started, 3)
-    if not isinstance(told, AnswerEvent):
-        answered.failure = told.problem.detail
+    if not isinstance(event, AnswerEvent):
+        answered.failure = event.problem.detail
         return answered
-    answered.outcome = Outcome.of(told.response, run.passages, run.found.get("grades", ()))
+    answered.outcome = Outcome.of(event.response, run.passages, run.state.get("grades", ()))
     if judge is not None:
         try:
             answered.judged, _ = await judge.judge(question, answered.outcome)
@@ -240,9 +240,9 @@ async def _started(question: EvaluationQuestion, variant: Variant, runs: Runs, o
     """The run, once there is a place for it: whoever asks beside goes first."""
     while True:
         try:
-            asked = Question(question=question.question)
+            payload = Question(question=question.question)
             return await runs.start(
-                variant.workflow, asked, variant.options, owner=owner, keep=False
+                variant.workflow, payload, variant.options, owner=owner, keep=False
             )
         except (TooManyRuns, QuotaExceeded) as error:
             await asyncio.sleep(float(error.headers["Retry-After"]))

@@ -53,7 +53,7 @@ class StateFolder:
         place = os.path.join(path, "")
         return place.startswith(self._own) and not place.startswith(self._shared)
 
-    def kept(self, paths: Sequence[Path]) -> list[Path]:
+    def private_paths(self, paths: Sequence[Path]) -> list[Path]:
         return [path for path in paths if self.keeps(os.path.realpath(path))]
 
 
@@ -86,10 +86,10 @@ def _images_root(path: Path) -> str:
 def links_out(paths: Sequence[Path]) -> list[Path]:
     """The links below `paths` to files and folders that are not below the same path."""
     return [
-        found
+        link
         for path in paths
-        for found in [*files_below(path), *_folder_links(path)]
-        if _leads_out(found, path)
+        for link in [*files_below(path), *_folder_links(path)]
+        if _leads_out(link, path)
     ]
 
 
@@ -163,7 +163,7 @@ def at_or_below(
     ]
 
 
-def gone(
+def missing(
     paths: Sequence[Path],
     known: Sequence[StoredDocument],
     items: Sequence[Listed],

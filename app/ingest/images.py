@@ -60,19 +60,19 @@ def found_images(
 
     Nothing is fetched from the web. An image that stands in the document twice is taken once.
     """
-    found: dict[bytes, FoundImage] = {}
+    images: dict[bytes, FoundImage] = {}
     total = 0
     for at, block in enumerate(blocks):
         picture = block.picture
         content = picture.content or _content(picture.reference, file, root) if picture else b""
-        if picture is None or not content or content in found:
+        if picture is None or not content or content in images:
             continue
         total += len(content)
-        if len(found) >= MAX_IMAGES or total > MAX_TOTAL_BYTES:
+        if len(images) >= MAX_IMAGES or total > MAX_TOTAL_BYTES:
             break
         before = _neighbour(reversed(blocks[:at]), block)
         after = _neighbour(blocks[at + 1 :], block)
-        found[content] = FoundImage(
+        images[content] = FoundImage(
             content=content,
             name=block.text,
             caption=picture.caption,
@@ -81,7 +81,7 @@ def found_images(
             page=block.page,
             near=_near(before or after, block.headings, chunks),
         )
-    return list(found.values())
+    return list(images.values())
 
 
 def image_chunks(images: Sequence[FoundImage], start: int) -> Iterator[tuple[Chunk, Row]]:

@@ -95,14 +95,14 @@ async def ingest(
             state = files.StateFolder(index.folder.parent)
             items = await asyncio.to_thread(files.listed, paths, known, state)
             outdated = (
-                await asyncio.to_thread(files.gone, paths, known, items, state) if prune else []
+                await asyncio.to_thread(files.missing, paths, known, items, state) if prune else []
             )
             work = Ingest(
                 index, segmenter, known, prune=prune, progress=progress, chunking=chunking,
                 download=download, questioner=questioner, on_cluster=on_cluster, loaders=loaders,
             )  # fmt: skip
-            kept = await asyncio.to_thread(state.kept, paths)
-            work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in kept]
+            private = await asyncio.to_thread(state.private_paths, paths)
+            work.report.refused += [RefusedFile(files.shown(str(path)), KEPT) for path in private]
             out = await asyncio.to_thread(files.links_out, paths)
             work.report.refused += [RefusedFile(files.shown(str(path)), LEADS_OUT) for path in out]
             report = await work.all([*items, *files.listed_pages(urls, known)], outdated)
@@ -209,9 +209,9 @@ class Ingest:
             await self._commit()
         finally:
             await self.aclose()
-        gone = [document.id for document in self._outdated]
-        await self.index.delete(gone)
-        await asyncio.to_thread(self._images.delete, gone)
+        ids = [document.id for document in self._outdated]
+        await self.index.delete(ids)
+        await asyncio.to_thread(self._images.delete, ids)
         self.report.removed += sorted(document.source for document in self._outdated)
         self._tell(len(items), len(items), "")
         # One that was killed before may have left much to be tidied, though nothing is new.

@@ -229,9 +229,9 @@ class Uploads:
                     try:
                         report = await work.all(items)
                     finally:  # what the index has got has its file, though a later one failed
-                        kept = _in_index(items, work.report)
-                        await asyncio.to_thread(_move, kept)
-            named = {item.path for item in kept}
+                        indexed = _in_index(items, work.report)
+                        await asyncio.to_thread(_move, indexed)
+            named = {item.path for item in indexed}
             documents = [item for item in await self._index.documents() if item.path in named]
         ids = (document.id for document in documents)
         audit("documents brought in", owner, ids, collection=collection)
@@ -319,12 +319,12 @@ class Uploads:
         with seen_by(owner, collection):
             return await self._delete(owner, lambda _: True)
 
-    async def _delete(self, owner: str, wanted: Callable[[StoredDocument], bool]) -> bool:
+    async def _delete(self, owner: str, chosen: Callable[[StoredDocument], bool]) -> bool:
         async with self._deletions, writing(self._index.folder, WAIT_S):
-            found = [document for document in await self._index.documents() if wanted(document)]
-            own = [document for document in found if document.owner == owner]
+            documents = [document for document in await self._index.documents() if chosen(document)]
+            own = [document for document in documents if document.owner == owner]
             if not own:
-                if found:
+                if documents:
                     raise SharedDocument
                 return False
             left = await self._delete_images(own)
@@ -484,7 +484,7 @@ async def receive(
             raise UploadTooLarge(f"The upload is too large: {error.message}") from error
         raise UploadBroken(f"is no multipart/form-data: {error.message}") from error
     try:
-        return await asyncio.to_thread(_kept, form, folder, max_bytes)
+        return await asyncio.to_thread(_copied, form, folder, max_bytes)
     finally:
         await form.close()
 
@@ -528,7 +528,7 @@ def clean_name(name: str) -> str:
     return (stem or last).encode()[:room].decode(errors="ignore") + ending
 
 
-def _kept(form: FormData, folder: Path, max_bytes: int) -> Form:
+def _copied(form: FormData, folder: Path, max_bytes: int) -> Form:
     """The collection and the files, copied to `folder`; other fields are passed over."""
     collection = form.get("collection")
     received: dict[str, Received] = {}

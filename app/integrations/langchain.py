@@ -46,16 +46,16 @@ class SelfCragRetriever(BaseRetriever):
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         with httpx.Client(timeout=TIMEOUT, headers=_headers(self.api_key)) as client:
-            return documents_of(_body(client.post(f"{self.url}/search", json=self._asked(query))))
+            return documents_of(_body(client.post(f"{self.url}/search", json=self._payload(query))))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
     ) -> list[Document]:
         async with httpx.AsyncClient(timeout=TIMEOUT, headers=_headers(self.api_key)) as client:
-            response = await client.post(f"{self.url}/search", json=self._asked(query))
+            response = await client.post(f"{self.url}/search", json=self._payload(query))
         return documents_of(_body(response))
 
-    def _asked(self, query: str) -> dict[str, Any]:
+    def _payload(self, query: str) -> dict[str, Any]:
         return {"question": query, "collection": self.collection, "options": self.options}
 
 
@@ -86,7 +86,7 @@ class SelfCragChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         with httpx.Client(timeout=TIMEOUT, headers=_headers(self.api_key)) as client:
-            return _result(_body(client.post(self._address(), json=self._asked(messages))))
+            return _result(_body(client.post(self._address(), json=self._payload(messages))))
 
     async def _agenerate(
         self,
@@ -96,14 +96,14 @@ class SelfCragChat(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         async with httpx.AsyncClient(timeout=TIMEOUT, headers=_headers(self.api_key)) as client:
-            response = await client.post(self._address(), json=self._asked(messages))
+            response = await client.post(self._address(), json=self._payload(messages))
         return _result(_body(response))
 
     def _address(self) -> str:
         thread = f"/threads/{self.thread_id}" if self.thread_id else ""
         return f"{self.url}{thread}/runs/wait"
 
-    def _asked(self, messages: list[BaseMessage]) -> dict[str, Any]:
+    def _payload(self, messages: list[BaseMessage]) -> dict[str, Any]:
         chosen = {"collection": self.collection} if self.collection else {}
         return {
             "assistant_id": self.workflow,
@@ -114,16 +114,16 @@ class SelfCragChat(BaseChatModel):
         }
 
 
-def documents_of(found: Mapping[str, Any]) -> list[Document]:
+def documents_of(result: Mapping[str, Any]) -> list[Document]:
     """The passages of a search."""
-    about = {name: found[name] for name in ("run_id", "action", "degraded")}
+    about = {name: result[name] for name in ("run_id", "action", "degraded")}
     return [
         Document(
             passage["text"],
             id=passage["strip_id"],
             metadata={**{k: v for k, v in passage.items() if k != "text"}, **about},
         )
-        for passage in found["passages"]
+        for passage in result["passages"]
     ]
 
 
@@ -164,13 +164,13 @@ def _headers(api_key: SecretStr | None) -> dict[str, str]:
 
 def _body(response: httpx.Response) -> dict[str, Any]:
     """Raises httpx.HTTPStatusError."""
-    told = response.json() if "json" in response.headers.get("content-type", "") else {}
-    failure = told.get("__error__")
+    payload = response.json() if "json" in response.headers.get("content-type", "") else {}
+    failure = payload.get("__error__")
     if response.is_error or failure:
-        detail = failure["message"] if failure else told.get("detail", response.reason_phrase)
+        detail = failure["message"] if failure else payload.get("detail", response.reason_phrase)
         raise httpx.HTTPStatusError(
             f"self-crag at {response.url.host}: {detail}",
             request=response.request,
             response=response,
         )
-    return dict(told)
+    return dict(payload)

@@ -39,15 +39,15 @@ class SelfCragNodeRetriever(BaseRetriever):  # type: ignore[misc]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         with httpx.Client(timeout=TIMEOUT, headers=self._headers) as client:
-            response = client.post(f"{self._url}/search", json=self._asked(query_bundle))
+            response = client.post(f"{self._url}/search", json=self._payload(query_bundle))
         return nodes_of(_body(response))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         async with httpx.AsyncClient(timeout=TIMEOUT, headers=self._headers) as client:
-            response = await client.post(f"{self._url}/search", json=self._asked(query_bundle))
+            response = await client.post(f"{self._url}/search", json=self._payload(query_bundle))
         return nodes_of(_body(response))
 
-    def _asked(self, query: QueryBundle) -> dict[str, Any]:
+    def _payload(self, query: QueryBundle) -> dict[str, Any]:
         return {
             "question": query.query_str,
             "collection": self._collection,
@@ -55,9 +55,9 @@ class SelfCragNodeRetriever(BaseRetriever):  # type: ignore[misc]
         }
 
 
-def nodes_of(found: Mapping[str, Any]) -> list[NodeWithScore]:
+def nodes_of(result: Mapping[str, Any]) -> list[NodeWithScore]:
     """The passages of a search."""
-    about = {name: found[name] for name in ("run_id", "action", "degraded")}
+    about = {name: result[name] for name in ("run_id", "action", "degraded")}
     return [
         NodeWithScore(
             node=TextNode(
@@ -69,17 +69,17 @@ def nodes_of(found: Mapping[str, Any]) -> list[NodeWithScore]:
             ),
             score=passage["score"],
         )
-        for passage in found["passages"]
+        for passage in result["passages"]
     ]
 
 
 def _body(response: httpx.Response) -> dict[str, Any]:
     """Raises httpx.HTTPStatusError."""
-    told = response.json() if "json" in response.headers.get("content-type", "") else {}
+    payload = response.json() if "json" in response.headers.get("content-type", "") else {}
     if response.is_error:
         raise httpx.HTTPStatusError(
-            f"self-crag at {response.url.host}: {told.get('detail', response.reason_phrase)}",
+            f"self-crag at {response.url.host}: {payload.get('detail', response.reason_phrase)}",
             request=response.request,
             response=response,
         )
-    return dict(told)
+    return dict(payload)

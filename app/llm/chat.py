@@ -36,12 +36,12 @@ class EndpointChat(ChatOpenAI):
         has_text = has_ended = False
         ask = super()._astream
 
-        async def begun() -> tuple[Chunks, ChatGenerationChunk | None]:
+        async def start() -> tuple[Chunks, ChatGenerationChunk | None]:
             chunks = cast("Chunks", ask(messages, *args, **kwargs))
             return chunks, await anext(chunks, None)
 
         async with self.endpoint.turn(prompt_messages(messages)) as turn:
-            answer, chunk = await turn.begin(begun)
+            answer, chunk = await turn.begin(start)
             async with aclosing(answer) as chunks:
                 while chunk is not None:
                     has_text = has_text or bool(chunk.text.strip())

@@ -80,19 +80,19 @@ class Endpoint:
                     f" {limit}; try again or allow more at a time"
                 ) from None
             address = urlsplit(self._base_url)
-            told = ModelCall(
+            call = ModelCall(
                 self._operation, self._model, address.hostname or "", address.port, prompt
             )
             try:
                 with elsewhere():
-                    yield Turn(self, limit, attempt, told)
+                    yield Turn(self, limit, attempt, call)
             except BaseException as error:
-                told.error = told.error or type(error).__name__
+                call.error = call.error or type(error).__name__
                 raise
             finally:
                 self._slots.release()
-                told.took_ns = time.time_ns() - told.began_ns
-                model_calls.tell(told)
+                call.took_ns = time.time_ns() - call.began_ns
+                model_calls.tell(call)
 
     def failure(self, error: Exception, limit: CallLimit | None = None) -> GeneratorFailed:
         """What one of FAILURES means.
@@ -126,14 +126,14 @@ class Turn:
     """A call under way, in steps such as the chunks of a stream, all within one limit."""
 
     def __init__(
-        self, endpoint: Endpoint, limit: CallLimit, attempt: Attempt, told: ModelCall
+        self, endpoint: Endpoint, limit: CallLimit, attempt: Attempt, call: ModelCall
     ) -> None:
-        self._endpoint, self._limit, self._attempt, self._told = endpoint, limit, attempt, told
+        self._endpoint, self._limit, self._attempt, self._call = endpoint, limit, attempt, call
         self._began = asyncio.get_running_loop().time()
         self._has_replied = False
 
     async def begin(self, ask: Callable[[], Awaitable[A]]) -> A:
-        """The first step, which may be tried again: nobody has heard of it yet.
+        """The first step, which may be retried: nothing was streamed yet.
 
         Raises GeneratorFailed for all of FAILURES.
         """
@@ -150,7 +150,7 @@ class Turn:
                 after_s = _retry_after_s(error) or 0.0
                 if not (_is_transient(error) and await retries.wait(after_s)):
                     raise
-                self._told.retries += 1
+                self._call.retries += 1
 
     @asynccontextmanager
     async def step(self, limit: CallLimit | None = None) -> AsyncIterator[None]:
@@ -162,13 +162,13 @@ class Turn:
                 yield
         except FAILURES as error:
             self._attempt.has_failed = self._is_outage(error, limit)
-            self._told.error = _kind_of(error)
+            self._call.error = _kind_of(error)
             raise self._endpoint.failure(error, limit) from None
         self._has_replied = True
 
     def used(self, input_tokens: int, output_tokens: int) -> None:
         """What the endpoint says that the call has used."""
-        self._told.input_tokens, self._told.output_tokens = input_tokens, output_tokens
+        self._call.input_tokens, self._call.output_tokens = input_tokens, output_tokens
 
     def broke_off(self) -> GeneratorFailed:
         """The failure of a stream that stops without its end."""

@@ -52,11 +52,11 @@ class EndpointImageMaker:
         )  # fmt: skip
 
     async def make(self, prompt: str) -> Image:
-        asked: dict[str, Any] = {"model": self.name, "prompt": prompt[:MAX_PROMPT_CHARS], "n": 1}
+        payload: dict[str, Any] = {"model": self.name, "prompt": prompt[:MAX_PROMPT_CHARS], "n": 1}
         try:
-            encoded = await self._encoded({**asked, "response_format": "b64_json"})
+            encoded = await self._encoded({**payload, "response_format": "b64_json"})
         except RequestRefused:  # some models know no other form, nor the word for it
-            encoded = await self._encoded(asked)
+            encoded = await self._encoded(payload)
         try:
             plain = await self._read(f"data:image/png;base64,{encoded}")
         except InvalidImage as error:
@@ -73,10 +73,10 @@ class EndpointImageMaker:
             height=plain.height,
         )
 
-    async def _encoded(self, asked: dict[str, Any]) -> str:
+    async def _encoded(self, payload: dict[str, Any]) -> str:
         """The image in base64; no address is followed. Raises GeneratorFailed."""
         async with self.endpoint.turn() as turn:
-            reply = await turn.begin(lambda: self._client.images.generate(**asked))
+            reply = await turn.begin(lambda: self._client.images.generate(**payload))
         first = next(iter(reply.data or ()), None)
         if first is None or not first.b64_json:
             raise self.endpoint.failed("sent no image in its reply (b64_json is read, no address)")

@@ -61,12 +61,12 @@ class ProviderChat(BaseChatModel):
     ) -> ChatResult:
         self._check(kwargs)
 
-        async def asked() -> AIMessage:
+        async def request() -> AIMessage:
             with _as_openai():
                 return await self.model.ainvoke(messages, stop=stop)
 
         async with self.endpoint.turn(prompt_messages(messages)) as turn:
-            message = await turn.begin(asked)
+            message = await turn.begin(request)
             if usage := message.usage_metadata:
                 turn.used(usage["input_tokens"], usage["output_tokens"])
         if not message.text.strip():
@@ -83,13 +83,13 @@ class ProviderChat(BaseChatModel):
         self._check(kwargs)
         has_text, usage = False, cast("UsageMetadata | None", None)
 
-        async def begun() -> tuple[Chunks, AIMessageChunk | None]:
+        async def start() -> tuple[Chunks, AIMessageChunk | None]:
             chunks = cast("Chunks", self.model.astream(messages, stop=stop))
             with _as_openai():
                 return chunks, await anext(chunks, None)
 
         async with self.endpoint.turn(prompt_messages(messages)) as turn:
-            answer, chunk = await turn.begin(begun)
+            answer, chunk = await turn.begin(start)
             async with aclosing(answer) as chunks:
                 while chunk is not None:
                     has_text = has_text or bool(chunk.text.strip())
@@ -106,8 +106,8 @@ class ProviderChat(BaseChatModel):
     async def aclose(self) -> None:
         """Nothing: packages share their HTTP clients among all models, and keep them."""
 
-    def _check(self, asked: dict[str, Any]) -> None:
-        if asked.keys() - {"stream"}:
+    def _check(self, options: dict[str, Any]) -> None:
+        if options.keys() - {"stream"}:
             raise self.endpoint.failed(PLAIN_ONLY, RequestRefused)
 
 

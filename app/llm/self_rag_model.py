@@ -30,7 +30,7 @@ LOGPROBS = 20
 """Serving engines refuse more; the groups have at most five tokens."""
 GRADE_TOKENS = 4
 """Enough for the IsSup and the IsUse token after a given answer."""
-MAX_KEPT_REPLIES = 64
+MAX_CACHED_REPLIES = 64
 """Answers that came with the word on retrieval and wait for `write`."""
 SPECIAL_TOKENS_ARE_KEPT = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 _RETRIEVAL, _NO_RETRIEVAL = RETRIEVE
@@ -71,7 +71,7 @@ class NativeGenerator:
             operation="text_completion",
             has_fallback=has_fallback,
         )
-        self._kept: OrderedDict[str, _Reply] = OrderedDict()
+        self._cached: OrderedDict[str, _Reply] = OrderedDict()
 
     @property
     def breaker(self) -> CircuitBreaker:
@@ -90,9 +90,9 @@ class NativeGenerator:
         if passage is not None:
             reply = await self._complete(prompt + _quoted(passage), self._max_tokens)
             return reply.reflected(grounded=True, one_segment=one_segment)
-        kept = None if preceding else self._kept.pop(question, None)
-        free = kept or await self._complete(prompt, self._max_tokens)
-        used = Usage() if kept else free.usage
+        cached = None if preceding else self._cached.pop(question, None)
+        free = cached or await self._complete(prompt, self._max_tokens)
+        used = Usage() if cached else free.usage
         reflected = replace(free.reflected(grounded=False, one_segment=one_segment), usage=used)
         if reflected.text:
             return reflected
@@ -107,9 +107,9 @@ class NativeGenerator:
         what needs no retrieval costs one call in all. Where it wants a passage it stops there.
         """
         reply = await self._complete(_prompt(question), self._max_tokens)
-        self._kept[question] = reply
-        if len(self._kept) > MAX_KEPT_REPLIES:
-            self._kept.popitem(last=False)
+        self._cached[question] = reply
+        if len(self._cached) > MAX_CACHED_REPLIES:
+            self._cached.popitem(last=False)
         return (tokens.retrieval_at(reply.tokens[0]) if reply.tokens else 0.0), reply.usage
 
     async def judge(
@@ -144,7 +144,7 @@ class NativeGenerator:
         await self._client.close()
 
     async def _complete(self, prompt: str, max_tokens: int) -> "_Reply":
-        async def asked() -> _Reply:
+        async def request() -> _Reply:
             completion = await self._client.completions.create(
                 model=self.name,
                 prompt=prompt,
@@ -158,7 +158,7 @@ class NativeGenerator:
             return _Reply(completion)
 
         async with self._endpoint.turn([PromptMessage("prompt", prompt)]) as turn:
-            reply = await turn.begin(asked)
+            reply = await turn.begin(request)
             turn.used(reply.usage.input_tokens, reply.usage.output_tokens)
             return reply
 

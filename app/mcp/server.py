@@ -130,15 +130,15 @@ class Handlers:
         self, context: RequestContext, params: ReadResourceRequestParams
     ) -> ReadResourceResult:
         caller, uri = _caller(context), str(params.uri)
-        found = None
+        document = None
         if uri.startswith(BEFORE_ID):
             with _mcp_errors(), mapped():
-                found = await self._parts.documents(caller).read(
+                document = await self._parts.documents(caller).read(
                     uri.removeprefix(BEFORE_ID), caller.owner, caller.collections
                 )
-        if found is None:
+        if document is None:
             raise MCPError(INVALID_PARAMS, f"There is no document {uri}.")
-        contents = TextResourceContents(uri=uri, mime_type="text/plain", text=found.text)
+        contents = TextResourceContents(uri=uri, mime_type="text/plain", text=document.text)
         return ReadResourceResult(contents=[contents])
 
 

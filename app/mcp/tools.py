@@ -164,21 +164,21 @@ async def search(
     run = await _started(parts, caller, SEARCH, arguments)
     try:
         await _follow(run, tell)
-        found = await corrected_knowledge(run)
+        knowledge = await corrected_knowledge(run)
     finally:
         parts.runs.ask_to_stop(run)
-    if isinstance(found, ErrorEvent):
-        raise RunFailed(found.problem.detail)
+    if isinstance(knowledge, ErrorEvent):
+        raise RunFailed(knowledge.problem.detail)
     texts = [f"[{n}] {p.title} — {p.source} ({p.score:.2f})\n{p.text}"
-             for n, p in enumerate(found.passages, start=1)]  # fmt: skip
+             for n, p in enumerate(knowledge.passages, start=1)]  # fmt: skip
     result = SearchResult(
-        run_id=found.run_id,
-        action=found.action,
-        passages=found.passages,
-        degraded=found.degraded,
+        run_id=knowledge.run_id,
+        action=knowledge.action,
+        passages=knowledge.passages,
+        degraded=knowledge.degraded,
     )
-    places = [(p.origin, p.strip_id, p.title, p.source) for p in found.passages]
-    return _told("\n\n".join(texts) or "Nothing was found.", result, places)
+    places = [(p.origin, p.strip_id, p.title, p.source) for p in knowledge.passages]
+    return _tool_result("\n\n".join(texts) or "Nothing was found.", result, places)
 
 
 async def ingest(
@@ -203,10 +203,10 @@ async def ingest(
     ids = [document.id for document in brought.documents]
     result = IngestResult(outcome=outcome, refused=refused, document_ids=ids, chunks=report.chunks)
     why = f": {refused[0].reason}" if refused else ""
-    told = _told(f"{arguments.name} was {outcome}{why}.", result, ())
-    told.is_error = bool(refused)
+    reply = _tool_result(f"{arguments.name} was {outcome}{why}.", result, ())
+    reply.is_error = bool(refused)
     await tell(1, 1, arguments.name)
-    return told
+    return reply
 
 
 async def _started(
@@ -233,12 +233,12 @@ async def _started(
 
 async def _follow(run: Run, tell: TellProgress) -> None:
     """Tells the steps in the words that chat frontends show."""
-    progress, told = ProgressText(run.question["question"]), 0
+    progress, count = ProgressText(run.question["question"]), 0
     async with aclosing(run.follow()) as events:
         async for _, event in events:
             for line in progress.lines(event):
-                told += 1
-                await tell(told, message=line)
+                count += 1
+                await tell(count, message=line)
 
 
 def _answered(response: AskResponse) -> CallToolResult:
@@ -246,10 +246,10 @@ def _answered(response: AskResponse) -> CallToolResult:
     text = "\n\n".join(filter(None, [response.answer, "\n".join(sources)]))
     result = AskResult.model_validate(response.model_dump(include=set(AskResult.model_fields)))
     places = [(c.origin, c.strip_id, c.title, c.source) for c in response.citations]
-    return _told(text, result, places)
+    return _tool_result(text, result, places)
 
 
-def _told(
+def _tool_result(
     text: str, result: BaseModel, places: Iterable[tuple[str, str, str, str]]
 ) -> CallToolResult:
     """The text, a link to every document it comes from, and the same as data."""

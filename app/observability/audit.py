@@ -9,5 +9,5 @@ log = logging.getLogger("app.audit")
 def audit(what: str, owner: str, ids: Iterable[str], **fields: str) -> None:
     """Ids and names alone, no text and no key; an empty owner is who sits at the machine."""
     if named := sorted(ids):
-        told = {"owner": owner or "local", "ids": named, **fields}
-        log.info(what, extra={"fields": told})
+        entry = {"owner": owner or "local", "ids": named, **fields}
+        log.info(what, extra={"fields": entry})

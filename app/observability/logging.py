@@ -34,7 +34,7 @@ log = logging.getLogger("app.runs")
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What a line tells besides its message; nothing that is empty."""
+    """The fields of a line besides its message; empty ones are left out."""
     fields = {**getattr(record, "fields", {}), **request_fields.get({})}
     return {
         name: redact(value) if isinstance(value, str) else value
@@ -143,8 +143,8 @@ class RunLog:
 
     def _answered(self, fields: dict[str, Any], response: ask.AskResponse) -> None:
         for entry in response.degraded:
-            told = {"component": entry.component, "reason": entry.reason}
-            _write(logging.WARNING, "run degraded", {**fields, **told})
+            details = {"component": entry.component, "reason": entry.reason}
+            _write(logging.WARNING, "run degraded", {**fields, **details})
         fields["action"] = response.action
         fields["stopped_by"] = response.stopped_by
         fields["verdict"] = response.verdict
@@ -154,8 +154,8 @@ class RunLog:
         if problem.status == STOPPED_STATUS:
             fields["stopped_by"] = "cancelled"
             return
-        told = {"status": problem.status, "title": problem.title}
-        _write(logging.ERROR, "run failed", {**fields, **told})
+        details = {"status": problem.status, "title": problem.title}
+        _write(logging.ERROR, "run failed", {**fields, **details})
         fields["stopped_by"] = "failed"
 
 

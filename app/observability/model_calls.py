@@ -1,4 +1,4 @@
-"""Calls of language models, told to whoever listens in the run that makes them."""
+"""Language model calls, reported to the listeners of the run that makes them."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -25,16 +25,16 @@ _PARAMETER = re.compile(rf"([?&]{_TELLING}=)[^\s&#\"'<>)]+", re.IGNORECASE)
 
 
 class Redactor:
-    """Masks what addresses give away, and every secret it was told."""
+    """Mask credentials in addresses, and every known secret."""
 
     def __init__(self) -> None:
         self._known = set[str]()
         self._pattern: re.Pattern[str] | None = None
 
     def learn(self, settings: BaseModel) -> None:
-        """From now on what is secret in these settings is masked in the log of this process."""
-        found = {secret for value in dict(settings).values() for secret in _secrets_in(value)}
-        self._known |= {secret for secret in found if len(secret) >= MIN_SECRET_CHARS}
+        """Mask the secrets of these settings in the log of this process from now on."""
+        secrets = {secret for value in dict(settings).values() for secret in _secrets_in(value)}
+        self._known |= {secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}
         longest_first = sorted(self._known, key=len, reverse=True)
         if longest_first:
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
@@ -66,9 +66,9 @@ class MaskedRecords:
             if redact(record.getMessage()) != record.getMessage():
                 record.msg, record.args = redact(message), None
         if record.exc_info and record.exc_info[0]:
-            told = "".join(traceback.format_exception(*record.exc_info)).rstrip()
-            if redact(told) != told:
-                record.exc_info, record.exc_text = None, redact(told)
+            text = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+            if redact(text) != text:
+                record.exc_info, record.exc_text = None, redact(text)
         return record
 
 

@@ -74,7 +74,7 @@ class RunSpans:
         elif (run := self._under_way.get(run_id)) is None:
             return
         elif isinstance(event, ask.StepEvent):
-            tell = self._begun if event.phase == "start" else self._ended
+            tell = self._start_step if event.phase == "start" else self._ended
             tell(run, event)
         elif isinstance(event, ask.AnswerEvent):
             self._answered(run.span, event.response)
@@ -99,7 +99,7 @@ class RunSpans:
             },
         )
 
-    def _begun(self, run: _UnderWay, event: ask.StepEvent) -> None:
+    def _start_step(self, run: _UnderWay, event: ask.StepEvent) -> None:
         path = tuple(event.path)
         span = self._tracer.start_span(
             event.step,
@@ -109,7 +109,7 @@ class RunSpans:
         run.steps.append(_Step(path, event.at_ms, span))
 
     def _ended(self, run: _UnderWay, event: ask.StepEvent) -> None:
-        """Steps side by side are told apart by when they began."""
+        """Parallel steps are distinguished by their start times."""
         began_ms = event.at_ms - (event.took_ms or 0.0)
         same = [step for step in run.steps if step.path == tuple(event.path)]
         if not same:
@@ -158,14 +158,14 @@ class RunSpans:
                 "server.address": call.host,
             },
         )
-        told = {
+        facts = {
             "server.port": call.port,
             "gen_ai.usage.input_tokens": call.input_tokens,
             "gen_ai.usage.output_tokens": call.output_tokens,
             "http.request.resend_count": call.retries or None,
             "error.type": call.error or None,
         }
-        span.set_attributes({name: value for name, value in told.items() if value is not None})
+        span.set_attributes({name: value for name, value in facts.items() if value is not None})
         if call.error:
             span.set_status(StatusCode.ERROR)
         span.end(call.began_ns + call.took_ns)

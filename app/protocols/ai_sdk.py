@@ -83,8 +83,8 @@ class UIRequest(BaseModel):
     @property
     def shows_image(self) -> bool:
         """Whether the user's last message does."""
-        asked = [message for message in self.messages if message.role == "user"]
-        return bool(asked) and any(part.is_image for part in asked[-1].parts)
+        questions = [message for message in self.messages if message.role == "user"]
+        return bool(questions) and any(part.is_image for part in questions[-1].parts)
 
     def turns(self, workflow: str) -> list[DialogueTurn]:
         sees_images = workflow == IMAGE_WORKFLOW
@@ -121,8 +121,8 @@ class UIParts:
         """Parts of the message; one that holds the event's own data is a line already."""
         match event:
             case ask.RunEvent():
-                told = event.model_dump()
-                yield {"type": "start", "messageId": event.run_id, "messageMetadata": told}
+                metadata = event.model_dump()
+                yield {"type": "start", "messageId": event.run_id, "messageMetadata": metadata}
                 yield {"type": "start-step"}
             case ask.StepEvent():
                 yield from self._draft_so_far()
@@ -200,9 +200,9 @@ class UIParts:
             yield {"type": "reasoning-start", "id": self._reasoning_id}
             whole = "".join(self._reasoning_lines)
             yield {"type": "reasoning-delta", "id": self._reasoning_id, "delta": whole}
-        kept = {n: text for n, text in self._texts.items() if n != round_}
+        remaining = {n: text for n, text in self._texts.items() if n != round_}
         self._texts = {}
-        for n, text in kept.items():
+        for n, text in remaining.items():
             yield from self._text(n, text)
 
     def _answer(self, event: ask.AnswerEvent) -> Iterator[dict[str, Any] | str]:
@@ -235,11 +235,11 @@ def _passing(kind: str, event: ask.Event) -> str:
 def _draft_part(
     round_: int, state: DraftState, text: str, reason: str | None = None
 ) -> dict[str, Any]:
-    told = {"round": round_, "state": state, "text": text}
+    data = {"round": round_, "state": state, "text": text}
     return {
         "type": "data-draft",
         "id": f"draft-{round_}",
-        "data": {**told, "reason": reason} if reason else told,
+        "data": {**data, "reason": reason} if reason else data,
     }
 
 

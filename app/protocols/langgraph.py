@@ -94,8 +94,8 @@ class RunPayload(BaseModel):
 
     def modes(self) -> list[Mode]:
         """Raises InvalidRequest for one that is not offered."""
-        wanted = [self.stream_mode] if isinstance(self.stream_mode, str) else self.stream_mode
-        return modes_of(wanted)
+        requested = [self.stream_mode] if isinstance(self.stream_mode, str) else self.stream_mode
+        return modes_of(requested)
 
     def check(self) -> None:
         """Raises InvalidRequest for what would change the run and cannot be done here."""
@@ -121,11 +121,11 @@ class RunPayload(BaseModel):
         return checked(_COLLECTION, name, "#/config/configurable/collection")
 
 
-def modes_of(wanted: Sequence[str]) -> list[Mode]:
-    for name in wanted:
+def modes_of(requested: Sequence[str]) -> list[Mode]:
+    for name in requested:
         if name not in MODES:
             raise InvalidRequest("#/stream_mode", f"{name!r} is none of {', '.join(MODES)}")
-    return [mode for mode in MODES if mode in wanted]
+    return [mode for mode in MODES if mode in requested]
 
 
 class Asked:
@@ -146,8 +146,8 @@ class Asked:
             raise InvalidRequest("#/input", "holds neither a question nor messages")
         if given.passages:
             passages = checked(_PASSAGES, given.passages, "#/input/passages")
-            told = ask.AskRequest(question=self.question["question"], passages=passages)
-            self.question["passages"] = told.as_question()["passages"]
+            request = ask.AskRequest(question=self.question["question"], passages=passages)
+            self.question["passages"] = request.as_question()["passages"]
 
 
 def _messages(given: list[Any]) -> list[AnyMessage]:
@@ -187,18 +187,18 @@ class RunValues:
 
     def __init__(self, run: RunRecord, messages: Sequence[AnyMessage]) -> None:
         """`messages` are those before the answer; the question's may be left out."""
-        asked = list(messages)
-        if not (asked and asked[-1].type == "human"):
-            asked.append(HumanMessage(run.question, id=_question_id(run.id)))
-        self._messages = asked
-        self.values: dict[str, Any] = {"question": run.question, "messages": _dumped(asked)}
+        dialogue = list(messages)
+        if not (dialogue and dialogue[-1].type == "human"):
+            dialogue.append(HumanMessage(run.question, id=_question_id(run.id)))
+        self._messages = dialogue
+        self.values: dict[str, Any] = {"question": run.question, "messages": _dumped(dialogue)}
 
     def change(self, event: ask.Event) -> bool:
         """Takes in what a step of the workflow itself found, or the answer; whether it did."""
         if isinstance(event, ask.AnswerEvent):
-            told = event.response.model_dump(mode="json")
-            self.values |= told
-            answer = ai_message(told, id=told["run_id"])
+            payload = event.response.model_dump(mode="json")
+            self.values |= payload
+            answer = ai_message(payload, id=payload["run_id"])
             self.values["messages"] = _dumped([*self._messages, answer])
         elif isinstance(event, ask.StepEvent) and event.phase == "end" and len(event.path) == 1:
             self.values |= event.detail

@@ -49,14 +49,14 @@ class DialogueTurn:
 
 
 def question_of(turns: Sequence[DialogueTurn], pointer: str = "#/messages") -> Question:
-    """The last message of the user, and what was said before. Raises InvalidRequest.
+    """The user's last message as the question, and the history before it. Raises InvalidRequest.
 
     `pointer` is where the messages stand in the request.
 
     The service answers by its own rules, so what a frontend tells the model (system) is left out,
     and so are the results of tools.
     """
-    last = _asked(turns)
+    last = _last_question(turns)
     if last is None:
         raise InvalidRequest(pointer, "holds no message of the user")
     turn = turns[last]
@@ -79,7 +79,7 @@ def question_of(turns: Sequence[DialogueTurn], pointer: str = "#/messages") -> Q
 
 def image_of(turns: Sequence[DialogueTurn]) -> tuple[str, str] | None:
     """The image of the question, and where it stands. Raises InvalidRequest where it has more."""
-    last = _asked(turns)
+    last = _last_question(turns)
     if last is None or not turns[last].images:
         return None
     if (count := len(turns[last].images)) > 1:
@@ -87,7 +87,7 @@ def image_of(turns: Sequence[DialogueTurn]) -> tuple[str, str] | None:
     return turns[last].images[0], turns[last].pointer
 
 
-def _asked(turns: Sequence[DialogueTurn]) -> int | None:
+def _last_question(turns: Sequence[DialogueTurn]) -> int | None:
     """The place of the user's last message."""
     return max((n for n, turn in enumerate(turns) if turn.role == "user"), default=None)
 

@@ -75,8 +75,8 @@ class WebUIChunks(Chunks):
         numbers = {cited.n: places[cited.source] for cited in response.citations}
         for citations in grouped.values():
             yield _event("source", _source(citations, self._addresses.page))
-        said = text(response.verdict, script_of(response.answer))
-        yield _event("status", {"description": said, "done": True})
+        verdict = text(response.verdict, script_of(response.answer))
+        yield _event("status", {"description": verdict, "done": True})
         shown = shown_images(response, self._addresses)
         yield self.chunk({"content": renumbered(response.answer, numbers) + shown})
         yield from self.end(response)

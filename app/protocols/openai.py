@@ -266,8 +266,8 @@ def sources(response: ask.AskResponse) -> list[str]:
     Not all clients show annotations.
     """
     verdict = text(response.verdict, script_of(response.answer))
-    told = (inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations)
-    return [verdict, *told]
+    lines = (inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations)
+    return [verdict, *lines]
 
 
 def shown_images(response: ask.AskResponse, addresses: Addresses) -> str:

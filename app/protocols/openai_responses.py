@@ -247,14 +247,14 @@ class ResponseHead:
     @classmethod
     def of(cls, run: RunRecord | Mapping[str, Any]) -> "ResponseHead":
         """Of a run's record or row; runs of other protocols have nothing to tell again."""
-        kept = run if isinstance(run, Mapping) else asdict(run)
+        row = run if isinstance(run, Mapping) else asdict(run)
         return cls(
-            run_id=kept["id"],
-            thread_id=kept["thread_id"],
-            workflow=kept["workflow"],
-            question=kept["question"],
-            created_at=kept["created_at"],
-            echo=ResponseEcho.model_validate(json.loads(kept["request"]).get("protocol", {})),
+            run_id=row["id"],
+            thread_id=row["thread_id"],
+            workflow=row["workflow"],
+            question=row["question"],
+            created_at=row["created_at"],
+            echo=ResponseEcho.model_validate(json.loads(row["request"]).get("protocol", {})),
         )
 
 
@@ -403,10 +403,10 @@ def response_of(
     ended_at: float | None = None,
 ) -> ResponseObject:
     """What the events of a run have brought about."""
-    told = ResponseEvents(head, addresses, ended_at=ended_at)
+    builder = ResponseEvents(head, addresses, ended_at=ended_at)
     for number, event in enumerate(events):
-        told(number, event)
-    return told.response
+        builder(number, event)
+    return builder.response
 
 
 def response_annotations(

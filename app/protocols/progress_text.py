@@ -91,7 +91,7 @@ def text(name: str, language: Language) -> str:
 
 
 class ProgressText:
-    """Keeps in mind what was said, so that parallel drafts are announced once."""
+    """Remembers what was announced, so that parallel drafts are announced once."""
 
     def __init__(self, question: str) -> None:
         self._language = language_of(question)
@@ -123,8 +123,8 @@ class ProgressText:
         if step == "search_web" and "web_results" in detail:
             yield self._say("pages", count=len(detail["web_results"]))
         if step in ("refine", "select_web_strips") and (strips := detail.get("strips")):
-            kept = sum(strip["kept"] for strip in strips)
-            yield self._say("strips", kept=kept, count=len(strips))
+            kept_count = sum(strip["kept"] for strip in strips)
+            yield self._say("strips", kept=kept_count, count=len(strips))
         drafts = detail.get("candidates", ()) if step == "select_candidate" else ()
         for draft in drafts:
             if draft["chosen"] and len(drafts) > 1:

@@ -61,7 +61,7 @@ class ClipImages:
         """Raises RetrieverFailed."""
         try:
             await self._read_new()
-            (asked,) = await self._embedder.embed(texts, images)
+            (query,) = await self._embedder.embed(texts, images)
             rows = await asyncio.to_thread(self._stored.store.vectors, self._embedder.name)
         except EvaluatorFailed as error:
             raise RetrieverFailed(str(error)) from error
@@ -70,10 +70,10 @@ class ClipImages:
         if not rows:
             return []
         vectors = np.stack([np.frombuffer(vector, np.float32) for _, vector in rows])
-        similar = vectors @ asked
+        similar = vectors @ query
         best = np.argsort(-similar)[:k]
-        found = [(rows[at][0], float(similar[at])) for at in best]
-        return await self._stored.passages_of(found, captioned=captioned)
+        hits = [(rows[at][0], float(similar[at])) for at in best]
+        return await self._stored.passages_of(hits, captioned=captioned)
 
     async def _read_new(self) -> None:
         """Raises EvaluatorFailed, IndexUnusable."""
@@ -85,5 +85,5 @@ class ClipImages:
                     return
                 encoded = [b64encode(content).decode() for _, content in new]
                 vectors = await self._embedder.embed([], encoded)
-                kept = [(key, row.tobytes()) for (key, _), row in zip(new, vectors, strict=True)]
-                await asyncio.to_thread(store.keep_vectors, name, kept)
+                rows = [(key, row.tobytes()) for (key, _), row in zip(new, vectors, strict=True)]
+                await asyncio.to_thread(store.keep_vectors, name, rows)

@@ -21,18 +21,18 @@ class DocumentPaths:
     def __init__(self, state: Path) -> None:
         self._state = str(state)
 
-    def kept(self, path: str) -> str:
-        """What the index keeps of an absolute path; "" of a page, which has none."""
+    def stored(self, path: str) -> str:
+        """The stored form of an absolute path; "" of a page, which has none."""
         inside = path.startswith(os.path.join(self._state, ""))
         return os.path.relpath(path, self._state) if inside else path
 
-    def here(self, kept: str, owner: str) -> str:
-        """The absolute path of what the index keeps."""
-        if not kept or not os.path.isabs(kept):
-            return os.path.join(self._state, kept) if kept else ""
-        if kept.startswith(os.path.join(self._state, "")):
-            return kept
-        return self._moved(kept, owner) or kept
+    def here(self, stored: str, owner: str) -> str:
+        """The absolute path of a stored one."""
+        if not stored or not os.path.isabs(stored):
+            return os.path.join(self._state, stored) if stored else ""
+        if stored.startswith(os.path.join(self._state, "")):
+            return stored
+        return self._moved(stored, owner) or stored
 
     def _moved(self, path: str, owner: str) -> str:
         """Where an upload lies now whose path was kept absolute in a state folder elsewhere.

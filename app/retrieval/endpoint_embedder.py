@@ -140,10 +140,10 @@ class EndpointEmbedder:
 
     def _checked(self, vectors: Vectors, rows: int) -> Vectors:
         """Raises EmbedderFailed."""
-        wanted = rows, self.dimensions or vectors.shape[-1]
-        if vectors.shape != wanted or not np.isfinite(vectors).all():
+        expected = rows, self.dimensions or vectors.shape[-1]
+        if vectors.shape != expected or not np.isfinite(vectors).all():
             raise EmbedderFailed(
-                f"{self.name} gave vectors of the shape {vectors.shape} where {wanted} was asked"
+                f"{self.name} gave vectors of the shape {vectors.shape} where {expected} was asked"
                 " for; check SELFCRAG_EMBEDDER_MODEL and SELFCRAG_EMBEDDER_DIMENSIONS"
             )
         return vectors

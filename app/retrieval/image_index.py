@@ -56,29 +56,29 @@ class StoredImages:
         return LEXICAL_THRESHOLDS
 
     async def search(self, query: str, k: int, search: Search | None = None) -> Sequence[Passage]:
-        found = await self.captions(query, k, search)
-        return await asyncio.to_thread(self._graded, query, found)
+        captions = await self.captions(query, k, search)
+        return await asyncio.to_thread(self._graded, query, captions)
 
     async def captions(self, query: str, k: int, search: Search | None = None) -> list[Passage]:
         """As the text search finds them. Raises RetrieverFailed."""
         chosen = search or Search()
-        asked = chosen.filters.model_copy(update={"keywords": [IMAGE_KEYWORD]})
-        return list(await self._retriever.retrieve(query, k, replace(chosen, filters=asked)))
+        filters = chosen.filters.model_copy(update={"keywords": [IMAGE_KEYWORD]})
+        return list(await self._retriever.retrieve(query, k, replace(chosen, filters=filters)))
 
     async def match(self, image: str, k: int) -> Sequence[Passage]:
         plain = await self.read(image)
         near = await self._stored(self.store.nearest, plain.perceptual_hash, k)
-        found = [(image.id, similarity) for image, similarity in near]
-        return await self.passages_of(found, captioned=True)
+        hits = [(image.id, similarity) for image, similarity in near]
+        return await self.passages_of(hits, captioned=True)
 
     async def passages_of(
-        self, found: Sequence[tuple[str, float]], *, captioned: bool
+        self, hits: Sequence[tuple[str, float]], *, captioned: bool
     ) -> list[Passage]:
         """What images are called, by their ids, with these similarities.
 
         `captioned`: those alone whose author gave a caption. Raises RetrieverFailed.
         """
-        ids = [key for key, _ in found]
+        ids = [key for key, _ in hits]
         stored = await self._stored(self.store.of_chunks, ids)
         fit = {image.id for image in stored if image.caption or not captioned}
         try:
@@ -96,7 +96,7 @@ class StoredImages:
                 relevance=similarity,
                 page=row["page"],
             )
-            for key, similarity in found
+            for key, similarity in hits
             if key in fit and (row := rows.get(key))
         ]
 
@@ -117,22 +117,22 @@ class StoredImages:
         except ERRORS as error:
             raise RetrieverFailed(UNREADABLE) from error
 
-    def _graded(self, query: str, found: Sequence[Passage]) -> list[Passage]:
-        shares = [self.coverage(query, f"{passage.title}\n{passage.text}") for passage in found]
-        graded = [replace(it, relevance=share) for it, share in zip(found, shares, strict=True)]
+    def _graded(self, query: str, captions: Sequence[Passage]) -> list[Passage]:
+        shares = [self.coverage(query, f"{passage.title}\n{passage.text}") for passage in captions]
+        graded = [replace(it, relevance=share) for it, share in zip(captions, shares, strict=True)]
         return sorted(graded, key=lambda passage: -passage.score)
 
     def coverage(self, query: str, text: str) -> float:
         """The share of what the query asks for that the text has in words, by their rarity."""
         language = script_of(query)
-        asked = {
+        weights = {
             term: max(self._tables.rarity(word, language), LEAST_RARITY)
             for term, word in self._tables.terms(query, language)
             if word not in EMPTY_WORDS and word not in ASKING
         }
         held = {term for term, _ in self._tables.terms(text, language)}
-        found = sum(weight for term, weight in asked.items() if term in held)
-        return found / (sum(asked.values()) or 1.0)
+        covered = sum(weight for term, weight in weights.items() if term in held)
+        return covered / (sum(weights.values()) or 1.0)
 
 
 def _part_of(strip_id: str) -> str:

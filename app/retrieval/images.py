@@ -102,13 +102,13 @@ class ImageStore:
         if not self._file.exists():
             return
         documents = sorted({row["document_id"] for row in rows})
-        kept = {row["id"] for row in rows if "image" in row}
+        current = {row["id"] for row in rows if "image" in row}
         with self._writing() as database:
             for part in _parts(documents):
-                found = database.execute(
+                cursor = database.execute(
                     f"SELECT id FROM images WHERE document_id IN ({_marks(part)})", part
                 )
-                old = [(key,) for (key,) in found.fetchall() if key not in kept]
+                old = [(key,) for (key,) in cursor.fetchall() if key not in current]
                 database.executemany("DELETE FROM images WHERE id = ?", old)
 
     def delete(
@@ -124,14 +124,14 @@ class ImageStore:
         """The pixels, encoded, of one that may be seen."""
         seen, values = _seen()
         with self._reading() as database:
-            found = database.execute(
+            row = database.execute(
                 f"SELECT content FROM images WHERE id = ? AND {seen}", (image_id, *values)
             ).fetchone()
-        return None if found is None else bytes(found[0])
+        return None if row is None else bytes(row[0])
 
     def of_chunks(self, chunk_ids: Sequence[str]) -> list[StoredImage]:
         """The images that these chunks stand for, then those that stand by them."""
-        found: dict[str, StoredImage] = {}
+        by_id: dict[str, StoredImage] = {}
         seen, values = _seen()
         with self._reading() as database:
             for column in ("id", "near"):
@@ -141,19 +141,19 @@ class ImageStore:
                         f" AND {seen} ORDER BY id",
                         (*part, *values),
                     )
-                    found.update((row[0], StoredImage(*row)) for row in rows if row[0] not in found)
-        return list(found.values())
+                    by_id.update((row[0], StoredImage(*row)) for row in rows if row[0] not in by_id)
+        return list(by_id.values())
 
     def nearest(self, perceptual_hash: str, most: int) -> list[tuple[StoredImage, float]]:
         """Those of the most similar pattern, best first: 1 for a copy, about 0.5 by chance."""
         if not perceptual_hash:
             return []
-        wanted, (seen, values) = int(perceptual_hash, 16), _seen()
+        query, (seen, values) = int(perceptual_hash, 16), _seen()
         with self._reading() as database:
             hashes = database.execute(
                 f"SELECT id, hash FROM images WHERE hash != '' AND {seen}", values
             )
-            distances = [((int(own, 16) ^ wanted).bit_count(), key) for key, own in hashes]
+            distances = [((int(own, 16) ^ query).bit_count(), key) for key, own in hashes]
         best = sorted(distances)[:most]
         stored = {image.id: image for image in self.of_chunks([key for _, key in best])}
         return [(stored[key], 1 - bits / HASH_BITS) for bits, key in best if key in stored]

@@ -140,7 +140,7 @@ class Index(Protocol):
 
     @property
     def remedy(self) -> str:
-        """What a user is told who cannot search it."""
+        """The remedy shown to a user who cannot search it."""
 
     async def put(self, rows: Sequence[Row]) -> None:
         """Stores whole documents: their old chunks go, these come; a crash leaves old or new."""
@@ -177,7 +177,7 @@ class Index(Protocol):
         """Nearest chunks by cosine; `language` None compares with those of both languages."""
 
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
-        """These columns of these chunks, by id; those that are gone are left out."""
+        """These columns of these chunks, by id; deleted chunks are left out."""
 
     async def chunks_of(self, document_id: str, names: Sequence[str]) -> list[Row]:
         """These columns of a document's chunks, in reading order; none of one not seen."""
@@ -249,7 +249,7 @@ def lock_file(folder: Path) -> Path:
 
 
 def with_kept_paths(rows: Iterable[Row], paths: DocumentPaths) -> list[Row]:
-    return [row | {"path": paths.kept(row.get("path", ""))} for row in rows]
+    return [row | {"path": paths.stored(row.get("path", ""))} for row in rows]
 
 
 def completed(row: Row) -> Row:

@@ -138,8 +138,8 @@ class LanceIndex:
             rows = await self._table.query().where(seen).select([COLLECTION, "chunks"]).to_arrow()
         counted = rows.group_by(COLLECTION).aggregate([("chunks", "count"), ("chunks", "sum")])
         columns = (COLLECTION, "chunks_count", "chunks_sum")
-        found = zip(*(counted[name].to_pylist() for name in columns), strict=True)
-        return [index.StoredCollection(*row) for row in sorted(found)]
+        stored = zip(*(counted[name].to_pylist() for name in columns), strict=True)
+        return [index.StoredCollection(*row) for row in sorted(stored)]
 
     async def count(self) -> int:
         return int(await self._table.count_rows(LANCE.condition(ANYTHING)))
@@ -181,13 +181,13 @@ class LanceIndex:
     async def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
             return {}
-        wanted = f"{LANCE.among('id', ids)} and {LANCE.condition(ANYTHING)}"
-        rows = await self._table.query().where(wanted).select(["id", *names]).to_list()
+        condition = f"{LANCE.among('id', ids)} and {LANCE.condition(ANYTHING)}"
+        rows = await self._table.query().where(condition).select(["id", *names]).to_list()
         return {row["id"]: row for row in rows}
 
     async def chunks_of(self, document_id: str, names: Sequence[str]) -> list[Row]:
-        wanted = LANCE.condition(Filters.model_construct(document_ids=[document_id]))
-        rows = await self._table.query().where(wanted).select(["position", *names]).to_list()
+        condition = LANCE.condition(Filters.model_construct(document_ids=[document_id]))
+        rows = await self._table.query().where(condition).select(["position", *names]).to_list()
         return sorted(rows, key=lambda row: int(row["position"]))
 
     async def _check(self) -> None:
@@ -267,14 +267,14 @@ async def renew(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
 def _renewed(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
     database = lancedb.connect(folder)
     old = database.open_table(TABLE)
-    kept = [
+    columns = [
         field.name
         for field in old.schema
         if field.name in {*index.STRINGS, *index.NUMBERS, *index.LISTS}
     ]
     layout = schema(embedder)
     # The versions of before stay readable until the new one is committed.
-    batches = old.search().select(kept).to_batches(RENEWED_ROWS)
+    batches = old.search().select(columns).to_batches(RENEWED_ROWS)
     data = (
         _table_of(encode(list(map(index.completed, batch.to_pylist()))), embedder).to_batches()[0]
         for batch in batches

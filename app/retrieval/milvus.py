@@ -118,13 +118,13 @@ class MilvusIndex:
     def columns(self, ids: Sequence[str], names: Sequence[str]) -> dict[str, Row]:
         if not ids:
             return {}
-        wanted = f"{MILVUS.among('id', ids)} and {MILVUS.condition(ANYTHING)}"
-        return {row["id"]: row for row in self._query(wanted, ["id", *names])}
+        condition = f"{MILVUS.among('id', ids)} and {MILVUS.condition(ANYTHING)}"
+        return {row["id"]: row for row in self._query(condition, ["id", *names])}
 
     @threaded
     def chunks_of(self, document_id: str, names: Sequence[str]) -> list[Row]:
-        wanted = MILVUS.condition(Filters.model_construct(document_ids=[document_id]))
-        rows = self._query(wanted, ["position", *names])
+        condition = MILVUS.condition(Filters.model_construct(document_ids=[document_id]))
+        rows = self._query(condition, ["position", *names])
         return sorted(rows, key=lambda row: int(row["position"]))
 
     @threaded
@@ -221,9 +221,9 @@ def renew(url: str, token: str, embedder: Embedder, encode: index.Encode) -> int
         described = client.describe_collection(ALIAS)
         old, known = str(described["collection_name"]), _fields(described)
         new = _created(client, url, embedder)
-        kept = [n for n in (*index.STRINGS, *index.NUMBERS, *index.LISTS) if n in known]
+        columns = [n for n in (*index.STRINGS, *index.NUMBERS, *index.LISTS) if n in known]
         count = 0
-        for batch in _batches(client, 'id != ""', kept):
+        for batch in _batches(client, 'id != ""', columns):
             rows = [_stored(row, embedder) for row in encode(batch)]
             client.insert(new, rows, timeout=TIMEOUT_S)
             count += len(rows)
@@ -308,14 +308,14 @@ def _analyser(column: str, url: str) -> dict[str, object]:
 def _stored(row: Row, embedder: Embedder) -> Row:
     """As Milvus takes it: no nulls, no bytes, nothing it has no field for."""
     row = index.completed(row)
-    kept: Row = {name: _bounded(row.get(name) or "") for name in index.STRINGS}
-    kept |= {name: row.get(name) or 0 for name in index.NUMBERS}
-    kept |= {name: list(row.get(name) or [])[:MAX_LIST_ITEMS] for name in index.LISTS}
+    stored: Row = {name: _bounded(row.get(name) or "") for name in index.STRINGS}
+    stored |= {name: row.get(name) or 0 for name in index.NUMBERS}
+    stored |= {name: list(row.get(name) or [])[:MAX_LIST_ITEMS] for name in index.LISTS}
     vector = row.get("vector")
     unknown = np.zeros(embedder.dimensions, dtype=np.float32)
-    kept["vector"] = np.asarray(unknown if vector is None else vector).tolist()
-    kept["terms"] = b64encode(row.get("terms") or b"").decode()
-    return kept
+    stored["vector"] = np.asarray(unknown if vector is None else vector).tolist()
+    stored["terms"] = b64encode(row.get("terms") or b"").decode()
+    return stored
 
 
 def _as_read(row: Row) -> Row:

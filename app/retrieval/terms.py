@@ -215,8 +215,8 @@ class LexicalReranker:
             raise RetrieverFailed(self._index.remedy) from error
         language = script_of(question)
         terms = await asyncio.to_thread(query_terms, question, language, self._tables)
-        found = lexical_scores(terms, [row["terms"] for row in rows.values()])
-        scores = dict(zip(rows, found, strict=True))
+        lexical = lexical_scores(terms, [row["terms"] for row in rows.values()])
+        scores = dict(zip(rows, lexical, strict=True))
         # A passage of several chunks is worth its best one.
         best = [max((scores.get(key, 0.0) for key in keys), default=0.0) for keys in parts]
         hybrid = [passage.score for passage in passages]

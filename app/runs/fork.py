@@ -39,46 +39,46 @@ def packed(question: Mapping[str, Any], state: Mapping[str, Any]) -> bytes | Non
     """What a fork needs of a run, compressed; None of a run that retrieved nothing."""
     if not state.get("documents"):
         return None
-    found = {name: state[name] for name in _FOUND if name in state}
-    return zlib.compress(to_json({"history": question.get("history", []), **found}))
+    results = {name: state[name] for name in _FOUND if name in state}
+    return zlib.compress(to_json({"history": question.get("history", []), **results}))
 
 
 def fork_of(
     run_id: str,
     question: str,
-    found: bytes | None,
+    fork_data: bytes | None,
     step: ForkStep,
     context: Context,
     services: Services,
 ) -> Fork:
-    """The fork of a run that found this; the action follows from the kept grades.
+    """The fork of a run from its saved state; the action follows from the saved grades.
 
     It is graded again where other options make other parts of the question. Raises InvalidRequest
     where the run has no such step.
     """
-    if found is None:
+    if fork_data is None:
         raise InvalidRequest("#/step", "the run has not ended, or retrieved nothing to begin with")
-    kept = json.loads(zlib.decompress(found))
-    documents = _PASSAGES.validate_python(kept["documents"])
+    saved = json.loads(zlib.decompress(fork_data))
+    documents = _PASSAGES.validate_python(saved["documents"])
     if step == "grade" and any(passage.relevance is None for passage in documents):
         raise InvalidRequest("#/step", "the run graded nothing: fork it from retrieve")
     state = State(
         question=question,
-        history=kept["history"],
+        history=saved["history"],
         last_question=question,
-        last_history=kept["history"],
-        standalone_question=kept.get("standalone_question"),
-        queries=kept.get("queries", []),
-        retrieval=_RETRIEVAL.validate_python(kept.get("retrieval")),
+        last_history=saved["history"],
+        standalone_question=saved.get("standalone_question"),
+        queries=saved.get("queries", []),
+        retrieval=_RETRIEVAL.validate_python(saved.get("retrieval")),
         documents=documents,
         retrievals=1,
     )
     plan = make_plan(state, context, services)
     state["plan"] = plan
-    grades = kept.get("grades") or [[passage.relevance for passage in documents]]
+    grades = saved.get("grades") or [[passage.relevance for passage in documents]]
     if step == "retrieve" or len(grades) != 1 + len(plan.subquestions):
         return Fork(run_id, "retrieve", state)
     state["grades"] = grades
-    if kept.get("action") is not None:
+    if saved.get("action") is not None:
         state["action"] = choose_action(grades, plan.thresholds, context.ablation)
     return Fork(run_id, "grade", state)

@@ -1,4 +1,4 @@
-"""The runs under way: started, cancelled, and all that happens in them told to whoever keeps it."""
+"""Run manager: start and cancel runs, and report their events to the store and observers."""
 
 import asyncio
 import json
@@ -123,7 +123,7 @@ class Runs:
         await self.quotas.take("runs", owner)
         place = await self.admission.enter(owner, context.deadline_ms / 1000)
         try:
-            run = await self._begun(
+            run = await self._start_run(
                 workflow, question, context, thread_id, place,
                 detach=detach, resumable=resumable or detach or bool(fork or key), keep=keep,
                 protocol=protocol, fork=fork, key=key,
@@ -134,7 +134,7 @@ class Runs:
             self.admission.leave(place)
             raise
 
-    async def _begun(
+    async def _start_run(
         self,
         workflow: str,
         question: Question,
@@ -283,14 +283,14 @@ class Runs:
             if response is not None and has_turn
             else store.threads.unanswered(run.record)
         )
-        found = packed(run.question, run.found)
+        fork_data = packed(run.question, run.state)
         return store.runs.end(
             run.id,
             response,
             last,
             turn,
             is_cancelled=run.is_cancelled,
-            found=found,
+            fork_data=fork_data,
             prompts=prompts.packed(run.prompts),
         )
 
@@ -314,7 +314,7 @@ class Runs:
         self.admission.leave(place)
 
     def begin_taking_over(self) -> None:
-        """From now on runs of processes that are gone go on here, where there is room."""
+        """From now on resume runs of dead processes here, where there is room."""
         if self._store is not None and self._taking_over is None:
             taking_over = self._take_over_on(self._store)
             self._taking_over = asyncio.create_task(taking_over, name="take-over")
@@ -335,7 +335,7 @@ class Runs:
             await asyncio.sleep(TAKES_OVER_EVERY_S)
 
     async def take_over(self, most: int, run_id: str | None = None) -> list[Run]:
-        """Goes on with so many runs of processes that are gone, or with this one."""
+        """Resume so many runs of dead processes, or this one."""
         if self._store is None:
             return []
         orphans = await self._store.runs.take_over(most, run_id)
@@ -379,8 +379,8 @@ class Runs:
         as_owner = copy_context()
         as_owner.run(visible_to.set, record.owner)
         as_owner.run(seen_collections.set, (request.get("collection", DEFAULT_COLLECTION),))
-        begun = RunEvent(run_id=run.id, thread_id=run.thread_id, workflow=run.workflow)
-        as_owner.run(self._observe, run.id, begun)
+        event = RunEvent(run_id=run.id, thread_id=run.thread_id, workflow=run.workflow)
+        as_owner.run(self._observe, run.id, event)
         as_owner.run(self._go, run, self.admission.place(record.owner))
         return run
 

@@ -1,4 +1,4 @@
-"""Prompts of a run: what its steps sent to language models, kept for the run's owner to read.
+"""Prompts of a run: what its steps sent to language models, stored for the run's owner to read.
 
 They hold what the run's trace tells anyway, and around it the texts of the folder `prompts`. Keys
 travel in headers, never in messages; known secrets are masked all the same.
@@ -29,7 +29,7 @@ class PromptRecorder:
 
     def __init__(self) -> None:
         self._starts: dict[str, int] = {}
-        self._heard: list[tuple[str, SentPrompt]] = []
+        self._recorded: list[tuple[str, SentPrompt]] = []
 
     def step_began(self, task_id: str, number: int) -> None:
         """The task of a step, by the number of the event that tells its start."""
@@ -37,7 +37,7 @@ class PromptRecorder:
 
     def hear(self, call: ModelCall) -> None:
         """Within the step that makes the call, whose task its config names."""
-        if not call.prompt or len(self._heard) >= MAX_PROMPTS:
+        if not call.prompt or len(self._recorded) >= MAX_PROMPTS:
             return
         namespace = str(ensure_config().get("metadata", {}).get("langgraph_checkpoint_ns", ""))
         places = [place.partition(":") for place in namespace.split("|")]
@@ -50,14 +50,14 @@ class PromptRecorder:
             failed=bool(call.error),
             messages=[SentMessage(role=it.role, text=_bounded(it.text)) for it in call.prompt],
         )
-        self._heard.append((places[-1][2], prompt))
+        self._recorded.append((places[-1][2], prompt))
 
     @property
     def prompts(self) -> list[SentPrompt]:
         """In the order in which their calls ended."""
         return [
             prompt.model_copy(update={"step": self._starts.get(task_id)})
-            for task_id, prompt in self._heard
+            for task_id, prompt in self._recorded
         ]
 
 
@@ -71,5 +71,5 @@ def packed(prompts: Sequence[SentPrompt]) -> bytes | None:
     return zlib.compress(_KEPT.dump_json(list(prompts)), level=1) if prompts else None
 
 
-def unpacked(kept: bytes | None) -> list[SentPrompt]:
-    return _KEPT.validate_json(zlib.decompress(kept)) if kept else []
+def unpacked(data: bytes | None) -> list[SentPrompt]:
+    return _KEPT.validate_json(zlib.decompress(data)) if data else []

@@ -1,4 +1,4 @@
-"""Runs that are kept, as the wire wants them: their trace, and their events as they were sent."""
+"""Replay of stored runs: their trace, and their events as they were sent."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ def iso(seconds: float) -> str:
 
 def summary(row: Row, answer: str | None) -> RunSummary:
     """Of its row and the data of its `answer` event, if it has one."""
-    told = {
+    fields = {
         "run_id": row["id"],
         "action": row.get("action"),
         "verdict": row.get("verdict"),
@@ -30,7 +30,7 @@ def summary(row: Row, answer: str | None) -> RunSummary:
         "created_at": iso(row["created_at"]),
         "ended_at": None if row["ended_at"] is None else iso(row["ended_at"]),
     }
-    return RunSummary(**{**row, **told})
+    return RunSummary(**{**row, **fields})
 
 
 def feedback(row: Row) -> Feedback:
@@ -82,7 +82,7 @@ def trace(row: Row, events: Sequence[Any], judgements: Sequence[Row]) -> dict[st
 
 
 async def replayed(
-    kept: KeptRuns,
+    runs: KeptRuns,
     run_id: str,
     start: int,
     poll_s: float = POLL_S,
@@ -95,10 +95,10 @@ async def replayed(
     while True:
         # Looked at before the events: what an ended run has told is all there.
         try:
-            is_running = (await kept.get(run_id, None))["status"] == "running"
+            is_running = (await runs.get(run_id, None))["status"] == "running"
         except NotFound:  # its thread was deleted meanwhile
             return
-        for event in await kept.events(run_id, start):
+        for event in await runs.events(run_id, start):
             yield encode(event.number, event.name, event.data)
             if event.name == DoneEvent.name:
                 return
@@ -108,18 +108,18 @@ async def replayed(
         await asyncio.sleep(poll_s)
 
 
-async def outcome(kept: KeptRuns, run_id: str) -> AnswerEvent | ErrorEvent:
-    """Its last word, once it has ended. Raises NotFound where it is deleted before."""
-    said: list[Event | None] = []
+async def outcome(runs: KeptRuns, run_id: str) -> AnswerEvent | ErrorEvent:
+    """The final event, once the run has ended. Raises NotFound where it is deleted before."""
+    outcomes: list[Event | None] = []
 
     def keep(_: int, name: str, data: str) -> str:
         if name in (AnswerEvent.name, ErrorEvent.name):
-            said.append(event_of(name, data))
+            outcomes.append(event_of(name, data))
         return ""
 
-    async for _ in replayed(kept, run_id, 0, encode=keep):
+    async for _ in replayed(runs, run_id, 0, encode=keep):
         pass
-    for event in said[::-1]:
+    for event in outcomes[::-1]:
         if isinstance(event, AnswerEvent | ErrorEvent):
             return event
     raise NotFound(f"Run {run_id} was deleted before its end.")

@@ -1,4 +1,4 @@
-"""A run: one question on its way through a graph, in a task of its own, told as events.
+"""A run: one question through a graph, in a task of its own, emitted as events.
 
 What nodes change becomes step details and, at the end, the answer, in the words of the contract.
 """
@@ -182,8 +182,8 @@ class Run:
     async def execute(self) -> None:
         """Runs the graph to its end or its deadline; every outcome becomes events."""
         if not self._is_taken_up:
-            begun = {"run_id": self.id, "thread_id": self.thread_id, "workflow": self.workflow}
-            self._tell(ask.RunEvent(**begun))
+            fields = {"run_id": self.id, "thread_id": self.thread_id, "workflow": self.workflow}
+            self._tell(ask.RunEvent(**fields))
         if self._prompts is not None:
             model_calls.listen(self._prompts.hear)
         response: ask.AskResponse | None = None
@@ -244,7 +244,7 @@ class Run:
         self._more.set()
 
     @property
-    def found(self) -> Mapping[str, Any]:
+    def state(self) -> Mapping[str, Any]:
         """The graph's state as it is known, for a fork of the run."""
         return self._state
 
@@ -280,10 +280,10 @@ class Run:
         return self._events
 
     async def outcome(self) -> ask.AnswerEvent | ask.ErrorEvent:
-        """Its last word, once it is done."""
+        """The final event, once the run is done."""
         events = await self.all_events()
-        said = (it for it in events if isinstance(it, ask.AnswerEvent | ask.ErrorEvent))
-        return next(said, ask.ErrorEvent(problem=HANDED_OVER))
+        outcomes = (it for it in events if isinstance(it, ask.AnswerEvent | ask.ErrorEvent))
+        return next(outcomes, ask.ErrorEvent(problem=HANDED_OVER))
 
     async def _through_graph(self) -> None:
         graph, given, config = self._graph, cast("Question | None", self.question), None
@@ -322,11 +322,11 @@ class Run:
                 self._spent, self._failed = Usage(), []
 
     def _tell_kept(self, fork: Fork) -> None:
-        """The step after which a fork begins, with what it had found."""
+        """The step after which a fork starts, with its reused results."""
         detail = {**detail_of(fork.state), "thresholds": asdict(self._thresholds), "reused": True}
-        told = {"step": fork.step, "path": [fork.step], "at_ms": self._elapsed_ms()}
-        self._tell(ask.StepEvent(**told, phase="start", detail={"reused": True}))
-        self._tell(ask.StepEvent(**told, phase="end", took_ms=0.0, detail=detail))
+        event = {"step": fork.step, "path": [fork.step], "at_ms": self._elapsed_ms()}
+        self._tell(ask.StepEvent(**event, phase="start", detail={"reused": True}))
+        self._tell(ask.StepEvent(**event, phase="end", took_ms=0.0, detail=detail))
 
     def _close_interrupted(self) -> None:
         """Ends the steps that were under way, for they are done again, and retracts their text."""
@@ -387,11 +387,11 @@ class Run:
         self._tell(event)
 
     def _tell_custom(self, namespace: tuple[str, ...], payload: Mapping[str, Any]) -> None:
-        """What a node tells while it works: progress, or text."""
+        """Emit what a node streams while it runs: progress, or text."""
         if "progress" in payload:
-            told = payload["progress"]
-            path = [*(place.split(":")[0] for place in namespace), told["step"]]
-            self._tell(ask.StepProgress(**told, path=path))
+            progress = payload["progress"]
+            path = [*(place.split(":")[0] for place in namespace), progress["step"]]
+            self._tell(ask.StepProgress(**progress, path=path))
         else:
             self._tell_text(payload)
 
@@ -445,7 +445,7 @@ class Run:
             self._state["images"] = list(images)[:MAX_IMAGES]
 
     def _settle_text(self) -> None:
-        """Makes the stream end with the answer: the best draft need not be the last one told."""
+        """End the stream with the answer: the best draft need not be the last one streamed."""
         answer = self._state["answer"]
         if "".join(self._texts.values()) == answer:
             return
@@ -555,15 +555,15 @@ def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_pixels(image: Image) -> Image:
-    """What was made is told with the answer alone."""
+    """Generated images are sent with the answer alone."""
     return replace(image, url="") if image.origin == "generated" else image
 
 
 def _lists(state: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Those that the contract tells in other words than the graphs."""
+    """The lists whose items have another form in the contract than in the graphs."""
     strips = [*state.get("internal_strips", ()), *state.get("web_strips", ())]
     return {
-        "documents": [ask.Document.model_validate(found) for found in state.get("documents", ())],
+        "documents": [ask.Document.model_validate(it) for it in state.get("documents", ())],
         "web_results": [ask.WebResult.model_validate(page) for page in state.get("web_pages", ())],
         "strips": [ask.GradedStrip.model_validate(strip) for strip in strips],
         "candidates": [_candidate(draft) for draft in state.get("candidates", ())],

@@ -22,18 +22,18 @@ def build_search(services: Services) -> Graph:
 async def corrected_knowledge(run: Run) -> SearchResponse | ErrorEvent:
     """The strips that the run keeps, best first; the problem where it failed."""
     last = await run.outcome()
-    return last if isinstance(last, ErrorEvent) else _found(last.response)
+    return last if isinstance(last, ErrorEvent) else _search_response(last.response)
 
 
-def _found(response: AskResponse) -> SearchResponse:
+def _search_response(response: AskResponse) -> SearchResponse:
     places: dict[str, tuple[str, str, Origin]] = {
         document.id: (document.title, document.source, document.origin)
         for document in response.documents
     }
     places |= {page.url: (page.title, page.url, "web") for page in response.web_results}
-    kept = sorted((strip for strip in response.strips if strip.kept), key=lambda it: -it.score)
+    strips = sorted((strip for strip in response.strips if strip.kept), key=lambda it: -it.score)
     passages = []
-    for strip in kept:
+    for strip in strips:
         title, source, origin = places[strip.document_id]
         passages.append(
             KnowledgePassage(

@@ -1,4 +1,4 @@
-"""Who may ask: keys of owners, kept as hashes, and the ring that knows them while serving.
+"""API keys: owners' keys stored as hashes, and the key ring that checks them while serving.
 
 A key is 256 random bits, so a plain SHA-256 of it is safe to keep and quick to look up.
 """
@@ -109,7 +109,7 @@ async def add_key(
     scopes: Collection[Scope] = SCOPES,
     collections: Sequence[str] = (),
 ) -> tuple[Key, str]:
-    """The new key and its secret, told this once. Raises InvalidKey."""
+    """The new key and its secret, returned only here. Raises InvalidKey."""
     async with engine.begin() as connection:
         key, secret = await _add(connection, owner, name, scopes, collections)
     audit("key added", key.owner, [key.id])
@@ -142,7 +142,7 @@ async def _add(
     except ValidationError:
         raise InvalidKey(f"a collection's name has {COLLECTION_RULE}") from None
     secret = PREFIX + secrets.token_urlsafe(32)
-    kept = [scope for scope in SCOPES if scope in scopes]
+    granted = [scope for scope in SCOPES if scope in scopes]
     row = {
         "id": secrets.token_hex(4),
         "owner": owner,
@@ -151,7 +151,7 @@ async def _add(
         "last_used_at": None,
         "revoked_at": None,
     }
-    stored = {**row, "digest": _digest(secret), "scopes": json.dumps(kept)}
+    stored = {**row, "digest": _digest(secret), "scopes": json.dumps(granted)}
     await connection.execute(KEYS.insert().values(stored))
     if limits:
         limited = {"key_id": row["id"], "collections": json.dumps(limits)}
@@ -197,7 +197,7 @@ class KeyRing:
         self._noting: asyncio.Task[None] | None = None
 
     async def are_kept(self) -> bool:
-        """Whether keys are asked for: from the first key on for ever. Raises KeysUnreadable."""
+        """Whether requests need a key: always, once a first key was made. Raises KeysUnreadable."""
         return bool(await self._keys())
 
     async def holder(self, secret: str) -> Caller:

@@ -156,15 +156,15 @@ async def problems(settings: StateSettings) -> list[str]:
         return [f"{unfinished}."]
     if not _has_state(state):
         return [f"there is no state in {state}: run `selfcrag ingest PATH` to begin."]
-    found = [await _problem_of_database(settings)]
+    sentences = [await _problem_of_database(settings)]
     if unwritable := await asyncio.to_thread(why_unwritable, state):
-        found.append(f"{state} cannot be written ({unwritable}): see to it that there is room.")
+        sentences.append(f"{state} cannot be written ({unwritable}): see to it that there is room.")
     try:
         await asyncio.to_thread(_check_database, state / IMAGES)
         images = dict(await asyncio.to_thread(ImageStore(state).keys))
     except (sqlite3.Error, IndexUnusable) as error:
         images = None
-        found.append(
+        sentences.append(
             f"{state / IMAGES}, the images of the documents, is damaged ({error}): restore a"
             " backup, or move the file away; texts stay. Documents that are deleted and brought in"
             " again bring their images along."
@@ -173,12 +173,12 @@ async def problems(settings: StateSettings) -> list[str]:
         try:
             documents = await _documents_of(state)
             if images is not None:
-                found += await _problems_of_images(state, images, documents)
+                sentences += await _problems_of_images(state, images, documents)
         except IndexMismatch as error:
-            found.append(str(error))
+            sentences.append(str(error))
         else:
-            found += await asyncio.to_thread(_problems_of_uploads, state, documents)
-    return [problem for problem in found if problem]
+            sentences += await asyncio.to_thread(_problems_of_uploads, state, documents)
+    return [problem for problem in sentences if problem]
 
 
 async def _problem_of_database(settings: StateSettings) -> str:
@@ -226,37 +226,37 @@ async def _problems_of_images(
     state: Path, images: Mapping[str, str], documents: Sequence[StoredDocument]
 ) -> list[str]:
     """`images`: the documents of those that are kept, by their ids. Raises IndexUnusable."""
-    found = []
+    sentences = []
     captioned = await _lance().ids_with(state / INDEX, IMAGE_KEYWORD) if documents else []
     if lost := set(captioned) - images.keys():
-        found.append(
+        sentences.append(
             f"{len(lost)} images of documents are not in {state / IMAGES}: restore a backup, or"
             " delete these documents and bring them in again."
         )
     if left := set(images.values()) - {document.id for document in documents}:
-        found.append(
+        sentences.append(
             f"{state / IMAGES} holds images of {len(left)} documents that were deleted:"
             " `selfcrag ingest --reindex` removes them."
         )
-    return found
+    return sentences
 
 
 def _problems_of_uploads(state: Path, documents: Sequence[StoredDocument]) -> list[str]:
-    found = []
+    sentences = []
     folder = state / UPLOADS
     known = {document.path for document in documents if folder in Path(document.path).parents}
     files = {str(file) for file in _received(folder)}
     if lost := sorted(known - files):
-        found.append(
+        sentences.append(
             f"{len(lost)} uploaded documents have lost their files ({_named(lost)}): they are still"
             " found by questions; upload them again, or restore a backup."
         )
     if unread := sorted(files - known):
-        found.append(
+        sentences.append(
             f"{len(unread)} files in {folder} are in no document ({_named(unread)}): upload them"
             " again, or delete them."
         )
-    return found
+    return sentences
 
 
 def _named(paths: Sequence[str]) -> str:

@@ -159,22 +159,22 @@ class CompactSaver(Saver):
         """The latest checkpoint of the graph and of each subgraph, with what its tasks found."""
         seen = set[str]()
         source: RunnableConfig = {"configurable": {"thread_id": source_thread_id}}
-        for kept in [each async for each in self.alist(source)]:
-            namespace = kept.config["configurable"]["checkpoint_ns"]
+        for stored in [each async for each in self.alist(source)]:
+            namespace = stored.config["configurable"]["checkpoint_ns"]
             if namespace in seen:  # latest first
                 continue
             seen.add(namespace)
             target = {"thread_id": target_thread_id, "checkpoint_ns": namespace}
-            versions = kept.checkpoint["channel_versions"]
+            versions = stored.checkpoint["channel_versions"]
             config: RunnableConfig = {"configurable": target}
-            await self._shielded(super().aput(config, kept.checkpoint, kept.metadata, versions))
+            await self._shielded(super().aput(config, stored.checkpoint, stored.metadata, versions))
             place: RunnableConfig = {
-                "configurable": {**target, "checkpoint_id": kept.checkpoint["id"]}
+                "configurable": {**target, "checkpoint_id": stored.checkpoint["id"]}
             }
-            found: dict[str, list[tuple[str, Any]]] = {}
-            for task_id, channel, value in kept.pending_writes or ():
-                found.setdefault(task_id, []).append((channel, value))
-            for task_id, writes in found.items():
+            by_task: dict[str, list[tuple[str, Any]]] = {}
+            for task_id, channel, value in stored.pending_writes or ():
+                by_task.setdefault(task_id, []).append((channel, value))
+            for task_id, writes in by_task.items():
                 await self._shielded(super().aput_writes(place, writes, task_id))
 
 
@@ -220,8 +220,8 @@ async def _lock(connection: AsyncConnection[DictRow]) -> None:
     """Not by waiting within a statement: indexing a table waits for all statements before it."""
     is_locked = False
     while not is_locked:
-        asked = await connection.execute(
+        cursor = await connection.execute(
             "SELECT pg_try_advisory_lock(%s) AS is_ours", (SETUP_LOCK,)
         )
-        is_locked = bool((await asked.fetchone() or {})["is_ours"])
+        is_locked = bool((await cursor.fetchone() or {})["is_ours"])
         await asyncio.sleep(0 if is_locked else SOON_S)

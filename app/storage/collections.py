@@ -38,29 +38,29 @@ class Collections:
 
         Raises CollectionRefused, CollectionUnknown.
         """
-        wanted = self.writable(caller, name)
-        if wanted == DEFAULT_COLLECTION or wanted in caller.collections:
-            return wanted
-        if wanted not in await self._named(caller.owner) and not await self._has(wanted, caller):
-            raise CollectionUnknown(wanted, [each.name for each in await self.all(caller)])
-        return wanted
+        chosen = self.writable(caller, name)
+        if chosen == DEFAULT_COLLECTION or chosen in caller.collections:
+            return chosen
+        if chosen not in await self._named(caller.owner) and not await self._has(chosen, caller):
+            raise CollectionUnknown(chosen, [each.name for each in await self.all(caller)])
+        return chosen
 
     def writable(self, caller: Caller, name: str | None) -> str:
         """The one to bring documents into, which makes it. Raises CollectionRefused."""
-        wanted = name or caller.default_collection
-        if caller.collections and wanted not in caller.collections:
+        chosen = name or caller.default_collection
+        if caller.collections and chosen not in caller.collections:
             raise CollectionRefused(caller.collections)
-        return wanted
+        return chosen
 
     async def all(self, caller: Caller) -> list[StoredCollection]:
         """By name, the caller's default first."""
         known = set(caller.collections or await self._named(caller.owner))
-        found = {name: StoredCollection(name) for name in known | {caller.default_collection}}
+        by_name = {name: StoredCollection(name) for name in known | {caller.default_collection}}
         if self._uploads is not None:
             stored = await self._uploads.collections(caller.owner, caller.collections)
-            found |= {collection.name: collection for collection in stored}
+            by_name |= {collection.name: collection for collection in stored}
         return sorted(
-            found.values(), key=lambda each: (each.name != caller.default_collection, each.name)
+            by_name.values(), key=lambda each: (each.name != caller.default_collection, each.name)
         )
 
     async def add(self, caller: Caller, name: str) -> StoredCollection:

@@ -1,4 +1,4 @@
-"""What lasts: one SQL database, SQLite beside the index unless the settings name a PostgreSQL.
+"""Database: SQLite beside the index unless the settings name a PostgreSQL.
 
 Modules that keep something add their tables to `metadata`; `open_engine` creates what is missing.
 Times are Unix seconds in UTC (`Float`), JSON is text. What runs tell is written in batches, beside

@@ -1,4 +1,4 @@
-"""Evaluations as they are kept: what was asked, each answer once it is there, the results.
+"""Evaluation store: the requests, each answer as it arrives, the results.
 
 An answer is found again by its key, the digest of all that it depends on: so an evaluation that was
 interrupted goes on, and one that repeats another's questions asks those alone that changed.
@@ -101,10 +101,10 @@ class Evaluations:
         mine = (EVALUATIONS.c.id == evaluation_id, EVALUATIONS.c.owner == owner)
         async with reading(self._engine) as connection:
             columns = [c for c in EVALUATIONS.c if c.name != "status"]
-            found = (await connection.execute(sa.select(*columns, STATUS).where(*mine))).first()
-        if found is None:
+            record = (await connection.execute(sa.select(*columns, STATUS).where(*mine))).first()
+        if record is None:
             raise NotFound(f"There is no evaluation {evaluation_id!r}.")
-        row = dict(found._mapping)
+        row = dict(record._mapping)
         # In a thread: there may be megabytes of them.
         request, results = await asyncio.to_thread(_unpacked, row["request"], row["results"])
         return row | {"request": request, "results": results}
@@ -135,7 +135,7 @@ class Evaluations:
 
     async def known(self, owner: str, keys: Sequence[str]) -> dict[str, Any]:
         """Answers of any of the owner's evaluations, by key."""
-        found: dict[str, Any] = {}
+        by_key: dict[str, Any] = {}
         joined = ANSWERS.join(EVALUATIONS, EVALUATIONS.c.id == ANSWERS.c.evaluation_id)
         for at in range(0, len(keys), AT_ONCE):
             query = (
@@ -146,10 +146,10 @@ class Evaluations:
             async with reading(self._engine) as connection:
                 rows = (await connection.execute(query)).all()
             answers = await asyncio.to_thread(_unpacked, *(row.data for row in rows))
-            found |= dict(zip((row.key for row in rows), answers, strict=True))
-        return found
+            by_key |= dict(zip((row.key for row in rows), answers, strict=True))
+        return by_key
 
-    async def kept(self, evaluation_id: str) -> int:
+    async def answer_count(self, evaluation_id: str) -> int:
         """How many answers it has by now."""
         query = sa.select(sa.func.count()).where(ANSWERS.c.evaluation_id == evaluation_id)
         async with reading(self._engine) as connection:

@@ -1,4 +1,4 @@
-"""All that lasts, opened together; a task in the background keeps it in order."""
+"""Store lifecycle: opens all stores; a background task does the housekeeping."""
 
 import asyncio
 import logging
@@ -64,7 +64,7 @@ class Store:
         self._host, self._pid = socket.gethostname(), os.getpid()
 
     async def arrive(self) -> None:
-        """Makes this process known and ends what processes have left that are gone."""
+        """Register this process and clean up after dead ones."""
         _OPEN_HERE.add(self.process)
         await self._be_seen()
         await self.find_lost()
@@ -88,7 +88,7 @@ class Store:
         return f"{run_id}.{process or self.process}"
 
     async def find_lost(self) -> None:
-        """Runs of processes that are gone can be taken over, or are lost and their threads free."""
+        """Mark runs of dead processes as resumable or lost, and free their threads."""
         async with reading(self._engine) as connection:
             # In this order: a process that arrives meanwhile is known before it works.
             working = await connection.execute(
@@ -96,14 +96,14 @@ class Store:
             )
             at_work = set(working.scalars())
             known = {row.id: row for row in await connection.execute(select(PROCESSES))}
-        gone = {name for name, row in known.items() if self._is_gone(row)}
-        gone |= at_work - known.keys() - {self.process}
-        if not gone:
+        dead = {name for name, row in known.items() if self._is_gone(row)}
+        dead |= at_work - known.keys() - {self.process}
+        if not dead:
             return
-        lost = await self.runs.lose(sorted(gone))
+        lost = await self.runs.lose(sorted(dead))
         await self.threads.free(lost)
         async with self._engine.begin() as connection:
-            await connection.execute(delete(PROCESSES).where(PROCESSES.c.id.in_(sorted(gone))))
+            await connection.execute(delete(PROCESSES).where(PROCESSES.c.id.in_(sorted(dead))))
         if lost:
             log.warning("%d runs were lost with the processes that worked on them", len(lost))
 
@@ -112,7 +112,7 @@ class Store:
         await self.threads.renew(self.process)
 
     async def _be_seen(self) -> None:
-        """Makes this process known again, too, where others took it for gone: it stood still."""
+        """Register this process again, too, where others took it for dead after a pause."""
         row = {"id": self.process, "host": self._host, "pid": self._pid, "seen_at": now()}
         seen = update(PROCESSES).where(PROCESSES.c.id == self.process)
         async with self._engine.begin() as connection:
@@ -134,15 +134,15 @@ class Store:
         """Of runs that have ended, or that nobody knows of with their process."""
         threads = " UNION ".join(f"SELECT thread_id FROM {it}" for it in self.checkpoints.tables)
         async with reading(self._engine) as connection:
-            found = await connection.execute(sa.text(f"{threads} LIMIT {FORGOTTEN_AT_ONCE}"))
-            kept = found.scalars().all()
-            ids = [thread.partition(".")[0] for thread in kept]
+            rows = await connection.execute(sa.text(f"{threads} LIMIT {FORGOTTEN_AT_ONCE}"))
+            thread_ids = rows.scalars().all()
+            ids = [thread.partition(".")[0] for thread in thread_ids]
             known = await connection.execute(
                 select(RUNS.c.id, RUNS.c.status).where(RUNS.c.id.in_(ids))
             )
             status_of = {row.id: row.status for row in known}
             alive = set((await connection.execute(select(PROCESSES.c.id))).scalars())
-        for thread in kept:
+        for thread in thread_ids:
             run_id, _, process = thread.partition(".")
             status = status_of.get(run_id, "running" if process in alive else "unknown")
             if status != "running":

@@ -1,4 +1,4 @@
-"""Runs as they are kept: what was asked, every event as it was sent, what users say of it.
+"""Run store: the requests, every event as it was sent, and users' feedback.
 
 `runs.process` is the fencing token of a run: whatever tells of it is written while it is the
 writer's own, so that a process that only stood still cannot write once another has taken over.
@@ -92,7 +92,7 @@ class IdempotencyKey:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A run taken over from a process that is gone; `events` are those it had told, with times."""
+    """A run taken over from a dead process; `events` are those it had sent, with times."""
 
     record: RunRecord
     question: str
@@ -204,8 +204,8 @@ class KeptRuns:
         self, run: RunRecord, question: str | None = None, key: IdempotencyKey | None = None
     ) -> Beginning | None:
         """With its `question` (JSON) where another process may take the run up."""
-        begun = {"process": self._process, "status": "running", "is_cancelled": False}
-        rows: list[tuple[Any, Row]] = [(_BEGIN, {**asdict(run), **begun})]
+        started = {"process": self._process, "status": "running", "is_cancelled": False}
+        rows: list[tuple[Any, Row]] = [(_BEGIN, {**asdict(run), **started})]
         if question is not None:
             rows.append((_MAY_RESUME, {"run_id": run.id, "question": question, "resumed": 0}))
         if key is None:
@@ -218,10 +218,10 @@ class KeptRuns:
         return beginning
 
     async def begun_with(self, owner: str, key: str) -> tuple[str, str] | None:
-        """The run that the key is of, and the digest of what was asked."""
-        found = select(IDEMPOTENCY_KEYS.c.run_id, IDEMPOTENCY_KEYS.c.digest)
+        """The run of an idempotency key, and the digest of its request."""
+        query = select(IDEMPOTENCY_KEYS.c.run_id, IDEMPOTENCY_KEYS.c.digest)
         async with reading(self._engine) as connection:
-            held = found.where(*_named(owner, key), _HOLDS, _is_fresh())
+            held = query.where(*_named(owner, key), _HOLDS, _is_fresh())
             row = (await connection.execute(held)).first()
         return None if row is None else (row.run_id, row.digest)
 
@@ -236,15 +236,15 @@ class KeptRuns:
         more: Sequence[tuple[Any, Row]],
         *,
         is_cancelled: bool,
-        found: bytes | None = None,
+        fork_data: bytes | None = None,
         prompts: bytes | None = None,
     ) -> Ending:
         """Keeps how a run ended with its last events, and what `more` says, in one transaction.
 
-        `found` is what a fork of the run would begin with, `prompts` what it sent to models.
+        `fork_data` is what a fork of the run would begin with, `prompts` what it sent to models.
         """
         if response is not None:
-            outcome = {"action": response.action, "verdict": response.verdict, "found": found}
+            outcome = {"action": response.action, "verdict": response.verdict, "found": fork_data}
             more = [*more, (OUTCOMES.insert(), {"run_id": run_id, **outcome})]
         if prompts is not None:
             more = [*more, (PROMPTS.insert(), {"run_id": run_id, "data": prompts})]
@@ -260,7 +260,7 @@ class KeptRuns:
         return ending
 
     async def take_over(self, most: int, run_id: str | None = None) -> Sequence[Orphan]:
-        """Makes runs of processes that are gone this one's, the oldest first."""
+        """Take over runs of dead processes, the oldest first."""
         orphaned = (
             RUNS.c.status == "running",
             RUNS.c.process.not_in(select(PROCESSES.c.id)),
@@ -268,7 +268,7 @@ class KeptRuns:
             RESUMABLE.c.resumed < MAX_RESUMED,
             true() if run_id is None else RUNS.c.id == run_id,
         )
-        found = (
+        query = (
             select(RUNS, RESUMABLE.c.question.label("input"), RESUMABLE.c.resumed)
             .join(RESUMABLE, RESUMABLE.c.run_id == RUNS.c.id)
             .where(*orphaned)
@@ -276,10 +276,10 @@ class KeptRuns:
             .limit(most)
         )
         async with reading(self._engine) as connection:  # mostly there are none
-            if (await connection.execute(found.limit(1))).first() is None:
+            if (await connection.execute(query.limit(1))).first() is None:
                 return []
         async with self._engine.begin() as connection:
-            locked = found.with_for_update(of=RUNS, skip_locked=True)
+            locked = query.with_for_update(of=RUNS, skip_locked=True)
             rows = (await connection.execute(locked)).mappings().all()
             ids = [row["id"] for row in rows]
             await connection.execute(
@@ -294,10 +294,10 @@ class KeptRuns:
 
     async def _orphan(self, row: Row) -> Orphan:
         record = RunRecord(**{each.name: row[each.name] for each in fields(RunRecord)})
-        told = [
+        pairs = [
             (each.at_ms, event_of(each.name, each.data)) for each in await self.events(record.id)
         ]
-        events = [(at_ms, event) for at_ms, event in told if event is not None]
+        events = [(at_ms, event) for at_ms, event in pairs if event is not None]
         return Orphan(record, row["input"], row["process"], row["resumed"] + 1, events)
 
     async def taken_away(self, run_ids: Sequence[str]) -> Sequence[str]:
@@ -326,10 +326,10 @@ class KeptRuns:
         return str(ids[0])
 
     async def page(
-        self, owner: str | None, limit: int, offset: int, wanted: RunFilter | None = None
+        self, owner: str | None, limit: int, offset: int, filters: RunFilter | None = None
     ) -> tuple[Sequence[Row], int]:
         """Newest first, with action and verdict of those that answered; and how many in all."""
-        chosen = [_of(owner), *_matching(wanted or RunFilter())]
+        chosen = [_of(owner), *_matching(filters or RunFilter())]
         joined = RUNS.outerjoin(OUTCOMES, OUTCOMES.c.run_id == RUNS.c.id)
         page = (
             select(RUNS, OUTCOMES.c.action, OUTCOMES.c.verdict)
@@ -355,11 +355,11 @@ class KeptRuns:
             )
         return result.all()
 
-    async def found(self, run_id: str) -> bytes | None:
-        """What a fork of the run begins with, if it has that."""
+    async def fork_data(self, run_id: str) -> bytes | None:
+        """The saved state that a fork of the run starts from, if there is one."""
         async with reading(self._engine) as connection:
-            kept = select(OUTCOMES.c.found).where(OUTCOMES.c.run_id == run_id)
-            return await connection.scalar(kept)
+            query = select(OUTCOMES.c.found).where(OUTCOMES.c.run_id == run_id)
+            return await connection.scalar(query)
 
     async def prompts(self, run_id: str) -> bytes | None:
         """What the run sent to language models, if that is kept."""
@@ -389,16 +389,16 @@ class KeptRuns:
         """Runs of this process that somebody elsewhere has cancelled."""
         return await self._writer.look(self._cancelled)
 
-    async def judge(self, run_id: str, said: FeedbackRequest) -> Row:
-        """Keeps what a user says of a run's answer."""
-        kept = {"id": uuid.uuid4().hex, "run_id": run_id, "created_at": now()}
-        row = {**kept, **said.model_dump()}
+    async def judge(self, run_id: str, feedback: FeedbackRequest) -> Row:
+        """Store a user's feedback on a run's answer."""
+        keys = {"id": uuid.uuid4().hex, "run_id": run_id, "created_at": now()}
+        row = {**keys, **feedback.model_dump()}
         async with self._engine.begin() as connection:
             await connection.execute(FEEDBACK.insert(), row)
         return row
 
     async def judgements(self, run_id: str) -> Sequence[Row]:
-        """What users have said of a run, oldest first."""
+        """The feedback on a run, oldest first."""
         async with reading(self._engine) as connection:
             result = await connection.execute(
                 select(FEEDBACK)
@@ -421,18 +421,18 @@ class KeptRuns:
                 yield cast("Row", row), row["data"]
 
     async def lose(self, processes: Sequence[str]) -> Sequence[str]:
-        """Ends the runs of processes that are gone, for whoever follows them.
+        """End the runs of dead processes, for their followers.
 
         But for those that can be taken up.
         """
-        gone = (
+        conditions = (
             RUNS.c.status == "running",
             RUNS.c.process.in_(processes),
             ~exists().where(RESUMABLE.c.run_id == RUNS.c.id, RESUMABLE.c.resumed < MAX_RESUMED),
         )
         async with self._engine.begin() as connection:
             # Several processes may find them at once: each ends those that no other is ending.
-            running = select(RUNS.c.id).where(*gone).with_for_update(skip_locked=True)
+            running = select(RUNS.c.id).where(*conditions).with_for_update(skip_locked=True)
             lost = (await connection.execute(running)).scalars().all()
             for run_id in lost:
                 last = select(
@@ -464,10 +464,10 @@ class KeptRuns:
         )
         async with self._engine.begin() as connection:
             await connection.execute(delete(IDEMPOTENCY_KEYS).where(~_is_fresh()))
-            gone = await connection.execute(
+            deleted = await connection.execute(
                 delete(RUNS).where(RUNS.c.id.in_(old.limit(FORGOTTEN_AT_ONCE)))
             )
-        return gone.rowcount
+        return deleted.rowcount
 
 
 _HOLDS = exists().where(
@@ -484,17 +484,17 @@ def _named(owner: str, key: str) -> tuple[ColumnElement[bool], ColumnElement[boo
     return IDEMPOTENCY_KEYS.c.owner == owner, IDEMPOTENCY_KEYS.c.key == key
 
 
-def _matching(wanted: RunFilter) -> list[ColumnElement[bool]]:
+def _matching(filters: RunFilter) -> list[ColumnElement[bool]]:
     columns = {
-        RUNS.c.thread_id: wanted.thread_id,
-        RUNS.c.workflow: wanted.workflow,
-        RUNS.c.status: wanted.status,
-        OUTCOMES.c.action: wanted.action,
-        OUTCOMES.c.verdict: wanted.verdict,
+        RUNS.c.thread_id: filters.thread_id,
+        RUNS.c.workflow: filters.workflow,
+        RUNS.c.status: filters.status,
+        OUTCOMES.c.action: filters.action,
+        OUTCOMES.c.verdict: filters.verdict,
     }
     chosen = [column == value for column, value in columns.items() if value is not None]
-    if wanted.q:
-        chosen.append(RUNS.c.question.icontains(wanted.q, autoescape=True))
+    if filters.q:
+        chosen.append(RUNS.c.question.icontains(filters.q, autoescape=True))
     return chosen
 
 

@@ -48,8 +48,8 @@ class SignedQuery:
     @classmethod
     def of(cls, query: str) -> "SignedQuery | None":
         """None where it is none, as it was handed out."""
-        found = _QUERY.fullmatch(query)
-        return cls(int(found[1]), found[2], found[3]) if found else None
+        match = _QUERY.fullmatch(query)
+        return cls(int(match[1]), match[2], match[3]) if match else None
 
 
 def without_signatures(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Threads: what was asked and answered in one conversation, whose it is, and whether it is busy."""
+"""Thread store: the turns of a conversation, its owner, and whether it is busy."""
 
 import asyncio
 import json
@@ -207,8 +207,8 @@ class Threads:
         )
         old = select(THREADS.c.id).where(*idle).limit(FORGOTTEN_AT_ONCE)
         async with self._engine.begin() as connection:
-            gone = await connection.execute(delete(THREADS).where(THREADS.c.id.in_(old), *idle))
-        return gone.rowcount
+            deleted = await connection.execute(delete(THREADS).where(THREADS.c.id.in_(old), *idle))
+        return deleted.rowcount
 
     async def renew(self, process: str) -> None:
         """Keeps the threads busy that runs of this process are under way on."""

@@ -53,7 +53,7 @@ class SearchEngine(Protocol):
 
 
 class HttpSearch(ABC):
-    """An engine behind HTTP, bounded in time, of which an adapter says what is asked and read."""
+    """An engine behind HTTP, bounded in time; an adapter builds its request and reads its reply."""
 
     provider = ""
 
@@ -189,7 +189,7 @@ class WikipediaSearch(HttpSearch):
         return results
 
     async def _ask(self, url: str, query: str, max_results: int) -> list[SearchResult]:
-        asked: dict[str, str | int] = {
+        params: dict[str, str | int] = {
             "action": "query",
             "format": "json",
             "formatversion": 2,
@@ -202,7 +202,7 @@ class WikipediaSearch(HttpSearch):
             "exlimit": "max",
             "inprop": "url",
         }
-        reply = (await self._http.get(url, params=asked)).json()
+        reply = (await self._http.get(url, params=params)).json()
         pages = reply.get("query", {}).get("pages", [])
         if "error" in reply or not isinstance(pages, list):
             raise TypeError
@@ -228,8 +228,8 @@ class SearxngSearch(HttpSearch):
     provider = "SearXNG"
 
     async def _search(self, query: str, max_results: int) -> list[SearchResult]:
-        asked = {"q": query, "format": "json"}
-        response = await self._http.get(f"{self._url.rstrip('/')}/search", params=asked)
+        params = {"q": query, "format": "json"}
+        response = await self._http.get(f"{self._url.rstrip('/')}/search", params=params)
         return self._hits(response.json(), max_results)
 
     def _refusal(self, status: int) -> str:

@@ -193,15 +193,15 @@ def _bounded(
     texts: Iterable[str], title: str, max_paragraphs: int, max_chars: int
 ) -> tuple[str, ...]:
     prefix = f"{title}{'：' if _CHINESE.search(title) else ': '}" if title else ""
-    kept: list[str] = []
+    paragraphs: list[str] = []
     room = max_chars
     for text in texts:
-        if len(kept) >= max_paragraphs or room <= SHORT_PARAGRAPH:
+        if len(paragraphs) >= max_paragraphs or room <= SHORT_PARAGRAPH:
             break
         if len(text) > SHORT_PARAGRAPH:
-            kept.append(prefix + text[:room])
+            paragraphs.append(prefix + text[:room])
             room -= len(text)
-    return tuple(kept)
+    return tuple(paragraphs)
 
 
 def decoded(content: bytes, *declared: str) -> str | None:

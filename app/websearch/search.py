@@ -63,7 +63,7 @@ class FetchingWebSearch:
             return await self._pages(query, max_pages, call_limit(TOTAL_TIMEOUT_S))
 
     async def _pages(self, query: str, max_pages: int, limit: CallLimit) -> Outcome:
-        results = await self._found(
+        results = await self._search(
             query, min(MAX_RESULTS, RESULTS_PER_PAGE_READ * max_pages), limit
         )
         ranked = sorted(
@@ -76,7 +76,7 @@ class FetchingWebSearch:
         pages = tuple(page for page, _ in read if page.paragraphs)
         return pages, _degraded(failures, len(read))
 
-    async def _found(self, query: str, max_results: int, limit: CallLimit) -> list[SearchResult]:
+    async def _search(self, query: str, max_results: int, limit: CallLimit) -> list[SearchResult]:
         """Raises SearchFailed, also where the run's deadline comes first or the breaker is open."""
         if limit.is_over:
             raise _search_failed(NO_TIME)
@@ -134,12 +134,12 @@ class SearchesAhead:
 
     def __init__(self, web_search: WebSearch) -> None:
         self._web_search = web_search
-        self._begun: dict[str, asyncio.Future[Outcome]] = {}
-        self._kept: dict[str, asyncio.Future[Outcome]] = {}
+        self._running: dict[str, asyncio.Future[Outcome]] = {}
+        self._retained: dict[str, asyncio.Future[Outcome]] = {}
 
     @property
     def under_way(self) -> int:
-        return len(self._begun) + len(self._kept)
+        return len(self._running) + len(self._retained)
 
     @contextmanager
     def begin(self, query: str, max_pages: int) -> Iterator[str | None]:
@@ -147,22 +147,22 @@ class SearchesAhead:
             yield None
             return
         ticket = uuid.uuid4().hex
-        self._begun[ticket] = asyncio.ensure_future(self._web_search.search(query, max_pages))
+        self._running[ticket] = asyncio.ensure_future(self._web_search.search(query, max_pages))
         try:
             yield ticket
         finally:
-            _cancel(self._begun, ticket)
+            _cancel(self._running, ticket)
 
     def keep(self, ticket: str) -> None:
-        self._kept[ticket] = self._begun.pop(ticket)
-        asyncio.get_running_loop().call_later(TAKE_WITHIN_S, _cancel, self._kept, ticket)
+        self._retained[ticket] = self._running.pop(ticket)
+        asyncio.get_running_loop().call_later(TAKE_WITHIN_S, _cancel, self._retained, ticket)
 
     async def take(self, ticket: str) -> Outcome | None:
-        task = self._kept.pop(ticket, None)
+        task = self._retained.pop(ticket, None)
         return None if task is None else await task
 
     async def aclose(self) -> None:
-        left = [*self._begun.values(), *self._kept.values()]
+        left = [*self._running.values(), *self._retained.values()]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)

@@ -50,15 +50,15 @@ class Assessor:
         """`knowledge` are its sentences, each with the number that cites its strip, if one does;
         `claims` the answer's sentences with the numbers that they cite."""
         language = language_of(question)
-        asked = prompt("assess", language).render(
+        body = prompt("assess", language).render(
             question=without_control_tokens(question),
             knowledge=_numbered(_marked(n, as_data(one_line(text))) for n, text in knowledge),
-            answer=_numbered(_said(text) + "".join(f"[{n}]" for n in by) for text, by in claims),
-            gold=_numbered(_said(text) for text in gold),
+            answer=_numbered(_clean(text) + "".join(f"[{n}]" for n in by) for text, by in claims),
+            gold=_numbered(_clean(text) for text in gold),
         )
         system = SystemMessage(prompt("assess_system", language).render())
-        found, _, usage = await self._chat.ask([system, HumanMessage(asked)], language)
-        return found, usage
+        assessment, _, usage = await self._chat.ask([system, HumanMessage(body)], language)
+        return assessment, usage
 
 
 def _numbered(lines: Iterable[str]) -> str:
@@ -69,5 +69,5 @@ def _marked(n: int | None, line: str) -> str:
     return line if n is None else f"[{n}] {line}"
 
 
-def _said(text: str) -> str:
+def _clean(text: str) -> str:
     return without_control_tokens(one_line(text))

@@ -70,7 +70,7 @@ class EvaluatorCritic:
         return criticism_of(question, judgement), Usage()
 
     async def _scores(self, pairs: "_Pairs") -> tuple[dict["_Place", float | None], Usage]:
-        """All that was asked, one request a task, each pair once."""
+        """Scores of all pairs, one request per task, each pair once."""
         tasks = [task for task, of_task in pairs.by_task.items() if of_task]
         try:
             answers = await gather_with_concurrency(
@@ -92,7 +92,7 @@ _Place = tuple[Task, str, str]
 
 
 class _Pairs:
-    """The pairs to be scored, by task, in the order they were first asked."""
+    """The pairs to be scored, by task, in the order they were added."""
 
     def __init__(self) -> None:
         self.by_task: dict[Task, dict[tuple[str, str], None]] = {}
@@ -103,7 +103,7 @@ class _Pairs:
 
 
 class _Examined:
-    """What is asked about one draft, and the judgement that the scores make."""
+    """The pairs of one draft, and the judgement that their scores make."""
 
     def __init__(self, question: str, draft: Draft, pairs: _Pairs) -> None:
         self._sentences = sentences_of(draft)
@@ -120,7 +120,7 @@ class _Examined:
             ]
             for sentence in self._sentences
         ]
-        self._utility = pairs.add("utility", question, without_markers(draft.said))
+        self._utility = pairs.add("utility", question, without_markers(draft.answer_body))
         self._parts = {
             part: [pairs.add("utility", part, sentence.text) for sentence in self._sentences]
             for part in (parts if len(parts) > 1 else ())
@@ -159,14 +159,14 @@ class _Examined:
 
 def sentences_of(draft: Draft) -> list[JudgedSentence]:
     """The draft's sentences; one that cites nothing may rest on any strip of its knowledge."""
-    found = []
-    for start, end in answer_sentences(draft.said):
-        line = draft.said[start:end]
+    judged = []
+    for start, end in answer_sentences(draft.answer_body):
+        line = draft.answer_body[start:end]
         named = [n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge)]
         evidence = tuple(draft.knowledge[n - 1] for n in named) or draft.knowledge
         if text := without_markers(line).strip():
-            found.append(JudgedSentence(text, evidence))
-    return found
+            judged.append(JudgedSentence(text, evidence))
+    return judged
 
 
 def criticism_of(question: str, judgement: Judgement) -> str:

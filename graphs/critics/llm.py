@@ -70,8 +70,8 @@ class LlmCritic:
 
     async def needs_retrieval(self, question: str) -> tuple[float, Usage]:
         language = language_of(question)
-        asked = prompt("decide", language).render(question=without_control_tokens(question))
-        messages = [SystemMessage(prompt("decide_system", language).render()), HumanMessage(asked)]
+        body = prompt("decide", language).render(question=without_control_tokens(question))
+        messages = [SystemMessage(prompt("decide_system", language).render()), HumanMessage(body)]
         try:
             verdict, reply, usage = await self._needed.ask(messages, language)
         except GeneratorFailed as error:
@@ -87,7 +87,7 @@ class LlmCritic:
     async def criticise(
         self, question: str, draft: Draft, judgement: Judgement, /
     ) -> tuple[str, Usage]:
-        """What came with the judgement, at no call; else it is asked for."""
+        """The judgement's own criticism, at no call; else the model writes one."""
         if judgement.criticism:
             return judgement.criticism, Usage()
         try:
@@ -100,8 +100,8 @@ class LlmCritic:
         return criticism, usage_of(reply)
 
     async def _judged(self, question: str, draft: Draft) -> tuple[Judgement, Usage]:
-        said = sentences(draft.answer)
-        messages = _judging(question, draft, said)
+        texts = sentences(draft.answer)
+        messages = _judging(question, draft, texts)
         graded, reply, usage = await self._graded.ask(messages, language_of(question))
         judgement = Judgement(
             relevance=scores.relevance(
@@ -111,7 +111,7 @@ class LlmCritic:
                 _share(reply, "support", graded.support, scores.SUPPORT[::-1], 0)
             ),
             utility=scores.utility(_share(reply, "utility", graded.utility, scores.UTILITY, 1)),
-            weak=_named(graded.weak, said),
+            weak=_named(graded.weak, texts),
             uncovered=_in_short(graded.uncovered),
             criticism=graded.criticism.strip()[:MAX_CRITICISM_CHARS],
         )
@@ -133,9 +133,9 @@ def _share(
     return p if any(p.values()) else {tokens[grade - least]: 1.0}
 
 
-def _named(numbers: Sequence[int], said: Sequence[str]) -> tuple[str, ...]:
+def _named(numbers: Sequence[int], texts: Sequence[str]) -> tuple[str, ...]:
     """The sentences of these numbers, from 1, as they were before they were cited."""
-    lines = (without_markers(said[n - 1]) for n in sorted(set(numbers)) if 1 <= n <= len(said))
+    lines = (without_markers(texts[n - 1]) for n in sorted(set(numbers)) if 1 <= n <= len(texts))
     return tuple(text for line in lines if (text := line.strip()))
 
 
@@ -144,25 +144,25 @@ def _in_short(parts: Sequence[str]) -> tuple[str, ...]:
     return tuple(line for line in lines if line)[:MAX_UNCOVERED]
 
 
-def _judging(question: str, draft: Draft, said: Sequence[str]) -> list[BaseMessage]:
+def _judging(question: str, draft: Draft, texts: Sequence[str]) -> list[BaseMessage]:
     language = language_of(question)
-    asked = prompt("judge", language).render(
+    body = prompt("judge", language).render(
         question=without_control_tokens(question),
         knowledge=_knowledge(draft),
-        answer="\n".join(f"{n}. {_line(text)}" for n, text in enumerate(said, start=1)) or _NONE,
+        answer="\n".join(f"{n}. {_line(text)}" for n, text in enumerate(texts, start=1)) or _NONE,
     )
-    return [SystemMessage(prompt("judge_system", language).render()), HumanMessage(asked)]
+    return [SystemMessage(prompt("judge_system", language).render()), HumanMessage(body)]
 
 
 def _criticising(question: str, draft: Draft, judgement: Judgement) -> list[BaseMessage]:
     language = language_of(question)
-    asked = prompt("criticise", language).render(
+    body = prompt("criticise", language).render(
         question=without_control_tokens(question),
         knowledge=_knowledge(draft),
         answer=without_control_tokens(draft.answer),
         findings="\n".join(map(_line, (*judgement.weak, *judgement.uncovered))) or _NONE,
     )
-    return [SystemMessage(prompt("criticise_system", language).render()), HumanMessage(asked)]
+    return [SystemMessage(prompt("criticise_system", language).render()), HumanMessage(body)]
 
 
 def _knowledge(draft: Draft) -> str:

@@ -59,12 +59,12 @@ class LlmEvaluator:
                 f"A language model as grader judges relevance alone, not {task};"
                 " choose the grader evaluator for it."
             )
-        found = await gather_with_concurrency(None, *(self._scored(*pair) for pair in pairs))
-        values = tuple(value for value, _, _ in found)
-        usage = sum((each for _, _, each in found), Usage())
+        results = await gather_with_concurrency(None, *(self._scored(*pair) for pair in pairs))
+        values = tuple(value for value, _, _ in results)
+        usage = sum((each for _, _, each in results), Usage())
         usage = replace(usage, grading_calls=usage.llm_calls, grading_tokens=usage.tokens)
         if pairs and all(value is None for value in values):
-            raise EvaluatorFailed(next(why for _, why, _ in found if why), usage)
+            raise EvaluatorFailed(next(why for _, why, _ in results if why), usage)
         return Scores(values, usage)
 
     async def ready(self) -> bool:
@@ -74,12 +74,12 @@ class LlmEvaluator:
     async def _scored(self, question: str, passage: str) -> tuple[float | None, str, Usage]:
         """The score, or None and why; what it has cost."""
         language = language_of(question)
-        asked = prompt(_PROMPTS[self._mode], language).render(
+        body = prompt(_PROMPTS[self._mode], language).render(
             question=without_control_tokens(question), passage=as_data(passage)
         )
-        told = SystemMessage(prompt("relevance_system", language).render())
+        system = SystemMessage(prompt("relevance_system", language).render())
         try:
-            reply = await self._chat.reply([told, HumanMessage(asked)])
+            reply = await self._chat.reply([system, HumanMessage(body)])
         except GeneratorFailed as error:
             return None, str(error), error.usage
         value = _score_of(reply)
@@ -91,17 +91,17 @@ def _score_of(reply: AIMessage) -> float | None:
     """By the last word labelled in a line of its own, else by the first word."""
     text = text_of(reply)
     labelled = list(_LABELLED.finditer(text))
-    found = labelled[-1] if labelled else _FIRST.search(text)
-    if found is None:
+    match = labelled[-1] if labelled else _FIRST.search(text)
+    if match is None:
         return None
-    weights = structured_output.token_probabilities(reply, _spoken(found))
+    weights = structured_output.token_probabilities(reply, _spoken(match))
     yes, no = (sum(weights.get(word, 0.0) for word in words) for words in (_YES, _NO))
     if yes + no > 0:
         return 2 * yes / (yes + no) - 1
-    return 1.0 if found[1].casefold() in _YES else -1.0
+    return 1.0 if match[1].casefold() in _YES else -1.0
 
 
-def _spoken(found: re.Match[str]) -> re.Pattern[bytes]:
+def _spoken(match: re.Match[str]) -> re.Pattern[bytes]:
     """Where the decisive word stands among the tokens, thoughts among them."""
-    before = found[0][: found.start(1) - found.start()]
-    return re.compile(re.escape(before.encode()) + b"(" + re.escape(found[1].encode()) + b")")
+    before = match[0][: match.start(1) - match.start()]
+    return re.compile(re.escape(before.encode()) + b"(" + re.escape(match[1].encode()) + b")")

@@ -60,9 +60,9 @@ class StructuredChat(Generic[Verdict]):
     """A chat model that answers with one JSON object of the schema."""
 
     def __init__(self, chat: BaseChatModel, schema: type[Verdict]) -> None:
-        told = {"name": schema.__name__.lower(), "strict": True, "schema": _strict(schema)}
-        wanted = {"response_format": {"type": "json_schema", "json_schema": told}}
-        self._chat = FallbackChat(chat, {**wanted, **LOG_PROBABILITIES}, LOG_PROBABILITIES, PLAIN)
+        json_schema = {"name": schema.__name__.lower(), "strict": True, "schema": _strict(schema)}
+        form = {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+        self._chat = FallbackChat(chat, {**form, **LOG_PROBABILITIES}, LOG_PROBABILITIES, PLAIN)
         self._schema = schema
 
     async def ask(
@@ -100,20 +100,20 @@ class StructuredChat(Generic[Verdict]):
 
 
 def token_probabilities(reply: AIMessage, pattern: re.Pattern[bytes]) -> dict[str, float]:
-    """What else the model might have said where the last match's group 1 begins, with its p.
+    """Probabilities of the alternative tokens where the last match's group 1 begins.
 
     Tokens come in lower case without blanks and marks. Empty where the endpoint tells none.
     """
-    told = reply.response_metadata.get("logprobs")
-    tokens = _mappings(told.get("content")) if isinstance(told, Mapping) else []
+    logprobs = reply.response_metadata.get("logprobs")
+    tokens = _mappings(logprobs.get("content")) if isinstance(logprobs, Mapping) else []
     # In bytes, for a token may be a part of a character.
-    said = [_bytes(token) for token in tokens]
-    found = list(pattern.finditer(b"".join(said)))
-    if not found:
+    pieces = [_bytes(token) for token in tokens]
+    matches = list(pattern.finditer(b"".join(pieces)))
+    if not matches:
         return {}
-    place, left = 0, found[-1].start(1)
-    while left >= len(said[place]):
-        left -= len(said[place])
+    place, left = 0, matches[-1].start(1)
+    while left >= len(pieces[place]):
+        left -= len(pieces[place])
         place += 1
     p: dict[str, float] = defaultdict(float)
     for other in _mappings(tokens[place].get("top_logprobs")) or [tokens[place]]:
@@ -127,25 +127,25 @@ def _bare(token: str) -> str:
     return token.strip(" \t\n\"':：,.。{}[]*").casefold()
 
 
-def _mappings(told: object) -> list[Mapping[str, Any]]:
-    """What an endpoint tells one by one; what is of another form tells nothing."""
-    found = told if isinstance(told, list) else []
-    return [each for each in found if isinstance(each, Mapping)]
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    """The mappings of a list; empty where the value is not a list."""
+    items = value if isinstance(value, list) else []
+    return [each for each in items if isinstance(each, Mapping)]
 
 
 def _bytes(token: Mapping[str, Any]) -> bytes:
-    told = token.get("bytes")
-    if isinstance(told, list) and all(isinstance(n, int) and 0 <= n < 256 for n in told):
-        return bytes(told)
+    octets = token.get("bytes")
+    if isinstance(octets, list) and all(isinstance(n, int) and 0 <= n < 256 for n in octets):
+        return bytes(octets)
     return str(token.get("token")).encode(errors="replace")
 
 
 def _strict(schema: type[BaseModel]) -> dict[str, Any]:
     """As strict modes want it: every key required, no other allowed."""
-    told = schema.model_json_schema()
-    return {**told, "required": list(told["properties"]), "additionalProperties": False}
+    full = schema.model_json_schema()
+    return {**full, "required": list(full["properties"]), "additionalProperties": False}
 
 
 def _first(error: ValidationError) -> str:
-    found = error.errors(include_url=False, include_input=False)[0]
-    return ": ".join([*map(str, found["loc"][:1]), found["msg"]])
+    details = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join([*map(str, details["loc"][:1]), details["msg"]])

@@ -81,7 +81,7 @@ class GeneratedText:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who hears a draft while it is written, piece by piece, and that what was heard is void."""
+    """Receives a draft's tokens as they stream, and the retraction of a draft."""
 
     token: Callable[[str], None]
     retract: Callable[[str], None]
@@ -111,7 +111,7 @@ def request_of(
         language=plan.language,
         subquestions=plan.subquestions,
         choices=context.choices,
-        asked=state["question"],
+        original_question=state["question"],
         with_titles=context.ablation.grade_titles,
     )
 
@@ -130,17 +130,17 @@ async def generate_answer(
 
     The fallback model answers then; without one, sentences are quoted.
     """
-    heard = NO_LISTENER if request.choices else listener
+    text_listener = NO_LISTENER if request.choices else listener
     try:
         if services.reflective is not None:
-            written = await _by_reflective(services, services.reflective, request, heard)
+            written = await _by_reflective(services, services.reflective, request, text_listener)
             return await _closed(written, request, services, listener)
         if services.chat is not None:
             messages = answering_messages(request)
-            written = await _by_chat(services, services.chat, messages, request, heard)
+            written = await _by_chat(services, services.chat, messages, request, text_listener)
             return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        heard.retract(str(error))  # what the model has said so far is void
+        text_listener.retract(str(error))  # what the model has said so far is void
         if (other := services.fallen_back) is not None:
             return after_failure(error, await generate_answer(request, other, listener), other)
         return after_failure(error, await quote(request, services, listener))
@@ -152,17 +152,17 @@ async def answer_directly(
 ) -> GeneratedText:
     """An answer from what the model knows; empty where there is no model, or it fails."""
     nothing = GeneratedText("", EXTRACTIVE, Usage())
-    heard = NO_LISTENER if request.choices else listener
+    text_listener = NO_LISTENER if request.choices else listener
     try:
         if services.reflective is not None:
-            written = await _by_reflective(services, services.reflective, request, heard)
+            written = await _by_reflective(services, services.reflective, request, text_listener)
             return await _closed(written, request, services, listener)
         if services.chat is not None:
             messages = direct_messages(request)
-            written = await _by_chat(services, services.chat, messages, request, heard)
+            written = await _by_chat(services, services.chat, messages, request, text_listener)
             return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        heard.retract(str(error))
+        text_listener.retract(str(error))
         if (other := services.fallen_back) is not None:
             return after_failure(error, await answer_directly(request, other, listener), other)
         return after_failure(error, nothing)
@@ -177,17 +177,17 @@ async def revise_answer(
     A model that writes reflection tokens is not asked again about the same knowledge: it takes no
     criticism and would repeat itself.
     """
-    heard = NO_LISTENER if request.choices else listener
+    text_listener = NO_LISTENER if request.choices else listener
     try:
         if services.chat is not None:
             messages = revising_messages(request, draft.answer, criticism)
-            written = await _by_chat(services, services.chat, messages, request, heard)
+            written = await _by_chat(services, services.chat, messages, request, text_listener)
             return await _closed(written, request, services, listener)
         if services.reflective is not None and len(request.knowledge) > len(draft.knowledge):
-            written = await _by_reflective(services, services.reflective, request, heard)
+            written = await _by_reflective(services, services.reflective, request, text_listener)
             return await _closed(written, request, services, listener)
     except GeneratorFailed as error:
-        heard.retract(str(error))
+        text_listener.retract(str(error))
         if (other := services.fallen_back) is not None:
             again = await revise_answer(request, draft, criticism, other, listener)
             return after_failure(error, again, other)
@@ -198,7 +198,7 @@ async def revise_answer(
 async def _closed(
     written: GeneratedText, request: DraftRequest, services: Services, listener: Listener
 ) -> GeneratedText:
-    """What was written; of a closed set the choice that it comes to, told only now."""
+    """The generated text; of a closed set the matching choice, streamed only now."""
     if not request.choices:
         return written
     choice, usage = choice_of(written.answer, request.choices), Usage()
@@ -225,17 +225,17 @@ async def _closed(
 def after_failure(
     error: GeneratorFailed, stand_in: GeneratedText, fallen_back: Services | None = None
 ) -> GeneratedText:
-    """What stands in where the model failed, its call counted and the failure told.
+    """The stand-in where the model failed, with the failed call and the degradation.
 
     With `fallen_back` the fallback model wrote it, unless that failed, too.
     """
-    told = error.degraded
+    degraded = error.degraded
     if fallen_back and stand_in.answer and stand_in.generator == fallen_back.chat_name:
-        told = error.answered_by(fallen_back.chat_name)
+        degraded = error.answered_by(fallen_back.chat_name)
     return replace(
         stand_in,
         usage=stand_in.usage + error.usage,
-        degraded=(told, *stand_in.degraded),
+        degraded=(degraded, *stand_in.degraded),
     )
 
 
@@ -246,7 +246,7 @@ async def _by_chat(
     request: DraftRequest,
     listener: Listener,
 ) -> GeneratedText:
-    """What the chat model says, heard as it streams; markers of no strip are left out.
+    """The chat model's answer, streamed; markers of no strip are left out.
 
     Raises GeneratorFailed.
     """
@@ -261,8 +261,8 @@ async def _by_chat(
                 yield text
 
     spoken, pieces, markup = "", list[str](), _markup(request, services)
-    said = without_opening_reasoning(joined_characters(texts()))
-    async for text in without_unknown_markers(said, len(request.knowledge)):
+    chunks = without_opening_reasoning(joined_characters(texts()))
+    async for text in without_unknown_markers(chunks, len(request.knowledge)):
         spoken += text
         if shown := markup.feed(text):
             pieces.append(shown)
@@ -317,11 +317,11 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
     missing = [part for part in request.subquestions if chosen and part in {*missing, *unnamed}]
     markup = _markup(request, services)
     quoted = compose(quoted_sentences(chosen), missing, request.language)
-    said = [text for text in (*map(markup.feed, quoted), markup.end()) if text]
-    for text in said:
+    texts = [text for text in (*map(markup.feed, quoted), markup.end()) if text]
+    for text in texts:
         listener.token(text)
     degraded += markup.degraded
-    return GeneratedText("".join(said), EXTRACTIVE, usage, degraded, missing=tuple(missing))
+    return GeneratedText("".join(texts), EXTRACTIVE, usage, degraded, missing=tuple(missing))
 
 
 async def _graded(

@@ -17,30 +17,30 @@ def choice_of(text: str, choices: Sequence[str]) -> str | None:
     In that order: the choice itself, its letter or number (`B`, `2)`, `(b) ...`), the only choice
     that occurs in it; one within a longer one that occurs counts as that.
     """
-    said, known = (
+    answer, known = (
         plain(without_markers(text)),
         {plain(choice): choice for choice in reversed(choices)},
     )
-    if said in known:
-        return known[said]
-    letter = _LETTER.match(said)
+    if answer in known:
+        return known[answer]
+    letter = _LETTER.match(answer)
     if letter:
-        mark, rest = letter[1], plain(said[letter.end() :])
+        mark, rest = letter[1], plain(answer[letter.end() :])
         place = int(mark) - 1 if mark.isdigit() else ord(mark) - ord("a")
         if 0 <= place < len(choices) and rest in ("", plain(choices[place])):
             return choices[place]
-    named = [each for each in known if _occurs(each, said)]
+    named = [each for each in known if _occurs(each, answer)]
     longest = [one for one in named if not any(one != other and one in other for other in named)]
     return known[longest[0]] if len(longest) == 1 else None
 
 
-def _occurs(choice: str, said: str) -> bool:
+def _occurs(choice: str, answer: str) -> bool:
     """As words of its own; Chinese has none."""
     if not choice:
         return False
     if HAN.search(choice):
-        return re.search(rf"(?<![不没非未]){re.escape(choice)}", said) is not None
-    return re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", said) is not None
+        return re.search(rf"(?<![不没非未]){re.escape(choice)}", answer) is not None
+    return re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", answer) is not None
 
 
 async def supported_choice(

@@ -62,7 +62,7 @@ async def compress_knowledge(
     services: Services,
     spare_calls: int,
 ) -> Compressed:
-    """The knowledge in the way the run chose; as it was, and so said, where that fails.
+    """The knowledge compressed by the run's method; unchanged and `degraded` where that fails.
 
     `questions` are the question and its sub-questions; of the language model's calls at most
     `spare_calls` are made, for each knowledge is still to be drafted from.
@@ -166,8 +166,8 @@ async def summary_of(question: str, document: Strip, ratio: float, services: Ser
         text=as_data(document.text),
         words=str(max(MIN_SUMMARY_WORDS, round(word_count(document.text) * ratio))),
     )
-    told = SystemMessage(prompt("compress_system", language).render())
-    reply = await reply_to([told, HumanMessage(body)], services)
+    system = SystemMessage(prompt("compress_system", language).render())
+    reply = await reply_to([system, HumanMessage(body)], services)
     return Summary(as_summary(reply.text) if reply.text else None, reply.usage, reply.degraded)
 
 
@@ -203,9 +203,9 @@ def best_sentences(
         for place, text in enumerate(judged_sentences(strip, with_title))
     ]
     count = math.ceil(round(ratio * len(ranked), 9))  # 0.1 * 30 is a little more than 3
-    kept = {(n, place) for _, n, place in sorted(ranked, key=lambda item: -item[0])[:count]}
+    best = {(n, place) for _, n, place in sorted(ranked, key=lambda item: -item[0])[:count]}
     shortened = [
-        with_compressed_text(strip, _sentences_at(strip.text, [p for m, p in kept if m == n]))
+        with_compressed_text(strip, _sentences_at(strip.text, [p for m, p in best if m == n]))
         for n, strip in enumerate(knowledge)
     ]
     return [strip for strip in shortened if strip.text]

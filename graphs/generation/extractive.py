@@ -49,14 +49,14 @@ def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
 
     A sentence comes with the code, list or table that it introduces, and never without it.
     """
-    found = [
+    candidates = [
         Sentence(n, text, strip.score)
         for n, strip in enumerate(knowledge, start=1)
         for unit in quotable(strip.full_text)
         if (text := _plain(unit)) and not _ASKS.search(text) and not text.endswith((":", "："))
     ]
-    long = [item for item in found if word_count(item.text) >= MIN_SENTENCE_WORDS]
-    return long or found
+    long = [item for item in candidates if word_count(item.text) >= MIN_SENTENCE_WORDS]
+    return long or candidates
 
 
 def pieces_of(knowledge: Sequence[Strip]) -> list[Piece]:
@@ -64,14 +64,14 @@ def pieces_of(knowledge: Sequence[Strip]) -> list[Piece]:
 
     Only what holds something to quote.
     """
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for n, strip in enumerate(knowledge, start=1):
         if strip.relevance is not None and word_count(strip.text) <= MAX_PIECE_WORDS:
-            found.append(Piece(n, strip, strip.relevance))
+            pieces.append(Piece(n, strip, strip.relevance))
             continue
         units = split_strips(strip.full_text)
-        found += [Piece(n, replace(strip, text=unit.text, lead=unit.lead)) for unit in units]
-    return [piece for piece in found if candidate_sentences([piece.strip])]
+        pieces += [Piece(n, replace(strip, text=unit.text, lead=unit.lead)) for unit in units]
+    return [piece for piece in pieces if candidate_sentences([piece.strip])]
 
 
 def best_pieces(pieces: Sequence[Piece], floor: float) -> list[Piece]:
@@ -132,22 +132,22 @@ def compose(
     """The pieces of the answer; joined they are its text. Missing parts are its last paragraph."""
     chosen = _with_heads_once(chosen)
     gaps = ["", *(_gap_after(item.text) for item in chosen)]
-    said = [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
+    texts = [gap + with_marker(item.text, item.n) for gap, item in zip(gaps, chosen, strict=False)]
     if not missing:
-        return said
-    asked = (without_markers(part).strip(" ?？") for part in missing)
-    parts = ("；" if language == "zh" else "; ").join(asked)
-    return [*said, "\n\n" + prompt("missing", language).render(parts=parts)]
+        return texts
+    open_parts = (without_markers(part).strip(" ?？") for part in missing)
+    parts = ("；" if language == "zh" else "; ").join(open_parts)
+    return [*texts, "\n\n" + prompt("missing", language).render(parts=parts)]
 
 
 def _with_heads_once(chosen: Sequence[Sentence]) -> list[Sentence]:
     """Rows that follow each other below the same head without it, but for the first."""
-    said, above = list[Sentence](), ""
+    shortened, above = list[Sentence](), ""
     for item in chosen:
         head, _, row = item.text.partition("\n")
-        said.append(replace(item, text=row) if row and head == above else item)
+        shortened.append(replace(item, text=row) if row and head == above else item)
         above = head if row else ""
-    return said
+    return shortened
 
 
 def _gap_after(sentence: str) -> str:
@@ -158,10 +158,10 @@ def _gap_after(sentence: str) -> str:
     return " " if end[0][0].isascii() else ""
 
 
-def _unique(found: Sequence[Sentence]) -> list[Sentence]:
+def _unique(items: Sequence[Sentence]) -> list[Sentence]:
     """The first of every wording: strips that overlap hold the same sentence."""
     first: dict[str, Sentence] = {}
-    for item in found:
+    for item in items:
         first.setdefault(item.text.casefold(), item)
     return list(first.values())
 

@@ -28,8 +28,8 @@ class DraftRequest:
     """What a draft is written from.
 
     Strips below `floor` may not be quoted. `subquestions` grade strips too, `with_titles` as the
-    run's passages are; `choices` is a closed set of answers. `asked` is the question as it was put,
-    where another one was made of it.
+    run's passages are; `choices` is a closed set of answers. `original_question` is the
+    question as it was put, where another one was made of it.
     """
 
     question: str
@@ -39,7 +39,7 @@ class DraftRequest:
     language: Language
     subquestions: Sequence[str] = ()
     choices: Sequence[str] = ()
-    asked: str = ""
+    original_question: str = ""
     with_titles: bool = True
 
     def answerable(self) -> tuple[list[str], list[str]]:
@@ -47,11 +47,11 @@ class DraftRequest:
 
         Of a follow-up the names of its own words count, if it has any: its topic may be another.
         """
-        told = "\n".join(f"{s.title}\n{s.source}\n{s.whole or s.full_text}" for s in self.knowledge)
+        text = "\n".join(f"{s.title}\n{s.source}\n{s.whole or s.full_text}" for s in self.knowledge)
         parts = list(self.subquestions) or [self.question]
-        unnamed = [part for part in parts if unnamed_in(told, part)]
-        if unnamed and not self.subquestions and names_in(self.asked):
-            unnamed = parts if unnamed_in(told, self.asked) else []
+        unnamed = [part for part in parts if unnamed_in(text, part)]
+        if unnamed and not self.subquestions and names_in(self.original_question):
+            unnamed = parts if unnamed_in(text, self.original_question) else []
         return [part for part in parts if part not in unnamed], unnamed
 
     @property
@@ -80,13 +80,13 @@ def clarifying_messages(question: str, history: Sequence[Message]) -> list[BaseM
 
 def decomposing_messages(question: str) -> list[BaseMessage]:
     """Asks for sub-questions, one a line."""
-    body = prompt("decompose", language_of(question)).render(question=_asked(question))
+    body = prompt("decompose", language_of(question)).render(question=_clean(question))
     return [HumanMessage(body)]
 
 
 def hyde_messages(question: str) -> list[BaseMessage]:
     """Asks for a passage that might answer the question (HyDE)."""
-    return [HumanMessage(prompt("hyde", language_of(question)).render(question=_asked(question)))]
+    return [HumanMessage(prompt("hyde", language_of(question)).render(question=_clean(question)))]
 
 
 def answering_messages(request: DraftRequest) -> list[BaseMessage]:
@@ -124,7 +124,7 @@ def segment_messages(request: DraftRequest, passage: Strip, preceding: str) -> l
     """Asks for the next sentence of a long answer from one passage, or for `END`."""
     body = prompt("segment", request.language).render(
         knowledge=as_data(f"({one_line(passage.title)}) {one_line(passage.text)}"),
-        question=_asked(request.question),
+        question=_clean(request.question),
         answer=as_data(preceding) or "-",
     )
     return _instructed("answer_system", body, request.language)
@@ -155,7 +155,7 @@ def _about(
     """A prompt with the slots question and dialogue."""
     language = language_of(question)
     body = prompt(name, language).render(
-        question=_asked(question), dialogue=_dialogue(history, language)
+        question=_clean(question), dialogue=_dialogue(history, language)
     )
     return _instructed(system, body, language) if system else [HumanMessage(body)]
 
@@ -176,7 +176,7 @@ def _line(text: str) -> str:
     return as_data(one_line(text))
 
 
-def _asked(question: str) -> str:
+def _clean(question: str) -> str:
     return without_control_tokens(one_line(question))
 
 
@@ -214,10 +214,10 @@ def as_passage(reply: str, question: str) -> str:
 
 def queries_of(question: str, made: Sequence[str]) -> list[str]:
     """The question first, no query twice; at most MAX_QUERIES."""
-    kept: dict[str, str] = {}
+    queries: dict[str, str] = {}
     for query in [question, *made]:
-        kept.setdefault(" ".join(query.casefold().split()), query)
-    return [query for query in kept.values() if query][:MAX_QUERIES]
+        queries.setdefault(" ".join(query.casefold().split()), query)
+    return [query for query in queries.values() if query][:MAX_QUERIES]
 
 
 def question_about(topic: str, language: Language) -> str:

@@ -13,7 +13,7 @@ from graphs.types import Degraded, Usage
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What the language model said; nothing where it was not asked, or failed."""
+    """The language model's reply; empty where it was not called, or failed."""
 
     text: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -27,9 +27,9 @@ async def reply_to(messages: Sequence[BaseMessage], services: Services) -> Model
     try:
         reply = await services.chat.ainvoke(list(messages))
     except GeneratorFailed as error:
-        said = ModelReply()
+        again = ModelReply()
         if (other := services.fallen_back) is not None:
-            said = await reply_to(messages, other)
-        told = error.answered_by(services.fallback_name) if said.text else error.degraded
-        return replace(said, usage=error.usage + said.usage, degraded=(told, *said.degraded))
+            again = await reply_to(messages, other)
+        degraded = error.answered_by(services.fallback_name) if again.text else error.degraded
+        return replace(again, usage=error.usage + again.usage, degraded=(degraded, *again.degraded))
     return ModelReply(text_of(reply), usage_of(reply))

@@ -82,9 +82,9 @@ def relevant(documents: Sequence[Passage], thresholds: Thresholds) -> list[Passa
     return [p for p in documents if p.relevance is None or p.relevance >= thresholds.lower]
 
 
-def is_exhausted(retrievals: int, found: int, k: int) -> bool:
+def is_exhausted(retrievals: int, document_count: int, k: int) -> bool:
     """Whether another search of the index is pointless: it filled the last one, or may go on."""
-    return retrievals >= MAX_RETRIEVALS or found < retrievals * k
+    return retrievals >= MAX_RETRIEVALS or document_count < retrievals * k
 
 
 def uses_documents(action: Action | None) -> bool:

@@ -83,11 +83,11 @@ def select(
     fall below the floor.
     """
     unique = _unique(sorted(strips, key=lambda strip: (-strip.score, strip.position)))
-    kept = [strip.id for strip in unique if strip.score >= floor][:most]
-    if not kept and keep_best:
-        kept = [strip.id for strip in unique[:1]]
+    selected_ids = [strip.id for strip in unique if strip.score >= floor][:most]
+    if not selected_ids and keep_best:
+        selected_ids = [strip.id for strip in unique[:1]]
     in_order = sorted(strips, key=lambda strip: strip.position)
-    return [replace(strip, kept=strip.id in kept) for strip in in_order]
+    return [replace(strip, kept=strip.id in selected_ids) for strip in in_order]
 
 
 def join(internal: Iterable[Strip], external: Iterable[Strip], budget_tokens: int) -> list[Strip]:
@@ -96,10 +96,10 @@ def join(internal: Iterable[Strip], external: Iterable[Strip], budget_tokens: in
     The best-scored strips get the budget; their order stays. The first of them always fits, cut
     to the budget if it must be.
     """
-    kept = [strip for strip in [*internal, *external] if strip.kept]
-    best_first = sorted(kept, key=lambda strip: (strip.origin == "web", -strip.score))
+    selected = [strip for strip in [*internal, *external] if strip.kept]
+    best_first = sorted(selected, key=lambda strip: (strip.origin == "web", -strip.score))
     known = {strip.id for strip in _unique(best_first)}
-    unique = [strip for strip in kept if strip.id in known]
+    unique = [strip for strip in selected if strip.id in known]
     chosen: dict[str, Strip] = {}
     left = budget_tokens
     for strip in sorted(unique, key=lambda strip: -strip.score):

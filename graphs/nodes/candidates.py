@@ -24,9 +24,9 @@ async def build_passage_candidates(
     """self_rag: the relevant passages and web pages, each a candidate of its own."""
     context, documents = options_of(runtime), state.get("documents", [])
     plan = plan_of(state, context, services)
-    kept = {passage.id for passage in relevant(documents, plan.thresholds)}
+    ids = {passage.id for passage in relevant(documents, plan.thresholds)}
     internal = [
-        replace(strip, kept=strip.document_id in kept) for strip in strips_of(documents, "passage")
+        replace(strip, kept=strip.document_id in ids) for strip in strips_of(documents, "passage")
     ]
     apart = knowledge_apart(
         [*internal, *state.get("web_strips", [])], context.max_drafts, context.evidence_tokens
@@ -58,7 +58,7 @@ def knowledge_apart(strips: Sequence[Strip], most: int, budget_tokens: int) -> l
 def knowledge_joined(
     internal: Sequence[Strip], external: Sequence[Strip], action: Action | None, context: Context
 ) -> list[list[Strip]]:
-    """What `crag` would answer from; under Ambiguous also each origin's own, if so asked."""
+    """The joined knowledge; under Ambiguous also each origin's own, if the run asks for it."""
     budget = context.evidence_tokens
     joined = join(internal, external, budget)
     if action != "ambiguous" or context.ablation.ambiguous_candidates == "joined":
@@ -77,7 +77,7 @@ async def _candidates(
     *,
     share_a_draft: bool = False,
 ) -> State:
-    """A candidate each, compressed if so asked; no more than there are calls to draft from them.
+    """A candidate each, compressed on request; no more than there are calls to draft from them.
 
     Those that `share_a_draft`, a long answer, need no call each.
     """

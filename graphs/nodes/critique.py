@@ -43,7 +43,7 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     spent = total_usage(state) + usage
     stopped_by = "budget" if draft.budget_exhausted else end_of(rounds, spent, context)
     return {
-        **kept(state.get("best"), draft, is_accepted=rounds[-1].accepted),
+        **best_update(state.get("best"), draft, is_accepted=rounds[-1].accepted),
         "draft": draft,
         "seen": [*state.get("seen", []), plain(draft.answer)],
         "critique": rounds,
@@ -75,7 +75,7 @@ def end_of(rounds: list[Critique], spent: Usage, context: Context) -> StoppedBy 
     return "max_critic" if len(rounds) > context.max_critic else None
 
 
-def kept(best: Draft | None, draft: Draft, *, is_accepted: bool) -> State:
+def best_update(best: Draft | None, draft: Draft, *, is_accepted: bool) -> State:
     """The best draft is the answer, not the last; an accepted one is the best."""
     if best is not None and best.critique_score >= draft.critique_score and not is_accepted:
         return {"best": best}

@@ -31,8 +31,8 @@ async def decide_retrieval(
     if mode == "adaptive" and state.get("passages"):
         mode = "always"  # whoever gives knowledge wants it to be read
     if mode != "adaptive":
-        wanted = mode == "always"
-        return {"retrieval": Retrieval(wanted, float(wanted)), "spent": spent}
+        is_needed = mode == "always"
+        return {"retrieval": Retrieval(is_needed, float(is_needed)), "spent": spent}
     try:
         share, usage = await services.critic.needs_retrieval(effective_question(state))
     except CriticFailed as error:

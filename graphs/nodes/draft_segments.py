@@ -90,7 +90,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
     paths = [replace(path, is_finished=path.is_finished or ends) for path in paths]
     drafts = [inert_draft(draft, services.answer_links) for draft in drafts_of(paths)]
     if all(path.is_finished for path in paths):
-        degraded += dict.fromkeys(entry for _, told in drafts for entry in told)
+        degraded += dict.fromkeys(entry for _, entries in drafts for entry in entries)
     return {
         "paths": paths,
         "extensions": [],
@@ -101,7 +101,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
 
 
 async def retrieve_more(state: State, runtime: Runtime[Context], *, services: Services) -> State:
-    """For paths that ask for it, passages found by the question with what was said last.
+    """For paths that ask for it, passages retrieved by the question and the last segment.
 
     They take the old ones' place; where nothing relevant is found, or the index fails, these stay.
     """
@@ -134,8 +134,8 @@ async def _relevant_to(
 ) -> tuple[list[Passage], State]:
     """Graded against the question itself, not against the query."""
     passages, degraded = await retrieved(query, context.retrieve_k, state, context, services)
-    found = State(**{**state, "documents": list(passages)})
-    update = await grade_documents(found, plan, context, services)
+    searched_state = State(**{**state, "documents": list(passages)})
+    update = await grade_documents(searched_state, plan, context, services)
     update["degraded"] = [*degraded, *update.get("degraded", [])]
     documents = update.get("documents", list(passages))
     return relevant(documents, plan.thresholds)[: context.max_drafts], update

@@ -20,9 +20,9 @@ from graphs.types import Degraded, Passage, Plan, Usage
 async def grade(
     state: State, runtime: Runtime[Context], *, services: Services, acts: bool = True
 ) -> State:
-    """OnGraded documents and, where the workflow `acts` on it, the action.
+    """The graded documents and, where the workflow `acts` on it, the action.
 
-    No action, and so said, where the evaluator fails. Where the run speculates, a web search begins
+    No action, and `degraded`, where the evaluator fails. Where the run speculates, a search begins
     beside grading and is kept if the action wants it.
     """
     context, ahead = options_of(runtime), services.search_ahead
@@ -97,9 +97,9 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
     texts = [evaluator_text(strip, context.ablation.grade_titles) for strip in strips]
     questions = [effective_question(state), *plan.subquestions]
     floor, keep_best = plan.thresholds.strip_floor, state.get("action") == "correct"
-    heard = told_as_graded(runtime, "refine", strips, floor)
+    on_graded = told_as_graded(runtime, "refine", strips, floor)
     try:
-        graded = await relevance_of(questions, texts, services.evaluator, heard)
+        graded = await relevance_of(questions, texts, services.evaluator, on_graded)
     except EvaluatorFailed as error:
         return {
             "internal_strips": select(whole, floor, context.top_strips, keep_best=keep_best),

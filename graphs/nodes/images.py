@@ -23,21 +23,21 @@ async def search_images(state: State, runtime: Runtime[Context], *, services: Se
     """Text to image: captions near the question, with their similarity."""
     context = options_of(runtime)
     try:
-        found = await _index(services).search(
+        passages = await _index(services).search(
             effective_question(state), context.retrieve_k, context.searching()
         )
     except RetrieverFailed as error:
         return {"documents": [], "degraded": [error.degraded]}
-    return {"documents": list(found)}
+    return {"documents": list(passages)}
 
 
 async def match_image(state: State, runtime: Runtime[Context], *, services: Services) -> State:
     """Image to text: captions of the images near the question's. Raises InvalidImage."""
     try:
-        found = await _index(services).match(state["image"], options_of(runtime).retrieve_k)
+        passages = await _index(services).match(state["image"], options_of(runtime).retrieve_k)
     except RetrieverFailed as error:
         return {"documents": [], "degraded": [error.degraded]}
-    return {"documents": list(found)}
+    return {"documents": list(passages)}
 
 
 def _index(services: Services) -> ImageIndex:
@@ -90,7 +90,7 @@ async def return_stored(state: State, runtime: Runtime[Context], *, services: Se
 
 
 async def make_image(state: State, runtime: Runtime[Context], *, services: Services) -> State:
-    """A new image, said to be made; none where the model fails."""
+    """A new image, marked as generated; none where the model fails."""
     assert services.image_maker is not None
     plan = plan_of(state, options_of(runtime), services)
     try:
@@ -115,10 +115,10 @@ async def describe_image(state: State, runtime: Runtime[Context], *, services: S
     plan = plan_of(state, options_of(runtime), services)
     question = effective_question(state)
     try:
-        said, usage = await services.captioner.describe(state["image"], question, plan.language)
+        caption, usage = await services.captioner.describe(state["image"], question, plan.language)
     except GeneratorFailed as error:
         return {**_abstained(plan, runtime, "no_caption"), "degraded": [error.degraded]}
-    answer = inert(said)
+    answer = inert(caption)
     streamed(runtime).token(answer)
     return {
         "answer": answer,

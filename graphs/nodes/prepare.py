@@ -29,8 +29,8 @@ async def prepare(state: State, runtime: Runtime[Context], *, services: Services
     }
     if context.follow_ups and (joined := standalone(question, history)):
         update["standalone_question"] = joined
-    asked: State = {**update, "image": state.get("image", "")}
-    update["plan"] = make_plan(asked, context, services)
+    plan_input: State = {**update, "image": state.get("image", "")}
+    update["plan"] = make_plan(plan_input, context, services)
     return update
 
 
@@ -46,7 +46,7 @@ def _checked(state: State) -> str:
 
 
 def _dialogue(state: State) -> list[Message]:
-    """The history that came with the question; else what was said on the thread before it."""
+    """The history sent with the question; else the earlier turns of its thread."""
     history = state.get("history", [])
     if "last_question" not in state or history != state.get("last_history", []):
         return history

@@ -1,4 +1,4 @@
-"""Progress within a step: each text told as it is graded."""
+"""Progress within a step: an event for each text as it is graded."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from graphs.types import Passage, Strip
 def told_as_graded(
     runtime: Runtime[Context], step: str, texts: Sequence[Passage | Strip], bar: float
 ) -> OnGraded:
-    """Tells each of `texts` as a `progress` event of this step; `kept` is at or above the bar.
+    """Emits a `progress` event of this step for each of `texts`; `kept` is at or above the bar.
 
     The step's end has the last word on what is kept: strips are kept up to a number, too.
     """
@@ -22,7 +22,7 @@ def told_as_graded(
         nonlocal done
         done += 1
         item = {"id": texts[index].id, "score": score, "kept": score is not None and score >= bar}
-        told = {"step": step, "done": done, "total": len(texts), "item": item}
-        runtime.stream_writer({"progress": told})
+        event = {"step": step, "done": done, "total": len(texts), "item": item}
+        runtime.stream_writer({"progress": event})
 
     return graded

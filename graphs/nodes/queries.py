@@ -56,8 +56,8 @@ def as_question(reply: str, question: str, history: Sequence[Message] = ()) -> s
     is_long = len(text) > max(MAX_QUESTION_CHARS, 2 * len(question))
     if "\n" in text or is_long or language_of(text) != spoken_in(question, history):
         return ""
-    told = [question, *(turn["content"] for turn in history if turn["role"] == "user")]
-    return text if set(_ADDRESS.findall(text)) <= set(_ADDRESS.findall("\n".join(told))) else ""
+    texts = [question, *(turn["content"] for turn in history if turn["role"] == "user")]
+    return text if set(_ADDRESS.findall(text)) <= set(_ADDRESS.findall("\n".join(texts))) else ""
 
 
 NEEDS_MODEL = Degraded(
@@ -76,8 +76,8 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
     context, question = options_of(runtime), effective_question(state)
     usage = total_usage(state)
     affordable = services.within_budget(usage, context)
-    wanted = [way in context.expand for way in ("rewrite", "decompose", "hyde")]
-    clarifies, decomposes, invents = _first(wanted, context.calls_left(usage))
+    requested = [way in context.expand for way in ("rewrite", "decompose", "hyde")]
+    clarifies, decomposes, invents = _first(requested, context.calls_left(usage))
     clarified, decomposed, invented = await gather_with_concurrency(
         None,
         _reply(
@@ -101,12 +101,12 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
     }
 
 
-def _first(wanted: Sequence[bool], most: int) -> list[bool]:
-    """The first `most` of what is wanted."""
-    return [is_wanted and sum(wanted[:n]) < most for n, is_wanted in enumerate(wanted)]
+def _first(requested: Sequence[bool], most: int) -> list[bool]:
+    """The first `most` of the requested expansions."""
+    return [is_requested and sum(requested[:n]) < most for n, is_requested in enumerate(requested)]
 
 
 async def _reply(
-    messages: Sequence[BaseMessage], services: Services, is_wanted: bool
+    messages: Sequence[BaseMessage], services: Services, is_requested: bool
 ) -> ModelReply:
-    return await reply_to(messages, services) if is_wanted else ModelReply()
+    return await reply_to(messages, services) if is_requested else ModelReply()

@@ -94,15 +94,15 @@ def unused(draft: Draft, pool: Sequence[Strip]) -> list[Strip]:
 
 def quoted_in(draft: Draft) -> list[Sentence]:
     """The draft's cited sentences as they were quoted."""
-    found, said, begins = [], draft.said, None
-    for start, end in answer_sentences(said):
+    quoted, text, begins = [], draft.answer_body, None
+    for start, end in answer_sentences(text):
         begins = start if begins is None else begins
-        numbers = [n for n in cited_numbers(said[start:end]) if 1 <= n <= len(draft.knowledge)]
+        numbers = [n for n in cited_numbers(text[start:end]) if 1 <= n <= len(draft.knowledge)]
         if numbers:  # one marker closes the lines of a list, a table or code
-            begins = begins if "\n" in said[begins:start] else start
-            found.append(Sentence(numbers[0], without_markers(said[begins:end]).strip()))
+            begins = begins if "\n" in text[begins:start] else start
+            quoted.append(Sentence(numbers[0], without_markers(text[begins:end]).strip()))
             begins = None
-    return found
+    return quoted
 
 
 def is_weak(item: Sentence, judgement: Judgement) -> bool:
@@ -187,9 +187,9 @@ async def _passages_for(
     passages: dict[str, Passage] = {}
     degraded: dict[Degraded, None] = {}
     for part in parts:
-        found, failures = await retrieved(part, context.retrieve_k, state, context, services)
+        hits, failures = await retrieved(part, context.retrieve_k, state, context, services)
         degraded.update(dict.fromkeys(failures))
-        for passage in found:
+        for passage in hits:
             if passage.id not in known:
                 passages.setdefault(passage.id, replace(passage, retrieval_score=0.0))
     return list(passages.values()), list(degraded)
@@ -216,10 +216,10 @@ async def _revised(
         revision, more = await revise_extractively(
             draft, judgement, added, services.evaluator, plan.language
         )
-        revision, told = inert_draft(revision, services.answer_links)
+        revision, degraded = inert_draft(revision, services.answer_links)
         if plain(revision.answer) not in {"", *state.get("seen", [])}:
             listener.token(revision.answer)
-        return revision, GeneratedText(revision.answer, EXTRACTIVE, usage + more, told)
+        return revision, GeneratedText(revision.answer, EXTRACTIVE, usage + more, degraded)
     knowledge = [*draft.knowledge, *added]
     request = request_of(state, knowledge, plan, context)
     criticism = state["critique"][-1].criticism

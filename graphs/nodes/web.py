@@ -51,8 +51,8 @@ async def keywords_for(state: State, context: Context, services: Services) -> St
     affordable = services.within_budget(state.get("usage", Usage()), context)
     history = state.get("history", [])
     reply = await reply_to(rewriting_messages(question, history), affordable)
-    told = "\n".join([question, *(turn["content"] for turn in history if turn["role"] == "user")])
-    query = as_keywords(reply.text, told) if reply.text else ""
+    inputs = "\n".join([question, *(turn["content"] for turn in history if turn["role"] == "user")])
+    query = as_keywords(reply.text, inputs) if reply.text else ""
     if not query:
         query = ", ".join(await services.keyword_extractor.keywords(question, MAX_KEYWORDS))
     return {
@@ -62,19 +62,19 @@ async def keywords_for(state: State, context: Context, services: Services) -> St
     }
 
 
-def as_keywords(reply: str, told: str) -> str:
+def as_keywords(reply: str, inputs: str) -> str:
     """At most three comma-separated keywords from a model's reply; empty where it holds none.
 
-    Their words are ordinary ones, or stand in what the user has `told`: what the model has read may
+    Their words are ordinary ones, or stand in the user's `inputs`: what the model has read may
     have asked it to send more, or elsewhere.
     """
     lines = without_fence(reply).replace("**", "").splitlines()
     # A line that ends in a colon says what follows, and is no keyword itself.
-    kept = [line for line in lines[:-1] if not line.rstrip().endswith((":", "："))] + lines[-1:]
-    items = [item for line in kept for item in _SEPARATOR.split(_LABEL.sub("", line))]
+    lines = [line for line in lines[:-1] if not line.rstrip().endswith((":", "："))] + lines[-1:]
+    items = [item for line in lines for item in _SEPARATOR.split(_LABEL.sub("", line))]
     # The mark goes before the cut at 、, which is part of it in Chinese: 1、法国.
     parts = [part.strip(_QUOTES) for item in items for part in LIST_MARK.sub("", item).split("、")]
-    known = told.casefold()
+    known = inputs.casefold()
     keywords = [_plain_words(part, known) for part in parts if len(part) <= MAX_KEYWORD_CHARS]
     return ", ".join([keyword for keyword in keywords if keyword][:MAX_KEYWORDS])
 
@@ -97,7 +97,7 @@ MAX_QUERY_CHARS = 300
 
 
 async def search_web(state: State, runtime: Runtime[Context], *, services: Services) -> State:
-    """Result pages in paragraphs; none, and so said, where the search fails.
+    """Result pages in paragraphs; none, and `degraded`, where the search fails.
 
     Where a search began beside grading its pages are these. If it found none, keywords are searched
     after it, as far as the run may.
@@ -140,11 +140,11 @@ async def _collected(ticket: str, services: Services) -> tuple[State, list[Degra
     update: State = {"web_pages": [], "degraded": [], "usage": Usage()}
     ahead = services.search_ahead
     try:
-        found = await ahead.take(ticket) if ahead is not None else None
+        results = await ahead.take(ticket) if ahead is not None else None
     except SearchFailed as error:
         return {**update, "usage": Usage(web_searches=1)}, [error.degraded]
-    if found is not None:
-        pages, degraded = found
+    if results is not None:
+        pages, degraded = results
         update = {
             "web_pages": list(pages), "degraded": list(degraded), "usage": Usage(web_searches=1)
         }  # fmt: skip
@@ -175,9 +175,9 @@ async def select_web_strips(
         return {"web_strips": [replace(strip, kept=True) for strip in strips]}
     questions = [effective_question(state), *plan.subquestions]
     texts = [evaluator_text(strip, context.ablation.grade_titles) for strip in strips]
-    heard = told_as_graded(runtime, "select_web_strips", strips, plan.thresholds.strip_floor)
+    on_graded = told_as_graded(runtime, "select_web_strips", strips, plan.thresholds.strip_floor)
     try:
-        graded = await relevance_of(questions, texts, services.evaluator, heard)
+        graded = await relevance_of(questions, texts, services.evaluator, on_graded)
     except EvaluatorFailed as error:
         return {"web_strips": strips, "degraded": [error.degraded], "usage": error.usage}
     selected = select(

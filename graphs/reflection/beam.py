@@ -34,27 +34,27 @@ class Continuation:
 async def segment_from(
     request: DraftRequest, passage: Strip, preceding: str, services: Services
 ) -> Continuation:
-    """One more sentence from the passage that has not been said before."""
+    """One more sentence from the passage that `preceding` does not hold."""
     try:
         if services.reflective is not None:
-            found = await _by_reflective(request, passage, preceding, services.reflective)
+            continuation = await _by_reflective(request, passage, preceding, services.reflective)
         elif services.chat is not None:
-            found = await _by_chat(request, passage, preceding, services.chat)
+            continuation = await _by_chat(request, passage, preceding, services.chat)
         else:
-            found = await _quoted(request, passage, preceding, services.evaluator)
+            continuation = await _quoted(request, passage, preceding, services.evaluator)
     except GeneratorFailed as error:
-        again, told = Continuation(None, Usage()), error.degraded
+        again, degraded = Continuation(None, Usage()), error.degraded
         if (other := services.fallen_back) is not None:
             again = await segment_from(request, passage, preceding, other)
-            told = error.answered_by(other.chat_name) if again.segment else told
-        return replace(again, usage=error.usage + again.usage, degraded=(told, *again.degraded))
+            degraded = error.answered_by(other.chat_name) if again.segment else degraded
+        return replace(again, usage=error.usage + again.usage, degraded=(degraded, *again.degraded))
     except PortError as error:
         return Continuation(None, error.usage, (error.degraded,))
-    said = {plain(line) for line in sentences(preceding)}
-    if found.segment is None or plain(found.segment.text) in {"", *said}:
-        return Continuation(None, found.usage)
+    previous = {plain(line) for line in sentences(preceding)}
+    if continuation.segment is None or plain(continuation.segment.text) in {"", *previous}:
+        return Continuation(None, continuation.usage)
     generator = services.chat_name if services.writes_by_model else EXTRACTIVE
-    return replace(found, segment=replace(found.segment, generator=generator))
+    return replace(continuation, segment=replace(continuation.segment, generator=generator))
 
 
 async def _by_reflective(
@@ -83,8 +83,8 @@ async def _quoted(
     request: DraftRequest, passage: Strip, preceding: str, evaluator: Evaluator
 ) -> Continuation:
     """The best sentence that is left, if it reaches the floor."""
-    said = {plain(line) for line in sentences(preceding)}
-    left = [item for item in candidate_sentences([passage]) if plain(item.text) not in said]
+    previous = {plain(line) for line in sentences(preceding)}
+    left = [item for item in candidate_sentences([passage]) if plain(item.text) not in previous]
     (scores,), usage = await scores_of([request.question], [item.text for item in left], evaluator)
     known = [(score, -n) for n, score in enumerate(scores) if score is not None]
     best = max(known, default=(request.floor - 1, 0))
@@ -109,8 +109,8 @@ def next_beam(paths: Sequence[Path], extensions: Sequence[Extension], width: int
     ]
     followed = {each.n for each in extensions}
     ended = [replace(p, is_finished=True) for n, p in enumerate(paths) if n not in followed]
-    found = [path for path in (*longer, *ended) if path.segments]
-    distinct = {path.text.casefold(): path for path in sorted(found, key=lambda path: path.score)}
+    beam = [path for path in (*longer, *ended) if path.segments]
+    distinct = {path.text.casefold(): path for path in sorted(beam, key=lambda path: path.score)}
     return sorted(distinct.values(), key=lambda path: -path.score)[:width]
 
 

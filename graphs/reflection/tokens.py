@@ -130,9 +130,9 @@ def without_tokens(text: str) -> str:
     return text.strip()
 
 
-def _joint(found: re.Match[str]) -> str:
-    before = found.string[: found.start()][-1:]
-    after = found.string[found.end() : found.end() + 1]
+def _joint(match: re.Match[str]) -> str:
+    before = match.string[: match.start()][-1:]
+    after = match.string[match.end() : match.end() + 1]
     touches = any(HAN.match(sign) or sign in "。！？；，" for sign in (before, after))
     return "" if touches or after in ".,;:!?)" else " "
 
@@ -156,7 +156,7 @@ def _exp(log_probability: float) -> float:
 
 
 def _likelihood(tokens: Sequence[Token]) -> float:
-    """exp of the mean log-probability of what was said; 0 where nothing was."""
+    """exp of the mean log-probability of the output; 0 where it is empty."""
     quoting, plain = False, list[float]()
     for token in tokens:
         mark = token.text.strip().casefold()
@@ -172,27 +172,27 @@ def _mean(values: Sequence[float]) -> float:
 
 def _first_segment(tokens: Sequence[Token]) -> tuple[Sequence[Token], Token | None]:
     """The tokens before the first Retrieve token that follows words, and that token."""
-    said = ""
+    text = ""
     for place, token in enumerate(tokens):
-        if _known(token.text) in _RETRIEVE and clean(said):
+        if _known(token.text) in _RETRIEVE and clean(text):
             return tokens[:place], token
-        said += token.text
+        text += token.text
     return tokens, None
 
 
 def _first_segment_of(text: str) -> str:
-    for found in _TOKEN.finditer(text):
-        if _known(found[0]) in _RETRIEVE and clean(text[: found.start()]):
-            return text[: found.start()]
+    for match in _TOKEN.finditer(text):
+        if _known(match[0]) in _RETRIEVE and clean(text[: match.start()]):
+            return text[: match.start()]
     return text
 
 
 def _unsupported(text: str) -> list[str]:
     """The sentences of the segments that the model itself calls unsupported."""
     weak, start = list[str](), 0
-    for found in _TOKEN.finditer(text):
-        if _known(found[0]) in scores.SUPPORT:
-            if _known(found[0]) == NO_SUPPORT:
-                weak += sentences(clean(text[start : found.start()]))
-            start = found.end()
+    for match in _TOKEN.finditer(text):
+        if _known(match[0]) in scores.SUPPORT:
+            if _known(match[0]) == NO_SUPPORT:
+                weak += sentences(clean(text[start : match.start()]))
+            start = match.end()
     return weak

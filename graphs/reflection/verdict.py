@@ -16,7 +16,7 @@ _ENDED_EARLY = ("budget", "deadline", "cancelled")
 
 
 def verdict_of(state: Answer) -> AnswerVerdict:
-    """What is said of the answer of a run that has ended."""
+    """The verdict on the answer of a finished run."""
     answer, citations = state["answer"], state.get("citations", [])
     judgement = state.get("judgement")
     stopped_by = state.get("stopped_by")
@@ -24,13 +24,13 @@ def verdict_of(state: Answer) -> AnswerVerdict:
         return AnswerVerdict("abstained", (AnswerSentence(0, len(answer)),))
     # A choice of a closed set bears no marker: that its word occurs in a source says nothing.
     may_quote = bool(cited_numbers(answer))
-    found = tuple(
+    sentences = tuple(
         _sentence(answer, start, end, citations, judgement, may_quote=may_quote)
         for start, end in answer_sentences(answer)
     )
     uncovered = judgement.uncovered if judgement else ()
     missing = tuple(dict.fromkeys([*state.get("missing", []), *uncovered]))
-    return AnswerVerdict(_overall(found, missing), found, missing)
+    return AnswerVerdict(_overall(sentences, missing), sentences, missing)
 
 
 def _sentence(
@@ -71,8 +71,8 @@ def _judged(text: str, judgement: Judgement | None) -> tuple[float | None, Sente
     return support, "supported" if support >= SUPPORTED else "unsupported"
 
 
-def _overall(found: Sequence[AnswerSentence], missing: Sequence[str]) -> Verdict:
-    labels = {sentence.label for sentence in found}
+def _overall(sentences: Sequence[AnswerSentence], missing: Sequence[str]) -> Verdict:
+    labels = {sentence.label for sentence in sentences}
     if labels <= {"not_checked"}:
         return "not_judged"
     if labels == {"supported"} and not missing:

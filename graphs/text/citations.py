@@ -149,11 +149,11 @@ def _as_markers(piece: re.Match[str], known: int) -> str:
         return piece[0]
     items = [[int(n) for n in re.findall(r"\d+", it)] for it in re.split(_COMMA, piece["items"])]
     numbers = dict.fromkeys(n for ends in items for n in range(ends[0], ends[-1] + 1))
-    found = [n for n in numbers if n <= known]
+    valid = [n for n in numbers if n <= known]
     are_single = all(len(ends) == 1 for ends in items)
-    has_mistake = are_single and len(numbers) >= 3 and len(found) >= 2
-    if found and (has_mistake or len(found) == len(numbers)):
-        return piece["blank"] + "".join(f"[{n}]" for n in found)
+    has_mistake = are_single and len(numbers) >= 3 and len(valid) >= 2
+    if valid and (has_mistake or len(valid) == len(numbers)):
+        return piece["blank"] + "".join(f"[{n}]" for n in valid)
     return "" if are_single and len(items) == 1 else piece[0]
 
 
@@ -207,10 +207,10 @@ def citations_in(
 
 def _without_subscripts(prose: str, knowledge: Sequence[Strip]) -> str:
     """The text, as long as before, with x for the subscripts that the knowledge was shown with."""
-    if not (said := set(_SUBSCRIPT.findall(prose))):
+    if not (subscripts := set(_SUBSCRIPT.findall(prose))):
         return prose
     shown = (with_round_markers(without_invisible(strip.full_text)) for strip in knowledge)
-    quoted = said & {it for text in shown for it in _SUBSCRIPT.findall(text)}
+    quoted = subscripts & {it for text in shown for it in _SUBSCRIPT.findall(text)}
     return _SUBSCRIPT.sub(lambda it: "x" * len(it[0]) if it[0] in quoted else it[0], prose)
 
 

@@ -114,45 +114,45 @@ class Defanger:
     def harmless(self, line: str, at: int, stop: int, *, is_drawn: bool = False) -> str:
         """The line from `at` to `stop`, where it must be settled; what is around it counts."""
         pieces, markup = [], _MARKUP_OF_DRAWINGS if is_drawn else self._markup
-        for found in markup.finditer(line, at, stop + LOOKS_AHEAD):
-            if found.start() >= stop:
+        for match in markup.finditer(line, at, stop + LOOKS_AHEAD):
+            if match.start() >= stop:
                 break
-            pieces += [line[at : found.start()], self._broken(found)]
-            at = found.end()
+            pieces += [line[at : match.start()], self._broken(match)]
+            at = match.end()
         return "".join([*pieces, line[at:stop]])
 
-    def _broken(self, found: re.Match[str]) -> str:
-        parts = {name: text for name, text in found.groupdict().items() if text is not None}
-        if kept := parts.get("autolink") or parts.get("address"):
-            return f"{kept} " if "goes_on" in parts else kept
+    def _broken(self, match: re.Match[str]) -> str:
+        parts = {name: text for name, text in match.groupdict().items() if text is not None}
+        if address := parts.get("autolink") or parts.get("address"):
+            return f"{address} " if "goes_on" in parts else address
         if link := parts.get("link_to_source"):
-            is_link = _LABEL.search(found.string[: found.start()])
+            is_link = _LABEL.search(match.string[: match.start()])
             return link if is_link else f"] {link[1:]} "
-        if _is_harmless(found, parts):
-            return found[0]
-        self._count(found, parts)
+        if _is_harmless(match, parts):
+            return match[0]
+        self._count(match, parts)
         if scheme := parts.get("scheme"):
-            after = found.string[found.end() :][:1]
+            after = match.string[match.end() :][:1]
             return _defanged(scheme) + parts["slashes"] + _undotted(parts["authority"], after)
         if name := parts.get("name"):
-            return _undotted(name, found.string[found.end() :][:1])
+            return _undotted(name, match.string[match.end() :][:1])
         if "colon" in parts:
-            return f"{found[0][:-1]} :"
-        return f"{found[0]} "
+            return f"{match[0][:-1]} :"
+        return f"{match[0]} "
 
-    def _count(self, found: re.Match[str], parts: Mapping[str, str]) -> None:
+    def _count(self, match: re.Match[str], parts: Mapping[str, str]) -> None:
         named = (kind for kind in KINDS if kind in parts)
         kind = "link" if "definition" in parts else next(named, "address")
         # Nobody reads a tag in a<b.
-        if kind != "tag" or not found.string[: found.start()][-1:].isalnum():
+        if kind != "tag" or not match.string[: match.start()][-1:].isalnum():
             self.counts[kind] += 1
 
 
-def _is_harmless(found: re.Match[str], parts: Mapping[str, str]) -> bool:
+def _is_harmless(match: re.Match[str], parts: Mapping[str, str]) -> bool:
     if "name" in parts:
-        return not _is_linked(found.string, found.start(), found.end())
+        return not _is_linked(match.string, match.start(), match.end())
     if "definition" in parts:
-        return _is_within_sentence(found.string[: found.start()])
+        return _is_within_sentence(match.string[: match.start()])
     if code := parts.get("code"):
         number = int(code[1:], 16) if code[0] in "xX" else int(code)
         return number > 127 or not (chr(number).isalnum() or chr(number) in ":./\\")

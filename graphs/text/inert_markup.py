@@ -86,9 +86,9 @@ class InertMarkup:
     def degraded(self) -> tuple[Degraded, ...]:
         """How much was made inert, by kind; nothing of it is repeated."""
         counts = self._defanger.counts
-        told = [f"{n} {names[n != 1]}" for kind, names in KINDS.items() if (n := counts[kind])]
-        reason = f"{SHOWN_AS_TEXT}: {', '.join(told)}."
-        return (Degraded("generator", reason),) if told else ()
+        parts = [f"{n} {names[n != 1]}" for kind, names in KINDS.items() if (n := counts[kind])]
+        reason = f"{SHOWN_AS_TEXT}: {', '.join(parts)}."
+        return (Degraded("generator", reason),) if parts else ()
 
     def feed(self, text: str) -> str:
         """What can be given out by now: all but the last word, and code that is not whole."""
@@ -205,18 +205,18 @@ class InertMarkup:
 
     def _opens_fence(self, line: str, at: int) -> bool:
         """Whether its mark opens a fence to every renderer; a doubtful one ends all trust."""
-        if not (found := _FENCE.match(line, at)):
+        if not (fence := _FENCE.match(line, at)):
             self._trusts_code &= line[at] == "`"  # code within the line, if anything
             return False
         offset = self._item_offset if at >= self._item_offset else 0
         is_sure = (at <= 3 or offset <= at <= offset + 3) if offset else at <= 3
-        is_plain = _PLAIN_INFO.fullmatch(found["info"]) and not self._defanger.finds(line, at)
+        is_plain = _PLAIN_INFO.fullmatch(fence["info"]) and not self._defanger.finds(line, at)
         if not (is_sure and is_plain) or self._display_end:
             self._trusts_code = False
         if self._trusts_code:
-            words = re.findall(r"[\w-]+", found["info"].casefold())
+            words = re.findall(r"[\w-]+", fence["info"].casefold())
             end_indent = 3 if at <= 3 else offset + 3
-            self._opened = _Fence(found["mark"], at, end_indent, not DRAWN.isdisjoint(words))
+            self._opened = _Fence(fence["mark"], at, end_indent, not DRAWN.isdisjoint(words))
             self._item_offset = offset
         return self._trusts_code
 
@@ -280,7 +280,7 @@ def _is_paired(marks: Sequence[str]) -> bool:
 
 
 def told_once(degraded: Iterable[Degraded]) -> list[Degraded]:
-    """Without repetitions; of what was made inert in several drafts the latest is told."""
+    """Without repetitions; of markup made inert in several drafts the latest is reported."""
     by_reason = {
         (it.component, SHOWN_AS_TEXT if it.reason.startswith(SHOWN_AS_TEXT) else it.reason): it
         for it in degraded
@@ -307,6 +307,6 @@ def markup_of(knowledge: Sequence[Strip], links: AnswerLinks) -> InertMarkup:
 
 
 def inert_draft(draft: Draft, links: AnswerLinks) -> tuple[Draft, tuple[Degraded, ...]]:
-    """The draft made inert, and what is to be told of that."""
+    """The draft made inert, and the degradations to report."""
     markup = markup_of(draft.knowledge, links)
     return replace(draft, answer=markup.whole(draft.answer)), markup.degraded

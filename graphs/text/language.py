@@ -105,8 +105,8 @@ def answer_language(question: str, history: Sequence[Message] = ()) -> Language:
 
 def spoken_in(question: str, history: Sequence[Message] = ()) -> Language:
     """The question's language; after a bare name, "Gmail?", the dialogue goes on in its own."""
-    asked = [turn["content"] for turn in history if turn["role"] == "user"]
-    return language_of(asked[-1] if asked and _is_name(question) else question)
+    questions = [turn["content"] for turn in history if turn["role"] == "user"]
+    return language_of(questions[-1] if questions and _is_name(question) else question)
 
 
 def language_of(text: str) -> Language:
@@ -140,11 +140,11 @@ def script_of(text: str) -> Language:
 
 def _tokens(text: str) -> Iterator[_Token]:
     end = 0
-    for found in _TOKEN.finditer(text):
-        word = found[0] if end or not found[0].istitle() else found[0].lower()
-        is_small = word == "I" or (word in SMALL_WORDS and found[0] != "A")
-        yield _Token(found[0], found["chinese"] is not None, is_small, text[end : found.start()])
-        end = found.end()
+    for match in _TOKEN.finditer(text):
+        word = match[0] if end or not match[0].istitle() else match[0].lower()
+        is_small = word == "I" or (word in SMALL_WORDS and match[0] != "A")
+        yield _Token(match[0], match["chinese"] is not None, is_small, text[end : match.start()])
+        end = match.end()
 
 
 def _is_spoken_of(tokens: Sequence[_Token]) -> bool:

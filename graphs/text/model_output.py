@@ -16,8 +16,8 @@ def without_reasoning(text: str) -> str:
 
     Some chat templates open the thoughts in the prompt, so that the reply only closes them.
     """
-    said = text.rpartition(THINK_CLOSE)[2].strip()
-    return "" if said.startswith(THINK_OPEN) else said
+    output = text.rpartition(THINK_CLOSE)[2].strip()
+    return "" if output.startswith(THINK_OPEN) else output
 
 
 async def without_opening_reasoning(chunks: AsyncIterator[str]) -> AsyncIterator[str]:

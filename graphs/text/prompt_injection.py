@@ -47,7 +47,7 @@ def without_control_tokens(text: str) -> str:
     text = without_invisible(text)
     shown = text if text.isascii() else text.translate(_ASCII)  # as long as the text
     pieces, at = list[str](), 0
-    for found in _CONTROL.finditer(shown):
-        pieces += [text[at : found.start()], found[0].translate(_BROKEN)]
-        at = found.end()
+    for match in _CONTROL.finditer(shown):
+        pieces += [text[at : match.start()], match[0].translate(_BROKEN)]
+        at = match.end()
     return "".join([*pieces, text[at:]])

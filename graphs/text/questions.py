@@ -38,8 +38,8 @@ def standalone(question: str, history: Sequence[Message]) -> str | None:
     """
     earlier = [turn["content"] for turn in history if turn["role"] == "user"]
     topic = ""
-    for asked in [each for each in earlier if not is_courtesy(each)][-MAX_QUESTIONS:]:
-        topic = _with_topic(asked, topic) if topic and _follows(asked) else asked
+    for previous in [each for each in earlier if not is_courtesy(each)][-MAX_QUESTIONS:]:
+        topic = _with_topic(previous, topic) if topic and _follows(previous) else previous
     if not topic or is_courtesy(question) or not _follows(question):
         return None
     return _with_topic(question, topic)
@@ -113,18 +113,18 @@ MAX_PARTS = 6
 
 
 def subquestions_of(question: str) -> list[str]:
-    """What is asked, one by one, in order, without the words that join it.
+    """The sub-questions in order, without the words that join them.
 
     The question as it is where it has no parts, or more than MAX_PARTS.
     """
     lines = [" ".join(line.split()) for line in sentences(question)]
     asks = [line for line in lines if line[-1:] in "?？"] or lines
-    found = [
+    pieces = [
         part
         for line in asks
         for part in (_chinese if language_of(line) == "zh" else _english)(line)
     ]
-    named = [_LEADS.sub("", part).strip(" ,;，；") for part in found]
+    named = [_LEADS.sub("", part).strip(" ,;，；") for part in pieces]
     long = [part for part in named if word_count(part) >= MIN_PART_WORDS]
     apart = list(dict.fromkeys(long))
     return apart if len(long) > 1 and len(apart) <= MAX_PARTS else [question.strip()]

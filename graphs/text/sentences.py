@@ -57,10 +57,10 @@ def _ends_sentence(text: str, mark: re.Match[str]) -> bool:
         return not (mark[0][0] in ".!?…" and (may_go_on or follows in _GOES_ON))
     line = text.rfind("\n", 0, mark.start()) + 1
     before = text[max(line, mark.start() - MAX_ABBREVIATION_CHARS) : mark.end()]
-    found = _ABBREVIATION.search(before)
-    if not found:
+    abbreviation = _ABBREVIATION.search(before)
+    if not abbreviation:
         return True
-    return found[0].strip(" (").rstrip(".") in _CLOSES_SENTENCE and (
+    return abbreviation[0].strip(" (").rstrip(".") in _CLOSES_SENTENCE and (
         not follows or follows.isupper() or bool(HAN.match(follows))
     )
 
@@ -76,9 +76,9 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 def stands_in(sentence: str, text: str) -> bool:
     """Whether the sentence stands in the text word for word, marks around it aside."""
-    said = plain(sentence)
-    whole = re.compile(rf"(?<![0-9a-z]){re.escape(said)}(?![0-9a-z])")
-    return bool(said) and whole.search(plain(text)) is not None
+    wording = plain(sentence)
+    whole = re.compile(rf"(?<![0-9a-z]){re.escape(wording)}(?![0-9a-z])")
+    return bool(wording) and whole.search(plain(text)) is not None
 
 
 def plain(answer: str) -> str:

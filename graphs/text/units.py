@@ -77,21 +77,21 @@ def quotable(text: str) -> list[str]:
 
     Code that nothing introduces is no answer.
     """
-    found: list[str] = []
+    pieces: list[str] = []
     introduces = False
     for block in _blocks(text):
         piece = text[block.start : block.end]
         if block.kind == "prose":
-            found += [piece[start:end] for start, end in sentence_spans(piece)]
-        elif found and (introduces or block.kind == "code"):
-            found[-1] += f"\n{piece}"
+            pieces += [piece[start:end] for start, end in sentence_spans(piece)]
+        elif pieces and (introduces or block.kind == "code"):
+            pieces[-1] += f"\n{piece}"
         elif block.kind == "list":
-            found += _lines(text, block)
+            pieces += _lines(text, block)
         elif block.kind == "table":
             head, *rows = _lines(text, block)
-            found += [f"{head}\n{row}" for row in rows]
+            pieces += [f"{head}\n{row}" for row in rows]
         introduces = block.kind == "prose" and _INTRODUCES.search(piece) is not None
-    return found
+    return pieces
 
 
 def _lines(text: str, block: _Block) -> list[str]:
@@ -99,7 +99,7 @@ def _lines(text: str, block: _Block) -> list[str]:
 
 
 def _units(text: str) -> list[_Span]:
-    found: list[_Span] = []
+    units: list[_Span] = []
     prose: list[tuple[int, int]] = []  # sentences that no block of another kind has parted
     for block in _blocks(text):
         if block.kind == "prose":
@@ -108,10 +108,10 @@ def _units(text: str) -> list[_Span]:
                 for start, end in sentence_spans(text[block.start : block.end])
             ]
             continue
-        found += _of_prose(text, prose)
+        units += _of_prose(text, prose)
         prose = []
-        found = _joined(text, found, block)
-    return found + _of_prose(text, prose)
+        units = _joined(text, units, block)
+    return units + _of_prose(text, prose)
 
 
 def _blocks(text: str) -> Iterator[_Block]:
@@ -142,22 +142,22 @@ def _of_prose(text: str, spans: Sequence[tuple[int, int]]) -> list[_Span]:
     return [_Span(group[0][0], group[-1][1]) for group in groups]
 
 
-def _joined(text: str, found: list[_Span], block: _Block) -> list[_Span]:
+def _joined(text: str, units: list[_Span], block: _Block) -> list[_Span]:
     """The block with the unit that introduces it, or in parts that have it as their lead."""
-    before = found[-1] if found else None
+    before = units[-1] if units else None
     introduced = before is not None and (
         block.kind == "code" or _INTRODUCES.search(text[before.start : before.end])
     )
     words = word_count(text[block.start : block.end])
     if introduced and before is not None:
         if word_count(text[before.start : before.end]) + words <= MAX_UNIT_WORDS:
-            return [*found[:-1], replace(before, end=block.end)]
+            return [*units[:-1], replace(before, end=block.end)]
         last = sentence_spans(text[before.start : before.end])[-1]
         lead = text[before.start + last[0] : before.start + last[1]]
         lead = lead if word_count(lead) <= MAX_LEAD_WORDS else ""
     else:
         lead = ""
-    return found + _parts(text, block, lead)
+    return units + _parts(text, block, lead)
 
 
 def _parts(text: str, block: _Block, lead: str) -> list[_Span]:

@@ -152,7 +152,7 @@ async def test_a_fork_goes_on_behind_the_step_that_it_began_with(tmp_path: Path)
         first = await begun(former, ENGLISH)
         await first.all_events()
         context = Context(retrieval="always", top_strips=1)
-        found, services = await store.runs.found(first.id), fakes.services(evaluator=evaluator)
+        found, services = await store.runs.fork_data(first.id), fakes.services(evaluator=evaluator)
         fork = fork_of(first.id, ENGLISH, found, "grade", context, services)
         evaluator.halts_at = len(evaluator.asked) + 1
         question = Question(question=ENGLISH, history=[])

@@ -110,8 +110,8 @@ async def ask(
     is_streamed = body.stream or accepts_events(request)
     of_image = IMAGE_WORKFLOW if body.image else None
     workflow = _built(of_image if body.workflow is None else body.workflow, graphs)
-    if begun := await begun_before(store, caller.owner, key):
-        return await told_again(request, begun, runs, store, is_streamed)
+    if run_id := await begun_before(store, caller.owner, key):
+        return await told_again(request, run_id, runs, store, is_streamed)
     question = body.as_question()
     if body.image:
         question["image"] = await plain_image(body.image, workflow, services, "#/image")
@@ -128,8 +128,8 @@ async def ask(
                 key=key,
             )
     except AlreadyBegun:
-        if begun := await begun_before(store, caller.owner, key):
-            return await told_again(request, begun, runs, store, is_streamed)
+        if run_id := await begun_before(store, caller.owner, key):
+            return await told_again(request, run_id, runs, store, is_streamed)
         raise
     if is_streamed:
         return EventStream(run, runs, body.detach)
@@ -140,16 +140,16 @@ def key_of(body: AskRequest, name: str | None) -> IdempotencyKey | None:
     """The request's key; how its answer is to be told is no part of what is asked."""
     if name is None:
         return None
-    asked = body.model_dump(mode="json", exclude={"stream"}, exclude_unset=True)
-    text = json.dumps(asked, sort_keys=True)
+    payload = body.model_dump(mode="json", exclude={"stream"}, exclude_unset=True)
+    text = json.dumps(payload, sort_keys=True)
     return IdempotencyKey(name, hashlib.sha256(text.encode()).hexdigest())
 
 
 async def begun_before(store: Store, owner: str, key: IdempotencyKey | None) -> str | None:
     """The run that this very request has begun. Raises InvalidRequest where another one has it."""
-    if key is None or (begun := await store.runs.begun_with(owner, key.key)) is None:
+    if key is None or (record := await store.runs.begun_with(owner, key.key)) is None:
         return None
-    run_id, digest = begun
+    run_id, digest = record
     if digest != key.digest:
         raise InvalidRequest(f"#/{KEY_HEADER.lower()}", KEY_USED)
     return run_id

@@ -19,9 +19,9 @@ async def list_collections(
 ) -> schemas.Collections:
     """The collections that the caller may ask, the default one first."""
     with mapped():
-        found = await collections.all(caller)
+        stored = await collections.all(caller)
     return schemas.Collections(
-        collections=[schemas.Collection.model_validate(each) for each in found]
+        collections=[schemas.Collection.model_validate(each) for each in stored]
     )
 
 

@@ -130,12 +130,12 @@ async def document(
     A strip's `document_id` begins with the id of such a part.
     """
     with mapped():
-        found = await uploads.read(document_id, caller.owner, caller.collections)
-    if found is None:
+        stored = await uploads.read(document_id, caller.owner, caller.collections)
+    if stored is None:
         raise NotFound(f"There is no document {document_id}.")
-    blocks = [schemas.DocumentBlock(**asdict(part)) for part in found.parts]
-    info = _info(found.document).model_dump()
-    return schemas.DocumentText(**info, text=found.text, blocks=blocks)
+    blocks = [schemas.DocumentBlock(**asdict(part)) for part in stored.parts]
+    info = _info(stored.document).model_dump()
+    return schemas.DocumentText(**info, text=stored.text, blocks=blocks)
 
 
 @router.delete(

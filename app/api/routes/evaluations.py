@@ -25,7 +25,6 @@ from app.schemas.evaluations import (
     EvaluationState,
     EvaluationSummary,
 )
-from app.storage.evaluations import Evaluations
 
 router = APIRouter(prefix="/evaluations", tags=["evaluations"])
 
@@ -71,7 +70,7 @@ async def begin_evaluation(
         chosen = await collections.chosen(caller, body.collection)
     with within(chosen):
         evaluation_id = await evaluations.begin(body, caller.owner)
-    return await _summary(evaluations.kept, await evaluations.kept.get(evaluation_id, caller.owner))
+    return await _summary(evaluations, await evaluations.store.get(evaluation_id, caller.owner))
 
 
 @router.get("", responses=problems(422, 503))
@@ -82,8 +81,8 @@ async def list_evaluations(
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
 ) -> EvaluationList:
     """The caller's evaluations, newest first, those under way among them."""
-    rows, total = await evaluations.kept.page(caller.owner, limit, offset)
-    listed = [await _summary(evaluations.kept, row) for row in rows]
+    rows, total = await evaluations.store.page(caller.owner, limit, offset)
+    listed = [await _summary(evaluations, row) for row in rows]
     return EvaluationList(evaluations=listed, total=total, limit=limit, offset=offset)
 
 
@@ -92,10 +91,10 @@ async def get_evaluation(
     evaluation_id: EvaluationId, caller: CurrentCaller, evaluations: LiveEvaluations
 ) -> EvaluationState:
     """How far it is, and its results once it has ended."""
-    row = await evaluations.kept.get(evaluation_id, caller.owner)
-    found = row["results"] or {"results": None, "times": None}
-    told = await _summary(evaluations.kept, row)
-    return EvaluationState(**told.model_dump(), results=found["results"], times=found["times"])
+    row = await evaluations.store.get(evaluation_id, caller.owner)
+    data = row["results"] or {"results": None, "times": None}
+    summary = await _summary(evaluations, row)
+    return EvaluationState(**summary.model_dump(), results=data["results"], times=data["times"])
 
 
 @router.get(
@@ -139,8 +138,8 @@ async def compare_evaluations(
     """Hold it against an older one: measures in pairs with intervals, and changed answers."""
     after = await _results(evaluations, evaluation_id, caller.owner)
     before = await _results(evaluations, baseline, caller.owner)
-    found = await asyncio.to_thread(compare, before, after)
-    return EvaluationComparison.model_validate(found)
+    comparison = await asyncio.to_thread(compare, before, after)
+    return EvaluationComparison.model_validate(comparison)
 
 
 @router.post("/{evaluation_id}/cancel", status_code=202, responses=problems(404, 422, 503))
@@ -148,9 +147,9 @@ async def cancel_evaluation(
     evaluation_id: EvaluationId, caller: CurrentCaller, evaluations: LiveEvaluations
 ) -> EvaluationSummary:
     """Stop it; answers so far are kept."""
-    await evaluations.kept.get(evaluation_id, caller.owner)
+    await evaluations.store.get(evaluation_id, caller.owner)
     await evaluations.cancel(evaluation_id)
-    return await _summary(evaluations.kept, await evaluations.kept.get(evaluation_id, caller.owner))
+    return await _summary(evaluations, await evaluations.store.get(evaluation_id, caller.owner))
 
 
 @router.delete("/{evaluation_id}", status_code=204, responses=problems(404, 422, 503))
@@ -158,18 +157,18 @@ async def delete_evaluation(
     evaluation_id: EvaluationId, caller: CurrentCaller, evaluations: LiveEvaluations
 ) -> None:
     """Forget it, with its answers."""
-    await evaluations.kept.get(evaluation_id, caller.owner)
+    await evaluations.store.get(evaluation_id, caller.owner)
     await evaluations.cancel(evaluation_id)
-    await evaluations.kept.delete(evaluation_id, caller.owner)
+    await evaluations.store.delete(evaluation_id, caller.owner)
 
 
-async def _summary(kept: Evaluations, row: Mapping[str, Any]) -> EvaluationSummary:
+async def _summary(evaluations: EvaluationJobs, row: Mapping[str, Any]) -> EvaluationSummary:
     is_done = row["status"] == "done"
     return EvaluationSummary(
         evaluation_id=row["id"],
         name=row["name"],
         status=row["status"],
-        done=row["total"] if is_done else await kept.kept(row["id"]),
+        done=row["total"] if is_done else await evaluations.store.answer_count(row["id"]),
         total=row["total"],
         problem=row["problem"],
         created_at=iso(row["created_at"]),
@@ -178,7 +177,7 @@ async def _summary(kept: Evaluations, row: Mapping[str, Any]) -> EvaluationSumma
 
 
 async def _results(evaluations: EvaluationJobs, evaluation_id: str, owner: str) -> Results:
-    row = await evaluations.kept.get(evaluation_id, owner)
+    row = await evaluations.store.get(evaluation_id, owner)
     if row["results"] is None:
         raise NotFound(NO_RESULTS)
     results: Results = row["results"]["results"]

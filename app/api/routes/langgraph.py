@@ -111,21 +111,21 @@ class Starting:
         """The run, and the messages before its answer."""
         payload, caller = self.payload, self._caller
         payload.check()
-        asked, options = protocol.Asked(payload.input), payload.options()
+        parsed, options = protocol.Asked(payload.input), payload.options()
         workflow = _known(payload.assistant_id, self._graphs)
         collection = await self._collections.chosen(caller, payload.collection())
         before = await self._dialogue(thread_id) if thread_id is not None else []
         with within(collection):
             run = await self._runs.start(
                 workflow,
-                asked.question,
+                parsed.question,
                 options,
                 thread_id,
                 owner=caller.owner,
                 detach=detach,
                 resumable=payload.stream_resumable,
             )
-        return run, [*before, *asked.messages]
+        return run, [*before, *parsed.messages]
 
     async def _dialogue(self, thread_id: str) -> Messages:
         try:
@@ -169,26 +169,26 @@ class ThreadStates:
         (state,) = await self._built(thread_id, turns, [number])
         return state
 
-    async def history(self, thread_id: str, wanted: HistoryRequest) -> list[dict[str, Any]]:
+    async def history(self, thread_id: str, request: HistoryRequest) -> list[dict[str, Any]]:
         turns = await _turns(self._store, thread_id, self._owner)
         numbers = list(range(len(turns), 0, -1))
         names = [turns[number - 1]["run_id"] for number in numbers]
-        for place, is_left_out in ((wanted.before, True), (wanted.checkpoint, False)):
+        for place, is_left_out in ((request.before, True), (request.checkpoint, False)):
             if place is not None and place.checkpoint_id in names:
                 numbers = numbers[names.index(place.checkpoint_id) + is_left_out :]
                 break
-        facts = (wanted.metadata or {}).items()
-        found = [n for n in numbers if facts <= protocol.facts_of(turns[n - 1], n).items()]
-        return await self._built(thread_id, turns, found[: wanted.limit])
+        facts = (request.metadata or {}).items()
+        matching = [n for n in numbers if facts <= protocol.facts_of(turns[n - 1], n).items()]
+        return await self._built(thread_id, turns, matching[: request.limit])
 
     async def _built(
         self, thread_id: str, turns: list[dict[str, Any]], numbers: Sequence[int]
     ) -> list[dict[str, Any]]:
         run_ids = [turns[number - 1]["run_id"] for number in numbers]
-        kept = await self._store.runs.answers(run_ids)
+        answers = await self._store.runs.answers(run_ids)
         return await asyncio.to_thread(
             lambda: [
-                protocol.thread_state(thread_id, turns[:n], json.loads(kept.get(run_id, "{}")))
+                protocol.thread_state(thread_id, turns[:n], json.loads(answers.get(run_id, "{}")))
                 for n, run_id in zip(numbers, run_ids, strict=True)
             ]
         )
@@ -204,10 +204,10 @@ KeptThreads = Annotated[ThreadStates, Depends(_thread_states)]
 
 @router.post("/assistants/search")
 async def search_assistants(body: AssistantSearch, graphs: LiveGraphs) -> list[dict[str, Any]]:
-    found = [_assistant(name) for name in graphs if body.graph_id in (None, name)]
-    wanted = (body.metadata or {}).items()
-    found = [each for each in found if wanted <= each["metadata"].items()]
-    return found[body.offset : body.offset + body.limit]
+    assistants = [_assistant(name) for name in graphs if body.graph_id in (None, name)]
+    metadata = (body.metadata or {}).items()
+    assistants = [each for each in assistants if metadata <= each["metadata"].items()]
+    return assistants[body.offset : body.offset + body.limit]
 
 
 @router.get("/assistants/{assistant_id}")
@@ -247,24 +247,24 @@ async def create_thread(
 
 
 @router.get("/threads/{thread_id}/state")
-async def get_state(thread_id: InThread, kept: KeptThreads) -> Response:
-    return _json(await kept.state(thread_id, None))
+async def get_state(thread_id: InThread, threads: KeptThreads) -> Response:
+    return _json(await threads.state(thread_id, None))
 
 
 @router.get("/threads/{thread_id}/state/{checkpoint_id}")
-async def get_state_at(thread_id: InThread, checkpoint_id: str, kept: KeptThreads) -> Response:
-    return _json(await kept.state(thread_id, checkpoint_id))
+async def get_state_at(thread_id: InThread, checkpoint_id: str, threads: KeptThreads) -> Response:
+    return _json(await threads.state(thread_id, checkpoint_id))
 
 
 @router.post("/threads/{thread_id}/state/checkpoint")
-async def get_state_of(thread_id: InThread, body: StateRequest, kept: KeptThreads) -> Response:
-    return _json(await kept.state(thread_id, body.checkpoint.checkpoint_id))
+async def get_state_of(thread_id: InThread, body: StateRequest, threads: KeptThreads) -> Response:
+    return _json(await threads.state(thread_id, body.checkpoint.checkpoint_id))
 
 
 @router.post("/threads/{thread_id}/history")
-async def get_history(thread_id: InThread, body: HistoryRequest, kept: KeptThreads) -> Response:
+async def get_history(thread_id: InThread, body: HistoryRequest, threads: KeptThreads) -> Response:
     """Latest first, those before a checkpoint or from it on."""
-    return _json(await kept.history(thread_id, body))
+    return _json(await threads.history(thread_id, body))
 
 
 @router.get("/threads/{thread_id}/runs")
@@ -299,11 +299,11 @@ async def wait_for_run(
     """The last values of a run, or below `__error__` why it failed."""
     run, messages = await starting.run(thread_id, detach=starting.detach)
 
-    async def told() -> Response:
+    async def reply() -> Response:
         values = _last_values(run.record, messages, await run.outcome())
         return _json(values, headers=_places(run))
 
-    return await while_client_stays(request, told(), run, runs, starting.detach)
+    return await while_client_stays(request, reply(), run, runs, starting.detach)
 
 
 @router.post("/runs/stream")

@@ -85,7 +85,7 @@ async def respond(
     """Answer the last message of the user; `stream` tells the steps as a summary of reasoning."""
     name = model(body.model, graphs).id
     _check(body)
-    question, thread = await asked(body, store, caller.owner, services)
+    question, thread = await question_and_thread(body, store, caller.owner, services)
     with within(await collections.chosen(caller, collection_of(body))):
         run = await runs.start(
             name,
@@ -112,13 +112,13 @@ def _check(body: ResponseRequest) -> None:
     for first, second in (("background", "store"), ("previous_response_id", "conversation")):
         one, other = getattr(body, first), getattr(body, second)
         if one and (other is False if second == "store" else other):
-            said = f"{second}: false" if second == "store" else second
+            flag = f"{second}: false" if second == "store" else second
             raise NotOffered(
-                400, f"{first} and {said} exclude each other.", param=second, code="invalid_value"
+                400, f"{first} and {flag} exclude each other.", param=second, code="invalid_value"
             )
 
 
-async def asked(
+async def question_and_thread(
     body: ResponseRequest, store: Store, owner: str, services: Services
 ) -> tuple[Question, str | None]:
     """What the graphs are asked, and on which thread. Raises InvalidRequest, NotOffered."""
@@ -130,7 +130,7 @@ async def asked(
     thread = body.thread or thread_of(body)
     if (before := body.previous_response_id) is None:
         if thread is not None and body.store is False:  # the run does not enter the thread
-            question["history"] = question["history"] or await _said(thread, store, owner)
+            question["history"] = question["history"] or await _dialogue_of(thread, store, owner)
         elif thread is not None:
             prefer_thread(question)
         return question, thread
@@ -148,7 +148,7 @@ async def asked(
     return question, row["thread_id"]
 
 
-async def _said(thread: str, store: Store, owner: str) -> list[Message]:
+async def _dialogue_of(thread: str, store: Store, owner: str) -> list[Message]:
     """The dialogue of a thread; none where the owner has no such thread."""
     try:
         await store.threads.get(thread, owner)
@@ -161,12 +161,12 @@ async def turns(body: ResponseRequest, store: Store, owner: str) -> list[Dialogu
     """The messages of the input, those that it refers to as they were answered."""
     if isinstance(body.input, str):
         return [DialogueTurn("user", body.input, "#/input", set())]
-    found = []
+    dialogue = []
     first = len(body.input) - MAX_MESSAGES
     for n, item in enumerate(body.input):
         if item.kind == "message":
             sees_images = body.model == IMAGE_WORKFLOW
-            found.append(item.turn(f"#/input/{n}/content", sees_images=sees_images))
+            dialogue.append(item.turn(f"#/input/{n}/content", sees_images=sees_images))
         elif item.kind == REFERENCE and (item.id or "").startswith(MESSAGE) and n >= first:
             run_id = str(item.id).removeprefix(MESSAGE)
             if await _known(run_id, store, owner) is None:
@@ -176,11 +176,11 @@ async def turns(body: ResponseRequest, store: Store, owner: str) -> list[Dialogu
                     param=f"input[{n}].id",
                     code="not_found",
                 )
-            told = (await store.runs.answers([run_id])).get(run_id)
-            if told is not None:
-                answer = AskResponse.model_validate_json(told).answer
-                found.append(DialogueTurn("assistant", answer, f"#/input/{n}", set()))
-    return found
+            payload = (await store.runs.answers([run_id])).get(run_id)
+            if payload is not None:
+                answer = AskResponse.model_validate_json(payload).answer
+                dialogue.append(DialogueTurn("assistant", answer, f"#/input/{n}", set()))
+    return dialogue
 
 
 async def _known(run_id: str, store: Store, owner: str) -> Row | None:
@@ -234,11 +234,11 @@ async def stored(
         texts = followed(run, encode=encode)
     else:
 
-        def told(number: int, name: str, data: str) -> str:
+        def encode_stored(number: int, name: str, data: str) -> str:
             event = event_of(name, data)
             return encode(number, event) if event else ""
 
-        texts = replay.replayed(store.runs, head.run_id, 0, encode=told)
+        texts = replay.replayed(store.runs, head.run_id, 0, encode=encode_stored)
     return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
 
 
@@ -286,13 +286,13 @@ async def _row(response_id: str, store: Store, owner: str) -> Row:
 
 
 async def _restored(row: Row, store: Store, addresses: Addresses) -> ResponseObject:
-    kept = await store.runs.events(row["id"])
+    stored = await store.runs.events(row["id"])
     # In a thread, since each event is read whole.
-    return await asyncio.to_thread(_from_rows, row, kept, addresses)
+    return await asyncio.to_thread(_from_rows, row, stored, addresses)
 
 
-def _from_rows(row: Row, kept: Sequence[Any], addresses: Addresses) -> ResponseObject:
-    events = [event for each in kept if (event := event_of(each.name, each.data)) is not None]
+def _from_rows(row: Row, stored: Sequence[Any], addresses: Addresses) -> ResponseObject:
+    events = [event for each in stored if (event := event_of(each.name, each.data)) is not None]
     return response_of(ResponseHead.of(row), events, addresses, row["ended_at"])
 
 

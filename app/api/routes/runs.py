@@ -60,8 +60,8 @@ async def list_runs(
 ) -> RunList:
     """The caller's runs, newest first, those under way among them; all, or those that match."""
     await store.writer.flush()
-    wanted = RunFilter(thread_id, q.strip(), workflow, status, action, verdict)
-    rows, total = await store.runs.page(caller.owner, limit, offset, wanted)
+    filters = RunFilter(thread_id, q.strip(), workflow, status, action, verdict)
+    rows, total = await store.runs.page(caller.owner, limit, offset, filters)
     answers = await store.runs.answers([row["id"] for row in rows])
     # In a thread, since each answer is read whole.
     runs = await asyncio.to_thread(
@@ -153,15 +153,15 @@ async def fork_run(
     is a run and a conversation of its own; its request names the run in `from_run`.
     """
     row = await store.run_of(run_id, caller.owner)
-    asked = json.loads(row["request"])
+    original = json.loads(row["request"])
     changed = body.options.model_dump(mode="json", exclude_unset=True)
-    context = Context.model_validate(_changed(asked["options"], changed))
+    context = Context.model_validate(_changed(original["options"], changed))
     fork = fork_of(
-        run_id, row["question"], await store.runs.found(run_id), body.step, context, services
+        run_id, row["question"], await store.runs.fork_data(run_id), body.step, context, services
     )
     question = Question(question=row["question"], history=fork.state["history"])
     is_streamed = body.stream or accepts_events(request)
-    with within(await collections.chosen(caller, asked.get("collection"))):
+    with within(await collections.chosen(caller, original.get("collection"))):
         run = await runs.start(
             row["workflow"], question, context, owner=caller.owner, detach=body.detach, fork=fork
         )

@@ -33,10 +33,10 @@ async def search(
             SEARCH, Question(question=body.question), body.options, owner=caller.owner
         )
 
-    async def told(run: Run) -> Response:
-        found = await corrected_knowledge(run)
-        if isinstance(found, ErrorEvent):
-            return problem_response(request.scope, found.problem)
-        return Response(found.model_dump_json(), media_type="application/json")
+    async def reply(run: Run) -> Response:
+        result = await corrected_knowledge(run)
+        if isinstance(result, ErrorEvent):
+            return problem_response(request.scope, result.problem)
+        return Response(result.model_dump_json(), media_type="application/json")
 
-    return await while_client_stays(request, told(run), run, runs)
+    return await while_client_stays(request, reply(run), run, runs)

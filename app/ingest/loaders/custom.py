@@ -39,8 +39,8 @@ def _blocks(documents: Iterable[Document]) -> tuple[str, list[Block]]:
     """Pages of a document count from 0 in LangChain, from 1 here."""
     title, blocks = "", list[Block]()
     for document in documents:
-        told, page = document.metadata.get("title"), document.metadata.get("page")
-        title = title or (told if isinstance(told, str) else "")
+        value, page = document.metadata.get("title"), document.metadata.get("page")
+        title = title or (value if isinstance(value, str) else "")
         number = page + 1 if isinstance(page, int) else None
         blocks += [replace(block, page=number) for block in text_blocks(document.page_content)]
     return title, blocks

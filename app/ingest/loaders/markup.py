@@ -79,8 +79,8 @@ def _image(_: object, tokens: Sequence[Token], at: int, *__: object) -> str:
     names = {"src": "src", "title": "title"}
     given = {name: str(token.attrGet(key) or "") for name, key in names.items()}
     given["alt"] = token.content
-    told = "".join(f' {name}="{escape(value)}"' for name, value in given.items() if value)
-    return f"<img{told}>{escape(token.content) if says else ''}"
+    attributes = "".join(f' {name}="{escape(value)}"' for name, value in given.items() if value)
+    return f"<img{attributes}>{escape(token.content) if says else ''}"
 
 
 def _label_end(state: StateInline, start: int, _: bool = False) -> int:
@@ -203,8 +203,8 @@ class _Page:
             outline.enter(HEADINGS[tag], ANCHOR.sub("", clean(visible_text(node, self._hidden))))
         elif tag == "dt":
             term = ANCHOR.sub("", clean(visible_text(node, self._hidden)))
-            told = self._mark.removesuffix(": ")
-            self._mark = f"{told}, {term}: " if told and term else f"{term}: " if term else ""
+            prefix = self._mark.removesuffix(": ")
+            self._mark = f"{prefix}, {term}: " if prefix and term else f"{term}: " if term else ""
         elif tag == "pre":
             self._mark = ""
             text = visible_text(node, self._hidden).strip("\n")
@@ -232,7 +232,7 @@ class _Page:
         if text and not leads_on:
             yield Block(self._mark + text, self._path(outline))
             self._mark = ""
-        for image in (found for node in nodes for found in _images(node)):
+        for image in (each for node in nodes for each in _images(node)):
             if image.mem_id not in self._hidden and (picture := _picture(image)):
                 yield Block(picture.caption, self._path(outline), picture=picture)
         nodes.clear()
@@ -257,8 +257,8 @@ def _picture(image: LexborNode) -> Picture | None:
     while figure is not None and figure.tag != "figure":
         figure = figure.parent
     below = figure.css_first("figcaption") if figure is not None else None
-    told = (below.text() if below is not None else "", given.get("alt"), given.get("title"))
-    caption = next((words for text in told if (words := clean(text or ""))), "")
+    captions = (below.text() if below is not None else "", given.get("alt"), given.get("title"))
+    caption = next((words for text in captions if (words := clean(text or ""))), "")
     return Picture(caption, reference) if reference else None
 
 

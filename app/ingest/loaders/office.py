@@ -70,7 +70,7 @@ def _pdf_pictures(content: bytes, texts: Sequence[str]) -> list[Block]:
     pixels = 0
     reader = PdfReader(BytesIO(content))
     for number, (page, text) in enumerate(zip(reader.pages, texts, strict=False), start=1):
-        captions = [" ".join(found[0].split()) for found in CAPTION.finditer(text)]
+        captions = [" ".join(match[0].split()) for match in CAPTION.finditer(text)]
         named = page.get("/Resources", {}).get_object().get("/XObject", {}).get_object()
         for name in named:
             try:
@@ -122,7 +122,7 @@ def read_docx(content: bytes) -> tuple[str, list[Block]]:
         raise DocumentRefused("encrypted, or an old Word file; save it as .docx without a password")
     embedded: list[bytes] = []
 
-    def kept(image: Any) -> dict[str, str]:
+    def placeholder(image: Any) -> dict[str, str]:
         with image.open() as opened:
             embedded.append(opened.read())
         return {"src": f"{EMBEDDED}{len(embedded) - 1}"}
@@ -133,7 +133,7 @@ def read_docx(content: bytes) -> tuple[str, list[Block]]:
             BytesIO(content),
             style_map=STYLES,
             include_embedded_style_map=False,
-            convert_image=mammoth.images.img_element(kept),
+            convert_image=mammoth.images.img_element(placeholder),
         ).value
     except (DocumentRefused, MemoryError, RecursionError):
         raise

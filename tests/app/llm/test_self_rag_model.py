@@ -229,7 +229,7 @@ async def test_the_need_for_retrieval_comes_with_the_answer(
 async def test_answers_nobody_asks_for_are_forgotten(
     model: NativeGenerator, reflective_server: ReflectiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_KEPT_REPLIES", 1)
+    monkeypatch.setattr(module, "MAX_CACHED_REPLIES", 1)
     for question in ("Add one.", "Add two."):
         await model.wants_retrieval(question)
     await model.write("Add one.")

@@ -17,16 +17,16 @@ def state(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("inside", ["uploads/shared/灯.md", "uploads/@ann/lamp.md"])
 def test_what_lies_in_the_state_folder_is_kept_relative(state: Path, inside: str) -> None:
     paths = DocumentPaths(state)
-    assert paths.kept(str(state / inside)) == inside
+    assert paths.stored(str(state / inside)) == inside
     assert paths.here(inside, "") == str(state / inside)
 
 
 @pytest.mark.parametrize("outside", ["/docs/灯.md", "/docs/uploads/other/lamp.md", ""])
 def test_all_other_paths_stay(state: Path, outside: str) -> None:
     paths = DocumentPaths(state)
-    assert paths.kept(outside) == outside
+    assert paths.stored(outside) == outside
     assert paths.here(outside, "") == outside
-    assert paths.kept(f"{state}-beside/lamp.md") == f"{state}-beside/lamp.md"
+    assert paths.stored(f"{state}-beside/lamp.md") == f"{state}-beside/lamp.md"
 
 
 def test_an_absolute_path_of_an_upload_elsewhere_is_the_one_here(

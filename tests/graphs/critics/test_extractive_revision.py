@@ -66,7 +66,7 @@ async def test_nothing_comes_for_a_part_that_nothing_answers() -> None:
     open_part = Judgement(uncovered=("why do fish swim",))
     revised, _ = await revise_extractively(draft, open_part, [BUILT], FakeEvaluator())
 
-    assert revised.said == draft.answer
+    assert revised.answer_body == draft.answer
     assert revised.answer.endswith("Not found in the documents: why do fish swim.")
 
 

@@ -186,11 +186,11 @@ async def test_of_a_follow_up_the_names_of_its_own_words_count() -> None:
     asked = "What about core.autocrlf?"
     request = DraftRequest(
         f"{asked} (What does core.fileMode do)", [], knowledge, floor=0.0, language="en",
-        asked=asked,
+        original_question=asked,
     )  # fmt: skip
     found = await generate_answer(request, services(), NO_LISTENER)
     assert "is false" in found.answer
-    other = replace(request, asked="And its default?")
+    other = replace(request, original_question="And its default?")
     assert (await generate_answer(other, services(), NO_LISTENER)).answer == ""
 
 
@@ -319,7 +319,7 @@ def test_each_part_has_its_sentence_or_is_named_as_missing() -> None:
     zh = "".join(compose(quoted, ["价格是多少？"], "zh"))
     assert zh.endswith("\n\n在文档中没有找到：价格是多少。")
     draft = Draft(answer, missing=tuple(missing))
-    assert draft.said.endswith("[2].")
+    assert draft.answer_body.endswith("[2].")
 
 
 def test_where_no_part_is_answered_nothing_is_quoted() -> None:

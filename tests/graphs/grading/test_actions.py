@@ -121,9 +121,9 @@ def test_what_an_action_could_rest_on_is_relevant_and_so_is_what_nobody_graded()
 
 
 def test_the_index_is_searched_again_only_where_more_may_be_found() -> None:
-    assert not is_exhausted(1, found=10, k=10)
-    assert is_exhausted(1, found=9, k=10)
-    assert is_exhausted(MAX_RETRIEVALS, found=10 * MAX_RETRIEVALS, k=10)
+    assert not is_exhausted(1, document_count=10, k=10)
+    assert is_exhausted(1, document_count=9, k=10)
+    assert is_exhausted(MAX_RETRIEVALS, document_count=10 * MAX_RETRIEVALS, k=10)
 
 
 def test_every_part_of_a_question_counts() -> None:

@@ -23,7 +23,7 @@ def test_at_most_three_keywords_are_read_from_a_reply() -> None:
         ("好的，以下是关键词：\n\n法国、首都、城市", "法国, 首都, 城市"),
         *((reply, "") for reply in ("Keywords:", "关键词：", "", " , ,", "x" * 81)),
     ]:
-        assert as_keywords(reply, told=reply) == keywords
+        assert as_keywords(reply, inputs=reply) == keywords
 
 
 def test_a_query_holds_ordinary_words_and_those_of_the_question_alone() -> None:
