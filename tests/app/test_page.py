@@ -19,7 +19,6 @@ from tests.app.serving import Serving
 FOLDER = Path(app.__file__).parent / "page"
 FILES = sorted(path.name for path in FOLDER.iterdir())
 SCRIPTS = [name for name in FILES if name.endswith(".mjs")]
-LONGEST_FILE = 300
 MOST_BYTES_SENT = 80 * 1024
 
 
@@ -99,12 +98,6 @@ def test_the_page_is_shown_before_a_key_is_given(service: Serving) -> None:
     assert httpx.get(service.url, headers=headers, trust_env=False).status_code == 200
     assert service.client.get(f"{PATH}/main.mjs", headers=headers).status_code == 200
     assert service.client.get("/workflows", headers=headers).status_code == 403
-
-
-def test_the_page_is_plain_files_without_a_build() -> None:
-    assert {Path(name).suffix for name in FILES} == {".html", ".css", ".mjs"}
-    long = {name: len(text_of(name).splitlines()) for name in FILES}
-    assert {name: count for name, count in long.items() if count > LONGEST_FILE} == {}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

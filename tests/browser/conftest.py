@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
-from graphs.ports import Services
+from tests.app.conftest import serve  # noqa: F401 - a fixture
 from tests.app.knowledge import fill
-from tests.app.serving import Serving, app_of
+from tests.app.serving import Serving
 from tests.browser.page import WATCH, Page
 
 FLAGS = (
@@ -75,17 +74,6 @@ def open_page(driver: Any) -> Iterator[Callable[[str], Page]]:
 def page(open_page: Callable[[str], Page], shipped: Serving) -> Page:
     """The page of the shipped parts."""
     return open_page(shipped.url)
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., Serving]]:
-    """Serves any parts, until the test ends."""
-    with ExitStack() as stack:
-
-        def start(parts: Services, settings: Settings | None = None) -> Serving:
-            return stack.enter_context(Serving(app_of(parts, settings)))
-
-        yield start
 
 
 @pytest.fixture

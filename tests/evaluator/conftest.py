@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from evaluator.client import EvaluatorClient
-from evaluator.inference.scorer import Scorer
+from evaluator.inference.scorer import Scorer, load_scorer
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from evaluator.training.onnx_export import export
+from tests.evaluator.in_process import asking
 from tests.evaluator.tiny import tiny_folder, wide_folder
 
 torch.set_num_threads(1)  # these networks are so small that threads only wait for each other
@@ -32,20 +33,21 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shipped() -> Scorer:
     """The shipped weights on ONNX Runtime."""
-    from evaluator.inference.scorer import load_scorer  # noqa: PLC0415 - only where weights are needed
-
     return load_scorer(EvaluatorSettings(_env_file=None))  # type: ignore[call-arg]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
+    """A tiny checkpoint of ours on PyTorch."""
+    folder = tiny_folder(tmp_path_factory.mktemp("scorer") / "tiny")
+    return load_scorer(EvaluatorSettings(weights=folder, backend="torch", device="cpu"))
 
 
 @pytest.fixture
 async def http(shipped: Scorer) -> AsyncIterator[httpx.AsyncClient]:
     """The real worker around the shipped weights, in-process."""
     app = create_app(EvaluatorSettings(), shipped)
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as client,
-    ):
+    async with asking(app) as client:
         yield client
 
 
@@ -55,11 +57,7 @@ async def relevance_alone(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     folder = tiny_folder(tmp_path / "one", "relevance")
     settings = EvaluatorSettings(_env_file=None, weights=folder, backend="torch")  # type: ignore[call-arg]
     app = create_app(settings)
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as client,
-    ):
+    async with asking(app) as client:
         yield client
 
 

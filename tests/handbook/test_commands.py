@@ -122,9 +122,3 @@ def test_what_serves_gets_ready_and_ends(block: Block, place: Path, state: Path)
         process.wait_for(f"http://127.0.0.1:{port}/health/ready")
     finally:
         process.end()
-
-
-def test_there_is_something_to_run() -> None:
-    assert "README.md" in ENDING
-    assert "docs/en/training.md" in ENDING
-    assert len(SERVING) >= 4

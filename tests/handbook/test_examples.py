@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.app.serving import Serving
-from tests.handbook.blocks import BLOCKS, Block, runnable
+from tests.handbook.blocks import Block, runnable
 
 pytestmark = pytest.mark.slow
 
@@ -95,10 +95,3 @@ def test_python_runs(
 ) -> None:
     exec(compile(here(block.text, service, worker), block.place, "exec"), {"__name__": "example"})
     assert capsys.readouterr().out
-
-
-def test_the_examples_cover_both_servers() -> None:
-    text = "".join(block.text for block in ASKING)
-    assert re.search(SERVICE, text)
-    assert re.search(WORKER, text)
-    assert any(block.page == "README.md" for block in BLOCKS if block.asks)

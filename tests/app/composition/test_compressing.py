@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import httpx
 import pytest
 
 from app.composition.services import WorkerCompressor, compressors_of, open_services
@@ -17,6 +16,7 @@ from evaluator.settings import EvaluatorSettings
 from graphs.errors import CompressorFailed
 from graphs.state import Context
 from tests.app.serving import Serving
+from tests.evaluator.in_process import asking
 from tests.evaluator.tiny_language_model import tiny_language_model
 from tests.fakes import services
 from tests.graphs.languages import World, both_languages
@@ -26,11 +26,7 @@ from tests.graphs.languages import World, both_languages
 async def client() -> AsyncIterator[EvaluatorClient]:
     """Of a worker without a language model."""
     app = create_app(EvaluatorSettings())
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
-    ):
+    async with asking(app, is_raising=False) as http:
         yield EvaluatorClient(http)
 
 

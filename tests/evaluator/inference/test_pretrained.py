@@ -15,6 +15,7 @@ from evaluator.inference.scorer import Scorer, in_batches, load_reranker
 from evaluator.schema import Row, RowScore
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
+from tests.evaluator.in_process import asking
 from tests.evaluator.tiny import tiny_folder
 from tests.evaluator.tiny_pretrained import tiny_t5
 from tests.evaluator.tiny_rerankers import (
@@ -172,11 +173,7 @@ async def test_the_worker_reranks_beside_its_evaluator(tmp_path: Path) -> None:
     weights = tiny_folder(tmp_path / "evaluator")
     folder = tiny_cross_encoder(tmp_path / "cross")
     app = create_app(settings(folder, weights=weights, backend="torch"))
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
-    ):
+    async with asking(app) as http:
         ready = (await http.get("/health/ready")).json()
         assert ready["tasks"][-1] == "rerank"
         client = EvaluatorClient(http)
@@ -199,7 +196,7 @@ async def test_without_a_reranker_the_task_is_a_clear_problem(
     assert refused.value.status == 422
 
 
-async def test_a_reranker_that_cannot_score_is_told_before_the_worker_is_ready(
+async def test_a_reranker_that_cannot_score_is_told_before_it_is_ready(
     tmp_path: Path,
 ) -> None:
     folder = tiny_cross_encoder(tmp_path / "cross")

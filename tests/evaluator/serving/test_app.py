@@ -18,6 +18,7 @@ from evaluator.schema import LABELS, CalibratedThresholds, Row, RowScore, Task
 from evaluator.serving.app import create_app
 from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
+from tests.evaluator.in_process import asking
 from tests.evaluator.tiny import tiny_folder, tiny_network
 
 JSON = {"content-type": "application/json"}
@@ -112,17 +113,13 @@ async def test_health_metrics_and_thresholds(http: httpx.AsyncClient) -> None:
     assert 'selfcrag_evaluator_pairs_total{task="relevance"} 2.0' in metrics
 
 
-async def test_thresholds_of_weights_put_in_the_folder_later_are_refused(
+async def test_thresholds_of_weights_put_there_later_are_refused(
     folder: Path, tmp_path: Path
 ) -> None:
     stored = CalibratedThresholds(upper=0.5, lower=-0.5, strip_floor=-0.8, evaluator="")
     store(stored, folder)
     app = create_app(EvaluatorSettings(weights=folder, backend="torch"))
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
-    ):
+    async with asking(app) as http:
         assert (await http.get("/thresholds")).json()["upper"] == 0.5
 
         newer = tiny_folder(tmp_path / "newer", network=tiny_network(seed=1))
@@ -177,12 +174,8 @@ class Gate:
 async def test_overload_is_429_and_passes() -> None:
     gate = Gate()
     app = create_app(EvaluatorSettings(), gate, limits=Limits(max_queued_pairs=6))
-    transport = httpx.ASGITransport(app)
     body = {"task": "relevance", "pairs": [["a", "b"]] * 4}
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
-    ):
+    async with asking(app) as http:
         first = asyncio.create_task(http.post("/score", json=body))
         await asyncio.sleep(0.1)
         assert "queued_pairs 4.0" in (await http.get("/metrics")).text
@@ -197,11 +190,7 @@ async def test_overload_is_429_and_passes() -> None:
 async def test_rows_of_a_client_that_left_are_skipped() -> None:
     gate = Gate()
     app = create_app(EvaluatorSettings(batch_tokens=8), gate)
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
-    ):
+    async with asking(app) as http:
         blocking = asyncio.create_task(
             http.post("/score", json={"task": "relevance", "pairs": [["a", "12345678"]]})
         )
@@ -305,11 +294,7 @@ async def test_a_body_over_the_limit_is_413_before_it_is_parsed(
             yield b" " * 8000
 
     app = create_app(EvaluatorSettings(), shipped, limits=Limits(max_body_bytes=20_000))
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
-    ):
+    async with asking(app) as http:
         content = b"{" * 20_001 if announced else endless()
         refused = await http.post("/score", content=content, headers=JSON)
         assert refused.status_code == 413

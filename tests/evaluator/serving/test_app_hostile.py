@@ -1,27 +1,20 @@
 """The real worker around a tiny checkpoint, given what it should survive."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Sequence
 
 import httpx
 import pytest
 
-from evaluator.inference.scorer import Scorer, load_scorer
+from evaluator.inference.scorer import Scorer
 from evaluator.schema import Row, RowScore, Task
 from evaluator.serving.app import create_app
 from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
-from tests.evaluator.tiny import tiny_folder
+from tests.evaluator.in_process import asking
 
 NEIGHBOURS = [["how long is the river?", "the river is long."], ["河流很长？", "河流很长"]]
 JSON = {"content-type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
-    folder = tiny_folder(tmp_path_factory.mktemp("hostile") / "tiny")
-    return load_scorer(EvaluatorSettings(weights=folder, backend="torch"))
 
 
 class Touchy:
@@ -46,11 +39,7 @@ async def serving(
 ) -> AsyncIterator[httpx.AsyncClient]:
     limits = Limits(cached_pairs=cached_pairs)
     app = create_app(EvaluatorSettings.model_validate(settings), scorer, limits=limits)
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://evaluator") as http,
-    ):
+    async with asking(app) as http:
         yield http
 
 
@@ -144,7 +133,7 @@ async def test_a_failure_is_tried_again_and_the_worker_stays_ready(
     assert (await touchy.get("/health/ready")).status_code == 200
 
 
-async def test_a_model_that_fails_on_everything_is_not_ready_until_it_scores(
+async def test_a_model_that_fails_on_all_is_not_ready_until_it_scores(
     tiny: Scorer, caplog: pytest.LogCaptureFixture
 ) -> None:
     scorer, asked = Touchy(tiny), [["zzz", "zzz"]]
@@ -196,13 +185,3 @@ def test_every_metric_of_before_is_still_there() -> None:
         f"selfcrag_evaluator_{name}"
         for name in ("pairs", "row_errors", "overloads", "queued_pairs", "request_seconds")
     } <= names
-
-
-async def test_a_client_that_leaves_early_leaves_the_queue_empty(tiny: Scorer) -> None:
-    async for http in serving(tiny, batch_tokens=64):
-        body = {"task": "relevance", "pairs": [[f"a{n}", "b " * 40] for n in range(200)]}
-        leaving = asyncio.create_task(http.post("/score", content=json.dumps(body), headers=JSON))
-        await asyncio.sleep(0.05)
-        leaving.cancel()
-        assert (await answer(http, NEIGHBOURS))["errors"] == []
-        assert "queued_pairs 0.0" in (await http.get("/metrics")).text

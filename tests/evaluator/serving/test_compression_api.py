@@ -22,7 +22,6 @@ from evaluator.inference.scorer import (
     ScoredToken,
     Scorer,
     load_language_model,
-    load_scorer,
 )
 from evaluator.inference.torch_scorer import load_tokenizer
 from evaluator.schema import CompressMethod, CompressRequest
@@ -41,7 +40,7 @@ from evaluator.serving.compression_api import (
     words,
 )
 from evaluator.settings import EvaluatorSettings
-from tests.evaluator.tiny import tiny_folder
+from tests.evaluator.in_process import asking
 from tests.evaluator.tiny_language_model import tiny_language_model
 from tests.evaluator.tiny_pretrained import tiny_t5
 
@@ -60,12 +59,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_language_model(tmp_path_factory.mktemp("compressor") / "tiny")
 
 
-@pytest.fixture(scope="module")
-def scorer(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
-    weights = tiny_folder(tmp_path_factory.mktemp("evaluator"))
-    return load_scorer(settings(weights=weights, backend="torch"))
-
-
 def language_model(chosen: EvaluatorSettings) -> LanguageModel:
     model = load_language_model(chosen)
     assert model
@@ -73,14 +66,10 @@ def language_model(chosen: EvaluatorSettings) -> LanguageModel:
 
 
 @pytest.fixture
-async def http(folder: Path, scorer: Scorer) -> AsyncIterator[httpx.AsyncClient]:
+async def http(folder: Path, tiny: Scorer) -> AsyncIterator[httpx.AsyncClient]:
     limits = Limits(max_pairs=8, max_queued_pairs=8)
-    app = create_app(settings(compressor=folder), scorer, limits=limits)
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://worker") as client,
-    ):
+    app = create_app(settings(compressor=folder), tiny, limits=limits)
+    async with asking(app, is_raising=False) as client:
         yield client
 
 
@@ -102,7 +91,7 @@ async def test_a_text_keeps_about_its_share_in_order(
 
 
 @BOTH
-async def test_selective_context_leaves_the_least_surprising_clauses_out(
+async def test_selective_context_leaves_out_unsurprising_clauses(
     http: httpx.AsyncClient, folder: Path, text: str
 ) -> None:
     model = language_model(settings(compressor=folder))
@@ -171,13 +160,10 @@ async def test_too_much_is_refused(http: httpx.AsyncClient) -> None:
         assert response.status_code == 422
 
 
-async def test_a_worker_says_what_it_can(http: httpx.AsyncClient, scorer: Scorer) -> None:
+async def test_a_worker_says_what_it_can(http: httpx.AsyncClient, tiny: Scorer) -> None:
     assert (await EvaluatorClient(http).abilities()).compressor == "tiny"
-    app = create_app(settings(), scorer)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://w") as plain,
-    ):
+    app = create_app(settings(), tiny)
+    async with asking(app) as plain:
         client = EvaluatorClient(plain)
         assert (await client.abilities()).compressor is None
         with pytest.raises(WorkerRefused, match="SELFCRAG_EVALUATOR_COMPRESSOR"):

@@ -15,11 +15,11 @@ import pytest
 
 from evaluator.errors import WeightsError
 from evaluator.inference.pretrained import SentenceEmbedder
-from evaluator.inference.scorer import InputType, Scorer, Vectors, load_embedder, load_scorer
+from evaluator.inference.scorer import InputType, Scorer, Vectors, load_embedder
 from evaluator.serving.app import create_app
 from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
-from tests.evaluator.tiny import tiny_folder
+from tests.evaluator.in_process import asking
 from tests.evaluator.tiny_rerankers import tiny_embedder
 
 TEXTS = ["the river is long", "hills stand around it. " * 30, "how cold is it?", "河", "</s> [SEP]"]
@@ -36,21 +36,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_embedder(tmp_path_factory.mktemp("embedder") / "tiny")
 
 
-@pytest.fixture(scope="module")
-def scorer(tmp_path_factory: pytest.TempPathFactory) -> Scorer:
-    weights = tiny_folder(tmp_path_factory.mktemp("evaluator"))
-    return load_scorer(settings(weights=weights, backend="torch"))
-
-
 @pytest.fixture
-async def http(folder: Path, scorer: Scorer) -> AsyncIterator[httpx.AsyncClient]:
+async def http(folder: Path, tiny: Scorer) -> AsyncIterator[httpx.AsyncClient]:
     embedder = SentenceEmbedder(folder, settings())
     limits = Limits(max_pairs=80, max_queued_pairs=80)
-    app = create_app(settings(), scorer, embedder=embedder, limits=limits)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://worker") as client,
-    ):
+    app = create_app(settings(), tiny, embedder=embedder, limits=limits)
+    async with asking(app) as client:
         yield client
 
 
@@ -154,14 +145,10 @@ class Gate:
         return np.ones((len(texts), 2), dtype=np.float32), len(texts)
 
 
-async def test_overload_is_429_and_the_event_loop_stays_free(scorer: Scorer) -> None:
+async def test_overload_is_429_and_the_event_loop_stays_free(tiny: Scorer) -> None:
     gate = Gate()
-    app = create_app(settings(), scorer, embedder=gate, limits=Limits(max_queued_pairs=80))
-    transport = httpx.ASGITransport(app)
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=transport, base_url="http://worker") as http,
-    ):
+    app = create_app(settings(), tiny, embedder=gate, limits=Limits(max_queued_pairs=80))
+    async with asking(app) as http:
         first = asyncio.create_task(http.post("/v1/embeddings", json={"input": ["a"] * 80}))
         await asyncio.sleep(0.05)
         refused = await http.post("/v1/embeddings", json={"input": "b"})

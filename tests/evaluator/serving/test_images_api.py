@@ -3,7 +3,6 @@
 from base64 import b64encode
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pytest
 
@@ -14,6 +13,7 @@ from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from tests.app.pictures import drawn, encoded
 from tests.evaluator.clip import write_clip
+from tests.evaluator.in_process import asking
 
 
 async def test_texts_and_images_in_one_space(tmp_path: Path, shipped: Scorer) -> None:
@@ -21,10 +21,7 @@ async def test_texts_and_images_in_one_space(tmp_path: Path, shipped: Scorer) ->
     app = create_app(settings, shipped)
     image = b64encode(encoded(drawn(1), "WEBP", lossless=True)).decode()
     other = b64encode(encoded(drawn(2))).decode()
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://w") as http,
-    ):
+    async with asking(app) as http:
         client = EvaluatorClient(http)
         told = await client.embed_images(["a crane", "a valve"], [image, other, image])
         vectors = np.array([*told.texts, *told.images])
