@@ -45,8 +45,8 @@ ANSWERS = (
     Guard(
         "Images, links and HTML of an answer are broken",
         "graphs/text/defanging.py",
-        "        self._count(found, parts)\n",
-        "        return found[0]\n",
+        "        self._count(match, parts)\n",
+        "        return match[0]\n",
         (f"{_MARKUP}test_no_form_survives_in_any_prefix",),
     ),
     Guard(
@@ -67,7 +67,7 @@ ANSWERS = (
         "An address is a source from end to end",
         "graphs/text/defanging.py",
         '            return link if is_link else f"] {link[1:]} "\n',
-        '            return found[0] + "?d=secret"\n',
+        '            return match[0] + "?d=secret"\n',
         (f"{_MARKUP}test_what_is_live_is_broken_and_can_still_be_read",),
     ),
     Guard(
@@ -160,8 +160,8 @@ PROMPTS = (
     Guard(
         "Control tokens and tags in data are broken",
         "graphs/text/prompt_injection.py",
-        "        pieces += [text[at : found.start()], found[0].translate(_BROKEN)]\n",
-        "        pieces += [text[at : found.start()], found[0]]\n",
+        "        pieces += [text[at : match.start()], match[0].translate(_BROKEN)]\n",
+        "        pieces += [text[at : match.start()], match[0]]\n",
         _NO_PAGE_LEAVES,
     ),
     Guard(
@@ -232,7 +232,7 @@ SECRETS = (
     Guard(
         "Tracebacks lose secrets",
         "app/observability/redaction.py",
-        "                record.exc_info, record.exc_text = None, redact(told)\n",
+        "                record.exc_info, record.exc_text = None, redact(text)\n",
         "                pass\n",
         (f"{_SECRETS}test_records_are_masked_whatever_they_are_made_of",),
     ),

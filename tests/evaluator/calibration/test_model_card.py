@@ -31,7 +31,7 @@ def test_the_card_tells_what_was_measured(folder: Path) -> None:
     path = write_card(folder)
     assert path is not None
     card = path.read_text(encoding="utf-8")
-    assert "--minutes 3 --rows 10 --seed 7 --layers 4 --init none" in card
+    assert "--minutes 3 --rows 10 --seed 7 --layers 12 --init none" in card
     assert "| relevance rivers | 0.750 | 12 |" in card
     assert "| unseen | 20 | 0.900 | 0.800 | - | 0.700 | 0.600 | - |" in card
 
