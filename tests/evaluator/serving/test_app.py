@@ -194,7 +194,7 @@ async def test_rows_of_a_client_that_left_are_skipped() -> None:
         blocking = asyncio.create_task(
             http.post("/score", json={"task": "relevance", "pairs": [["a", "12345678"]]})
         )
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(gate.reached.wait, 5)
         leaving = asyncio.create_task(
             http.post("/score", json={"task": "relevance", "pairs": [["a", "1234567"]] * 5})
         )
