@@ -56,8 +56,10 @@ class EvaluatorSettings(BaseSettings):
         default=None,
         description="Folder of a reranker: monoT5, a cross-encoder or RankLLaMA; empty: none.",
     )
-    embedder: Path | None = Field(
-        default=None, description="Folder of a sentence-transformers model; empty: none."
+    embedder: Literal["e5"] | Path | None = Field(
+        default=None,
+        description="Folder of a sentence-transformers model; e5: the encoder inside the "
+        "evaluator's weights; empty: none.",
     )
     image_embedder: Path | None = Field(
         default=None, description="Folder of a CLIP model, for images; empty: none."

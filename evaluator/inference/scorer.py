@@ -118,6 +118,9 @@ def load_reranker(settings: EvaluatorSettings) -> Scorer:
 
 def load_embedder(settings: EvaluatorSettings) -> TextEmbedder | None:
     """The configured embedder, None where none is. Raises WeightsError."""
+    if settings.embedder == "e5":  # needs no torch
+        embedding = importlib.import_module("evaluator.inference.onnx_embedder")
+        return cast("TextEmbedder", embedding.OnnxEmbedder(settings))
     return cast("TextEmbedder | None", _pretrained("embedder", settings))
 
 

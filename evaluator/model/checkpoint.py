@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ CROSS_ARCHITECTURE = "selfcrag-t5-cross"
 """And those that it made formerly: they are served still."""
 THRESHOLDS_FILE = "thresholds.json"
 TENSORS_FILE = "model.safetensors"
+GRAPH_FILE, EMBEDDER_FILE = "model.onnx", "embedder.onnx"
+"""What `export` writes beside the tensors."""
+ENCODER = "t5.encoder."
+"""So begin the names of the pretrained encoder's tensors."""
 SHARDS_INDEX = "model.safetensors.index.json"
 """Names the files of tensors that are stored in several."""
 
@@ -118,6 +123,32 @@ def weights_digest(folder: Path) -> str:
     for path in files:
         with path.open("rb") as content:
             hashlib.file_digest(content, lambda: digest)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def tensor_places(tensors: Path) -> dict[str, tuple[int, int]]:
+    """Where each tensor's bytes lie in the file: (offset, length)."""
+    with tensors.open("rb") as file:
+        (header_bytes,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(header_bytes))
+    start = 8 + header_bytes
+    header.pop("__metadata__", None)
+    places = {name: entry["data_offsets"] for name, entry in header.items()}
+    return {name: (start + begin, end - begin) for name, (begin, end) in places.items()}
+
+
+def encoder_digest(folder: Path) -> str:
+    """`sha256:...` of tokenizer and encoder: of all that decides a text's vector.
+
+    Training leaves both as they are, so that an index outlives new weights of one vocabulary.
+    """
+    digest = hashlib.sha256((folder / "tokenizer.json").read_bytes())
+    tensors = folder / TENSORS_FILE
+    with tensors.open("rb") as file:
+        for name, (offset, length) in sorted(tensor_places(tensors).items()):
+            if name.startswith(ENCODER):
+                file.seek(offset)
+                digest.update(name.encode() + file.read(length))
     return f"sha256:{digest.hexdigest()}"
 
 

@@ -146,6 +146,23 @@ class EvaluatorModel(nn.Module):
         return torch.where(seen, zero, torch.finfo(zero.dtype).min).unsqueeze(1)
 
 
+class TextEncoder(nn.Module):
+    """The pretrained encoder by itself, over one text a row.
+
+    `forward(ids, mask)` gives the mean states as vectors of length 1, (batch, width).
+    """
+
+    def __init__(self, network: EvaluatorModel) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        positions = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        seen = self.network._bias(mask.bool().unsqueeze(1))
+        states, _ = self.network._alone(ids, positions, seen)
+        return nn.functional.normalize(_mean(states, mask).float())
+
+
 def _mean(states: Tensor, mask: Tensor) -> Tensor:
     """The mean over the tokens of the mask: (batch, width)."""
     kept = mask.unsqueeze(2).to(states.dtype)

@@ -1,13 +1,11 @@
-"""ONNX export: a checkpoint's graph in int8, whose weights stay in model.safetensors.
+"""ONNX export: a checkpoint's graphs in int8, whose weights stay in model.safetensors.
 
 Large matrices are multiplied as bytes (MatMulInteger): the weights with one scale an output, as
 they are stored, the activations with one scale a token, found as they come, so that neither
-batch mates nor padding move a score. Attention, norms and heads compute in float32. The graph's
+batch mates nor padding move a score. Attention, norms and heads compute in float32. The graphs'
 initialisers point into the safetensors file by offset: weights are stored once.
 """
 
-import json
-import struct
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +21,15 @@ from torch import Tensor
 
 from evaluator.errors import WeightsError
 from evaluator.model import t5
-from evaluator.model.checkpoint import TENSORS_FILE, check_folder, known_tasks
+from evaluator.model.checkpoint import (
+    EMBEDDER_FILE,
+    GRAPH_FILE,
+    TENSORS_FILE,
+    check_folder,
+    known_tasks,
+    tensor_places,
+    weights_digest,
+)
 from evaluator.model.t5 import BLOCK, BYTES, NIBBLES, SCALE
 from evaluator.model.tokenization import SEPARATOR, SPECIAL_TOKENS
 
@@ -32,6 +38,11 @@ _TYPES = {
     torch.float16: TensorProto.FLOAT16,
     torch.int8: TensorProto.INT8,
     torch.uint8: TensorProto.UINT8,
+}
+_FREE, _ROWS = {0: "batch", 1: "length"}, {0: "batch"}
+_OUTPUTS: dict[str, dict[str, dict[int, str]]] = {
+    GRAPH_FILE: {"logits": _ROWS, "spans": _FREE},
+    EMBEDDER_FILE: {"vectors": _ROWS},
 }
 _CONSTANTS: dict[str, Any] = {
     "quantize.full": np.float32(1 / 127),
@@ -48,23 +59,25 @@ _CONSTANTS: dict[str, Any] = {
 
 
 def export(folder: Path) -> Path:
-    """Write `model.onnx` beside the folder's tensors and return its path."""
+    """Write `model.onnx` and `embedder.onnx` beside the tensors; returns the first one's path."""
     config = check_folder(folder)
     known_tasks(config)
-    path = folder / "model.onnx"
-    model = _traced(t5.load(folder, config))
-    _Quantizer(model.graph, folder / TENSORS_FILE).rewrite()
-    part = path.with_suffix(".part")
-    part.write_bytes(model.SerializeToString())
-    part.replace(path)
-    return path
-
-
-def _traced(network: t5.EvaluatorModel) -> onnx.ModelProto:
+    network: t5.EvaluatorModel = t5.load(folder, config)
     network.t5.set_attn_implementation("eager")  # the fused form fixes the length
+    digest = weights_digest(folder)
+    for name, traced in ((GRAPH_FILE, network), (EMBEDDER_FILE, t5.TextEncoder(network))):
+        model = _traced(traced, _OUTPUTS[name])
+        _Quantizer(model.graph, folder / TENSORS_FILE).rewrite()
+        helper.set_model_props(model, {"weights": digest})
+        part = folder / f"{name}.part"
+        part.write_bytes(model.SerializeToString())
+        part.replace(folder / name)
+    return folder / GRAPH_FILE
+
+
+def _traced(network: torch.nn.Module, outputs: dict[str, dict[int, str]]) -> onnx.ModelProto:
     ids = torch.full((2, 90), len(SPECIAL_TOKENS) + 1)
     ids[:, 0], ids[:, 9] = t5.FIRST_TASK, SEPARATOR
-    free, rows = {0: "batch", 1: "length"}, {0: "batch"}
     with warnings.catch_warnings(), TemporaryDirectory() as scratch:
         warnings.simplefilter("ignore")  # the exporter's own, about its own parts
         # By tracing: the newer exporter takes a minute for the same graph.
@@ -75,9 +88,9 @@ def _traced(network: t5.EvaluatorModel) -> onnx.ModelProto:
             graph,
             dynamo=False,
             opset_version=18,
-            dynamic_axes={"ids": free, "mask": free, "logits": rows, "spans": free},
+            dynamic_axes={"ids": _FREE, "mask": _FREE, **outputs},
             input_names=["ids", "mask"],
-            output_names=["logits", "spans"],
+            output_names=list(outputs),
         )
         return onnx.load(graph)
 
@@ -87,7 +100,7 @@ class _Quantizer:
 
     def __init__(self, graph: onnx.GraphProto, tensors: Path) -> None:
         self._graph, self._file = graph, tensors.name
-        self._stored, self._offsets = load_file(tensors), _offsets(tensors)
+        self._stored, self._offsets = load_file(tensors), tensor_places(tensors)
         self._floats = {n: value.numpy() for n, value in t5.unpacked(self._stored).items()}
         self._used, self._nodes = set[str](), list[onnx.NodeProto]()
         self._quantized: dict[str, tuple[str, str]] = {}
@@ -226,14 +239,3 @@ class _Quantizer:
         for key, field in (("location", self._file), ("offset", offset), ("length", length)):
             tensor.external_data.add(key=key, value=str(field))
         return tensor
-
-
-def _offsets(tensors: Path) -> dict[str, tuple[int, int]]:
-    """Where each tensor's bytes lie in the file: (offset, length)."""
-    with tensors.open("rb") as file:
-        (header_bytes,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(header_bytes))
-    start = 8 + header_bytes
-    header.pop("__metadata__", None)
-    places = {name: entry["data_offsets"] for name, entry in header.items()}
-    return {name: (start + begin, end - begin) for name, (begin, end) in places.items()}
