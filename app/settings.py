@@ -145,10 +145,11 @@ class StateSettings(BaseSettings):
         description="Questions the chat model writes for each chunk, by which it is found too.",
     )
 
-    embedder: Literal["static", "openai", "worker"] = _knowledge(
+    embedder: Literal["static", "e5", "openai", "worker"] = _knowledge(
         default="static",
-        description="static: the shipped table; openai asks an OpenAI-compatible endpoint; worker "
-        "asks the evaluator's workers.",
+        description="static: the shipped table; e5: multilingual-e5-small, the encoder inside the "
+        "evaluator's weights; openai asks an OpenAI-compatible endpoint; worker asks the "
+        "evaluator's workers.",
     )
     embedder_base_url: str = _knowledge(
         default="https://api.openai.com/v1",

@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 
 from app.composition.chat import chosen_chat, through_proxies
-from app.composition.embedder import endpoint_embedder, open_retriever
+from app.composition.embedder import encoder_of, open_retriever
 from app.errors import StartFailed
 from app.ingest.image_reader import ImageReader
 from app.observability.redaction import redact
@@ -105,7 +105,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         # At once, for a model without reflection tokens would fail in every answer.
         await native.check()
     with through_proxies():
-        embedder = await asyncio.to_thread(endpoint_embedder, settings)
+        embedder = await asyncio.to_thread(encoder_of, settings)
     if embedder is not None:
         stack.push_async_callback(embedder.aclose)
     chat = await asyncio.to_thread(_chat, settings)

@@ -118,10 +118,15 @@ def load_reranker(settings: EvaluatorSettings) -> Scorer:
 
 def load_embedder(settings: EvaluatorSettings) -> TextEmbedder | None:
     """The configured embedder, None where none is. Raises WeightsError."""
-    if settings.embedder == "e5":  # needs no torch
-        embedding = importlib.import_module("evaluator.inference.onnx_embedder")
-        return cast("TextEmbedder", embedding.OnnxEmbedder(settings))
+    if settings.embedder == "e5":
+        return own_embedder(settings)
     return cast("TextEmbedder | None", _pretrained("embedder", settings))
+
+
+def own_embedder(settings: EvaluatorSettings | None = None) -> TextEmbedder:
+    """The encoder inside the evaluator's weights, without torch. Raises EvaluatorError."""
+    embedding = importlib.import_module("evaluator.inference.onnx_embedder")
+    return cast("TextEmbedder", embedding.OnnxEmbedder(settings or EvaluatorSettings()))
 
 
 def load_image_embedder(settings: EvaluatorSettings) -> ImageEmbedder | None:

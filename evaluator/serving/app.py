@@ -184,7 +184,7 @@ async def embeddings(
     loaded = worker.embeddings
     if loaded is None:
         raise errors.UnknownModel(
-            "This worker has no embedder: name a sentence-transformers folder by "
+            "This worker has no embedder: name a sentence-transformers folder, or e5, by "
             "SELFCRAG_EVALUATOR_EMBEDDER."
         )
     worker.limits.check(len(body.texts), "texts")

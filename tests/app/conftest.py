@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from app.cli import ingest as ingest_command
 from app.composition import services
-from app.composition.embedder import endpoint_embedder
+from app.composition.embedder import encoder_of
 from app.ingest.pipeline import ingest
 from app.main import create_app
 from app.retrieval.embedder import Embedder, StaticEmbedder
@@ -102,7 +102,7 @@ class Loaded:
         return create_worker(settings, *([self.scorer] if is_shipped else []))
 
     def chosen_embedder(self, settings: StateSettings, _: Segmenter) -> Embedder:
-        return endpoint_embedder(settings) or self.embedder
+        return encoder_of(settings) or self.embedder
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -42,8 +42,8 @@ def tiny_folder(folder: Path, *tasks: str, network: EvaluatorModel | None = None
     return folder
 
 
-def wide_folder(folder: Path) -> Path:
-    """The same, its matrices large enough to be stored as integers."""
+def wide_network() -> EvaluatorModel:
+    """One whose matrices are large enough to be stored as integers."""
     torch.manual_seed(0)
     size = tiny_tokenizer().get_vocab_size()
     config = ModelConfig(
@@ -52,4 +52,4 @@ def wide_folder(folder: Path) -> Path:
     )  # fmt: skip
     network = EvaluatorModel(config)
     torch.nn.init.normal_(network.head.weight, std=0.2)
-    return tiny_folder(folder, network=network.eval())
+    return network.eval()

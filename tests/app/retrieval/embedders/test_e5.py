@@ -1,0 +1,115 @@
+"""e5 as the embedder of a knowledge base, around a tiny evaluator's weights."""
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from app.cli.main import cli
+from app.composition.embedder import chosen_embedder
+from app.ingest import pipeline
+from app.ingest.pipeline import ingest, reindex
+from app.retrieval.embedder import StaticEmbedder
+from app.retrieval.endpoint_embedder import EndpointEmbedder
+from app.retrieval.index import IndexMismatch, open_index
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.tokenizer import Segmenter
+from app.settings import StateSettings
+from evaluator.serving.app import create_app
+from evaluator.settings import EvaluatorSettings
+from evaluator.training.onnx_export import export
+from graphs.options import Search
+from tests.app.serving import Serving
+from tests.evaluator.tiny import tiny_folder, wide_network
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tiny_folder(tmp_path_factory.mktemp("weights"), network=wide_network())
+    export(folder)
+    return folder
+
+
+@pytest.fixture
+def settings(weights: Path, monkeypatch: pytest.MonkeyPatch) -> StateSettings:
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(weights))
+    return StateSettings(_env_file=None, embedder="e5")  # type: ignore[call-arg]
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "river.md").write_text("# River\n\nThe river is long.\n", encoding="utf-8")
+    (folder / "河.md").write_text("# 河\n\n河流很长。\n", encoding="utf-8")
+    return folder
+
+
+async def test_passages_are_found_by_its_vectors_in_both_languages(
+    settings: StateSettings, docs: Path, tmp_path: Path, segmenter: Segmenter
+) -> None:
+    chosen = chosen_embedder(settings, segmenter)
+    assert chosen.name.startswith("e5:multilingual-e5-small@")
+    index = await open_index(tmp_path / "data" / "index", chosen)
+    await ingest([docs], index, segmenter)
+    retriever = HybridRetriever(index, segmenter)
+    found = await retriever.retrieve("河流很长？", 5, Search(mode="dense"))
+    assert {Path(passage.source).name for passage in found} == {"river.md", "河.md"}
+    with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
+        await open_index(tmp_path / "data" / "index", StaticEmbedder(segmenter))
+
+
+async def test_long_embedding_is_foretold_once(
+    settings: StateSettings,
+    docs: Path,
+    tmp_path: Path,
+    segmenter: Segmenter,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chosen, folder = chosen_embedder(settings, segmenter), tmp_path / "data" / "index"
+    caplog.set_level(logging.WARNING, logger=pipeline.__name__)
+    for name, value in (("TOLD_S", 0.0), ("TIMED_CHUNKS", 1), ("BATCH_ROWS", 1)):
+        monkeypatch.setattr(pipeline, name, value)
+    await ingest([docs], await open_index(folder, chosen), segmenter)
+    assert await reindex(folder, chosen, segmenter) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "embedding about 2 chunks will take about 1 minutes"
+    ] * 2
+
+
+async def test_a_worker_gives_the_same_vectors_under_the_same_name(
+    settings: StateSettings, weights: Path, segmenter: Segmenter
+) -> None:
+    here = chosen_embedder(settings, segmenter)
+    given = {"weights": weights, "embedder": "e5"}
+    with Serving(create_app(EvaluatorSettings.model_validate(given))) as worker:
+        there = chosen_embedder(
+            settings.model_copy(update={"worker_url": (worker.url,)}), segmenter
+        )
+        assert isinstance(there, EndpointEmbedder)
+        assert there.name == here.name
+        texts = ["The river is long.", "河流很长。"]
+        assert there.embed(texts) == pytest.approx(here.embed(texts), abs=1e-5)
+        question = await here.embed_query("who?")
+        assert await there.embed_query("who?") == pytest.approx(question, abs=1e-5)
+        assert np.abs(question - here.embed(["who?"])[0]).max() > 1e-3
+        await there.aclose()
+
+
+def test_weights_of_the_former_form_are_told(
+    weights: Path, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = tiny_folder(tmp_path / "former")
+    config = json.loads((former / "config.json").read_text(encoding="utf-8"))
+    config["architecture"] = "selfcrag-t5-cross"
+    (former / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(former))
+    monkeypatch.setenv("SELFCRAG_EMBEDDER", "e5")
+    refused = CliRunner().invoke(cli, ["ingest", "docs"])
+    assert refused.exit_code == 1
+    assert "of a form without multilingual-e5-small" in " ".join(refused.output.split())
