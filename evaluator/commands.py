@@ -199,7 +199,7 @@ def calibrate(
 
 @app.command()
 def export(weights: Weights = None) -> None:
-    """Write model.onnx beside the tensors."""
+    """Write model.onnx and embedder.onnx beside the tensors."""
     with needs("train"):
         exporting = import_module("evaluator.training.onnx_export")
     typer.echo(f"exported to {exporting.export(_settings(weights).weights)}")
