@@ -206,6 +206,17 @@ def export(weights: Weights = None) -> None:
 
 
 @app.command()
+def embedder(
+    out: Annotated[Path, typer.Argument(help="A new folder for the embedder.")],
+    weights: Weights = None,
+) -> None:
+    """Write multilingual-e5-small as an embedder, by the vocabulary of an evaluator."""
+    with needs("train"):
+        embedding = import_module("evaluator.training.embedder")
+        typer.echo(f"written to {embedding.build(_settings(weights).weights, out)}")
+
+
+@app.command()
 def measure(
     file: Annotated[Path, typer.Argument(help="SQuAD-like records, *.jsonl or *.jsonl.gz.")],
     weights: Weights = None,

@@ -13,6 +13,9 @@ from evaluator.schema import TASKS, CalibratedThresholds, Task
 
 ARCHITECTURE = "selfcrag-t5-joint"
 """What config.json calls the checkpoints that `train` makes."""
+E5_ARCHITECTURE = "selfcrag-e5"
+"""And the embedders that `embedder` makes."""
+EMBEDDER_FILE = "embedder.onnx"
 THRESHOLDS_FILE = "thresholds.json"
 TENSORS_FILE = "model.safetensors"
 SHARDS_INDEX = "model.safetensors.index.json"
