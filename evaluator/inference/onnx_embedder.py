@@ -7,14 +7,7 @@ import numpy as np
 from evaluator.errors import WeightsError
 from evaluator.inference.onnx_scorer import Graph
 from evaluator.inference.scorer import InputType, Vectors, cut
-from evaluator.model.checkpoint import (
-    E5_ARCHITECTURE,
-    EMBEDDER_FILE,
-    TENSORS_FILE,
-    check_folder,
-    files_digest,
-    name_of,
-)
+from evaluator.model import checkpoint
 from evaluator.model.tokenization import PairTokenizer
 from evaluator.schema import Row
 from evaluator.settings import EvaluatorSettings
@@ -30,20 +23,19 @@ class OnnxEmbedder:
     def __init__(self, settings: EvaluatorSettings) -> None:
         """Raises WeightsError where the settings name no folder of this kind, or a damaged one."""
         folder = settings.embedder
-        config = check_folder(folder, "embedder") if folder else {}
-        if not folder or config.get("architecture") != E5_ARCHITECTURE:
+        config = checkpoint.check_folder(folder, "embedder") if folder else {}
+        if not folder or config.get("architecture") != checkpoint.E5_ARCHITECTURE:
             raise WeightsError(
                 "SELFCRAG_EVALUATOR_EMBEDDER names no folder of the embedder e5: make one by"
                 " `selfcrag-evaluator embedder FOLDER`, and name it there."
             )
-        remedy = "run `selfcrag-evaluator embedder`"
-        self._graph = Graph(folder / EMBEDDER_FILE, _OUTPUTS, settings.threads, remedy)
+        graph, remedy = folder / checkpoint.EMBEDDER_FILE, "run `selfcrag-evaluator embedder`"
+        self._graph = Graph(graph, _OUTPUTS, settings.threads, remedy)
         self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
         self._batch_tokens = settings.batch_tokens
         self.dimensions = int(config["d_model"])
-        # Of all that decides a vector.
-        digest = files_digest([folder / "tokenizer.json", folder / TENSORS_FILE])
-        self.name = name_of(BASE_NAME, digest)
+        decisive = [folder / "tokenizer.json", folder / checkpoint.TENSORS_FILE]
+        self.name = checkpoint.name_of(BASE_NAME, checkpoint.files_digest(decisive))
 
     def embed(self, texts: Sequence[str], input_type: InputType | None) -> tuple[Vectors, int]:
         """Texts of no type are taken for questions, as e5's authors advise."""

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from evaluator import commands
 from evaluator.errors import DataError, WeightsError
 from evaluator.inference.scorer import TextEmbedder, load_embedder
-from evaluator.model.tokenization import UNKNOWN
+from evaluator.model.tokenization import SPECIAL_TOKENS, UNKNOWN, stored_form
 from evaluator.settings import EvaluatorSettings
 from evaluator.training.pretrained_encoder import (
     cut_tokenizer,
@@ -20,7 +20,7 @@ from evaluator.training.pretrained_encoder import (
     unigram,
 )
 from evaluator.training.teacher import Teacher
-from tests.evaluator.tiny import tiny_e5, tiny_tokenizer
+from tests.evaluator.tiny import tiny_e5
 
 QUESTIONS = ["how long is it?", "河流很长？", "who?"]
 PASSAGES = ["the river is long. 河流很长", "河流很长", "nobody " * 10]
@@ -81,9 +81,9 @@ def test_the_name_is_that_of_encoder_and_tokenizer(e5: Path, tmp_path: Path) -> 
 
 
 def test_what_cannot_become_an_embedder_is_refused_in_words(e5: Path, tmp_path: Path) -> None:
-    pieces = [(piece, -1.0) for piece in [*tiny_tokenizer().get_vocab(), "▁zzzqqq"]]
+    pieces = [*map(stored_form, SPECIAL_TOKENS), "▁zzzqqq"]
     with pytest.raises(DataError, match="knows no '▁zzzqqq'"):
-        made(unigram(pieces, UNKNOWN), tmp_path)
+        made(unigram([(piece, -1.0) for piece in pieces], UNKNOWN), tmp_path)
     with pytest.raises(DataError, match="is not empty"):
         CliRunner().invoke(commands.app, ["embedder", str(e5)], catch_exceptions=False)
     half = shutil.copytree(e5, tmp_path / "half", ignore=shutil.ignore_patterns("*.onnx"))
