@@ -145,9 +145,10 @@ class StateSettings(BaseSettings):
         description="Questions the chat model writes for each chunk, by which it is found too.",
     )
 
-    embedder: Literal["static", "openai", "worker"] = _knowledge(
+    embedder: Literal["static", "e5", "openai", "worker"] = _knowledge(
         default="static",
-        description="static: the shipped table; openai asks an OpenAI-compatible endpoint; worker "
+        description="static: the shipped table; e5: multilingual-e5-small, in the folder that "
+        "SELFCRAG_EVALUATOR_EMBEDDER names; openai asks an OpenAI-compatible endpoint; worker "
         "asks the evaluator's workers.",
     )
     embedder_base_url: str = _knowledge(

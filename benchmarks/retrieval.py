@@ -1,13 +1,14 @@
 """What every way of searching finds, and how long it takes; beside a plain LangChain pipeline.
 
-    python -m benchmarks.retrieval DATA [--most 300] [--only search rerank embedders plain]
-        [--sets bench_en_qed zh_cmrc2018_dev]
+    python -m benchmarks.retrieval DATA [--most 300] [--only search rerank embedders e5 plain]
+        [--sets bench_en_qed zh_cmrc2018_dev manuals_en manuals_zh]
 
 Questions of QED among Wikipedia passages, of CMRC among news: each is to find the passage it was
-written for. Documents are cut, indexed and searched by the service's own code. `--most` bounds the
-questions of all sections but `search`, which takes 500. `plain` needs the extra `bench`,
-`embedders` and `plain` the extra `train`. Figures go to benchmarks/retrieval.json and
-benchmarks/retrieval.md.
+written for. The sets of manuals, read from DATA/manual_held.jsonl.gz, are measured where they are
+named. Documents are cut, indexed and searched by the service's own code. `--most` bounds the
+questions of all sections but `search`, which takes 500. `e5` is left out where
+SELFCRAG_EVALUATOR_EMBEDDER names no embedder. `plain` needs the extra `bench`, `embedders` and
+`plain` the extra `train`. Figures go to benchmarks/retrieval.json and benchmarks/retrieval.md.
 """
 
 import argparse
@@ -22,9 +23,10 @@ from app.ingest.chunker import Chunking
 from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.tokenizer import Segmenter
 from benchmarks.retrieval_base import by_search, knowledge_base, told
-from benchmarks.retrieval_parts import beside_plain, other_embedder, reranked
+from benchmarks.retrieval_parts import beside_plain, other_embedder, reranked, with_e5
 from benchmarks.retrieval_report import report
-from benchmarks.retrieval_sets import REPORTED, Material, ahead_by, material
+from benchmarks.retrieval_sets import MANUALS, REPORTED, Material, ahead_by, material
+from evaluator.settings import EvaluatorSettings
 from graphs.options import Search
 
 HERE = Path(__file__).parent
@@ -83,6 +85,7 @@ SECTIONS: dict[str, Measuring] = {
     "search": searched,
     "rerank": on_some(reranked),
     "embedders": on_some(other_embedder),
+    "e5": on_some(with_e5),
     "plain": on_some(beside_plain),
 }
 
@@ -100,13 +103,15 @@ async def main() -> None:
         "searched": SEARCHED,
         "embedder": embedder.name,
     }
-    for task in (task for task in REPORTED if task.name in chosen.sets):
+    for task in (task for task in (*REPORTED, *MANUALS) if task.name in chosen.sets):
         found = material(task, chosen.data)
         part = figures["sets"].setdefault(task.name, {"language": task.language})
         part |= {"questions": len(found.asked), "passages": len(found.passages)}
         for section in chosen.only:
             if section == "embedders" and task.language == "zh":
                 continue  # the other embedder at hand knows no Chinese
+            if section == "e5" and EvaluatorSettings().embedder is None:
+                continue
             part[section] = await SECTIONS[section](found, chosen.most, embedder, segmenter)
             FIGURES.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
             REPORT.write_text(report(figures), "utf-8")
@@ -117,8 +122,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("data", type=Path)
     parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
-    names = [task.name for task in REPORTED]
-    parser.add_argument("--sets", nargs="+", choices=names, default=names)
+    reported, manuals = ([task.name for task in tasks] for tasks in (REPORTED, MANUALS))
+    parser.add_argument("--sets", nargs="+", choices=[*reported, *manuals], default=reported)
     return parser.parse_args()
 
 

@@ -19,7 +19,7 @@ def report(figures: Figures) -> str:
     sets: dict[str, Figures] = figures["sets"]
     parts = [_head(figures, sets), DECISIONS]
     parts += [_searches(name, part) for name, part in sets.items() if "search" in part]
-    for section, told in (("rerank", RERANK), ("embedders", EMBEDDERS), ("plain", PLAIN)):
+    for section, told in SECTIONS.items():
         found = {name: part[section] for name, part in sets.items() if section in part}
         if found:
             parts += [told, *(_rows(f"### {name}", part) for name, part in found.items())]
@@ -106,8 +106,15 @@ EMBEDDERS = """## Embedders
 
 The shipped table beside all-MiniLM-L6-v2 (22 million parameters, English)."""
 
+E5 = """## e5
+
+The shipped table beside multilingual-e5-small (SELFCRAG_EMBEDDER=e5). `alpha` is the weight of
+BM25 beside 1 of the dense score."""
+
 PLAIN = """## Beside a plain LangChain pipeline
 
 RecursiveCharacterTextSplitter (1,000 characters, 200 overlap), BM25Retriever, FAISS and
 EnsembleRetriever with equal weights, over the same passages and questions in the same run. In
 Chinese BM25Retriever is given jieba's words; left alone it finds next to nothing."""
+
+SECTIONS = {"rerank": RERANK, "embedders": EMBEDDERS, "e5": E5, "plain": PLAIN}

@@ -26,12 +26,19 @@ class Task:
     language: Language
     questions: tuple[str, ...]
     distractors: tuple[str, ...]
+    kinds: tuple[str, ...] = ()
+    """Of a manual's entries, those whose heading is a question of its own; all are passages."""
 
 
 REPORTED = (
     Task("bench_en_qed", "en", ("bench_en_qed",), ("corpus_en_2wiki",)),
     Task("zh_cmrc2018_dev", "zh", ("zh_cmrc2018_dev",), ("corpus_zh_news",)),
 )
+MANUALS = (
+    Task("manuals_en", "en", (), ("manual_held",), ("faq", "option")),
+    Task("manuals_zh", "zh", (), ("manual_held",), ("faq", "option")),
+)
+"""Of DATA/manual_held.jsonl.gz, which `python -m evaluator.data.manuals` writes."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,11 @@ def material(task: Task, data: Path) -> Material:
     """Questions in an order that depends on the seed alone."""
     asked = [row for name in task.questions for row in records(data / f"{name}.jsonl.gz")]
     others = [row for name in task.distractors for row in records(data / f"{name}.jsonl.gz")]
+    if task.kinds:
+        others = [
+            row | {"passage": row["answer"]} for row in others if row["language"] == task.language
+        ]
+        asked = [row for row in others if row["kind"] in task.kinds]
     titles = {row["passage"]: row.get("title", "").replace("_", " ") for row in [*asked, *others]}
     keys = {passage: f"{task.language}{n}" for n, passage in enumerate(titles)}
     random.Random(SEED).shuffle(asked)

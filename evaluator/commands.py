@@ -206,6 +206,16 @@ def export(weights: Weights = None) -> None:
 
 
 @app.command()
+def embedder(
+    out: Annotated[Path, typer.Argument(help="A new folder for the embedder.")],
+) -> None:
+    """Write multilingual-e5-small as an embedder."""
+    with needs("train"):
+        embedding = import_module("evaluator.training.embedder")
+        typer.echo(f"written to {embedding.build(out)}")
+
+
+@app.command()
 def measure(
     file: Annotated[Path, typer.Argument(help="SQuAD-like records, *.jsonl or *.jsonl.gz.")],
     weights: Weights = None,

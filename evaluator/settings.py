@@ -57,7 +57,8 @@ class EvaluatorSettings(BaseSettings):
         description="Folder of a reranker: monoT5, a cross-encoder or RankLLaMA; empty: none.",
     )
     embedder: Path | None = Field(
-        default=None, description="Folder of a sentence-transformers model; empty: none."
+        default=None,
+        description="Folder of an embedder: e5's or a sentence-transformers model; empty: none.",
     )
     image_embedder: Path | None = Field(
         default=None, description="Folder of a CLIP model, for images; empty: none."

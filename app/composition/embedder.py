@@ -17,8 +17,10 @@ from app.retrieval.index import make_folder, open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
+from evaluator.client import EvaluatorError
 
 if TYPE_CHECKING:
+    from app.retrieval.e5_embedder import E5Embedder
     from app.retrieval.endpoint_embedder import EndpointEmbedder
 
 PROBE_S = 5.0
@@ -43,22 +45,24 @@ async def open_retriever(
 
 
 def chosen_embedder(settings: StateSettings, segmenter: Segmenter) -> Embedder:
-    """The static table, unread as yet, or what `endpoint_embedder` makes. Raises EmbedderFailed."""
-    return endpoint_embedder(settings) or StaticEmbedder(segmenter)
+    """The static table, unread as yet, or what `encoder_of` makes. Raises EmbedderFailed."""
+    return encoder_of(settings) or StaticEmbedder(segmenter)
 
 
-def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
+def encoder_of(settings: StateSettings) -> EndpointEmbedder | E5Embedder | None:
     """None where the settings choose the static table; close it.
 
-    Blocks: the endpoint is asked for its dimensions and, where it is a worker, for its model.
-    Raises EmbedderFailed.
+    Blocks: e5 is loaded, or the endpoint is asked for its dimensions and, where it is a worker,
+    for its model. Raises EmbedderFailed.
     """
     if settings.embedder == "static":
         return None
+    if settings.embedder == "e5" and not settings.worker_url:
+        return _e5(settings)
     # Its client takes two seconds to load, and most have the table.
     from app.retrieval.endpoint_embedder import EndpointEmbedder  # noqa: PLC0415
 
-    is_worker = settings.embedder == "worker"
+    is_worker = settings.embedder in ("worker", "e5")
     urls, model = [settings.embedder_base_url], settings.embedder_model
     if is_worker:
         urls = [f"{url.rstrip('/')}/v1" for url in settings.worker_url] or urls
@@ -72,6 +76,17 @@ def endpoint_embedder(settings: StateSettings) -> EndpointEmbedder | None:
         prefixes=(settings.embedder_query_prefix, settings.embedder_passage_prefix),
         tells_input_type=is_worker,
     )
+
+
+def _e5(settings: StateSettings) -> E5Embedder:
+    from app.retrieval.e5_embedder import E5Embedder  # noqa: PLC0415
+    from evaluator.inference.scorer import e5_embedder  # noqa: PLC0415
+
+    try:
+        encoder = e5_embedder()
+    except EvaluatorError as error:
+        raise EmbedderFailed(str(error)) from error
+    return E5Embedder(encoder, _name(settings, encoder.name))
 
 
 def _name(settings: StateSettings, model: str) -> str:

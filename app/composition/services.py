@@ -15,7 +15,7 @@ import httpx
 import numpy as np
 
 from app.composition.chat import chosen_chat, through_proxies
-from app.composition.embedder import endpoint_embedder, open_retriever
+from app.composition.embedder import encoder_of, open_retriever
 from app.errors import StartFailed
 from app.ingest.image_reader import ImageReader
 from app.observability.redaction import redact
@@ -40,6 +40,7 @@ from evaluator.client import (
 )
 from evaluator.schema import CompressMethod, Ready
 from evaluator.serving.app import create_app as create_worker
+from evaluator.settings import read_settings
 from graphs.critics.evaluator import EvaluatorCritic
 from graphs.critics.llm import LlmCritic
 from graphs.critics.llm_grader import LlmEvaluator, Mode
@@ -105,7 +106,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         # At once, for a model without reflection tokens would fail in every answer.
         await native.check()
     with through_proxies():
-        embedder = await asyncio.to_thread(endpoint_embedder, settings)
+        embedder = await asyncio.to_thread(encoder_of, settings)
     if embedder is not None:
         stack.push_async_callback(embedder.aclose)
     chat = await asyncio.to_thread(_chat, settings)
@@ -191,7 +192,7 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
             wrong = f"SELFCRAG_WORKER_URL: {redact(url)} is no address ({error})."
             raise StartFailed(wrong) from error
     if not workers:
-        worker = create_worker()
+        worker = create_worker(read_settings(embedder=None))  # nobody asks it for vectors
         await stack.enter_async_context(worker.router.lifespan_context(worker))
         inside = httpx.ASGITransport(worker, raise_app_exceptions=False)
         workers = [httpx.AsyncClient(transport=inside, base_url="http://evaluator", timeout=None)]

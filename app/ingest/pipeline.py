@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import os
 import time
 from collections import deque
@@ -24,7 +25,6 @@ from app.ingest.rows import (
     BATCH_ROWS,
     Row,
     document_id,
-    encoded,
     file_rows,
     with_vectors,
     with_words,
@@ -54,6 +54,10 @@ from graphs.generation.prompts import as_hypothetical_questions, hypothetical_me
 IN_PROCESS_DOCUMENTS = 100
 IN_PROCESS_BYTES = 50_000
 MAX_PROCESSES = 8
+TIMED_CHUNKS = 64
+"""The first ones embedded: by them it is told how long all will take."""
+TOLD_S = 60.0
+"""What takes less is not told."""
 MAX_QUESTION_FAILURES = 3
 """After so many the endpoint is taken for down, and the rest goes in without questions."""
 LEADS_OUT = "is a link out of the folder named; name what it leads to, to have it read"
@@ -125,11 +129,12 @@ async def reindex(
     """
     failed: list[EmbedderFailed] = []
     documents: set[str] = set()
+    embedding = TimedEmbedding(embedder)
 
-    def encode(rows: Sequence[Row]) -> list[Row]:
+    def encode(rows: Sequence[Row], total: int) -> list[Row]:
         documents.update(row["document_id"] for row in rows)
         try:
-            return encoded(rows, embedder, segmenter)
+            return embedding.embedded(with_words(rows, segmenter), total)
         except EmbedderFailed as error:
             failed.append(error)  # the storage that asks for rows makes another error of it
             raise
@@ -172,6 +177,8 @@ class Ingest:
     def __post_init__(self) -> None:
         self.report = Report()
         self._collection = asked_collection()
+        self._embedding = TimedEmbedding(self.index.embedder)
+        self._items = self._settled = 0
         self._waiting: list[tuple[Listed, list[Row]]] = []
         self._outdated: list[StoredDocument] = []
         self._max_processes = min(os.cpu_count() or 1, MAX_PROCESSES)
@@ -200,6 +207,7 @@ class Ingest:
     async def all(self, items: Sequence[Listed], outdated: Sequence[StoredDocument] = ()) -> Report:
         started = time.perf_counter()
         self._outdated += outdated
+        self._items = len(items)
         self._in_process = len(items) <= IN_PROCESS_DOCUMENTS
         read = self._read_on_cluster if self.on_cluster else self._read_here
         try:
@@ -269,6 +277,7 @@ class Ingest:
             return refusal
 
     async def _settle(self, item: Listed, outcome: Outcome) -> None:
+        self._settled += 1
         if isinstance(outcome, DocumentRefused):
             refused, outdated = files.judged(item, outcome, self.known, self.prune)
             self._outdated += outdated
@@ -339,7 +348,9 @@ class Ingest:
         rows = [row for _, of_item in waiting for row in of_item]
         if self.questioner is not None:
             rows = await self.questioner.added(rows)
-        rows = await asyncio.to_thread(with_vectors, rows, self.index.embedder)
+        # What is yet to be read has as many chunks a document as what was read so far.
+        total = len(rows) * self._items // self._settled
+        rows = await asyncio.to_thread(self._embedding.embedded, rows, total)
         async with AsyncExitStack() as undo:
             images = [row["id"] for row in rows if "image" in row]
             undo.push_async_callback(asyncio.to_thread, self._images.delete, images, "id")
@@ -359,6 +370,27 @@ class Ingest:
     def _tell(self, done: int, total: int, source: str) -> None:
         if self.progress is not None:
             self.progress(done, total, source)
+
+
+class TimedEmbedding:
+    """Embeds rows, and tells once how long all of them will take, where that is minutes."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._is_told = isinstance(embedder, StaticEmbedder)  # which takes none
+
+    def embedded(self, rows: Sequence[Row], total: int) -> list[Row]:
+        """The rows with vectors; `total` is how many there may be in all. Raises EmbedderFailed."""
+        if self._is_told:
+            return with_vectors(rows, self._embedder)
+        self._is_told, first, rest = True, rows[:TIMED_CHUNKS], rows[TIMED_CHUNKS:]
+        started = time.perf_counter()
+        done = with_vectors(first, self._embedder)
+        left_s = (time.perf_counter() - started) / max(len(first), 1) * (total - len(first))
+        if left_s >= TOLD_S:
+            minutes = math.ceil(left_s / 60)
+            log.warning("embedding about %d chunks will take about %d minutes", total, minutes)
+        return [*done, *with_vectors(rest, self._embedder)] if rest else done
 
 
 async def tidy(index: Index) -> None:

@@ -23,6 +23,8 @@ from graphs.errors import GeneratorFailed
 BATCH_PASSAGES = 64
 MAX_CONCURRENT = 4
 TIMEOUT_S = 15.0
+WORKER_TIMEOUT_S = 120.0
+"""A worker computes on its CPU, one batch after another."""
 QUERY_TIMEOUT_S = 4.0
 """A question does not wait longer: words alone find passages too."""
 SHARE = 0.5
@@ -58,8 +60,9 @@ class EndpointEmbedder:
         """
         self.name, self._model = name, model
         key = key.strip() or NO_KEY
+        self._timeout_s = WORKER_TIMEOUT_S if tells_input_type else TIMEOUT_S
         self._clients = [
-            openai.OpenAI(base_url=url, api_key=key, timeout=TIMEOUT_S, max_retries=1)
+            openai.OpenAI(base_url=url, api_key=key, timeout=self._timeout_s, max_retries=1)
             for url in urls
         ]
         self._for_questions = [
@@ -125,7 +128,7 @@ class EndpointEmbedder:
         except FAILURES as error:
             endpoint = Endpoint(
                 str(client.base_url), self._model,
-                timeout_s=TIMEOUT_S, max_concurrent=1, kind="embeddings",
+                timeout_s=self._timeout_s, max_concurrent=1, kind="embeddings",
             )  # fmt: skip
             raise EmbedderFailed(str(endpoint.failure(error)).rstrip(".")) from None
         return self._checked(vectors, len(texts))

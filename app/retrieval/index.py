@@ -37,7 +37,8 @@ LOCK_TIMEOUT_S = 60.0
 STORAGE_ERRORS = (OSError, RuntimeError, ValueError)
 
 Row = dict[str, Any]
-Encode = Callable[[Sequence[Row]], list[Row]]
+Encode = Callable[[Sequence[Row], int], list[Row]]
+"""Given some of the rows, and how many there are in all."""
 
 visible_to: ContextVar[str] = ContextVar("visible_to", default=SHARED)
 """The owner whose documents are seen beside the shared ones; tasks begun here inherit it."""

@@ -274,9 +274,11 @@ def _renewed(folder: Path, embedder: Embedder, encode: index.Encode) -> int:
     ]
     layout = schema(embedder)
     # The versions of before stay readable until the new one is committed.
-    batches = old.search().select(columns).to_batches(RENEWED_ROWS)
+    batches, total = old.search().select(columns).to_batches(RENEWED_ROWS), old.count_rows()
     data = (
-        _table_of(encode(list(map(index.completed, batch.to_pylist()))), embedder).to_batches()[0]
+        _table_of(
+            encode(list(map(index.completed, batch.to_pylist())), total), embedder
+        ).to_batches()[0]
         for batch in batches
         if batch.num_rows
     )

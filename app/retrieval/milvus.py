@@ -28,6 +28,7 @@ from graphs.options import Filters
 from graphs.types import Language
 
 BATCH_ROWS = 512
+ANY_ROW = 'id != ""'
 TIMEOUT_S = 30.0
 # What clients open; the collection behind it changes when all is renewed.
 ALIAS = "selfcrag"
@@ -182,10 +183,7 @@ class MilvusIndex:
     def count(self) -> int:
         seen = MILVUS.condition(ANYTHING)
         with _reached(self._url):
-            (row,) = self._client.query(
-                ALIAS, filter=seen, output_fields=["count(*)"], timeout=TIMEOUT_S
-            )
-        return int(row["count(*)"])
+            return _counted(self._client, seen)
 
     def _query(self, condition: str, names: Sequence[str]) -> list[Row]:
         """All rows, in batches, for a single answer of Milvus is bounded."""
@@ -222,9 +220,9 @@ def renew(url: str, token: str, embedder: Embedder, encode: index.Encode) -> int
         old, known = str(described["collection_name"]), _fields(described)
         new = _created(client, url, embedder)
         columns = [n for n in (*index.STRINGS, *index.NUMBERS, *index.LISTS) if n in known]
-        count = 0
-        for batch in _batches(client, 'id != ""', columns):
-            rows = [_stored(row, embedder) for row in encode(batch)]
+        count, total = 0, _counted(client, ANY_ROW)
+        for batch in _batches(client, ANY_ROW, columns):
+            rows = [_stored(row, embedder) for row in encode(batch, total)]
             client.insert(new, rows, timeout=TIMEOUT_S)
             count += len(rows)
         client.alter_alias(new, ALIAS)
@@ -234,6 +232,11 @@ def renew(url: str, token: str, embedder: Embedder, encode: index.Encode) -> int
 
 def _fields(described: Row) -> set[str]:
     return {field["name"] for field in described["fields"]}
+
+
+def _counted(client: MilvusClient, condition: str) -> int:
+    (row,) = client.query(ALIAS, filter=condition, output_fields=["count(*)"], timeout=TIMEOUT_S)
+    return int(row["count(*)"])
 
 
 def _batches(client: MilvusClient, condition: str, names: Sequence[str]) -> Iterator[list[Row]]:

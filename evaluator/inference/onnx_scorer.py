@@ -3,17 +3,20 @@
 import ctypes
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import onnxruntime as ort
 
 from evaluator.errors import WeightsError
-from evaluator.inference.scorer import judgements, padded
+from evaluator.inference.scorer import HasIds, judgements, padded
 from evaluator.model.checkpoint import check_folder, known_tasks, name_of, weights_digest
 from evaluator.model.tokenization import tokenizer_of
 from evaluator.schema import Row, RowScore, Task
 from evaluator.settings import EvaluatorSettings
 
 _OUTPUTS = ["logits", "spans"]
+_REMEDY = "run `selfcrag-evaluator export`, or use the torch backend"
 
 
 class OnnxScorer:
@@ -26,7 +29,35 @@ class OnnxScorer:
         self.digest = weights_digest(folder)
         self.name = name_of(str(config.get("architecture")), self.digest)
         self._tokenizer = tokenizer_of(folder, config)
-        self._session = _session(settings)
+        self._graph = Graph(folder / "model.onnx", _OUTPUTS, settings.threads, _REMEDY)
+
+    def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
+        return self._tokenizer.encode(task, pairs)
+
+    def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
+        wanted = _OUTPUTS if task == "answer" else _OUTPUTS[:1]
+        logits, *spans = self._graph.run(wanted, rows)
+        return judgements(task, rows, logits, *spans)
+
+
+class Graph:
+    """An exported graph in an ONNX Runtime session; `run` may be called by several threads."""
+
+    def __init__(self, path: Path, outputs: Sequence[str], threads: int, remedy: str) -> None:
+        """Raises WeightsError where the file is missing, damaged or has other outputs."""
+        if not path.is_file():
+            raise WeightsError(f"{path} is missing: {remedy}.")
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        try:
+            self._session = ort.InferenceSession(
+                str(path), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # its exceptions have no base of their own
+            raise WeightsError(f"{path} cannot be loaded: {error}") from error
+        if [entry.name for entry in self._session.get_outputs()] != list(outputs):
+            raise WeightsError(f"{path} is of another version: {remedy}.")
         self._options = ort.RunOptions()  # gives a batch's memory back, not kept for the next one
         self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
         if sys.platform == "linux":  # the C library, if glibc, gives back what loading has freed
@@ -34,32 +65,13 @@ class OnnxScorer:
             if trim is not None:
                 trim(0)
 
-    def encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
-        return self._tokenizer.encode(task, pairs)
-
-    def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
+    def run(self, wanted: Sequence[str], rows: Sequence[HasIds]) -> list[Any]:
+        """The wanted outputs for one padded batch."""
         ids, mask = padded(rows)
-        wanted = _OUTPUTS if task == "answer" else _OUTPUTS[:1]
-        logits, *spans = self._session.run(wanted, {"ids": ids, "mask": mask}, self._options)
-        return judgements(task, rows, logits, *spans)
-
-
-def _session(settings: EvaluatorSettings) -> ort.InferenceSession:
-    path = settings.weights / "model.onnx"
-    if not path.is_file():
-        raise WeightsError(
-            f"{path} is missing: run `selfcrag-evaluator export`, or use the torch backend."
+        outputs: list[Any] = self._session.run(
+            list(wanted), {"ids": ids, "mask": mask}, self._options
         )
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = settings.threads
-    options.log_severity_level = 3
-    try:
-        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its exceptions have no base of their own
-        raise WeightsError(f"{path} cannot be loaded: {error}") from error
-    if [entry.name for entry in session.get_outputs()] != _OUTPUTS:
-        raise WeightsError(f"{path} is of another version: run `selfcrag-evaluator export`.")
-    return session
+        return outputs
 
 
 load = OnnxScorer

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.errors import WeightsError
-from evaluator.model.checkpoint import check_folder
+from evaluator.model.checkpoint import E5_ARCHITECTURE, check_folder
 from evaluator.schema import LABELS, TASKS, Row, RowScore, Span, Task, judged_as, score_of
 from evaluator.settings import EvaluatorSettings
 
@@ -118,7 +118,16 @@ def load_reranker(settings: EvaluatorSettings) -> Scorer:
 
 def load_embedder(settings: EvaluatorSettings) -> TextEmbedder | None:
     """The configured embedder, None where none is. Raises WeightsError."""
+    folder = settings.embedder
+    if folder and check_folder(folder, "embedder").get("architecture") == E5_ARCHITECTURE:
+        return e5_embedder(settings)
     return cast("TextEmbedder | None", _pretrained("embedder", settings))
+
+
+def e5_embedder(settings: EvaluatorSettings | None = None) -> TextEmbedder:
+    """The configured embedder, which must be e5, without torch. Raises EvaluatorError."""
+    embedding = importlib.import_module("evaluator.inference.onnx_embedder")
+    return cast("TextEmbedder", embedding.OnnxEmbedder(settings or EvaluatorSettings()))
 
 
 def load_image_embedder(settings: EvaluatorSettings) -> ImageEmbedder | None:

@@ -73,6 +73,16 @@ class PairTokenizer:
         parts = (pairs[at : at + _AT_ONCE] for at in range(0, len(pairs), _AT_ONCE))
         return [row for part in parts for row in self._encode(task, part)]
 
+    def encode_alone(self, texts: Sequence[str], *, are_questions: bool) -> list[Row]:
+        """A row a text as the pretrained encoder reads it by itself: its prefix first, cut to fit.
+
+        `[task] query: question </s>` or `[task] passage: passage </s>`.
+        """
+        prefix = self._query if are_questions else self._passage
+        begun = (SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]"), *prefix)
+        room = self._max_length - len(begun) - 1
+        return [Row((*begun, *read.ids[:room], END)) for read in self._encoded(texts)]
+
     def _encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         threes = [_in_order(task, first, second) for first, second in pairs]
         read = self._encoded([text for three in threes for text in three])

@@ -9,7 +9,7 @@ initialisers point into the safetensors file by offset: weights are stored once.
 import json
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,6 +33,7 @@ _TYPES = {
     torch.int8: TensorProto.INT8,
     torch.uint8: TensorProto.UINT8,
 }
+_FREE, _ROWS = {0: "batch", 1: "length"}, {0: "batch"}
 _CONSTANTS: dict[str, Any] = {
     "quantize.full": np.float32(1 / 127),
     "quantize.least": np.float32(1e-12),
@@ -51,20 +52,24 @@ def export(folder: Path) -> Path:
     """Write `model.onnx` beside the folder's tensors and return its path."""
     config = check_folder(folder)
     known_tasks(config)
-    path = folder / "model.onnx"
-    model = _traced(t5.load(folder, config))
-    _Quantizer(model.graph, folder / TENSORS_FILE).rewrite()
+    outputs = {"logits": _ROWS, "spans": _FREE}
+    return write_graph(t5.load(folder, config), outputs, folder / "model.onnx")
+
+
+def write_graph(network: Any, outputs: Mapping[str, dict[int, str]], path: Path) -> Path:
+    """Write the network's graph; what lies beside it in model.safetensors are its weights."""
+    model = _traced(network, outputs)
+    _Quantizer(model.graph, path.with_name(TENSORS_FILE)).rewrite()
     part = path.with_suffix(".part")
     part.write_bytes(model.SerializeToString())
     part.replace(path)
     return path
 
 
-def _traced(network: t5.EvaluatorModel) -> onnx.ModelProto:
+def _traced(network: Any, outputs: Mapping[str, dict[int, str]]) -> onnx.ModelProto:
     network.t5.set_attn_implementation("eager")  # the fused form fixes the length
     ids = torch.full((2, 90), len(SPECIAL_TOKENS) + 1)
     ids[:, 0], ids[:, 9] = t5.FIRST_TASK, SEPARATOR
-    free, rows = {0: "batch", 1: "length"}, {0: "batch"}
     with warnings.catch_warnings(), TemporaryDirectory() as scratch:
         warnings.simplefilter("ignore")  # the exporter's own, about its own parts
         # By tracing: the newer exporter takes a minute for the same graph.
@@ -75,9 +80,9 @@ def _traced(network: t5.EvaluatorModel) -> onnx.ModelProto:
             graph,
             dynamo=False,
             opset_version=18,
-            dynamic_axes={"ids": free, "mask": free, "logits": rows, "spans": free},
+            dynamic_axes={"ids": _FREE, "mask": _FREE, **outputs},
             input_names=["ids", "mask"],
-            output_names=["logits", "spans"],
+            output_names=list(outputs),
         )
         return onnx.load(graph)
 

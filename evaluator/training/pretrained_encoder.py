@@ -185,7 +185,10 @@ def fill(network: EvaluatorModel, source: Source, tokenizer: Tokenizer) -> None:
     ends = {PAD: source.pad, UNKNOWN: source.unknown, SEPARATOR: source.end, END: source.end}
     ids = [ends.get(i, source.begin) for i in range(len(SPECIAL_TOKENS))]
     own = tokenizer.get_vocab()
-    ids += [places[piece] for piece in sorted(own, key=own.__getitem__)[len(SPECIAL_TOKENS) :]]
+    pieces = sorted(own, key=own.__getitem__)[len(SPECIAL_TOKENS) :]
+    if foreign := [piece for piece in pieces if piece not in places]:
+        raise DataError(f"multilingual-e5-small knows no {foreign[0]!r}, which the tokenizer has")
+    ids += [places[piece] for piece in pieces]
     words = tensors["emb.word"].reshape(-1, width)[ids]
     values: dict[str, Floats] = {
         "embeddings.word_embeddings.weight": words,

@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from app.cli import ingest as ingest_command
 from app.composition import services
-from app.composition.embedder import endpoint_embedder
+from app.composition.embedder import encoder_of
 from app.ingest.pipeline import ingest
 from app.main import create_app
 from app.retrieval.embedder import Embedder, StaticEmbedder
@@ -27,7 +27,7 @@ from app.retrieval.tokenizer import Segmenter
 from app.settings import Settings, StateSettings
 from evaluator.inference.scorer import Scorer, load_scorer
 from evaluator.serving.app import create_app as create_worker
-from evaluator.settings import EvaluatorSettings, read_settings
+from evaluator.settings import EvaluatorSettings
 from graphs.ports import Services
 from tests.app.knowledge import fill
 from tests.app.serving import Serving, app_of
@@ -96,13 +96,12 @@ class Loaded:
         index = await open_index(data_dir / "index", embedder or self.embedder, url, token)
         return HybridRetriever(index, self.segmenter)
 
-    def create_worker(self) -> FastAPI:
-        settings = read_settings()
+    def create_worker(self, settings: EvaluatorSettings) -> FastAPI:
         is_shipped = "weights" not in settings.model_fields_set
         return create_worker(settings, *([self.scorer] if is_shipped else []))
 
     def chosen_embedder(self, settings: StateSettings, _: Segmenter) -> Embedder:
-        return endpoint_embedder(settings) or self.embedder
+        return encoder_of(settings) or self.embedder
 
 
 @pytest.fixture(scope="session", autouse=True)

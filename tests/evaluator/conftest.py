@@ -11,7 +11,7 @@ from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from evaluator.training.onnx_export import export
 from tests.evaluator.in_process import asking
-from tests.evaluator.tiny import tiny_folder, wide_folder
+from tests.evaluator.tiny import tiny_e5, tiny_folder, wide_network
 
 torch.set_num_threads(1)  # these networks are so small that threads only wait for each other
 
@@ -25,9 +25,15 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small checkpoint whose matrices are stored as integers, with its ONNX graph."""
-    folder = wide_folder(tmp_path_factory.mktemp("exported"))
+    folder = tiny_folder(tmp_path_factory.mktemp("exported"), network=wide_network())
     export(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def e5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small embedder in e5's form."""
+    return tiny_e5(tmp_path_factory.mktemp("e5"))
 
 
 @pytest.fixture(scope="session")

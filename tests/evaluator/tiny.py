@@ -8,6 +8,7 @@ from tokenizers import Tokenizer
 from evaluator.model import t5 as models
 from evaluator.model.t5 import EvaluatorModel, ModelConfig
 from evaluator.model.tokenization import SPECIAL_TOKENS, UNKNOWN, stored_form
+from evaluator.training import embedder
 from evaluator.training.pretrained_encoder import unigram
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,?!<>/[]:"
@@ -42,8 +43,8 @@ def tiny_folder(folder: Path, *tasks: str, network: EvaluatorModel | None = None
     return folder
 
 
-def wide_folder(folder: Path) -> Path:
-    """The same, its matrices large enough to be stored as integers."""
+def wide_network() -> EvaluatorModel:
+    """One whose matrices are large enough to be stored as integers."""
     torch.manual_seed(0)
     size = tiny_tokenizer().get_vocab_size()
     config = ModelConfig(
@@ -52,4 +53,9 @@ def wide_folder(folder: Path) -> Path:
     )  # fmt: skip
     network = EvaluatorModel(config)
     torch.nn.init.normal_(network.head.weight, std=0.2)
-    return tiny_folder(folder, network=network.eval())
+    return network.eval()
+
+
+def tiny_e5(folder: Path) -> Path:
+    """The wide network's encoder as an embedder."""
+    return embedder.write(wide_network(), tiny_tokenizer(), folder)

@@ -1,7 +1,7 @@
 """What every index promises, held by both adapters alike."""
 
 import asyncio
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -282,8 +282,14 @@ async def test_another_embedder_must_renew(
     other = Renamed(segmenter)
     with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
         await open_index(folder, other, url)
-    encode = partial(encoded, embedder=other, segmenter=segmenter)
+    totals = []
+
+    def encode(rows: Sequence[Row], total: int) -> list[Row]:
+        totals.append(total)
+        return encoded(rows, other, segmenter)
+
     assert await renew_index(folder, other, encode, url) == 4
+    assert set(totals) == {4}
     renewed = await open_index(folder, other, url)
     assert sources(await by_words(renewed, "pump")) == ["pump.md", "pump.md"]
     with within("手册"):
@@ -338,7 +344,10 @@ async def test_a_milvus_from_before_there_were_collections_must_be_renewed(
         await writer.index.put(writer.rows("pump.md", "The pump is old."))
     with pytest.raises(IndexMismatch, match=r"another version.*selfcrag ingest --reindex"):
         await open_index(folder, embedder, url)
-    encode = partial(encoded, embedder=embedder, segmenter=segmenter)
+
+    def encode(rows: Sequence[Row], _: int) -> list[Row]:
+        return encoded(rows, embedder, segmenter)
+
     assert await renew_index(folder, embedder, encode, url) == 1
     (hit,) = await by_words(await open_index(folder, embedder, url), "pump")
     assert hit.source == "pump.md"

@@ -9,6 +9,7 @@ from evaluator.model.tokenization import (
     stored_form,
 )
 from evaluator.schema import Row
+from evaluator.training.pretrained_encoder import unigram
 from tests.evaluator.tiny import tiny_tokenizer
 
 OWN_CHINESE = (
@@ -37,6 +38,17 @@ def test_a_long_question_keeps_to_its_share() -> None:
     ids = row(pairs, "a" * 80, "d" * 20)
     assert ids.index(SEPARATOR) == 13
     assert len(ids) == 13 + 4 + 20 + 1
+
+
+def test_a_text_alone_has_the_prefix_of_its_kind_and_is_cut() -> None:
+    pieces = [*map(stored_form, SPECIAL_TOKENS), "▁query", "▁passage", ":", "▁a", "a"]
+    tokenizer = unigram([(piece, -1.0) for piece in pieces], UNKNOWN)
+    texts, pairs = ["a", "a" * 90], PairTokenizer(tokenizer, max_length=40)
+    for are_questions, name in ((True, "▁query"), (False, "▁passage")):
+        short, long = pairs.encode_alone(texts, are_questions=are_questions)
+        tokens = [tokenizer.id_to_token(number) for number in short.ids]
+        assert tokens == [stored_form("[task:relevance]"), name, ":", "▁a", stored_form("</s>")]
+        assert (len(long.ids), long.ids[-1]) == (40, END)
 
 
 def test_no_text_spells_a_special_token() -> None:

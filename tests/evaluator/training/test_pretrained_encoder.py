@@ -7,12 +7,15 @@ import pytest
 from tokenizers import Tokenizer
 
 from evaluator.errors import DataError
-from evaluator.model.tokenization import SPECIAL_TOKENS, stored_form
+from evaluator.model.t5 import EvaluatorModel, ModelConfig
+from evaluator.model.tokenization import SPECIAL_TOKENS, UNKNOWN, stored_form
 from evaluator.training.pretrained_encoder import (
     Source,
     cut_tokenizer,
+    fill,
     read_source,
     source_path,
+    unigram,
     whole_tokenizer,
 )
 from evaluator.training.teacher import Teacher, cosines
@@ -57,6 +60,13 @@ def test_a_cut_vocabulary_cuts_its_texts_as_the_whole_one(source: Source, cut: T
     assert cut.get_vocab_size() <= 12_000
     assert [cut.token_to_id(stored_form(t)) for t in SPECIAL_TOKENS[:3]] == [0, 1, 2]
     assert 2 not in cut.encode("鬱 檯 凹 Zürich ∀").ids[:3]  # characters of both scripts are kept
+
+
+def test_pieces_that_are_not_of_the_source_are_refused(source: Source) -> None:
+    pieces = [*map(stored_form, SPECIAL_TOKENS), "▁zzzqqq"]
+    tokenizer = unigram([(piece, -1.0) for piece in pieces], UNKNOWN)
+    with pytest.raises(DataError, match="knows no '▁zzzqqq'"):
+        fill(EvaluatorModel(ModelConfig(tokenizer.get_vocab_size())), source, tokenizer)
 
 
 def test_the_encoder_knows_the_same_in_both_languages() -> None:

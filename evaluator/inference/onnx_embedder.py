@@ -1,0 +1,52 @@
+"""Text embedder on ONNX Runtime: multilingual-e5-small, of the folder that `embedder` writes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from evaluator.errors import WeightsError
+from evaluator.inference.onnx_scorer import Graph
+from evaluator.inference.scorer import InputType, Vectors, cut
+from evaluator.model import checkpoint
+from evaluator.model.tokenization import PairTokenizer
+from evaluator.schema import Row
+from evaluator.settings import EvaluatorSettings
+
+BASE_NAME = "multilingual-e5-small"
+AT_ONCE = 512  # texts: a tokenised text is many times larger than its vector
+_OUTPUTS = ["vectors"]
+
+
+class OnnxEmbedder:
+    """Unit vectors of texts, cut to the longest row that the model reads."""
+
+    def __init__(self, settings: EvaluatorSettings) -> None:
+        """Raises WeightsError where the settings name no folder of this kind, or a damaged one."""
+        folder = settings.embedder
+        config = checkpoint.check_folder(folder, "embedder") if folder else {}
+        if not folder or config.get("architecture") != checkpoint.E5_ARCHITECTURE:
+            raise WeightsError(
+                "SELFCRAG_EVALUATOR_EMBEDDER names no folder of the embedder e5: make one by"
+                " `selfcrag-evaluator embedder FOLDER`, and name it there."
+            )
+        graph, remedy = folder / checkpoint.EMBEDDER_FILE, "run `selfcrag-evaluator embedder`"
+        self._graph = Graph(graph, _OUTPUTS, settings.threads, remedy)
+        self._tokenizer = PairTokenizer.from_folder(folder, int(config["max_length"]))
+        self._batch_tokens = settings.batch_tokens
+        self.dimensions = int(config["d_model"])
+        decisive = [folder / "tokenizer.json", folder / checkpoint.TENSORS_FILE]
+        self.name = checkpoint.name_of(BASE_NAME, checkpoint.files_digest(decisive))
+
+    def embed(self, texts: Sequence[str], input_type: InputType | None) -> tuple[Vectors, int]:
+        """Texts of no type are taken for questions, as e5's authors advise."""
+        vectors, tokens = np.zeros((len(texts), self.dimensions), dtype=np.float32), 0
+        for start in range(0, len(texts), AT_ONCE):
+            part = texts[start : start + AT_ONCE]
+            rows = self._tokenizer.encode_alone(part, are_questions=input_type != "passage")
+            found: dict[Row, Vectors] = {}
+            by_length = sorted(set(rows), key=lambda row: len(row.ids))
+            for batch in cut(by_length, self._batch_tokens):
+                found.update(zip(batch, self._graph.run(_OUTPUTS, batch)[0], strict=True))
+            vectors[start : start + len(part)] = [found[row] for row in rows]
+            tokens += sum(len(row.ids) for row in rows)
+        return vectors, tokens

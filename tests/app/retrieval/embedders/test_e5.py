@@ -1,0 +1,122 @@
+"""e5 as the embedder of a knowledge base, with a tiny encoder."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from typer.testing import CliRunner
+
+from app.cli.main import cli
+from app.composition.embedder import chosen_embedder
+from app.ingest import pipeline
+from app.ingest.pipeline import ingest, reindex
+from app.retrieval.embedder import StaticEmbedder
+from app.retrieval.endpoint_embedder import EndpointEmbedder
+from app.retrieval.index import IndexMismatch, open_index
+from app.retrieval.retriever import HybridRetriever
+from app.retrieval.tokenizer import Segmenter
+from app.settings import StateSettings
+from evaluator.serving.app import create_app
+from evaluator.settings import EvaluatorSettings
+from graphs.options import Search
+from tests.evaluator.tiny import tiny_e5, tiny_folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_e5(tmp_path_factory.mktemp("e5"))
+
+
+@pytest.fixture
+def settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> StateSettings:
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_EMBEDDER", str(folder))
+    return StateSettings(_env_file=None, embedder="e5")  # type: ignore[call-arg]
+
+
+@asynccontextmanager
+async def served(app: FastAPI) -> AsyncIterator[str]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
+    serving = asyncio.create_task(server.serve([listening]))
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    await serving
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "river.md").write_text("# River\n\nThe river is long.\n", encoding="utf-8")
+    (folder / "河.md").write_text("# 河\n\n河流很长。\n", encoding="utf-8")
+    return folder
+
+
+async def test_passages_are_found_by_its_vectors_in_both_languages(
+    settings: StateSettings, docs: Path, tmp_path: Path, segmenter: Segmenter
+) -> None:
+    chosen = chosen_embedder(settings, segmenter)
+    assert chosen.name.startswith("e5:multilingual-e5-small@")
+    index = await open_index(tmp_path / "data" / "index", chosen)
+    await ingest([docs], index, segmenter)
+    retriever = HybridRetriever(index, segmenter)
+    found = await retriever.retrieve("河流很长？", 5, Search(mode="dense"))
+    assert {Path(passage.source).name for passage in found} == {"river.md", "河.md"}
+    with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
+        await open_index(tmp_path / "data" / "index", StaticEmbedder(segmenter))
+
+
+async def test_long_embedding_is_foretold_once(
+    settings: StateSettings,
+    docs: Path,
+    tmp_path: Path,
+    segmenter: Segmenter,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    chosen, folder = chosen_embedder(settings, segmenter), tmp_path / "data" / "index"
+    caplog.set_level(logging.WARNING, logger=pipeline.__name__)
+    for name, value in (("TOLD_S", 0.0), ("TIMED_CHUNKS", 1), ("BATCH_ROWS", 1)):
+        monkeypatch.setattr(pipeline, name, value)
+    await ingest([docs], await open_index(folder, chosen), segmenter)
+    assert await reindex(folder, chosen, segmenter) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "embedding about 2 chunks will take about 1 minutes"
+    ] * 2
+
+
+async def test_a_worker_gives_the_same_vectors_under_the_same_name(
+    settings: StateSettings, folder: Path, tmp_path: Path, segmenter: Segmenter
+) -> None:
+    here = chosen_embedder(settings, segmenter)
+    given = {"weights": tiny_folder(tmp_path), "backend": "torch", "embedder": folder}
+    async with served(create_app(EvaluatorSettings.model_validate(given))) as url:
+        elsewhere = settings.model_copy(update={"worker_url": (url,)})
+        there = await asyncio.to_thread(chosen_embedder, elsewhere, segmenter)
+        assert isinstance(there, EndpointEmbedder)
+        assert there.name == here.name
+        texts = ["The river is long.", "河流很长。"]
+        found = await asyncio.to_thread(there.embed, texts)
+        assert found == pytest.approx(here.embed(texts), abs=1e-5)
+        asked = await there.embed_query("who?")
+        assert asked == pytest.approx(await here.embed_query("who?"), abs=1e-5)
+        await there.aclose()
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_without_its_folder_the_command_that_makes_it_is_told(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SELFCRAG_EMBEDDER", "e5")
+    other = str(tiny_folder(tmp_path / "evaluator")) if named else ""
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_EMBEDDER", other)
+    refused = CliRunner().invoke(cli, ["ingest", "docs"])
+    assert refused.exit_code == 1
+    assert "make one by `selfcrag-evaluator embedder FOLDER`" in " ".join(refused.output.split())
