@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,16 @@ from app.ingest.loaders.document import Block, LoadedDocument
 from app.ingest.pipeline import ingest
 from app.ingest.rows import Row, document_rows, encoded
 from app.retrieval import lancedb as lance
-from app.retrieval.embedder import StaticEmbedder, Vectors
-from app.retrieval.index import Index, IndexMismatch, open_index, within
+from app.retrieval.embedder import Embedder, StaticEmbedder, Vectors
+from app.retrieval.index import Encode, Index, IndexMismatch, open_index, within
 from app.retrieval.lancedb import indexed, is_worn
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
+
+
+def encoding(embedder: Embedder, segmenter: Segmenter) -> Encode:
+    return lambda rows, _: encoded(rows, embedder, segmenter)
 
 
 @pytest.fixture
@@ -69,7 +72,7 @@ async def test_the_vector_index_comes_back_with_the_index_that_is_renewed(
     assert not await worn(index)
     await index.tidy()
     assert "vector" in await indexed(index._table)
-    encode = partial(encoded, embedder=embedder, segmenter=segmenter)
+    encode = encoding(embedder, segmenter)
     assert await lance.renew(index.folder, embedder, encode) == 300
     assert "vector" in await indexed(index._table)
 
@@ -93,7 +96,7 @@ async def test_a_service_whose_index_is_renewed_for_another_embedder_asks_to_be_
     index = retriever.index
     await index.put(rows(index, segmenter, "水泵.md", "水泵在三月检修。"))
     other = kind(segmenter)
-    encode = partial(encoded, embedder=other, segmenter=segmenter)
+    encode = encoding(other, segmenter)
     await lance.renew(index.folder, other, encode)
     with pytest.raises(RetrieverFailed, match="restart the service"):
         await retriever.retrieve("Who serviced the pump?", 3)
@@ -147,7 +150,7 @@ async def test_an_index_from_before_there_were_collections_is_renewed(
 ) -> None:
     await index.put(rows(index, segmenter, "水泵.md", "水泵在三月检修。"))
     await index._table.drop_columns(["collection"])
-    encode = partial(encoded, embedder=embedder, segmenter=segmenter)
+    encode = encoding(embedder, segmenter)
     assert await lance.renew(index.folder, embedder, encode) == 1
     (document,) = await (await open_index(index.folder, embedder)).documents()
     assert (document.source, document.collection) == ("水泵.md", "default")

@@ -44,11 +44,11 @@ def asked(question: str) -> Any:
     return [{"role": "user", "content": question}]
 
 
-def rejecting(first: str = FIRST, then: str = SECOND) -> Services:
-    """A chat endpoint whose first draft the critic rejects."""
+def rejecting(first: str = FIRST, then: str = SECOND, pause_s: float = 0.0) -> Services:
+    """A chat endpoint whose first draft the critic rejects; each comes in two halves."""
     return fakes.services(
         fakes.FakeRetriever([TOWER]),
-        chat=fakes.ScriptedChat(answers=[first, then]),
+        chat=fakes.ScriptedChat(answers=[first, then], pause_s=pause_s),
         critic=fakes.FakeCritic(script=[fakes.POOR, fakes.GOOD], words=["Say how tall."]),
         web_search=fakes.FakeWebSearch([PAGE]),
     )
