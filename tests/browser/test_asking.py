@@ -40,8 +40,8 @@ def test_a_question_is_answered_while_its_steps_are_seen(
     assert height in page.ask(question)
 
     seen = page.do("return window.seen")
-    assert seen[-1] == "the answer begins"
-    assert len(seen) == 3
+    # On a busy machine a stage may have ended before it is drawn.
+    assert seen[-2:] == ["a passage is graded", "the answer begins"]
     page.click("#full-graph")
     page.wait(lambda: page.count(".node.visited"))
     visited = page.do(
