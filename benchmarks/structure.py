@@ -160,24 +160,6 @@ def _branches(node: ast.AST) -> int:
     return isinstance(node, _BRANCHING)
 
 
-def _cyclic(code: Checkout) -> Iterator[str]:
-    """Modules that import each other in a circle, also from inside a function."""
-    graph = {name: set(_imports(code, name)) for name in code.trees}
-    yield from (", ".join(component) for component in cycles(graph))
-
-
-def _imports(code: Checkout, name: str) -> Iterator[str]:
-    for node in ast.walk(code.trees[name]):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in code.trees)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                target = whole if whole in code.trees else node.module
-                if target in code.trees and target != name:
-                    yield target
-
-
 def _dialect(code: Checkout) -> Iterator[str]:
     """Variables, parameters and functions that bear a word of DIALECT as their whole name."""
     for name, node in code.nodes():
@@ -201,38 +183,8 @@ COUNTED: dict[str, Callable[[Checkout], Iterator[str]]] = {
     "broad except": _broad,
     "re.compile": _expressions,
     f"functions of complexity above {MAX_COMPLEXITY}": _complex,
-    "import cycles": _cyclic,
     "dialect names": _dialect,
 }
-
-
-def cycles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Strongly connected components of more than one node (Tarjan, 1972)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    components: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for target in sorted(graph.get(node, ())):
-            if target not in index:
-                visit(target)
-                low[node] = min(low[node], low[target])
-            elif target in stack:
-                low[node] = min(low[node], index[target])
-        if low[node] == index[node]:
-            component = [stack.pop()]
-            while component[-1] != node:
-                component.append(stack.pop())
-            if len(component) > 1:
-                components.append(sorted(component))
-
-    for node in sorted(graph):
-        if node not in index:
-            visit(node)
-    return components
 
 
 def compare(before: Mapping[str, int], now: Mapping[str, int]) -> tuple[list[str], list[str]]:

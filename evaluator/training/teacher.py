@@ -6,6 +6,7 @@ little; as a baseline it tells what training is worth.
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 
 import torch
 from tokenizers import Tokenizer
@@ -46,7 +47,9 @@ class Teacher:
         """The cosine of each pair's texts; -1 for a pair that cannot be read."""
         rows = self._tokenizer.encode("relevance", pairs)
         known = [_texts(row.ids) for row in rows if isinstance(row, Row)]
-        places = {text: place for place, text in enumerate(dict.fromkeys(sum(known, ())))}
+        places = {
+            text: place for place, text in enumerate(dict.fromkeys(chain.from_iterable(known)))
+        }
         vectors = self._vectors(list(places)).cpu() if places else torch.empty(0)
         values = iter([float(vectors[places[a]] @ vectors[places[b]]) for a, b in known])
         return [next(values) if isinstance(row, Row) else -1.0 for row in rows]
