@@ -6,6 +6,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 # A file of tests stays in one process. One that crashed is not replaced: pytest-xdist would wait
 # for it forever (3.8.0), while the others run what is left.
 SPREAD := --dist loadfile --max-worker-restart=0
+# They hold the service to the second, in real time and a real browser: what fails while other
+# tests take the machine's cores is run again with the machine to itself, and must pass then.
+EXTRA  := "(slow or postgres or browser or node) and not gpu"
 
 .DEFAULT_GOAL := help
 .PHONY: help run serve worker studio ingest bench bench-night install test test-extra check
@@ -41,7 +44,8 @@ test: $(VENV)/.dev ## install what the tests need and run them
 	@$(BIN)/python -m pytest -n 3 $(SPREAD)
 
 test-extra: $(VENV)/.extra ## install Ray, Milvus Lite, Chromium … and run the tests that take long
-	@$(BIN)/python -m pytest -n 2 $(SPREAD) -m "(slow or postgres or browser or node) and not gpu"
+	@$(BIN)/python -m pytest -n 2 $(SPREAD) -m $(EXTRA) || { echo "once more, one by one: what failed"; \
+	  $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none -m $(EXTRA); }
 
 check: $(VENV)/.dev ## style, types, architecture, and the figures that may only fall
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

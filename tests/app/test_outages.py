@@ -32,7 +32,7 @@ TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 FACTS = {ENGLISH: "87 metres", CHINESE: "八十七米"}
 OPEN_S = 3.0
-DEADLINE_MS = 2000
+DEADLINE_MS = 4000
 ALWAYS = {"retrieval": "always", "ablation": {"only_action": "correct"}}
 
 Serve = Callable[..., Serving]
@@ -138,7 +138,7 @@ def test_runs_without_patience_do_not_keep_others_from_the_model(
 
 @pytest.mark.slow
 def test_a_model_that_is_writing_is_not_down(serving: Serving, openai_server: OpenAIServer) -> None:
-    openai_server.token_delay_s = 0.4
+    openai_server.token_delay_s = 0.8
     for _ in range(3):
         assert "did not finish" in reason(asked(serving, ENGLISH)[0], "generator")
     assert circuit(serving, "chat") == 0
