@@ -48,6 +48,7 @@ class PairTokenizer:
 
     def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
         self._tokenizer = tokenizer
+        self._converter = OpenCC("t2s")
         self._max_length = max_length
         self._query, self._passage = (
             [tokenizer.token_to_id(piece) or UNKNOWN for piece in (f"▁{name}", ":")]
@@ -100,8 +101,13 @@ class PairTokenizer:
         ]
 
     def _encoded(self, texts: Sequence[str]) -> list[Encoding]:
-        read = [text[: self._max_length * CHARS_PER_TOKEN] for text in texts]
+        read = [self._simplified(text[: self._max_length * CHARS_PER_TOKEN]) for text in texts]
         return self._tokenizer.encode_batch(read, add_special_tokens=False)
+
+    def _simplified(self, text: str) -> str:
+        """Traditional characters as Simplified ones, most of what training reads; offsets hold."""
+        converted: str = text if text.isascii() else self._converter.convert(text)
+        return converted if len(converted) == len(text) else text
 
     def _row(self, task: Task, first: list[int], second: list[int], third: list[int]) -> Row | str:
         if not first:
@@ -148,17 +154,11 @@ def neutraliser(special_tokens: Iterable[str]) -> Callable[[str], str]:
 
 
 class CrossTokenizer(PairTokenizer):
-    """Rows of the former T5: no prefixes, WordPiece, Traditional characters as Simplified ones."""
+    """Rows of the former T5: no prefixes, WordPiece."""
 
     def __init__(self, tokenizer: Tokenizer, max_length: int) -> None:
         super().__init__(tokenizer, max_length)
         self._query = self._passage = []
-        self._converter = OpenCC("t2s")
-
-    def _encoded(self, texts: Sequence[str]) -> list[Encoding]:
-        return super()._encoded(
-            [text if text.isascii() else self._converter.convert(text) for text in texts]
-        )
 
 
 def tokenizer_of(folder: Path, config: Mapping[str, Any]) -> PairTokenizer:

@@ -93,8 +93,8 @@ class TrainOptions:
     """Of the pretrained encoder's own ranking of a question's passages beside the labels."""
     new_rate: float = 5e-4  # of the parts that begin as nothing
     dropout: float = 0.0
-    batch_tokens: int = 3072  # padded
-    train_length: int = 160
+    batch_tokens: int = 4096  # padded
+    train_length: int = 384
     group: int = 4  # rows of one question at most, the answering one among them
     span_weight: float = 0.5
     left_out: tuple[str, ...] = ()
@@ -324,9 +324,13 @@ def part_of(row: Example) -> Part:
 
 
 def _some(group: Group, most: int, rng: random.Random) -> Group:
-    """The answering row, and others drawn until there are `most`."""
+    """The answering row, a made twin of it if there is one, and others drawn until `most`."""
     first, rest = group[:1], list(group[1:])
-    return first + tuple(rng.sample(rest, min(most - 1, len(rest))))
+    twins = [row for row in rest if row.kind not in NATURAL]
+    if twins and len(rest) >= most:
+        first += (rng.choice(twins),)
+        rest.remove(first[1])
+    return first + tuple(rng.sample(rest, min(most - len(first), len(rest))))
 
 
 def evened(
