@@ -6,7 +6,13 @@ import math
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    nullcontext,
+)
 from copy import deepcopy
 from threading import Thread
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -30,7 +36,6 @@ from app.api.routes import (
     embeddings,
     evaluations,
     images,
-    langgraph,
     openai,
     operation,
     responses,
@@ -40,6 +45,7 @@ from app.api.routes import (
 from app.composition.services import open_services
 from app.errors import StartFailed
 from app.evaluation.jobs import EvaluationJobs
+from app.extension import load_extensions
 from app.ingest.uploads import uploads_into
 from app.mcp import http as mcp
 from app.mcp.tools import Parts
@@ -92,6 +98,8 @@ def create_app(
     chosen = settings or load_settings(Settings)
     redact.learn(chosen)
     open_spans = spans_to(chosen.otlp_endpoint)
+    loaded = load_extensions(chosen.extensions_off)
+    extensions = [each for each in loaded if authenticates or not each.is_server]
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -108,6 +116,7 @@ def create_app(
             app.state.services, app.state.graphs = services, graphs
             app.state.readiness = Readiness(services, engine, chosen.data_dir)
             observers = [app.state.metrics.observe, RunLog(visible_to.get).observe]
+            observers += [of for each in extensions for of in each.listeners(chosen)]
             if spans is not None:
                 observers.append(spans.observe)
 
@@ -144,7 +153,9 @@ def create_app(
             parts = Parts(app.state.runs, tuple(graphs), app.state.collections, uploads)
             app.state.mcp = mcp.McpSessions(parts)
             try:
-                async with app.state.mcp.open():
+                async with AsyncExitStack() as opened, app.state.mcp.open():
+                    for each in extensions:
+                        await opened.enter_async_context(each.opened(app))
                     yield
             finally:
                 await app.state.evaluations.aclose()
@@ -153,6 +164,7 @@ def create_app(
                     await uploads.aclose()
 
     app = FastAPI(**ABOUT, lifespan=lifespan)
+    app.state.extensions = extensions
     app.state.metrics, app.state.public_url = ServiceMetrics(), chosen.public_url
     app.state.image_address_hours = chosen.image_address_hours
     for router in (
@@ -162,8 +174,9 @@ def create_app(
         *(operation.router, ask.ui_router),
     ):
         app.include_router(router)
-    if authenticates:  # a server around it has LangGraph's API and an MCP server of its own
-        app.include_router(langgraph.router)
+    for each in extensions:
+        app.router.routes.extend(each.routes())
+    if authenticates:  # a server around it has an MCP server of its own
         app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint()))
     app.mount(operation.PAGE_PATH, operation.page_files)
     app.mount(operation.API_PAGE_PATH, operation.api_page_files)
@@ -277,6 +290,8 @@ class Server(uvicorn.Server):
     async def _stop_runs(self) -> None:
         sessions: mcp.McpSessions = self._app.state.mcp
         sessions.end()
+        for extension in self._app.state.extensions:
+            extension.stop(self._app)
         runs: Runs = self._app.state.runs
         await runs.drain(self.runs_end_within_s)
         await runs.aclose()

@@ -436,6 +436,10 @@ class Settings(StateSettings):
     max_connections: int = _service(
         default=500, ge=2, description="Most connections of clients at once; beyond it 503."
     )
+    extensions_off: Names = _service(
+        default=(),
+        description="Extensions that are not loaded, such as langgraph_api,mcp.",
+    )
     langsmith: bool = _service(
         default=False,
         description="Send whole runs, questions and answers included, to LangSmith.",

@@ -162,9 +162,10 @@ LAYERS = {
         types errors options state ports text grading generation reflection critics nodes workflows
     """,
     "app": """
-        integrations schemas errors settings state_folder observability resilience llm retrieval
-        websearch ingest.loaders ingest storage runs evaluation protocols composition api api.routes
-        mcp main studio cli
+        integrations schemas errors settings extension state_folder observability resilience llm
+        retrieval websearch ingest.loaders ingest storage runs evaluation protocols composition api
+        api.routes mcp main studio cli
+        extensions extensions.langgraph_api
     """,
 }
 """Rooms from the ground up: each imports itself and those before it. A room is a folder, or a
@@ -198,6 +199,17 @@ def test_no_files_import_each_other_in_a_circle() -> None:
         for name, path in files.items()
     }
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle
+
+
+def test_extensions_know_the_core_alone_and_it_knows_none() -> None:
+    wrong = []
+    for path in sources("app"):
+        own = room(dotted(path))
+        for name in imports(path):
+            there = room(module(name)) if name.startswith("app.") else ""
+            if there.startswith("extensions") and there != own:
+                wrong.append(f"{dotted(path)} imports {name}")
+    assert wrong == []
 
 
 @pytest.mark.parametrize("package", ["evaluator", "graphs", "app"])

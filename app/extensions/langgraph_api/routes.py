@@ -35,7 +35,7 @@ from app.api.sse import (
     while_client_stays,
 )
 from app.errors import NotFound, ThreadExists
-from app.protocols import langgraph as protocol
+from app.extensions.langgraph_api import protocol
 from app.retrieval.index import within
 from app.runs import replay
 from app.runs.manager import Runs

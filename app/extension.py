@@ -1,0 +1,62 @@
+"""Extensions: what stands around the core, each a folder of its own, registered by one object.
+
+The core imports no extension: it finds them by entry points of the group `selfcrag.extensions`, so
+other packages can bring some as well. An extension imports the core and never another extension.
+One that SELFCRAG_EXTENSIONS_OFF names is not imported.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from importlib.metadata import entry_points
+
+from fastapi import FastAPI
+from pydantic_settings import BaseSettings
+from starlette.routing import BaseRoute
+
+from app.errors import StartFailed
+from app.schemas.ask import Event
+from app.settings import Settings
+
+GROUP = "selfcrag.extensions"
+Listener = Callable[[str, Event], None]
+"""Gets a run's id and each of its events, on the event loop."""
+
+
+class Extension:
+    """What an extension may bring; what it needs is imported in these methods."""
+
+    is_server = False
+    """Left out where another server stands around the service, which has one of the kind."""
+    settings: type[BaseSettings] | None = None
+    """Its settings, read by the extension itself; named here, they are no unknown ones."""
+
+    def routes(self) -> Sequence[BaseRoute]:
+        return ()
+
+    def listeners(self, settings: Settings) -> Sequence[Listener]:
+        return ()
+
+    def opened(self, app: FastAPI) -> AbstractAsyncContextManager[object]:
+        """Entered once the core's parts stand in `app.state`, left before they are closed."""
+        return nullcontext()
+
+    def stop(self, app: FastAPI) -> None:
+        """End what would hold the server up: it has been told to stop."""
+
+
+def load_extensions(off: Collection[str] = ()) -> list[Extension]:
+    """All that are installed but for those named, by name. Raises StartFailed."""
+    installed = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if unknown := sorted({*off} - {*installed}):
+        known = ", ".join(sorted(installed)) or "none"
+        raise StartFailed(f"there is no extension {unknown[0]}; installed: {known}")
+    extensions = []
+    for name in sorted({*installed} - {*off}):
+        try:
+            extensions.append(installed[name].load())
+        except (ImportError, AttributeError) as error:
+            raise StartFailed(
+                f"extension {name} cannot be loaded ({error}); install what it needs, or name it in"
+                " SELFCRAG_EXTENSIONS_OFF"
+            ) from error
+    return extensions
