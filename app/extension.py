@@ -11,10 +11,9 @@ from importlib.metadata import entry_points
 
 from fastapi import FastAPI
 from pydantic_settings import BaseSettings
-from starlette.routing import BaseRoute
 
 from app.errors import StartFailed
-from app.schemas.ask import Event
+from app.schemas.ask import Event, Problem
 from app.settings import Settings
 
 GROUP = "selfcrag.extensions"
@@ -27,11 +26,17 @@ class Extension:
 
     is_server = False
     """Left out where another server stands around the service, which has one of the kind."""
+    errors_below = ""
+    """A path below which errors have its own form: `error_body`."""
     settings: type[BaseSettings] | None = None
     """Its settings, read by the extension itself; named here, they are no unknown ones."""
 
-    def routes(self) -> Sequence[BaseRoute]:
-        return ()
+    def add_to(self, app: FastAPI) -> None:
+        """Bring its routes, and handlers of its own exceptions."""
+
+    def error_body(self, problem: Problem) -> object:
+        """The body of an error below `errors_below`."""
+        return problem.model_dump(exclude_none=True)
 
     def listeners(self, settings: Settings) -> Sequence[Listener]:
         return ()

@@ -33,12 +33,9 @@ from app.api.routes import (
     ask,
     collections,
     documents,
-    embeddings,
     evaluations,
     images,
-    openai,
     operation,
-    responses,
     runs,
     search,
 )
@@ -169,13 +166,12 @@ def create_app(
     app.state.image_address_hours = chosen.image_address_hours
     for router in (
         *(ask.router, search.router, runs.runs_router, runs.threads_router),
-        *(openai.router, responses.router, embeddings.router),
         *(documents.router, images.router, collections.router, evaluations.router),
-        *(operation.router, ask.ui_router),
+        operation.router,
     ):
         app.include_router(router)
     for each in extensions:
-        app.router.routes.extend(each.routes())
+        each.add_to(app)
     if authenticates:  # a server around it has an MCP server of its own
         app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint()))
     app.mount(operation.PAGE_PATH, operation.page_files)

@@ -135,7 +135,7 @@ ANSWERS = (
     ),
     Guard(
         "Only addresses of the web become links of citations",
-        "app/protocols/openai.py",
+        "app/protocols/answers.py",
         "    return cited.source if is_harmless else base_url\n",
         "    return cited.source\n",
         (f"{_EXFILTRATION}test_only_addresses_of_the_web_become_links",),

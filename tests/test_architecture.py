@@ -165,7 +165,7 @@ LAYERS = {
         integrations schemas errors settings extension state_folder observability resilience llm
         retrieval websearch ingest.loaders ingest storage runs evaluation protocols composition api
         api.routes mcp main studio cli
-        extensions extensions.langgraph_api
+        extensions extensions.ai_sdk extensions.openai extensions.langgraph_api
     """,
 }
 """Rooms from the ground up: each imports itself and those before it. A room is a folder, or a

@@ -13,8 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from app.protocols.ai_sdk import UIRequest
-from app.schemas.ask import PLAIN_EVENTS, AskRequest, Problem
+from app.schemas.ask import PLAIN_EVENTS, Problem
 from app.schemas.documents import ProgressEvent, ReportEvent
 from graphs.workflows.registry import WORKFLOWS
 
@@ -60,13 +59,17 @@ def describe(app: FastAPI) -> None:
         ref = "#/components/schemas/{model}"
         schemas = models_json_schema(models, ref_template=ref)[1]["$defs"]  # type: ignore[arg-type]
         names = {"properties": {"workflow": {"enum": [*WORKFLOWS, None]}}}
-        schemas |= {model.__name__: names for model in (AskRequest, UIRequest)}
+        described = plain()
+        own = described["components"]["schemas"]
+        requests = (name for name in own if name.endswith("Request"))
+        schemas |= {n: names for n in requests if "workflow" in own[n].get("properties", ())}
         added = {
             "components": {"schemas": schemas, "securitySchemes": KEYS},
             "security": [*({scheme: []} for scheme in KEYS), {}],
         }
         examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
-        return merged(merged(plain(), added), examples)
+        paths = {p: own for p, own in examples.pop("paths").items() if p in described["paths"]}
+        return merged(merged(described, added), {**examples, "paths": paths})
 
     app.openapi = completed  # type: ignore[method-assign]
 

@@ -1,4 +1,4 @@
-"""Error responses: exceptions as RFC 9457 problem details, below /v1 as errors of OpenAI's."""
+"""Error responses: exceptions as RFC 9457 problem details, or as an extension has them."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,11 @@ from starlette.types import Scope
 
 from app.api.request_ids import HEADER, request_id_of
 from app.errors import InvalidRequest, ServiceError, StoreFailed, internal_problem, message_of
-from app.protocols.openai import NotOffered, error_of
+from app.extension import Extension
 from app.schemas.ask import FieldError, Problem
 
 log = logging.getLogger(__name__)
 
-OPENAI_PATH = "/v1"
 MAX_FIELD_ERRORS = 20
 RETRY_AFTER_S = "2"
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -51,8 +50,10 @@ def problem_response(
     all_headers = {**passes, **named, **(headers or {})}
     # Wherever the app is mounted.
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-    if path == OPENAI_PATH or path.startswith(f"{OPENAI_PATH}/"):
-        return JSONResponse(error_of(problem), problem.status, all_headers)
+    extensions: list[Extension] = scope["app"].state.extensions
+    for each in extensions:
+        if each.errors_below and f"{path}/".startswith(f"{each.errors_below}/"):
+            return JSONResponse(each.error_body(problem), problem.status, all_headers)
     body = problem.model_dump(exclude_none=True)
     return JSONResponse(body, problem.status, all_headers, "application/problem+json")
 
@@ -86,8 +87,6 @@ def add_error_handlers(app: FastAPI) -> None:
 async def _answer(request: Request, error: Exception) -> JSONResponse:
     """Whatever a route raised, as its problem; faults of ours are logged."""
     match error:
-        case NotOffered():
-            return JSONResponse(error.body, error.status)
         case ServiceError():
             return error_response(request.scope, error)
         case RequestValidationError():

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from app.api.routes.documents import mapped
 from app.errors import DocumentsProblem, InvalidRequest, ScopeMissing
 from app.ingest.uploads import UploadBroken, Uploads, UploadTooLarge
-from app.protocols.openai import is_web_address
+from app.protocols.answers import is_web_address
 from app.protocols.progress_text import ProgressText
 from app.retrieval.index import visible_to, within
 from app.runs.manager import Runs

@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 from mcp import Client
 
+from app.extensions.ai_sdk.stream import _sources
 from app.ingest.loaders.by_suffix import READERS
 from app.ingest.pipeline import ingest
 from app.integrations.langchain import SelfCragChat, SelfCragRetriever
 from app.llm.chat import chat_model
 from app.main import create_app
-from app.protocols.ai_sdk import _sources
-from app.protocols.openai import address_of
+from app.protocols.answers import address_of
 from app.retrieval.index import open_index
 from app.settings import Settings
 from graphs.ports import Services
 from graphs.types import AnswerLinks, Citation, Passage, WebPage
 from tests import fakes
-from tests.app.api.routes.test_openai import client_of, streamed, told
 from tests.app.ingest.loaders.test_by_suffix import pdf
 from tests.app.ingest.word import paragraph, word
-from tests.app.protocols.test_ai_sdk import message, parts_of, post
 from tests.app.serving import Serving
 from tests.exfiltration import CITED, FORMS, LOADED, SECRET, U, live
+from tests.extensions.ai_sdk.test_stream import message, parts_of, post
+from tests.extensions.openai.test_chat import client_of, streamed, told
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 
 Serve = Callable[..., Serving]

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from app.api.dependencies import (
-    ClientAddresses,
     CurrentCaller,
     LiveCollections,
     LiveGraphs,
@@ -30,9 +29,7 @@ from app.api.sse import (
     while_client_stays,
 )
 from app.errors import AlreadyBegun, InvalidRequest
-from app.protocols import ai_sdk
-from app.protocols.ai_sdk import UIParts, UIRequest
-from app.protocols.messages import DialogueTurn, image_of, prefer_thread, question_of
+from app.protocols.messages import DialogueTurn, image_of, question_of
 from app.retrieval.index import within
 from app.runs import replay
 from app.runs.manager import Runs
@@ -53,18 +50,10 @@ from graphs.state import Context, Question
 from graphs.workflows.registry import DEFAULT_WORKFLOW, IMAGE_WORKFLOW, WORKFLOWS, Graph
 
 router = APIRouter(tags=["ask"])
-ui_router = APIRouter(tags=["AI SDK"])
-_PART = 'data: {"type":"text-delta","id":"text-0","delta":"It is tall [1]."}\n\n'
-UI_STREAM = {
-    "description": "The parts of one message, one `data:` line each, `[DONE]` at the end.",
-    "content": {EVENT_STREAM: {"schema": {"type": "string"}, "example": _PART}},
-}
 TOO_LONG = f"the data URL of an image has at most {MAX_IMAGE_CHARS:,} characters"
 MAX_KEY_CHARS = 200
 KEY_HEADER = "Idempotency-Key"
 KEY_USED = "names another request of the last day: a key goes with one body"
-# The first answer again: there is no dialogue before it, whatever the thread remembers.
-REGENERATE = "regenerate-message"
 
 
 def accepts_events(request: Request) -> bool:
@@ -74,7 +63,7 @@ def accepts_events(request: Request) -> bool:
     return any(name == EVENT_STREAM and weight not in ("q=0", "q=0.0") for name, _, weight in kinds)
 
 
-def _built(workflow: str | None, graphs: LiveGraphs) -> str:
+def built(workflow: str | None, graphs: LiveGraphs) -> str:
     """The workflow that is asked, the default where none is named. Raises InvalidRequest."""
     name = DEFAULT_WORKFLOW if workflow is None else workflow
     if name not in graphs:
@@ -109,7 +98,7 @@ async def ask(
     key = key_of(body, idempotency_key)
     is_streamed = body.stream or accepts_events(request)
     of_image = IMAGE_WORKFLOW if body.image else None
-    workflow = _built(of_image if body.workflow is None else body.workflow, graphs)
+    workflow = built(of_image if body.workflow is None else body.workflow, graphs)
     if run_id := await begun_before(store, caller.owner, key):
         return await told_again(request, run_id, runs, store, is_streamed)
     question = body.as_question()
@@ -206,41 +195,6 @@ async def whole(request: Request, outcome: Awaitable[AnswerEvent | ErrorEvent]) 
     if isinstance(last, ErrorEvent):
         return problem_response(request.scope, last.problem)
     return Response(last.data, media_type="application/json")
-
-
-@ui_router.post(
-    "/ask/ui",
-    response_class=Response,
-    responses={200: UI_STREAM, **REFUSALS},
-)
-async def ask_ui(
-    body: UIRequest,
-    caller: CurrentCaller,
-    runs: LiveRuns,
-    graphs: LiveGraphs,
-    collections: LiveCollections,
-    addresses: ClientAddresses,
-    services: LiveServices,
-) -> Response:
-    """Answer the last message of the user as the parts of one message; the chat is the thread."""
-    of_image = IMAGE_WORKFLOW if body.shows_image else None
-    workflow = _built(of_image if body.workflow is None else body.workflow, graphs)
-    question = await asked_of(body.turns(workflow), workflow, services)
-    if body.trigger != REGENERATE:
-        prefer_thread(question)
-    with within(await collections.chosen(caller, body.collection)):
-        run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
-    parts = UIParts(question["question"], body.drafts, addresses)
-    return EventStream(run, runs, detach=False, encode=parts, headers=ai_sdk.HEADERS)
-
-
-@ui_router.get("/ask/ui/{chat_id}/stream", include_in_schema=False)
-async def resume_ui() -> Response:
-    """What `useChat` asks with `resume`: nothing to go on with, for a run ends with its client.
-
-    The AI SDK reads 204 as that, and everything else that is no stream as a failure.
-    """
-    return Response(status_code=204)
 
 
 @router.get("/workflows", response_model=Workflows, responses=problems(422))

@@ -1,8 +1,6 @@
 """LangGraph's API as an extension."""
 
-from collections.abc import Sequence
-
-from starlette.routing import BaseRoute
+from fastapi import FastAPI
 
 from app.extension import Extension
 
@@ -10,10 +8,10 @@ from app.extension import Extension
 class LangGraphApi(Extension):
     is_server = True
 
-    def routes(self) -> Sequence[BaseRoute]:
+    def add_to(self, app: FastAPI) -> None:
         from app.extensions.langgraph_api.routes import router
 
-        return router.routes
+        app.include_router(router)
 
 
 extension = LangGraphApi()

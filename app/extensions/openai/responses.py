@@ -12,19 +12,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.protocols.addresses import Addresses
-from app.protocols.messages import TEXT_TYPES, DialogueTurn, TextPart, text_of
-from app.protocols.openai import (
-    CUT_SHORT,
-    STORED_PART,
+from app.extensions.openai.chat import (
     RunParameters,
     UrlCitation,
     annotations,
     error_of,
-    is_web_address,
     shown_images,
     sources,
 )
+from app.protocols.addresses import Addresses
+from app.protocols.answers import CUT_SHORT, STORED_PART, is_web_address
+from app.protocols.messages import TEXT_TYPES, DialogueTurn, TextPart, text_of
 from app.protocols.progress_text import ProgressText
 from app.schemas import ask
 from app.storage.runs import RunRecord

@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.protocols.openai import Chunks, address_of, data, is_web_address, shown_images
+from app.extensions.openai.chat import Chunks, shown_images
+from app.protocols.answers import address_of, data, is_web_address
 from app.protocols.progress_text import text
 from app.schemas.ask import AskResponse, Event, RetractEvent, ThreadId, TokenEvent
 from graphs.text.citations import renumbered

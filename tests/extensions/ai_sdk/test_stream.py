@@ -9,9 +9,17 @@ import httpx
 import pytest
 
 from tests import fakes
-from tests.app.api.routes.test_openai import CHINESE, ENGLISH, FIRST, PAGE, SECOND, TOWER, rejecting
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
+from tests.extensions.openai.test_chat import (
+    CHINESE,
+    ENGLISH,
+    FIRST,
+    PAGE,
+    SECOND,
+    TOWER,
+    rejecting,
+)
 
 Serve = Callable[..., Serving]
 Part = dict[str, Any]

@@ -18,7 +18,8 @@ from app.api.problems import DETAILS, problem_response
 from app.api.routes.ask import asked_of
 from app.api.sse import EventStream, while_client_stays
 from app.errors import ThreadBusy
-from app.protocols import open_webui, openai
+from app.extensions.openai import chat as openai
+from app.extensions.openai import open_webui
 from app.protocols.addresses import Addresses
 from app.protocols.messages import checked, prefer_thread
 from app.protocols.progress_text import ProgressText

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.protocols.addresses import Addresses
+from app.protocols.answers import DONE, address_of, data, finish_reason, is_web_address
 from app.protocols.messages import DialogueTurn, TextPart, text_of
-from app.protocols.openai import DONE, address_of, data, finish_reason, is_web_address
 from app.protocols.progress_text import ProgressText
 from app.retrieval.images import MEDIA_TYPE
 from app.schemas import ask

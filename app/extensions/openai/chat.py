@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.errors import ServiceError
 from app.protocols.addresses import Addresses
+from app.protocols.answers import DONE, address_of, data, finish_reason
 from app.protocols.messages import TEXT_TYPES, DialogueTurn, TextPart, text_of
 from app.protocols.progress_text import ProgressText, text
 from app.runs.run import Run
@@ -20,11 +21,8 @@ from app.schemas import ask
 from graphs.options import Context
 from graphs.text.inert_markup import inert
 from graphs.text.language import script_of
-from graphs.types import Citation
 from graphs.workflows.registry import IMAGE_WORKFLOW
 
-DONE = "data: [DONE]\n\n"
-CUT_SHORT = ("deadline", "budget")
 KINDS = {
     401: ("authentication_error", "invalid_api_key"),
     403: ("permission_error", "permission_denied"),
@@ -119,10 +117,7 @@ class ChatRequest(RunParameters):
         ]
 
 
-STORED_PART = re.compile(r"[0-9a-f]{16}-[0-9a-f]{8}-\d+(?:\.\.\d+)?")
-"""The id of a part of a stored document, or of parts that follow each other."""
 _BRACKETS = re.compile(r"[\[\]()!<>`\\\s]+")
-_NAME = re.compile(r"(?![\\/\s]{2})[^:\x00-\x1f]*")  # without a scheme or a host
 
 
 class UrlCitation(BaseModel):
@@ -226,24 +221,6 @@ def _error(message: str, kind: str, param: str | None, code: str) -> dict[str, A
     return OpenAIErrorBody(error=error).model_dump()
 
 
-def is_web_address(source: str) -> bool:
-    """Whether a frontend may make a link of it."""
-    return source.startswith(("https://", "http://"))
-
-
-def address_of(cited: Citation, base_url: str) -> str:
-    """Where the cited text can be read: its web page, or the page of this service, at its part.
-
-    What a caller gave along has no place: its own name then, unless that is an address of a kind
-    that no frontend should open.
-    """
-    part, _, _ = cited.strip_id.partition("#")
-    if STORED_PART.fullmatch(part):
-        return f"{base_url}#document={part}"
-    is_harmless = is_web_address(cited.source) or _NAME.fullmatch(cited.source)
-    return cited.source if is_harmless else base_url
-
-
 def annotations(response: ask.AskResponse, base_url: str) -> list[Annotation]:
     """One for every sentence of every citation, in the order of the text."""
     spans = ((start, end, cited) for cited in response.citations for start, end in cited.spans)
@@ -289,11 +266,6 @@ def usage(response: ask.AskResponse) -> CompletionUsage:
         completion_tokens=spent.output_tokens,
         total_tokens=spent.input_tokens + spent.output_tokens,
     )
-
-
-def finish_reason(response: ask.AskResponse) -> Literal["stop", "length"]:
-    """`length` where time, calls or tokens ran out before the answer was good enough."""
-    return "length" if response.stopped_by in CUT_SHORT else "stop"
 
 
 def completion(
@@ -366,7 +338,3 @@ class Chunks:
     def chunk(self, delta: dict[str, Any], finish: str | None = None) -> str:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
         return data({**self._head, "choices": [choice]})
-
-
-def data(value: object) -> str:
-    return f"data: {ask.as_json(value)}\n\n"

@@ -19,7 +19,6 @@ from app.api.dependencies import (
 )
 from app.api.problems import problem_response
 from app.api.routes.ask import asked_of
-from app.api.routes.openai import collection_of, errors, model, options_of, thread_of
 from app.api.sse import (
     EVENT_STREAM,
     HEADERS,
@@ -29,11 +28,10 @@ from app.api.sse import (
     while_client_stays,
 )
 from app.errors import NotFound, ThreadBusy
-from app.protocols import open_webui
-from app.protocols.addresses import Addresses
-from app.protocols.messages import MAX_MESSAGES, DialogueTurn, prefer_thread
-from app.protocols.openai import NotOffered
-from app.protocols.openai_responses import (
+from app.extensions.openai import open_webui
+from app.extensions.openai.chat import NotOffered
+from app.extensions.openai.chat_routes import collection_of, errors, model, options_of, thread_of
+from app.extensions.openai.responses import (
     MESSAGE,
     REFERENCE,
     RESPONSE,
@@ -46,6 +44,8 @@ from app.protocols.openai_responses import (
     ResponseRequest,
     response_of,
 )
+from app.protocols.addresses import Addresses
+from app.protocols.messages import MAX_MESSAGES, DialogueTurn, prefer_thread
 from app.retrieval.index import within
 from app.runs import replay
 from app.runs.run import Run

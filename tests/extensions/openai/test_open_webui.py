@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from app.extensions.openai.chat import Chunks
+from app.extensions.openai.open_webui import WebUIChunks, thread_of
 from app.protocols.addresses import Addresses
-from app.protocols.open_webui import WebUIChunks, thread_of
-from app.protocols.openai import Chunks
 from app.schemas.ask import AnswerEvent, AskResponse
 from graphs.types import Citation
 from tests import fakes
-from tests.app.api.routes.test_openai import (
+from tests.app.serving import Serving, wait_until
+from tests.app.slow import SlowRetriever, Waiting
+from tests.extensions.openai.test_chat import (
     ENGLISH,
     FIRST,
     SECOND,
@@ -22,9 +24,7 @@ from tests.app.api.routes.test_openai import (
     asked,
     rejecting,
 )
-from tests.app.serving import Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
-from tests.app.test_openai_errors import request_bytes
+from tests.extensions.openai.test_errors import request_bytes
 
 Serve = Callable[..., Serving]
 HEADERS = {"X-OpenWebUI-User-Id": "u1", "X-OpenWebUI-Chat-Id": "0a1b-2c3d"}

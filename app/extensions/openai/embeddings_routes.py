@@ -5,10 +5,10 @@ import asyncio
 from fastapi import APIRouter, Response
 
 from app.api.dependencies import LiveTextEmbedding
-from app.api.routes.openai import errors
 from app.errors import EmbeddingFailed
-from app.protocols.openai import NotOffered
-from app.protocols.openai_embeddings import (
+from app.extensions.openai.chat import NotOffered
+from app.extensions.openai.chat_routes import errors
+from app.extensions.openai.embeddings import (
     ANY_MODEL,
     EmbeddingList,
     EmbeddingsRequest,

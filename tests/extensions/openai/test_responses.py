@@ -14,7 +14,10 @@ from openai.types.responses import Response, ResponseStreamEvent
 from app.settings import Settings
 from app.storage.api_keys import add_key
 from tests import fakes
-from tests.app.api.routes.test_openai import (
+from tests.app.serving import Serving, app_of, wait_until
+from tests.app.slow import SlowChat, SlowRetriever, Waiting
+from tests.app.storage.test_api_keys import settings_of, within
+from tests.extensions.openai.test_chat import (
     CHINESE,
     ENGLISH,
     FIRST,
@@ -24,10 +27,7 @@ from tests.app.api.routes.test_openai import (
     client_of,
     rejecting,
 )
-from tests.app.serving import Serving, app_of, wait_until
-from tests.app.slow import SlowChat, SlowRetriever, Waiting
-from tests.app.storage.test_api_keys import settings_of, within
-from tests.app.test_openai_errors import body_of
+from tests.extensions.openai.test_errors import body_of
 
 Serve = Callable[..., Serving]
 TALL = "It is 87 metres tall [1]."

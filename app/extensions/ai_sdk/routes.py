@@ -1,0 +1,62 @@
+"""`POST /ask/ui`: an answer in the AI SDK's message stream."""
+
+from fastapi import APIRouter, Response
+
+from app.api.dependencies import (
+    ClientAddresses,
+    CurrentCaller,
+    LiveCollections,
+    LiveGraphs,
+    LiveRuns,
+    LiveServices,
+)
+from app.api.routes.ask import REFUSALS, asked_of, built
+from app.api.sse import EVENT_STREAM, EventStream
+from app.extensions.ai_sdk.stream import HEADERS, UIParts, UIRequest
+from app.protocols.messages import prefer_thread
+from app.retrieval.index import within
+from graphs.workflows.registry import IMAGE_WORKFLOW
+
+router = APIRouter(tags=["AI SDK"])
+_PART = 'data: {"type":"text-delta","id":"text-0","delta":"It is tall [1]."}\n\n'
+UI_STREAM = {
+    "description": "The parts of one message, one `data:` line each, `[DONE]` at the end.",
+    "content": {EVENT_STREAM: {"schema": {"type": "string"}, "example": _PART}},
+}
+# The first answer again: there is no dialogue before it, whatever the thread remembers.
+REGENERATE = "regenerate-message"
+
+
+@router.post(
+    "/ask/ui",
+    response_class=Response,
+    responses={200: UI_STREAM, **REFUSALS},
+)
+async def ask_ui(
+    body: UIRequest,
+    caller: CurrentCaller,
+    runs: LiveRuns,
+    graphs: LiveGraphs,
+    collections: LiveCollections,
+    addresses: ClientAddresses,
+    services: LiveServices,
+) -> Response:
+    """Answer the last message of the user as the parts of one message; the chat is the thread."""
+    of_image = IMAGE_WORKFLOW if body.shows_image else None
+    workflow = built(of_image if body.workflow is None else body.workflow, graphs)
+    question = await asked_of(body.turns(workflow), workflow, services)
+    if body.trigger != REGENERATE:
+        prefer_thread(question)
+    with within(await collections.chosen(caller, body.collection)):
+        run = await runs.start(workflow, question, body.options, body.id, owner=caller.owner)
+    parts = UIParts(question["question"], body.drafts, addresses)
+    return EventStream(run, runs, detach=False, encode=parts, headers=HEADERS)
+
+
+@router.get("/ask/ui/{chat_id}/stream", include_in_schema=False)
+async def resume_ui() -> Response:
+    """What `useChat` asks with `resume`: nothing to go on with, for a run ends with its client.
+
+    The AI SDK reads 204 as that, and everything else that is no stream as a failure.
+    """
+    return Response(status_code=204)
