@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -489,12 +490,16 @@ def load_settings(kind: type[S], **given: Any) -> S:
         raise StartFailed(".env is not UTF-8: save it as UTF-8") from None
 
 
-def unknown_settings() -> list[str]:
+def unknown_settings(of_extensions: Iterable[type[BaseSettings]] = ()) -> list[str]:
     """A line for each unknown variable with our prefix, perhaps a misspelt setting.
 
     Those of the worker are the worker's to tell.
     """
-    known = [f"selfcrag_{name}" for name in Settings.model_fields]
+    known = [
+        f"{kind.model_config['env_prefix']}{name}".lower()
+        for kind in (Settings, *of_extensions)
+        for name in kind.model_fields
+    ]
     given = {*EnvSettingsSource(Settings).env_vars, *DotEnvSettingsSource(Settings).env_vars}
     unknown = [
         name
