@@ -439,7 +439,7 @@ class Settings(StateSettings):
     )
     extensions_off: Names = _service(
         default=(),
-        description="Extensions that are not loaded, such as langgraph_api,mcp.",
+        description="Extensions that are not loaded, such as openai,ai_sdk.",
     )
     langsmith: bool = _service(
         default=False,

@@ -15,49 +15,9 @@ from app.settings import unknown_settings
 from tests import fakes
 from tests.app.serving import Serving
 
-WEBHOOK = dedent('''
-    """Answers a chat's outgoing webhook in the form that Slack reads."""
-
-    from typing import Annotated
-
-    from fastapi import APIRouter, FastAPI, Form
-    from pydantic_settings import BaseSettings, SettingsConfigDict
-
-    from app.api.dependencies import CurrentCaller, LiveRuns
-    from app.extension import Extension
-    from app.schemas.ask import AnswerEvent
-    from graphs.state import Context, Question
-
-
-    class WebhookSettings(BaseSettings):
-        model_config = SettingsConfigDict(env_prefix="SELFCRAG_WEBHOOK_")
-
-        workflow: str = "crag"
-
-
-    router = APIRouter(tags=["webhook"])
-
-
-    @router.post("/webhook")
-    async def answer(
-        text: Annotated[str, Form()], caller: CurrentCaller, runs: LiveRuns
-    ) -> dict[str, str]:
-        question = Question(question=text)
-        run = await runs.start(WebhookSettings().workflow, question, Context(), owner=caller.owner)
-        last = await run.outcome()
-        answered = isinstance(last, AnswerEvent)
-        return {"text": last.response.answer if answered else last.problem.detail}
-
-
-    class Webhook(Extension):
-        settings = WebhookSettings
-
-        def add_to(self, app: FastAPI) -> None:
-            app.include_router(router)
-
-
-    extension = Webhook()
-''')
+HANDBOOK = Path(__file__).parents[2] / "docs" / "en" / "extensions.md"
+_, _BEGUN = HANDBOOK.read_text(encoding="utf-8").split("```python\n")
+WEBHOOK = _BEGUN.partition("```")[0]
 
 
 @pytest.fixture
