@@ -174,8 +174,6 @@ def create_app(
         each.add_to(app)
     if authenticates:  # a server around it has an MCP server of its own
         app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint()))
-    app.mount(operation.PAGE_PATH, operation.page_files)
-    app.mount(operation.API_PAGE_PATH, operation.api_page_files)
     add_error_handlers(app)
     # What is added last is met first. Streams of events are never compressed.
     app.add_middleware(

@@ -142,7 +142,7 @@ ANSWERS = (
     ),
     Guard(
         "The page takes no text for markup",
-        "app/page/words.mjs",
+        "app/extensions/playground/page/words.mjs",
         ".textContent = ",
         ".innerHTML = ",
         ("tests/app/test_page.py::test_no_text_is_ever_taken_for_markup_or_code",),

@@ -166,6 +166,7 @@ LAYERS = {
         retrieval websearch ingest.loaders ingest storage runs evaluation protocols composition api
         api.routes mcp main studio cli
         extensions extensions.ai_sdk extensions.openai extensions.langgraph_api
+        extensions.playground
     """,
 }
 """Rooms from the ground up: each imports itself and those before it. A room is a folder, or a

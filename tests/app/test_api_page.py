@@ -7,7 +7,7 @@ from pathlib import Path
 import app
 from tests.app.serving import Serving
 
-FOLDER = Path(app.__file__).parent / "api_page"
+FOLDER = Path(app.__file__).parent / "extensions/playground/api_page"
 FILES = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
 LARGEST = 15_000
 

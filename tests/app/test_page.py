@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 import app
-from app.api.routes.operation import PAGE_PATH as PATH
+from app.extensions.playground.routes import PAGE_PATH as PATH
 from app.protocols.progress_text import TEXTS
 from app.schemas.ask import ANOTHER_WAS_BETTER
 from graphs.generation.answer import REASONING_REMOVED
@@ -16,7 +16,7 @@ from graphs.options import Context
 from graphs.workflows.registry import WORKFLOWS
 from tests.app.serving import Serving
 
-FOLDER = Path(app.__file__).parent / "page"
+FOLDER = Path(app.__file__).parent / "extensions/playground/page"
 FILES = sorted(path.name for path in FOLDER.iterdir())
 SCRIPTS = [name for name in FILES if name.endswith(".mjs")]
 MOST_BYTES_SENT = 80 * 1024

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Path, Query, Response
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from app.api.dependencies import CurrentCaller, LiveCollections, LiveEvaluations
+from app.api.pages import PAGE_HEADERS
 from app.api.problems import problems
 from app.api.routes.documents import mapped
-from app.api.routes.operation import PAGE_HEADERS
 from app.errors import NotFound
 from app.evaluation.comparison import Results, compare
 from app.evaluation.jobs import EvaluationJobs

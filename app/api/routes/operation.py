@@ -1,12 +1,9 @@
-"""`/health` and `/metrics` for supervisors; `/`, the playground, and `/docs`, the API's page."""
+"""`/health` and `/metrics` for supervisors."""
 
-import mimetypes
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from fastapi.staticfiles import StaticFiles
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from app.api.dependencies import LiveMetrics, LiveReadiness, LiveRuns, LiveServices
@@ -17,20 +14,6 @@ router = APIRouter(tags=["operation"])
 OPEN: dict[str, Any] = {"security": []}
 """Asks for no key."""
 NOT_READY: dict[int | str, dict[str, Any]] = {503: problems(503)[503]}
-PAGE_PATH, API_PAGE_PATH = "/page", "/docs"
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-PAGE_HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    # Kept, but asked for again: a new version of the service shows at once.
-    "Cache-Control": "no-cache",
-}
-# Some systems' lists of media types do not know modules; browsers run nothing else as one.
-mimetypes.add_type("text/javascript", ".mjs")
 
 
 @router.get("/health/live", response_model_exclude_defaults=True, openapi_extra=OPEN)
@@ -62,32 +45,3 @@ async def metrics(metrics: LiveMetrics, services: LiveServices, runs: LiveRuns) 
     metrics.show_circuits(services.circuits)
     metrics.show_admission(runs.admission.places, runs.admission.waiting)
     return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
-
-
-class PageFiles(StaticFiles):
-    """The page's files, which run nothing and load nothing but each other."""
-
-    def file_response(self, *args: Any, **kwargs: Any) -> Response:
-        response = super().file_response(*args, **kwargs)
-        response.headers.update(PAGE_HEADERS)
-        return response
-
-
-page_files = PageFiles(directory=Path(__file__).parents[2] / "page")
-"""To be mounted at PAGE_PATH."""
-
-
-api_page_files = PageFiles(directory=Path(__file__).parents[2] / "api_page")
-"""To be mounted at API_PAGE_PATH, behind `api_page`."""
-
-
-@router.api_route(API_PAGE_PATH, methods=["GET", "HEAD"], include_in_schema=False)
-async def api_page(request: Request) -> Response:
-    """Every operation with a form to try it; loads nothing from elsewhere."""
-    return await api_page_files.get_response("index.html", request.scope)
-
-
-@router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-async def playground(request: Request) -> Response:
-    """A page that shows a run thinking; a client of the public interface like any other."""
-    return await page_files.get_response("index.html", request.scope)

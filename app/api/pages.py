@@ -1,0 +1,13 @@
+"""HTML that this service shows: with headers under which it runs and loads nothing foreign."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+PAGE_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    # Kept, but asked for again: a new version of the service shows at once.
+    "Cache-Control": "no-cache",
+}

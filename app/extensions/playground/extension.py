@@ -1,0 +1,17 @@
+"""The playground, and the page of the API, as an extension."""
+
+from fastapi import FastAPI
+
+from app.extension import Extension
+
+
+class Playground(Extension):
+    def add_to(self, app: FastAPI) -> None:
+        from app.extensions.playground import routes
+
+        app.include_router(routes.router)
+        app.mount(routes.PAGE_PATH, routes.page_files)
+        app.mount(routes.API_PAGE_PATH, routes.api_page_files)
+
+
+extension = Playground()
