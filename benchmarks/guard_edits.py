@@ -463,7 +463,7 @@ HEADERS = (
     ),
     Guard(
         "The page loads and runs its own files alone",
-        "app/api/routes/operation.py",
+        "app/extensions/playground/routes.py",
         "        response.headers.update(PAGE_HEADERS)\n",
         "",
         ("tests/app/test_page.py::test_the_browser_is_told_to_load_and_run_nothing_else",),
