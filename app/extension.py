@@ -10,11 +10,10 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib.metadata import entry_points
 
 from fastapi import FastAPI
-from pydantic_settings import BaseSettings
 
 from app.errors import StartFailed
 from app.schemas.ask import Event, Problem
-from app.settings import Settings
+from app.settings import ExtensionSettings, Settings
 
 GROUP = "selfcrag.extensions"
 Listener = Callable[[str, Event], None]
@@ -28,7 +27,7 @@ class Extension:
     """Left out where another server stands around the service, which has one of the kind."""
     errors_below = ""
     """A path below which errors have its own form: `error_body`."""
-    settings: type[BaseSettings] | None = None
+    settings: type[ExtensionSettings] | None = None
     """Its settings, read by the extension itself; named here, they are no unknown ones."""
 
     def add_to(self, app: FastAPI) -> None:

@@ -50,7 +50,7 @@ _evaluator, _generator = _group("evaluator's use"), _group("generator")
 _images = _group("images")
 _critic, _search = _group("critic and the grader"), _group("web search")
 
-S = TypeVar("S", bound="StateSettings")
+S = TypeVar("S", bound=BaseSettings)
 Quota = Annotated[str, Field(pattern=r"^(?:[1-9]\d*/(?:minute|hour|day))?$")]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 
@@ -75,24 +75,33 @@ _NEEDS = (
 """A part, a choice of it, and the setting that this choice cannot do without."""
 
 
+_SOURCES = SettingsConfigDict(
+    env_prefix="SELFCRAG_",
+    env_file=".env",
+    env_file_encoding="utf-8-sig",  # Notepad begins UTF-8 with a mark
+    extra="ignore",
+    populate_by_name=True,
+    env_ignore_empty=True,
+    hide_input_in_errors=True,  # it holds passwords and keys
+)
+
+
 def _variables_of(kind: type[BaseSettings], name: str) -> str:
     alias = kind.model_fields[name].validation_alias
     names = alias.choices if isinstance(alias, AliasChoices) else [f"SELFCRAG_{name.upper()}"]
     return " or ".join(map(str, names))
 
 
+class ExtensionSettings(BaseSettings):
+    """What an extension derives its settings from, with an `env_prefix` of its own."""
+
+    model_config = _SOURCES
+
+
 class StateSettings(BaseSettings):
     """Where things are kept, and how documents are read: all that an ingest needs."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="SELFCRAG_",
-        env_file=".env",
-        env_file_encoding="utf-8-sig",  # Notepad begins UTF-8 with a mark
-        extra="ignore",
-        populate_by_name=True,
-        env_ignore_empty=True,
-        hide_input_in_errors=True,  # it holds passwords and keys
-    )
+    model_config = _SOURCES
 
     data_dir: Path = _service(
         default=Path(".selfcrag"),
@@ -490,7 +499,7 @@ def load_settings(kind: type[S], **given: Any) -> S:
         raise StartFailed(".env is not UTF-8: save it as UTF-8") from None
 
 
-def unknown_settings(of_extensions: Iterable[type[BaseSettings]] = ()) -> list[str]:
+def unknown_settings(of_extensions: Iterable[type[ExtensionSettings]] = ()) -> list[str]:
     """A line for each unknown variable with our prefix, perhaps a misspelt setting.
 
     Those of the worker are the worker's to tell.
