@@ -127,9 +127,7 @@ def _best(knowledge: Sequence[Strip]) -> Strip:
     return min(knowledge, key=lambda strip: (-strip.score, strip.position))
 
 
-async def _judged(
-    state: State, critic: Critic
-) -> tuple[Sequence[Extension], Usage, list[Degraded]]:
+async def _judged(state: State, critic: Critic) -> tuple[list[Extension], Usage, list[Degraded]]:
     """All extensions; those that waited for a judgement with it, as far as the critic has one."""
     extensions = state.get("extensions", [])
     waiting = [each for each in extensions if each.segment.judgement is None]
