@@ -7,9 +7,10 @@ takes two seconds to load.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar, get_args
 
 import httpx
 import numpy as np
@@ -52,6 +53,7 @@ from graphs.types import Bars, Scores, Task, Thresholds
 
 if TYPE_CHECKING:
     from app.llm.chat import EndpointChat
+    from app.llm.endpoint import Endpoint
     from app.llm.image_endpoints import EndpointCaptioner, EndpointImageMaker
     from app.llm.provider_chat import ProviderChat
     from app.llm.self_rag_model import NativeGenerator
@@ -67,6 +69,17 @@ MODES: dict[str, Mode] = {
     "llm_chain_of_thought": "chain_of_thought",
     "llm_few_shot": "few_shot",
 }
+
+
+class _Closable(Protocol):
+    async def aclose(self) -> None: ...
+
+
+class _Model(Protocol):
+    endpoint: Endpoint
+
+
+C = TypeVar("C", bound=_Closable)
 
 
 @asynccontextmanager
@@ -100,28 +113,22 @@ async def shared_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
-    native = await asyncio.to_thread(_native, settings)
+    async def opened(make: Callable[[Settings], C | None]) -> C | None:
+        """What the settings choose, closed at the end; made in a thread, for imports take long."""
+        part = await asyncio.to_thread(make, settings)
+        if part is not None:
+            stack.push_async_callback(part.aclose)
+        return part
+
+    native = await opened(_native)
     if native is not None:
-        stack.push_async_callback(native.aclose)
         # At once, for a model without reflection tokens would fail in every answer.
         await native.check()
     with through_proxies():
-        embedder = await asyncio.to_thread(encoder_of, settings)
-    if embedder is not None:
-        stack.push_async_callback(embedder.aclose)
-    chat = await asyncio.to_thread(_chat, settings)
-    if chat is not None:
-        stack.push_async_callback(chat.aclose)
-    fallback = await asyncio.to_thread(_fallback, settings)
-    if fallback is not None:
-        stack.push_async_callback(fallback.aclose)
-    web_search = search_ahead = None
-    if (engine := await asyncio.to_thread(_engine, settings)) is not None:
-        reader = PageReader(allowed_private_hosts=settings.fetch_allowed_hosts)
-        web_search = FetchingWebSearch(engine, reader, settings.preferred_domains)
-        stack.push_async_callback(web_search.aclose)
-        search_ahead = SearchesAhead(web_search)
-        stack.push_async_callback(search_ahead.aclose)
+        embedder = await opened(encoder_of)
+    chat, fallback = await opened(_chat), await opened(_fallback)
+    web_search = await opened(_web_search)
+    search_ahead = await opened(lambda _: SearchesAhead(web_search) if web_search else None)
     token = settings.index_token.get_secret_value()
     retriever = await open_retriever(settings.data_dir, embedder, settings.index_url, token)
     client = await _worker_client(settings, stack)
@@ -137,22 +144,11 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
     stack.push_async_callback(image_reader.aclose)
     store = ImageStore(settings.data_dir)
     stored_images = StoredImages(retriever, store, tables, image_reader.read_url)
-    image_maker = await asyncio.to_thread(_image_maker, settings, image_reader)
-    if image_maker is not None:
-        stack.push_async_callback(image_maker.aclose)
-    captioning = await asyncio.to_thread(_captioning_chat, settings)
-    if captioning is not None:
-        stack.push_async_callback(captioning.aclose)
-    breakers = (
-        breaker,
-        chat.endpoint.breaker if chat else None,
-        native.breaker if native else None,
-        fallback.endpoint.breaker if fallback else None,
-        web_search.breaker if web_search else None,
-        web_search.page_breakers if web_search else None,
-        image_maker.endpoint.breaker if image_maker else None,
-        captioning.endpoint.breaker if captioning else None,
-    )
+    image_maker = await opened(partial(_image_maker, reader=image_reader))
+    captioning = await opened(_captioning_chat)
+    models: Sequence[_Model | None] = (chat, native, fallback, image_maker, captioning)
+    breakers = [breaker, *(model.endpoint.breaker for model in models if model is not None)]
+    of_web = (web_search.breaker, web_search.page_breakers) if web_search else ()
     return Services(
         retriever=retriever,
         evaluator=chosen_grader(settings, chat, evaluator),
@@ -174,7 +170,7 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         image_maker=image_maker,
         captioner=_captioner(captioning),
         circuits={
-            **{each.name: each for each in breakers if each is not None},
+            **{each.name: each for each in (*breakers, *of_web) if each is not None},
             **(embedder.circuits if embedder is not None else {}),
         },
     )
@@ -302,6 +298,13 @@ def _native(settings: Settings) -> NativeGenerator | None:
         max_tokens=settings.max_output_tokens,
         has_fallback=bool(settings.fallback_model),
     )
+
+
+def _web_search(settings: Settings) -> FetchingWebSearch | None:
+    if (engine := _engine(settings)) is None:
+        return None
+    reader = PageReader(allowed_private_hosts=settings.fetch_allowed_hosts)
+    return FetchingWebSearch(engine, reader, settings.preferred_domains)
 
 
 @through_proxies()

@@ -12,7 +12,6 @@ from openai.types.completion_choice import Logprobs
 
 from app.llm.endpoint import CONNECT_TIMEOUT_S, NO_KEY, Endpoint
 from app.observability.model_calls import PromptMessage
-from app.resilience.circuit_breaker import CircuitBreaker
 from graphs.ports import Reflected
 from graphs.reflection import tokens
 from graphs.reflection.scores import RELEVANT, RETRIEVE
@@ -62,7 +61,7 @@ class NativeGenerator:
             timeout=openai.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             max_retries=0,
         )
-        self._endpoint = Endpoint(
+        self.endpoint = Endpoint(
             base_url,
             model,
             timeout_s=TIMEOUT_S,
@@ -72,10 +71,6 @@ class NativeGenerator:
             has_fallback=has_fallback,
         )
         self._cached: OrderedDict[str, _Reply] = OrderedDict()
-
-    @property
-    def breaker(self) -> CircuitBreaker:
-        return self._endpoint.breaker
 
     async def write(
         self, question: str, passage: Strip | None = None, preceding: str | None = None
@@ -135,7 +130,7 @@ class NativeGenerator:
         """Raises GeneratorFailed, naming the model, where it does not speak reflection tokens."""
         reply = await self._complete(_prompt("What is the capital of France?"), GRADE_TOKENS)
         if not tokens.holds_reflection(reply.tokens):
-            raise self._endpoint.failed(
+            raise self.endpoint.failed(
                 f"serves the model {self.name!r}, which writes no reflection tokens: serve a"
                 " Self-RAG model, such as selfrag/selfrag_llama2_7b, or choose another generator"
             )
@@ -157,7 +152,7 @@ class NativeGenerator:
             )
             return _Reply(completion)
 
-        async with self._endpoint.turn([PromptMessage("prompt", prompt)]) as turn:
+        async with self.endpoint.turn([PromptMessage("prompt", prompt)]) as turn:
             reply = await turn.begin(request)
             turn.used(reply.usage.input_tokens, reply.usage.output_tokens)
             return reply

@@ -9,7 +9,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from app.retrieval.embedder import EmbedderFailed, Weights
 from app.retrieval.index import (
@@ -33,6 +32,7 @@ RANKS_FROM = 60
 SEVERAL = re.compile(r"(.*)-(\d+)\.\.(\d+)")
 
 log = logging.getLogger(__name__)
+Ranked = list[tuple[Hit, float]]
 
 
 class HybridRetriever:
@@ -84,17 +84,7 @@ class HybridRetriever:
         if search.mode != "dense" or failure is not None:
             by_words = words[language]
             lexical = await self.index.search_words(by_words, language, depth, search.filters)
-        weights = weights_of(self.index.embedder.weights[language], search.mode, search.alpha)
-        hits = {hit.id: hit for hit in [*lexical, *dense]}
-        fused = (by_ranks if search.fusion == "rrf" else partial(fuse, weights=weights))(
-            {hit.id: hit.score for hit in lexical}, {hit.id: hit.score for hit in dense}
-        )
-        order = [(hits[key], score) for key, score in fused]
-        telling = order
-        if search.fusion != "rrf" and not weights.dense:
-            # What meaning alone has found merely fills up where meaning weighs nothing.
-            with_words = {hit.id for hit in lexical}
-            telling = [(hit, score) for hit, score in order if hit.id in with_words]
+        order, telling = self._fused(lexical, dense, language, search)
         if search.mode != "dense" and len(windows(telling, k)) < k:
             # Nothing more in the question's language: names and terms may stand in the other.
             other: Language = "en" if language == "zh" else "zh"
@@ -104,12 +94,29 @@ class HybridRetriever:
         if failure is not None:
             raise RetrieverFailed(f"{failure}; found by words alone", passages)
         if not passages and not await self.index.count():
-            collection = asked_collection()
-            where, option = f"the knowledge base in {self.index.folder.parent}", ""
-            if collection != DEFAULT_COLLECTION:
-                where, option = f"the collection {collection}", f" --collection {collection}"
-            raise RetrieverFailed(f"{where} is empty: run `selfcrag ingest{option} PATH`")
+            raise RetrieverFailed(self._how_to_fill())
         return passages
+
+    def _fused(
+        self, lexical: Sequence[Hit], dense: Sequence[Hit], language: Language, search: Search
+    ) -> tuple[Ranked, Ranked]:
+        """All hits, best first, and those of them that merely fill up left out."""
+        words, meaning = ({hit.id: hit.score for hit in hits} for hits in (lexical, dense))
+        hits = {hit.id: hit for hit in [*lexical, *dense]}
+        if search.fusion == "rrf":
+            order = [(hits[key], score) for key, score in by_ranks(words, meaning)]
+            return order, order
+        weights = weights_of(self.index.embedder.weights[language], search.mode, search.alpha)
+        order = [(hits[key], score) for key, score in fuse(words, meaning, weights)]
+        # What meaning alone has found fills up where meaning weighs nothing.
+        return order, order if weights.dense else [each for each in order if each[0].id in words]
+
+    def _how_to_fill(self) -> str:
+        collection = asked_collection()
+        where, option = f"the knowledge base in {self.index.folder.parent}", ""
+        if collection != DEFAULT_COLLECTION:
+            where, option = f"the collection {collection}", f" --collection {collection}"
+        return f"{where} is empty: run `selfcrag ingest{option} PATH`"
 
     async def _by_meaning(
         self, query: str, language: Language, depth: int, search: Search

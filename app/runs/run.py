@@ -330,20 +330,14 @@ class Run:
 
     def _close_interrupted(self) -> None:
         """Ends the steps that were under way, for they are done again, and retracts their text."""
-        open_: list[tuple[int, ask.StepEvent]] = []
-        for number, event in enumerate(self._events):
-            if isinstance(event, ask.StepEvent) and event.phase == "start":
-                open_.append((number, event))
-            elif isinstance(event, ask.StepEvent):
-                ended = next((each for each in open_ if each[1].path == event.path), None)
-                open_ = [each for each in open_ if each is not ended]
-        outer = [event.path[:n] for _, event in open_ for n in range(len(event.path))]
-        since = min((number for number, event in open_ if event.path not in outer), default=0)
+        open_ = _unended(self._events)
+        outer = [event.path[:n] for event in open_.values() for n in range(len(event.path))]
+        since = min((n for n, event in open_.items() if event.path not in outer), default=0)
         late = [event.round for event in self._events[since:] if isinstance(event, ask.TokenEvent)]
         for round_ in sorted(set(late) & self._texts.keys()) if since else ():
             self._tell_text({"retract": {"round": round_, "reason": INTERRUPTED}})
         now = self._elapsed_ms()
-        for _, event in reversed(open_):
+        for event in reversed(open_.values()):
             took_ms, detail = round(now - event.at_ms, 3), {"interrupted": True}
             ended_now = {"phase": "end", "at_ms": now, "took_ms": took_ms, "detail": detail}
             self._tell(event.model_copy(update=ended_now))
@@ -521,6 +515,17 @@ class Run:
         self._more = asyncio.Event()
         if isinstance(event, ask.DoneEvent):
             self._done.set()
+
+
+def _unended(events: Sequence[ask.Event]) -> dict[int, ask.StepEvent]:
+    """The steps without an end, by the number of their start; an end closes the oldest."""
+    open_: dict[int, ask.StepEvent] = {}
+    for number, event in enumerate(events):
+        if isinstance(event, ask.StepEvent) and event.phase == "start":
+            open_[number] = event
+        elif isinstance(event, ask.StepEvent):
+            open_.pop(next((n for n, each in open_.items() if each.path == event.path), -1), None)
+    return open_
 
 
 def detail_of(changed: Mapping[str, Any]) -> dict[str, Any]:

@@ -127,32 +127,25 @@ class _Examined:
         }
 
     def judgement(self, scores: dict[_Place, float | None]) -> Judgement:
-        relevance = best_of(scores[place] for place in self._strips)
-        supports = [
-            1.0 if sentence.is_quoted else best_of(scores[place] for place in places)
-            for sentence, places in zip(self._sentences, self._support, strict=True)
-        ]
-        coverage = {
-            part: best_of(scores[place] for place in places) for part, places in self._parts.items()
-        }
-        weak = tuple(
-            sentence.text
-            for sentence, support in zip(self._sentences, supports, strict=True)
-            if support is not None and support < SUPPORTED
+        def best(places: Sequence[_Place]) -> float | None:
+            return best_of(scores[place] for place in places)
+
+        relevance = best(self._strips)
+        judged = (
+            (it.text, 1.0 if it.is_quoted else best(places))
+            for it, places in zip(self._sentences, self._support, strict=True)
         )
+        supports = tuple((text, support) for text, support in judged if support is not None)
+        coverage = {part: best(places) for part, places in self._parts.items()}
         uncovered = tuple(
             part for part, value in coverage.items() if value is not None and value < COVERED
         )
         return Judgement(
             relevance=None if relevance is None else (relevance + 1) / 2,
-            support=mean_of(supports),
+            support=mean_of(support for _, support in supports),
             utility=mean_of([scores[self._utility], mean_of(coverage.values())]),
-            supports=tuple(
-                (sentence.text, support)
-                for sentence, support in zip(self._sentences, supports, strict=True)
-                if support is not None
-            ),
-            weak=weak,
+            supports=supports,
+            weak=tuple(text for text, support in supports if support < SUPPORTED),
             uncovered=uncovered,
         )
 

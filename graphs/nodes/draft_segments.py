@@ -13,7 +13,7 @@ from graphs.grading.strips import strips_of
 from graphs.nodes.grade import grade_documents
 from graphs.nodes.prepare import plan_of
 from graphs.nodes.search import retrieved
-from graphs.ports import Services
+from graphs.ports import Critic, Services
 from graphs.reflection.beam import cited_segment, drafts_of, next_beam, segment_from
 from graphs.reflection.scores import score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
@@ -62,27 +62,8 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
 
     Where the critic fails the passages' own scores decide, and what is said stays unjudged.
     """
-    context, extensions = options_of(runtime), list(state.get("extensions", []))
-    waiting = [each for each in extensions if each.segment.judgement is None]
-    usage, degraded = Usage(), list[Degraded]()
-    try:
-        if waiting:
-            judgements, usage = await services.critic.judge(
-                effective_question(state), [_as_draft(each) for each in waiting]
-            )
-            pairs = zip(waiting, judgements, strict=True)
-            judged = {id(each): judgement for each, judgement in pairs if judgement != Judgement()}
-            if unjudged := len(waiting) - len(judged):
-                reason = f"{unjudged} of {len(waiting)} segments were not judged."
-                degraded = [Degraded("critic", reason)]
-            extensions = [
-                replace(e, segment=replace(e.segment, judgement=judged[id(e)]))
-                if id(e) in judged
-                else e
-                for e in extensions
-            ]
-    except CriticFailed as error:
-        usage, degraded = error.usage, [error.degraded]
+    context = options_of(runtime)
+    extensions, usage, degraded = await _judged(state, services.critic)
     scored = [_scored(each, context) for each in extensions]
     paths = next_beam(state.get("paths", []), scored, context.ablation.beam_width)
     longest = max((len(path.segments) for path in paths), default=0)
@@ -144,6 +125,29 @@ async def _relevant_to(
 def _best(knowledge: Sequence[Strip]) -> Strip:
     """The strip of the best score, whatever else of its page is kept; of equal ones the first."""
     return min(knowledge, key=lambda strip: (-strip.score, strip.position))
+
+
+async def _judged(state: State, critic: Critic) -> tuple[list[Extension], Usage, list[Degraded]]:
+    """All extensions; those that waited for a judgement with it, as far as the critic has one."""
+    extensions = state.get("extensions", [])
+    waiting = [each for each in extensions if each.segment.judgement is None]
+    if not waiting:
+        return extensions, Usage(), []
+    try:
+        judgements, usage = await critic.judge(
+            effective_question(state), [_as_draft(each) for each in waiting]
+        )
+    except CriticFailed as error:
+        return extensions, error.usage, [error.degraded]
+    judged = {
+        id(each): replace(each, segment=replace(each.segment, judgement=judgement))
+        for each, judgement in zip(waiting, judgements, strict=True)
+        if judgement != Judgement()
+    }
+    unjudged = len(waiting) - len(judged)
+    reason = f"{unjudged} of {len(waiting)} segments were not judged."
+    degraded = [Degraded("critic", reason)] if unjudged else []
+    return [judged.get(id(each), each) for each in extensions], usage, degraded
 
 
 def _as_draft(each: Extension) -> Draft:

@@ -9,7 +9,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphs.reflection import scores
 from graphs.text.sentences import HAN, sentences
@@ -69,26 +69,22 @@ def read(
     if one_segment:
         tokens, ending = _first_segment(tokens)
         text = _first_segment_of(text)
-    places = [(_known(token.text), token) for token in tokens]
     # A model that was not made to say a token first still gives its probability there.
     first = _probabilities(tokens[0]) if tokens else {}
-    judged = [_probabilities(token) for name, token in places if name in scores.RELEVANT]
-    supports = [
-        scores.support(_probabilities(token)) for name, token in places if name in scores.SUPPORT
-    ]
-    uses = [
-        scores.utility(_probabilities(token)) for name, token in places if name in scores.UTILITY
-    ]
+    useful = _at(scores.UTILITY, tokens)
     judgement = Judgement(
-        relevance=scores.relevance(judged[0] if judged else first) if grounded else None,
-        support=_mean(supports) if grounded else None,
-        utility=uses[-1] if uses else 0.0,
-        likelihood=_likelihood(tokens),
-        weak=tuple(_unsupported(text)) if grounded else (),
+        utility=scores.utility(useful[-1]) if useful else 0.0, likelihood=_likelihood(tokens)
     )
-    retrieval = None if grounded else scores.retrieval_share(first)
-    if ending is not None and grounded:
-        retrieval = scores.retrieval_share(_probabilities(ending))
+    if grounded:
+        judgement = replace(
+            judgement,
+            relevance=scores.relevance(next(iter(_at(scores.RELEVANT, tokens)), first)),
+            support=_mean([scores.support(p) for p in _at(scores.SUPPORT, tokens)]),
+            weak=tuple(_unsupported(text)),
+        )
+        retrieval = None if ending is None else retrieval_at(ending)
+    else:
+        retrieval = scores.retrieval_share(first)
     continues = ending is not None and _known(ending.text) == scores.CONTINUE
     return Reading(clean(text), judgement, retrieval, continues)
 
@@ -100,11 +96,12 @@ def retrieval_at(token: Token) -> float:
 
 def judged_after(tokens: Sequence[Token]) -> tuple[float, float]:
     """(support, utility) of a text that ends where these tokens begin."""
-    named = [(_known(token.text), _probabilities(token)) for token in tokens]
-    supported = [p for name, p in named if name in scores.SUPPORT] or [p for _, p in named[:1]]
-    useful = [p for name, p in named if name in scores.UTILITY] or [p for _, p in named[:1]]
-    return _mean([scores.support(p) for p in supported[:1]]), _mean(
-        [scores.utility(p) for p in useful[:1]]
+    if not tokens:
+        return 0.0, 0.0
+    first = _probabilities(tokens[0])
+    return (
+        scores.support(next(iter(_at(scores.SUPPORT, tokens)), first)),
+        scores.utility(next(iter(_at(scores.UTILITY, tokens)), first)),
     )
 
 
@@ -140,6 +137,11 @@ def _joint(match: re.Match[str]) -> str:
 def _known(text: str) -> str | None:
     """The reflection token that this is, under its own name."""
     return _KNOWN.get(text.strip().casefold())
+
+
+def _at(group: Sequence[str], tokens: Sequence[Token]) -> list[dict[str, float]]:
+    """The probabilities wherever a token of the group was written."""
+    return [_probabilities(token) for token in tokens if _known(token.text) in group]
 
 
 def _probabilities(token: Token) -> dict[str, float]:

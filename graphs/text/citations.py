@@ -147,10 +147,10 @@ def _as_markers(piece: re.Match[str], known: int) -> str:
     """
     if piece["items"] is None:
         return piece[0]
-    items = [[int(n) for n in re.findall(r"\d+", it)] for it in re.split(_COMMA, piece["items"])]
+    items = [list(map(int, re.findall(r"\d+", it))) for it in re.split(_COMMA, piece["items"])]
     numbers = dict.fromkeys(n for ends in items for n in range(ends[0], ends[-1] + 1))
     valid = [n for n in numbers if n <= known]
-    are_single = all(len(ends) == 1 for ends in items)
+    are_single = max(map(len, items)) == 1
     has_mistake = are_single and len(numbers) >= 3 and len(valid) >= 2
     if valid and (has_mistake or len(valid) == len(numbers)):
         return piece["blank"] + "".join(f"[{n}]" for n in valid)

@@ -7,7 +7,7 @@ summary, told as they happen, and the text follows once a draft is the answer.
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
@@ -31,6 +31,8 @@ from graphs.types import Citation, Verdict
 RESPONSE, MESSAGE, REASONING = "resp_", "msg_", "rs_"
 """What the ids of a run's response and of its output items begin with; the run's id follows."""
 REFERENCE = "item_reference"
+Run = RunRecord | Mapping[str, Any]
+"""A run's record, or its row."""
 Status = Literal["in_progress", "completed", "incomplete", "cancelled", "failed"]
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 
@@ -143,22 +145,13 @@ class MessageOutput(BaseModel):
     content: list[OutputText] = []
 
 
-class InputTokensDetails(BaseModel):
-    cached_tokens: int = 0
-    cache_write_tokens: int = 0
-
-
-class OutputTokensDetails(BaseModel):
-    reasoning_tokens: int = 0
-
-
 class ResponseUsage(BaseModel):
     """Tokens of the language model; the extractive generator uses none."""
 
     input_tokens: int
-    input_tokens_details: InputTokensDetails = InputTokensDetails()
+    input_tokens_details: dict[str, int] = {"cached_tokens": 0, "cache_write_tokens": 0}
     output_tokens: int
-    output_tokens_details: OutputTokensDetails = OutputTokensDetails()
+    output_tokens_details: dict[str, int] = {"reasoning_tokens": 0}
     total_tokens: int
 
 
@@ -169,19 +162,6 @@ class ResponseFailure(BaseModel):
 
 class IncompleteDetails(BaseModel):
     reason: Literal["max_output_tokens"] = "max_output_tokens"
-
-
-class TextFormat(BaseModel):
-    type: Literal["text"] = "text"
-
-
-class TextSettings(BaseModel):
-    format: TextFormat = TextFormat()
-
-
-class ReasoningSettings(BaseModel):
-    effort: None = None
-    summary: Literal["auto"] = "auto"
 
 
 class ResponseEcho(BaseModel):
@@ -215,9 +195,9 @@ class ResponseObject(ResponseEcho):
     verdict: Verdict | None = None
     max_output_tokens: None = None
     parallel_tool_calls: bool = True
-    reasoning: ReasoningSettings = ReasoningSettings()
+    reasoning: dict[str, str | None] = {"effort": None, "summary": "auto"}
     temperature: None = None
-    text: TextSettings = TextSettings()
+    text: dict[str, dict[str, str]] = {"format": {"type": "text"}}
     tool_choice: Literal["auto"] = "auto"
     tools: list[dict[str, Any]] = []
     top_p: None = None
@@ -231,31 +211,6 @@ class DeletedResponse(BaseModel):
     deleted: Literal[True] = True
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
-    """What is known of a run's response from its start."""
-
-    run_id: str
-    thread_id: str
-    workflow: str
-    question: str
-    created_at: float
-    echo: ResponseEcho
-
-    @classmethod
-    def of(cls, run: RunRecord | Mapping[str, Any]) -> "ResponseHead":
-        """Of a run's record or row; runs of other protocols have nothing to tell again."""
-        row = run if isinstance(run, Mapping) else asdict(run)
-        return cls(
-            run_id=row["id"],
-            thread_id=row["thread_id"],
-            workflow=row["workflow"],
-            question=row["question"],
-            created_at=row["created_at"],
-            echo=ResponseEcho.model_validate(json.loads(row["request"]).get("protocol", {})),
-        )
-
-
 class ResponseEvents:
     """A run's events as those of a response; called with each in turn, from the first one on.
 
@@ -264,23 +219,25 @@ class ResponseEvents:
 
     def __init__(
         self,
-        head: ResponseHead,
+        run: Run,
         addresses: Addresses,
         *,
         after: int = -1,
         ended_at: float | None = None,
     ) -> None:
+        row = run if isinstance(run, Mapping) else asdict(run)
         self._addresses, self._after, self._ended_at = addresses, after, ended_at
-        self._progress = ProgressText(head.question)
+        self._progress = ProgressText(row["question"])
         self._sequence = 0
-        self._reasoning = ReasoningOutput(id=REASONING + head.run_id)
-        self._message = MessageOutput(id=MESSAGE + head.run_id)
+        self._reasoning = ReasoningOutput(id=REASONING + row["id"])
+        self._place = {"item_id": self._reasoning.id, "output_index": 0, "summary_index": 0}
+        self._message = MessageOutput(id=MESSAGE + row["id"])
         self.response = ResponseObject(
-            **head.echo.model_dump(),
-            id=RESPONSE + head.run_id,
-            created_at=int(head.created_at),
-            model=head.workflow,
-            thread_id=head.thread_id,
+            **json.loads(row["request"]).get("protocol", {}),  # of other protocols' runs nothing
+            id=RESPONSE + row["id"],
+            created_at=int(row["created_at"]),
+            model=row["workflow"],
+            thread_id=row["thread_id"],
         )
 
     def __call__(self, _: int, event: ask.Event) -> str:
@@ -300,8 +257,7 @@ class ResponseEvents:
                     yield from self._step(line)
 
     def _step(self, line: str) -> Iterator[str]:
-        reasoning = self._reasoning
-        place = {"item_id": reasoning.id, "output_index": 0, "summary_index": 0}
+        reasoning, place = self._reasoning, self._place
         if not reasoning.summary:
             yield self._item("added", 0, reasoning)
             self.response.output.append(reasoning)
@@ -316,7 +272,8 @@ class ResponseEvents:
         for line in sources(answer):
             yield from self._step(line)
         yield from self._end_reasoning("completed")
-        is_whole = answer.stopped_by not in (*CUT_SHORT, "cancelled")
+        is_cancelled = answer.stopped_by == "cancelled"
+        is_whole = not is_cancelled and answer.stopped_by not in CUT_SHORT
         yield from self._text(answer, "completed" if is_whole else "incomplete")
         response, spent = self.response, answer.usage
         response.verdict = answer.verdict
@@ -328,16 +285,14 @@ class ResponseEvents:
         if is_whole:
             yield self._end("completed")
             return
-        if answer.stopped_by != "cancelled":
+        if not is_cancelled:
             response.incomplete_details = IncompleteDetails()
-        is_cancelled = answer.stopped_by == "cancelled"
         # Clients know no event of their own for a cancelled response.
         yield self._end("cancelled" if is_cancelled else "incomplete", "incomplete")
 
     def _end_reasoning(self, status: ItemStatus) -> Iterator[str]:
-        reasoning = self._reasoning
+        reasoning, place = self._reasoning, self._place
         reasoning.status = status
-        place = {"item_id": reasoning.id, "output_index": 0, "summary_index": 0}
         for part in reasoning.summary:
             yield self._event("reasoning_summary_text.done", **place, text=part.text)
             yield self._event("reasoning_summary_part.done", **place, part=part)
@@ -395,13 +350,13 @@ class ResponseEvents:
 
 
 def response_of(
-    head: ResponseHead,
+    run: Run,
     events: Iterable[ask.Event],
     addresses: Addresses,
     ended_at: float | None = None,
 ) -> ResponseObject:
     """What the events of a run have brought about."""
-    builder = ResponseEvents(head, addresses, ended_at=ended_at)
+    builder = ResponseEvents(run, addresses, ended_at=ended_at)
     for number, event in enumerate(events):
         builder(number, event)
     return builder.response

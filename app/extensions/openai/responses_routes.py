@@ -35,11 +35,9 @@ from app.extensions.openai.responses import (
     MESSAGE,
     REFERENCE,
     RESPONSE,
-    ConversationReference,
     DeletedResponse,
     ResponseEcho,
     ResponseEvents,
-    ResponseHead,
     ResponseObject,
     ResponseRequest,
     response_of,
@@ -97,14 +95,12 @@ async def respond(
             keep=body.store is not False,
             protocol=echo_of(body).model_dump(exclude_defaults=True),
         )
-    head = ResponseHead.of(run.record)
     if body.stream:
-        return EventStream(
-            run, runs, detach=bool(body.background), encode=ResponseEvents(head, addresses)
-        )
+        encode = ResponseEvents(run.record, addresses)
+        return EventStream(run, runs, detach=bool(body.background), encode=encode)
     if body.background:
-        return _json(response_of(head, (), addresses))
-    return await while_client_stays(request, whole(request, run, head, addresses), run, runs)
+        return _json(response_of(run.record, (), addresses))
+    return await while_client_stays(request, whole(request, run, addresses), run, runs)
 
 
 def _check(body: ResponseRequest) -> None:
@@ -134,15 +130,14 @@ async def question_and_thread(
         elif thread is not None:
             prefer_thread(question)
         return question, thread
+    unknown = NotOffered(
+        404,
+        f"Previous response with id {before!r:.80} not found.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
     run_id = before.removeprefix(RESPONSE)
-    row = await _known(run_id, store, owner)
-    if row is None:
-        raise NotOffered(
-            404,
-            f"Previous response with id {before!r:.80} not found.",
-            param="previous_response_id",
-            code="previous_response_not_found",
-        )
+    row = await _row(run_id, store, owner, unknown)
     past = await store.threads.history(row["thread_id"], until_run=run_id)
     question["history"] = [*past, *question["history"]][-MAX_MESSAGES:]
     return question, row["thread_id"]
@@ -169,13 +164,9 @@ async def turns(body: ResponseRequest, store: Store, owner: str) -> list[Dialogu
             dialogue.append(item.turn(f"#/input/{n}/content", sees_images=sees_images))
         elif item.kind == REFERENCE and (item.id or "").startswith(MESSAGE) and n >= first:
             run_id = str(item.id).removeprefix(MESSAGE)
-            if await _known(run_id, store, owner) is None:
-                raise NotOffered(
-                    404,
-                    f"Item with id {item.id!r:.80} not found.",
-                    param=f"input[{n}].id",
-                    code="not_found",
-                )
+            reason = f"Item with id {item.id!r:.80} not found."
+            unknown = NotOffered(404, reason, param=f"input[{n}].id", code="not_found")
+            await _row(run_id, store, owner, unknown)
             payload = (await store.runs.answers([run_id])).get(run_id)
             if payload is not None:
                 answer = AskResponse.model_validate_json(payload).answer
@@ -183,33 +174,28 @@ async def turns(body: ResponseRequest, store: Store, owner: str) -> list[Dialogu
     return dialogue
 
 
-async def _known(run_id: str, store: Store, owner: str) -> Row | None:
+async def _row(run_id: str, store: Store, owner: str, unknown: Exception) -> Row:
+    """Raises `unknown` where the owner has no such run."""
     if not _RUN_ID.fullmatch(run_id):
-        return None
+        raise unknown
     try:
         return await store.run_of(run_id, owner)
     except NotFound:
-        return None
+        raise unknown from None
 
 
 def echo_of(body: ResponseRequest) -> ResponseEcho:
-    return ResponseEcho(
-        instructions=body.instructions,
-        metadata=body.metadata or {},
-        previous_response_id=body.previous_response_id,
-        conversation=ConversationReference(id=body.thread) if body.thread else None,
-        background=bool(body.background),
-        store=body.store is not False,
-    )
+    fields = body.model_dump(include={*ResponseEcho.model_fields}, exclude_none=True)
+    return ResponseEcho(**{**fields, "conversation": body.thread and {"id": body.thread}})
 
 
-async def whole(request: Request, run: Run, head: ResponseHead, addresses: Addresses) -> Response:
+async def whole(request: Request, run: Run, addresses: Addresses) -> Response:
     """The run's last word as one JSON body: the response, or the error that ended it."""
     last = await run.outcome()
     if isinstance(last, ErrorEvent):
         return problem_response(request.scope, last.problem)
     events = await run.all_events()
-    return _json(await asyncio.to_thread(response_of, head, events, addresses))
+    return _json(await asyncio.to_thread(response_of, run.record, events, addresses))
 
 
 @router.get("/{response_id}", response_model=ResponseObject, responses=errors(404, 422, 503))
@@ -225,12 +211,11 @@ async def stored(
     ] = -1,
 ) -> Response:
     """A response by its id, from whichever process it came; one under way as far as it got."""
-    row = await _row(response_id, store, caller.owner)
+    row = await _response_row(response_id, store, caller.owner)
     if not stream:
         return _json(await _restored(row, store, addresses))
-    head = ResponseHead.of(row)
-    encode = ResponseEvents(head, addresses, after=starting_after, ended_at=row["ended_at"])
-    if run := runs.live(head.run_id):
+    encode = ResponseEvents(row, addresses, after=starting_after, ended_at=row["ended_at"])
+    if run := runs.live(row["id"]):
         texts = followed(run, encode=encode)
     else:
 
@@ -238,7 +223,7 @@ async def stored(
             event = event_of(name, data)
             return encode(number, event) if event else ""
 
-        texts = replay.replayed(store.runs, head.run_id, 0, encode=encode_stored)
+        texts = replay.replayed(store.runs, row["id"], 0, encode=encode_stored)
     return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
 
 
@@ -253,7 +238,7 @@ async def cancel(
     addresses: ClientAddresses,
 ) -> Response:
     """Stop a response wherever it is under way; one that has ended stays as it is."""
-    row = await _row(response_id, store, caller.owner)
+    row = await _response_row(response_id, store, caller.owner)
     if run := runs.live(row["id"]):
         await runs.cancel(run)
     elif row["status"] == "running":
@@ -262,27 +247,24 @@ async def cancel(
             if (await store.runs.get(row["id"], None))["status"] != "running":
                 break
             await asyncio.sleep(replay.POLL_S)
-    row = await _row(response_id, store, caller.owner)
+    row = await _response_row(response_id, store, caller.owner)
     return _json(await _restored(row, store, addresses))
 
 
 @router.delete("/{response_id}", responses=errors(404, 409, 422, 503))
 async def delete(response_id: str, caller: CurrentCaller, store: LiveStore) -> DeletedResponse:
     """Forget a response: its run, its turn of the conversation, and what was said of it."""
-    row = await _row(response_id, store, caller.owner)
+    row = await _response_row(response_id, store, caller.owner)
     if row["status"] == "running":
         raise ThreadBusy(row["thread_id"])
     await store.threads.delete_run(row["thread_id"], row["id"])
     return DeletedResponse(id=RESPONSE + row["id"])
 
 
-async def _row(response_id: str, store: Store, owner: str) -> Row:
+async def _response_row(response_id: str, store: Store, owner: str) -> Row:
     """Of the run that is the response. Raises NotFound."""
-    is_one = response_id.startswith(RESPONSE)
-    row = await _known(response_id.removeprefix(RESPONSE), store, owner) if is_one else None
-    if row is None:
-        raise NotFound(f"There is no response {response_id:.80}.")
-    return row
+    run_id = response_id.removeprefix(RESPONSE) if response_id.startswith(RESPONSE) else ""
+    return await _row(run_id, store, owner, NotFound(f"There is no response {response_id:.80}."))
 
 
 async def _restored(row: Row, store: Store, addresses: Addresses) -> ResponseObject:
@@ -293,7 +275,7 @@ async def _restored(row: Row, store: Store, addresses: Addresses) -> ResponseObj
 
 def _from_rows(row: Row, stored: Sequence[Any], addresses: Addresses) -> ResponseObject:
     events = [event for each in stored if (event := event_of(each.name, each.data)) is not None]
-    return response_of(ResponseHead.of(row), events, addresses, row["ended_at"])
+    return response_of(row, events, addresses, row["ended_at"])
 
 
 def _json(response: ResponseObject) -> Response:
