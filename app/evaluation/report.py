@@ -12,10 +12,10 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from app.evaluation.calibration import Proposal
-from app.evaluation.comparison import Comparison
 from app.evaluation.measures import MEASURES
 from app.evaluation.results import STAGES
 from app.evaluation.runner import Answered, EvaluationRequest
+from app.schemas.evaluations import EvaluationComparison
 from graphs.text.language import language_of
 from graphs.types import Language
 
@@ -33,7 +33,7 @@ class Report:
     times: Mapping[str, Mapping[str, float | None]]
     proposal: Proposal | None = None
     calibrates: bool = False
-    comparison: Comparison | None = None
+    comparison: EvaluationComparison | None = None
 
     def html(self, language: Language | None = None) -> str:
         """The page, in the language of most questions where none is named."""

@@ -138,8 +138,7 @@ async def compare_evaluations(
     """Hold it against an older one: measures in pairs with intervals, and changed answers."""
     after = await _results(evaluations, evaluation_id, caller.owner)
     before = await _results(evaluations, baseline, caller.owner)
-    comparison = await asyncio.to_thread(compare, before, after)
-    return EvaluationComparison.model_validate(comparison)
+    return await asyncio.to_thread(compare, before, after)
 
 
 @router.post("/{evaluation_id}/cancel", status_code=202, responses=problems(404, 422, 503))

@@ -113,10 +113,10 @@ def test_a_baseline_tells_what_is_worse_beyond_chance() -> None:
     assert (gold.before, gold.after, gold.difference, gold.n) == (1.0, 0.0, -1.0, 12)
     assert (gold.low, gold.high, gold.turned) == (-1.0, -1.0, "worse")
     assert len(found.turned) == 12
-    assert (found.changed[0].before["right"], found.changed[0].after["right"]) == (True, False)
+    assert (found.changed[0].before.right, found.changed[0].after.right) == (True, False)
     better = compare(is_now, was)
     assert (better.regressions, len(better.turned)) == ([], 12)
-    assert compare(was, was).changed == ()
+    assert compare(was, was).changed == []
 
 
 def test_thresholds_are_proposed_with_what_they_are_worth_on_unseen_questions() -> None:
