@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +22,7 @@ from app.evaluation.runner import (
     judge_of,
     keys_of,
 )
+from app.retrieval.index import StoredDocument
 from app.retrieval.retriever import HybridRetriever
 from app.runs.manager import Runs
 from app.storage.evaluations import Evaluations
@@ -118,8 +119,9 @@ class EvaluationJobs:
     ) -> None:
         try:
             retriever = self.services.retriever
-            is_listed = isinstance(retriever, HybridRetriever)
-            documents = await retriever.index.documents() if is_listed else ()
+            documents: Sequence[StoredDocument] = ()
+            if isinstance(retriever, HybridRetriever):
+                documents = await retriever.index.documents()
             fingerprint = await asyncio.to_thread(fingerprint_of, self.services, documents)
             answers = await self._answers(evaluation_id, request, owner, fingerprint, progress)
             keys = keys_of(request, fingerprint)

@@ -164,7 +164,7 @@ async def delete_evaluation(
 
 def _summary(row: Mapping[str, Any]) -> EvaluationSummary:
     times = {key: row[key] and iso(row[key]) for key in ("created_at", "ended_at")}
-    return EvaluationSummary.model_validate(row | times | {"evaluation_id": row["id"]})
+    return EvaluationSummary.model_validate({**row, **times, "evaluation_id": row["id"]})
 
 
 async def _results(evaluations: EvaluationJobs, evaluation_id: str, owner: str) -> Results:
