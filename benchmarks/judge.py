@@ -21,12 +21,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sklearn.metrics import accuracy_score, cohen_kappa_score, roc_auc_score
+
 from app.composition.services import open_services
 from app.evaluation.judge import Judge
 from app.evaluation.measures import RIGHT, Judged, Outcome, OutcomePassage
 from app.evaluation.questions import EvaluationQuestion
 from app.evaluation.runner import judge_of
-from app.evaluation.statistics import auc, kappa
+from app.evaluation.statistics import rounded
 from app.schemas.ask import GradedStrip
 from app.settings import Settings
 from benchmarks import judge_relevancy
@@ -138,11 +140,9 @@ def figures(rows: Sequence[Labelled], said: Sequence[Judged]) -> dict[str, Any]:
         found[label] = {
             "n": len(pairs),
             "positive": sum(truth),
-            "auc": auc([value for value, _, _ in pairs], truth),
-            "kappa": kappa(verdicts, truth),
-            "agree": round(
-                sum(a == b for a, b in zip(verdicts, truth, strict=True)) / len(pairs), 4
-            ),
+            "auc": rounded(roc_auc_score(truth, [value for value, _, _ in pairs])),
+            "kappa": rounded(cohen_kappa_score(verdicts, truth)),
+            "agree": rounded(accuracy_score(truth, verdicts)),
         }
     return found
 

@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Protocol
 
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
 from app.evaluation.judge import standing_in
 from app.evaluation.matching import tokens
 from app.evaluation.measures import UNGRADED
-from app.evaluation.statistics import auc
+from app.evaluation.statistics import rounded
 from graphs.ports import Evaluator
 from graphs.text.sentences import sentences
 from graphs.types import Task
@@ -55,16 +58,13 @@ async def ways(evaluator: Evaluator, rows: Sequence[RelevancyRow]) -> dict[str, 
         "standing": await _scores(evaluator, "relevance", at),
         "support": await _scores(evaluator, "support", [(it.answer, it.passage) for it in rows]),
     }
-    half = [sha256(row.question.encode()).digest()[-1] % 2 for row in rows]
-    truth = [bool(row.labels["answer_relevant"]) for row in rows]
+    half = np.array([sha256(row.question.encode()).digest()[-1] % 2 for row in rows])
+    truth = np.array([bool(row.labels["answer_relevant"]) for row in rows])
     return {
-        "rows": [half.count(n) for n in (0, 1)],
+        "rows": [int((half == n).sum()) for n in (0, 1)],
         "auc": {
             way: [
-                auc(
-                    [value for value, at in zip(values, half, strict=True) if at == n],
-                    [label for label, at in zip(truth, half, strict=True) if at == n],
-                )
+                rounded(roc_auc_score(truth[half == n], np.array(values)[half == n]))
                 for n in (0, 1)
             ]
             for way, values in found.items()

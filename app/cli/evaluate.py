@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,6 @@ class Options:
     limit: int | None = None
 
 
-@dataclass(slots=True)
-class _Opened:
-    jobs: EvaluationJobs
-    services: Services
-    caller: Caller = field(default_factory=Caller)
-
-
 def evaluate_file(file: Path, options: Options) -> None:
     """Writes report.html and results.json into `out`; exit code 3 behind a baseline."""
     logging.basicConfig(level=logging.ERROR)
@@ -115,8 +108,8 @@ def make_questions(file: Path, most: int, collection: str | None) -> None:
 async def _evaluate(
     settings: Settings, request: EvaluationRequest, options: Options, baseline: Any
 ) -> Report:
-    async with _open(settings, request.collection, options.parallel) as opened:
-        _confirm(request, opened.services, options)
+    async with _open(settings, request.collection, options.parallel) as jobs:
+        _confirm(request, jobs.services, options)
         columns = (TextColumn("answers"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("answers", total=len(request.cells))
@@ -124,33 +117,30 @@ async def _evaluate(
             async def progress(done: int, _total: int) -> None:
                 bar.update(task, completed=done)
 
-            jobs, owner = opened.jobs, opened.caller.owner
-            evaluation = await jobs.begin(request, owner, progress)
+            evaluation = await jobs.begin(request, progress=progress)
             try:
                 await jobs.finished(evaluation)
             finally:
                 await jobs.cancel(evaluation)
-        report = await jobs.report(
-            evaluation, owner, calibrates=options.calibrates, baseline=baseline
-        )
+        report = await jobs.report(evaluation, calibrates=options.calibrates, baseline=baseline)
         if report is None:
-            row = await jobs.store.get(evaluation, owner)
+            row = await jobs.store.get(evaluation, "")
             fail(row["problem"] or "the evaluation was stopped; what was answered is kept")
         return report
 
 
 async def _make(settings: Settings, most: int, collection: str | None) -> list[EvaluationQuestion]:
-    async with _open(settings, collection, 1) as opened:
-        retriever = opened.services.retriever
+    async with _open(settings, collection, 1) as jobs:
+        retriever = jobs.services.retriever
         if not isinstance(retriever, HybridRetriever):
             fail("the knowledge base of these settings cannot be listed")
-        return await first_questions(retriever.index, most, opened.services.chat)
+        return await first_questions(retriever.index, most, jobs.services.chat)
 
 
 @asynccontextmanager
 async def _open(
     settings: Settings, collection: str | None, parallel: int
-) -> AsyncIterator[_Opened]:
+) -> AsyncIterator[EvaluationJobs]:
     asyncio.get_running_loop().set_default_executor(DaemonThreads())
     async with (
         open_services(settings) as services,
@@ -161,13 +151,13 @@ async def _open(
         runs = Runs(graphs, services, parallel, store, preset=settings.preset)
         uploads = uploads_into(services.retriever, settings)
         evaluations = Evaluations(engine, store.process)
-        opened = _Opened(EvaluationJobs(runs, services, evaluations, parallel), services)
-        chosen = await Collections(engine, uploads).chosen(opened.caller, collection)
+        jobs = EvaluationJobs(runs, services, evaluations, parallel)
+        chosen = await Collections(engine, uploads).chosen(Caller(), collection)
         try:
             with within(chosen):
-                yield opened
+                yield jobs
         finally:
-            await opened.jobs.aclose()
+            await jobs.aclose()
             await runs.aclose()
 
 

@@ -101,23 +101,16 @@ def propose(rows: Sequence[Graded], present: Thresholds) -> Proposal | None:
     unseen = 0.0
     for fold in range(FOLDS):
         seen = [row for n, row in enumerate(rows) if n % FOLDS != fold]
-        chosen = _best(seen, present)
-        unseen += sum(_cost(row, *chosen) for n, row in enumerate(rows) if n % FOLDS == fold)
+        unseen += _cost(rows[fold::FOLDS], *_best(seen, present))
     changed = [
         ChangedAction(row.question, row.evidence, before, after)
         for row in rows
         if (before := row.action(present.upper, present.lower))
         != (after := row.action(upper, lower))
     ]
-    return Proposal(
-        upper,
-        lower,
-        rounded(sum(_cost(row, upper, lower) for row in rows) / len(rows)) or 0.0,
-        rounded(unseen / len(rows)) or 0.0,
-        rounded(sum(_cost(row, present.upper, present.lower) for row in rows) / len(rows)) or 0.0,
-        tuple(changed),
-        len(rows),
-    )
+    costs = (_cost(rows, upper, lower), unseen, _cost(rows, present.upper, present.lower))
+    cost, unseen_cost, present_cost = (rounded(it / len(rows)) or 0.0 for it in costs)
+    return Proposal(upper, lower, cost, unseen_cost, present_cost, tuple(changed), len(rows))
 
 
 def _best(rows: Sequence[Graded], present: Thresholds) -> tuple[float, float]:
@@ -142,8 +135,9 @@ def _best(rows: Sequence[Graded], present: Thresholds) -> tuple[float, float]:
     return float(cuts[upper]), float(cuts[lower])
 
 
-def _cost(row: Graded, upper: float, lower: float) -> float:
-    action = row.action(upper, lower)
-    if action == "ambiguous":
-        return AMBIGUOUS_COST
-    return float((action == "correct") != row.evidence)
+def _cost(rows: Sequence[Graded], upper: float, lower: float) -> float:
+    pairs = [(row.action(upper, lower), row.evidence) for row in rows]
+    return sum(
+        AMBIGUOUS_COST if action == "ambiguous" else float((action == "correct") != evidence)
+        for action, evidence in pairs
+    )

@@ -4,19 +4,22 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from app.errors import InvalidRequest, ServiceError
 from app.evaluation.calibration import graded, propose
 from app.evaluation.comparison import compare
+from app.evaluation.measures import measured
+from app.evaluation.questions import EvaluationQuestion
 from app.evaluation.report import Report
 from app.evaluation.results import results_of, times_of
 from app.evaluation.runner import (
     Answered,
     EvaluationRequest,
-    evaluate,
+    Variant,
+    answered,
     fingerprint_of,
+    judge_of,
     keys_of,
 )
 from app.retrieval.index import StoredDocument
@@ -30,21 +33,6 @@ log = logging.getLogger(__name__)
 Progress = Callable[[int, int], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class OwnersAnswers:
-    """The answers of one owner's evaluations; new ones are kept with one of these."""
-
-    store: Evaluations
-    owner: str
-    evaluation_id: str
-
-    async def known(self, keys: Sequence[str]) -> Mapping[str, Any]:
-        return await self.store.known(self.owner, keys)
-
-    async def keep(self, key: str, answer: Mapping[str, Any]) -> None:
-        await self.store.keep(self.evaluation_id, key, answer)
-
-
 class EvaluationJobs:
     """Evaluations run beside questions, `parallel` answers at a time, and take their places last.
 
@@ -55,7 +43,7 @@ class EvaluationJobs:
         self, runs: Runs, services: Services, store: Evaluations, parallel: int = 1
     ) -> None:
         self.store = store
-        self._runs, self._services = runs, services
+        self._runs, self.services = runs, services
         self._parallel = parallel
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -63,12 +51,10 @@ class EvaluationJobs:
         self, request: EvaluationRequest, owner: str = "", progress: Progress | None = None
     ) -> str:
         """Its id; it goes on in the background. Raises InvalidRequest."""
-        if request.judge == "model" and self._services.chat is None:
+        if request.judge == "model" and self.services.chat is None:
             raise InvalidRequest("#/judge", "no language model is set: see SELFCRAG_GENERATOR")
-        payload = request.model_dump(mode="json", exclude_unset=True)
-        payload["variants"] = [
-            variant.model_dump(mode="json", exclude_unset=True) for variant in request.variants
-        ]
+        whole = request.model_copy(update={"variants": request.variants})  # also by default
+        payload = whole.model_dump(mode="json", exclude_unset=True)
         total = len(request.cells)
         evaluation_id = await self.store.begin(owner, request.name, total, payload)
         task = asyncio.create_task(self._carry_out(evaluation_id, request, owner, progress))
@@ -117,9 +103,9 @@ class EvaluationJobs:
         proposal = None
         if calibrates:
             last = request.variants[-1].name
-            of_last = [answered for answered in answers if answered.variant == last]
+            of_last = [each for each in answers if each.variant == last]
             rows = graded(request.questions, of_last)
-            proposal = await asyncio.to_thread(propose, rows, self._services.evaluator.thresholds)
+            proposal = await asyncio.to_thread(propose, rows, self.services.evaluator.thresholds)
         compared = None if baseline is None else await asyncio.to_thread(compare, baseline, results)
         times = row["results"]["times"]
         return Report(request, answers, results, times, proposal, calibrates, compared)
@@ -132,13 +118,12 @@ class EvaluationJobs:
         progress: Progress | None,
     ) -> None:
         try:
-            documents = await self._documents()
-            fingerprint = await asyncio.to_thread(fingerprint_of, self._services, documents)
-            store = OwnersAnswers(self.store, owner, evaluation_id)
-            answers = await evaluate(
-                request, self._runs, self._services, store, fingerprint,
-                owner=owner, parallel=self._parallel, progress=progress,
-            )  # fmt: skip
+            retriever = self.services.retriever
+            documents: Sequence[StoredDocument] = ()
+            if isinstance(retriever, HybridRetriever):
+                documents = await retriever.index.documents()
+            fingerprint = await asyncio.to_thread(fingerprint_of, self.services, documents)
+            answers = await self._answers(evaluation_id, request, owner, fingerprint, progress)
             keys = keys_of(request, fingerprint)
             results = {
                 "results": await asyncio.to_thread(results_of, request, answers, fingerprint),
@@ -159,9 +144,45 @@ class EvaluationJobs:
             with suppress(Exception):
                 await self.store.end(evaluation_id, "failed", problem=problem)
 
-    async def _documents(self) -> Sequence[StoredDocument]:
-        retriever = self._services.retriever
-        return await retriever.index.documents() if isinstance(retriever, HybridRetriever) else ()
+    async def _answers(
+        self,
+        evaluation_id: str,
+        request: EvaluationRequest,
+        owner: str,
+        fingerprint: Mapping[str, Any],
+        progress: Progress | None,
+    ) -> list[Answered]:
+        """All answers, a question's variants together, in the order of the request.
+
+        Failed runs are told, not kept: the next evaluation asks them again.
+        """
+        judge = judge_of(request.judge, self.services)
+        cells, keys = request.cells, keys_of(request, fingerprint)
+        known = await self.store.known(owner, keys)
+        done, free, saved = 0, asyncio.Semaphore(self._parallel), set[str]()
+
+        async def cell(key: str, question: EvaluationQuestion, variant: Variant) -> Answered:
+            nonlocal done
+            if key in known:
+                it = Answered.model_validate(known[key]).called(question, variant)
+            else:
+                async with free:
+                    it = await answered(question, variant, self._runs, judge, owner)
+            if it.outcome is not None and it.failure is None:
+                it.measures = measured(question, it.outcome, it.judged)
+                if key not in saved:
+                    saved.add(key)
+                    await self.store.keep(evaluation_id, key, it.model_dump(mode="json"))
+            done += 1
+            if progress is not None:
+                await progress(done, len(cells))
+            return it
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(cell(key, *each)) for key, each in zip(keys, cells, strict=True)
+            ]
+        return [task.result() for task in tasks]
 
     async def aclose(self) -> None:
         """Stop all; a restart resumes from the stored answers."""

@@ -64,7 +64,15 @@ def results_of(
         ],
         "not_covered": _not_covered(questions, by_variant),
         "rows": [
-            _row(question, [by_variant[variant.name][n] for variant in request.variants])
+            {
+                "id": question.id,
+                "question": question.question,
+                "answerable": question.is_answerable,
+                "variants": {
+                    variant.name: _cell(question, by_variant[variant.name][n])
+                    for variant in request.variants
+                },
+            }
             for n, question in enumerate(questions)
         ],
     }
@@ -96,10 +104,7 @@ def _variant(
         "name": variant.name,
         "workflow": variant.workflow,
         "options": variant.options.model_dump(mode="json", exclude_unset=True),
-        "measures": {
-            name: asdict(mean([answered.measures.get(name) for answered in answers], seed))
-            for name in MEASURES
-        },
+        "measures": {name: asdict(mean(_values(answers, name), seed)) for name in MEASURES},
         "confusion": _confusion(pairs),
         "verdicts": _verdicts(answers),
         "stages": {stage: stages[stage] for stage in STAGES if stages[stage]},
@@ -149,17 +154,18 @@ def _differences(
     first: Sequence[Answered],
     request: EvaluationRequest,
 ) -> dict[str, Any]:
-    def values(answers: Sequence[Answered], name: str) -> list[float | None]:
-        return [answered.measures.get(name) for answered in answers]
-
     return {
         "variant": variant.name,
         "against": request.variants[0].name,
         "measures": {
-            name: asdict(paired_difference(values(ours, name), values(first, name), request.seed))
+            name: asdict(paired_difference(_values(ours, name), _values(first, name), request.seed))
             for name in MEASURES
         },
     }
+
+
+def _values(answers: Sequence[Answered], name: str) -> list[float | None]:
+    return [answered.measures.get(name) for answered in answers]
 
 
 def _not_covered(
@@ -174,15 +180,6 @@ def _not_covered(
         if outcomes and not any(evidence) and (False in evidence or all(refused)):
             ids.append(question.id)
     return ids
-
-
-def _row(question: EvaluationQuestion, answers: Sequence[Answered]) -> dict[str, Any]:
-    return {
-        "id": question.id,
-        "question": question.question,
-        "answerable": question.is_answerable,
-        "variants": {answered.variant: _cell(question, answered) for answered in answers},
-    }
 
 
 def _cell(question: EvaluationQuestion, answered: Answered) -> dict[str, Any]:

@@ -1,16 +1,13 @@
-"""Running an evaluation: every question under every variant, each answer measured and kept.
-
-What an answer depends on is its key: an answer that is known by it is not asked again.
-"""
+"""An evaluation's request, its answers, and what an answer depends on: its key."""
 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, Protocol, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -23,7 +20,7 @@ from pydantic import (
 
 from app.errors import QuotaExceeded, TooManyRuns
 from app.evaluation.judge import EvaluatorJudge, Judge, ModelJudge
-from app.evaluation.measures import Judged, Outcome, measured
+from app.evaluation.measures import Judged, Outcome
 from app.evaluation.questions import MAX_QUESTIONS, EvaluationQuestion
 from app.retrieval.index import StoredDocument
 from app.runs.manager import Runs
@@ -119,61 +116,6 @@ class Answered(BaseModel):
         return self.model_copy(update={"question": question.id, "variant": variant.name})
 
 
-class AnswerStore(Protocol):
-    """Where answers are looked for and kept."""
-
-    async def known(self, keys: Sequence[str]) -> Mapping[str, Any]: ...
-    async def keep(self, key: str, answer: Mapping[str, Any]) -> None: ...
-
-
-Progress = Callable[[int, int], Awaitable[None]]
-
-
-async def evaluate(
-    request: EvaluationRequest,
-    runs: Runs,
-    services: Services,
-    store: AnswerStore,
-    fingerprint: Mapping[str, Any],
-    *,
-    owner: str = "",
-    parallel: int = 2,
-    progress: Progress | None = None,
-) -> list[Answered]:
-    """All answers, a question's variants together, in the order of the request.
-
-    Failed runs are told, not kept: the next evaluation asks them again.
-    """
-    judge = judge_of(request.judge, services)
-    cells = request.cells
-    keys = keys_of(request, fingerprint)
-    known = await store.known(keys)
-    done, free, saved = 0, asyncio.Semaphore(parallel), set[str]()
-
-    async def cell(key: str, question: EvaluationQuestion, variant: Variant) -> Answered:
-        nonlocal done
-        if key in known:
-            answered = Answered.model_validate(known[key]).called(question, variant)
-            answered.measures = _measures(question, answered)
-        else:
-            async with free:
-                answered = await _answered(question, variant, runs, judge, owner)
-        if answered.failure is None and key not in saved:
-            saved.add(key)
-            await store.keep(key, answered.model_dump(mode="json"))
-        done += 1
-        if progress is not None:
-            await progress(done, len(cells))
-        return answered
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [
-            group.create_task(cell(key, question, variant))
-            for key, (question, variant) in zip(keys, cells, strict=True)
-        ]
-    return [task.result() for task in tasks]
-
-
 def keys_of(request: EvaluationRequest, fingerprint: Mapping[str, Any]) -> list[str]:
     """By which each answer is known, in the order of `cells`."""
     return [_key(*cell, request.judge, fingerprint) for cell in request.cells]
@@ -214,44 +156,32 @@ def model_calls(request: EvaluationRequest, services: Services) -> int:
     return (calls + len(request.variants) * (request.judge == "model")) * len(request.questions)
 
 
-async def _answered(
+async def answered(
     question: EvaluationQuestion, variant: Variant, runs: Runs, judge: Judge | None, owner: str
 ) -> Answered:
-    answered = Answered(question=question.id, variant=variant.name)
-    started = time.perf_counter()
-    run = await _started(question, variant, runs, owner)
-    event = await run.outcome()
-    answered.seconds = round(time.perf_counter() - started, 3)
-    if not isinstance(event, AnswerEvent):
-        answered.failure = event.problem.detail
-        return answered
-    answered.outcome = Outcome.of(event.response, run.passages, run.state.get("grades", ()))
-    if judge is not None:
-        try:
-            answered.judged, _ = await judge.judge(question, answered.outcome)
-        except (EvaluatorFailed, CriticFailed, GeneratorFailed) as error:
-            answered.failure = f"{judge.name} could not judge the answer: {error}"
-            return answered
-    answered.measures = _measures(question, answered)
-    return answered
-
-
-async def _started(question: EvaluationQuestion, variant: Variant, runs: Runs, owner: str) -> Any:
-    """The run, once there is a place for it: whoever asks beside goes first."""
-    while True:
+    """A run and what the judge says of it; it waits for its place behind whoever asks beside."""
+    it = Answered(question=question.id, variant=variant.name)
+    started, run = time.perf_counter(), None
+    while run is None:
         try:
             payload = Question(question=question.question)
-            return await runs.start(
+            run = await runs.start(
                 variant.workflow, payload, variant.options, owner=owner, keep=False
             )
         except (TooManyRuns, QuotaExceeded) as error:
             await asyncio.sleep(float(error.headers["Retry-After"]))
-
-
-def _measures(question: EvaluationQuestion, answered: Answered) -> dict[str, float | None]:
-    if answered.outcome is None:
-        return {}
-    return measured(question, answered.outcome, answered.judged)
+    event = await run.outcome()
+    it.seconds = round(time.perf_counter() - started, 3)
+    if not isinstance(event, AnswerEvent):
+        it.failure = event.problem.detail
+        return it
+    it.outcome = Outcome.of(event.response, run.passages, run.state.get("grades", ()))
+    if judge is not None:
+        try:
+            it.judged, _ = await judge.judge(question, it.outcome)
+        except (EvaluatorFailed, CriticFailed, GeneratorFailed) as error:
+            it.failure = f"{judge.name} could not judge the answer: {error}"
+    return it
 
 
 def _key(

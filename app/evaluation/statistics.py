@@ -1,4 +1,4 @@
-"""Means with intervals, paired differences, agreement: never a NaN, None where nothing is known."""
+"""Means with intervals, paired differences: never a NaN, None where nothing is known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,26 +53,3 @@ def _interval(known: np.ndarray[tuple[int], np.dtype[np.float64]], seed: int) ->
     means = [known[rng.integers(0, known.size, known.size)].mean() for _ in range(SAMPLES)]
     low, high = np.percentile(means, [2.5, 97.5])
     return rounded(float(low)), rounded(float(high))
-
-
-def kappa(ours: Sequence[bool], theirs: Sequence[bool]) -> float | None:
-    """Cohen's kappa: agreement beyond chance; None where one side knows a single verdict."""
-    a, b = np.array(ours, dtype=bool), np.array(theirs, dtype=bool)
-    if not a.size:
-        return None
-    by_chance = float(a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean()))
-    if by_chance == 1.0:
-        return None
-    return rounded((float((a == b).mean()) - by_chance) / (1 - by_chance))
-
-
-def auc(scores: Sequence[float], labels: Sequence[bool]) -> float | None:
-    """p(a positive scores above a negative), ties half; None without one of either."""
-    values, is_positive = np.array(scores, dtype=float), np.array(labels, dtype=bool)
-    positives, negatives = int(is_positive.sum()), int((~is_positive).sum())
-    if not positives or not negatives:
-        return None
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
-    above = float(ranks[is_positive].sum()) - positives * (positives + 1) / 2
-    return rounded(above / (positives * negatives))

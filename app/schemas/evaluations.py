@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 EvaluationStatus = Literal["running", "done", "cancelled", "interrupted", "failed"]
 
@@ -41,8 +41,6 @@ class EvaluationState(EvaluationSummary):
 class ComparedMeasure(BaseModel):
     """A measure of one variant before and now, over the questions that both know it of."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     variant: str
     measure: str
     title: str = Field(description="The measure in English words.")
@@ -56,6 +54,11 @@ class ComparedMeasure(BaseModel):
     turned: Literal["better", "worse"] | None = Field(
         description="Where the interval excludes zero."
     )
+
+    @property
+    def is_regression(self) -> bool:
+        """Costs are reported, but are no regression."""
+        return self.turned == "worse" and self.group != "cost"
 
 
 class ComparedAnswer(BaseModel):
@@ -72,19 +75,20 @@ class ComparedAnswer(BaseModel):
 class ComparedQuestion(BaseModel):
     """A question whose answer changed under a variant."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     id: str
     question: str
     variant: str
     before: ComparedAnswer
     after: ComparedAnswer
 
+    @property
+    def has_turned(self) -> bool:
+        """Right before and wrong now, or the other way round."""
+        return self.before.right is not self.after.right
+
 
 class EvaluationComparison(BaseModel):
     """What differs from a baseline, over the questions and variants that both have."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     questions: int = Field(description="Questions of the same id in both.")
     variants: list[str] = Field(description="Variants of the same name in both.")
@@ -92,3 +96,11 @@ class EvaluationComparison(BaseModel):
     changed: list[ComparedQuestion] = Field(
         description="What became wrong, then what became right, then other changes."
     )
+
+    @property
+    def regressions(self) -> list[ComparedMeasure]:
+        return [each for each in self.measures if each.is_regression]
+
+    @property
+    def turned(self) -> list[ComparedQuestion]:
+        return [each for each in self.changed if each.has_turned]

@@ -60,6 +60,15 @@ STATUS = sa.case(
     else_=EVALUATIONS.c.status,
 ).label("status")
 """Of one whose process is gone it is interrupted: begun again it goes on."""
+DONE = sa.case(
+    (EVALUATIONS.c.status == "done", EVALUATIONS.c.total),
+    else_=sa.select(sa.func.count())
+    .where(ANSWERS.c.evaluation_id == EVALUATIONS.c.id)
+    .scalar_subquery(),
+).label("done")
+"""Answers that are there."""
+_SHOWN = [c for c in EVALUATIONS.c if c.name not in ("request", "results", "status")]
+SUMMARY = sa.select(*_SHOWN, STATUS, DONE)
 AT_ONCE = 200
 """Keys looked for by one query."""
 
@@ -99,9 +108,9 @@ class Evaluations:
     async def get(self, evaluation_id: str, owner: str) -> Row:
         """Its row, unpacked. Raises NotFound, also where it is another's."""
         mine = (EVALUATIONS.c.id == evaluation_id, EVALUATIONS.c.owner == owner)
+        query = SUMMARY.add_columns(EVALUATIONS.c.request, EVALUATIONS.c.results).where(*mine)
         async with reading(self._engine) as connection:
-            columns = [c for c in EVALUATIONS.c if c.name != "status"]
-            record = (await connection.execute(sa.select(*columns, STATUS).where(*mine))).first()
+            record = (await connection.execute(query)).first()
         if record is None:
             raise NotFound(f"There is no evaluation {evaluation_id!r}.")
         row = dict(record._mapping)
@@ -111,9 +120,8 @@ class Evaluations:
 
     async def page(self, owner: str, limit: int, offset: int = 0) -> tuple[list[Row], int]:
         """Newest first, without requests and results; and how many there are."""
-        shown = [c for c in EVALUATIONS.c if c.name not in ("request", "results", "status")]
         mine = EVALUATIONS.c.owner == owner
-        query = sa.select(*shown, STATUS).where(mine).order_by(EVALUATIONS.c.created_at.desc())
+        query = SUMMARY.where(mine).order_by(EVALUATIONS.c.created_at.desc())
         async with reading(self._engine) as connection:
             rows = await connection.execute(query.limit(limit).offset(offset))
             total = await connection.scalar(
@@ -125,8 +133,8 @@ class Evaluations:
         """With its answers. Raises NotFound."""
         await self.get(evaluation_id, owner)
         async with self._engine.begin() as connection:
-            for table, column in ((ANSWERS, "evaluation_id"), (EVALUATIONS, "id")):
-                await connection.execute(sa.delete(table).where(table.c[column] == evaluation_id))
+            for column in (ANSWERS.c.evaluation_id, EVALUATIONS.c.id):
+                await connection.execute(sa.delete(column.table).where(column == evaluation_id))
 
     async def keep(self, evaluation_id: str, key: str, answer: Mapping[str, Any]) -> None:
         row = {"evaluation_id": evaluation_id, "key": key, "data": packed(answer)}
@@ -148,12 +156,6 @@ class Evaluations:
             answers = await asyncio.to_thread(_unpacked, *(row.data for row in rows))
             by_key |= dict(zip((row.key for row in rows), answers, strict=True))
         return by_key
-
-    async def answer_count(self, evaluation_id: str) -> int:
-        """How many answers it has by now."""
-        query = sa.select(sa.func.count()).where(ANSWERS.c.evaluation_id == evaluation_id)
-        async with reading(self._engine) as connection:
-            return int(await connection.scalar(query) or 0)
 
 
 def packed(value: Any) -> bytes:

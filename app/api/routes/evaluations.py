@@ -70,7 +70,7 @@ async def begin_evaluation(
         chosen = await collections.chosen(caller, body.collection)
     with within(chosen):
         evaluation_id = await evaluations.begin(body, caller.owner)
-    return await _summary(evaluations, await evaluations.store.get(evaluation_id, caller.owner))
+    return _summary(await evaluations.store.get(evaluation_id, caller.owner))
 
 
 @router.get("", responses=problems(422, 503))
@@ -82,7 +82,7 @@ async def list_evaluations(
 ) -> EvaluationList:
     """The caller's evaluations, newest first, those under way among them."""
     rows, total = await evaluations.store.page(caller.owner, limit, offset)
-    listed = [await _summary(evaluations, row) for row in rows]
+    listed = [_summary(row) for row in rows]
     return EvaluationList(evaluations=listed, total=total, limit=limit, offset=offset)
 
 
@@ -93,8 +93,9 @@ async def get_evaluation(
     """How far it is, and its results once it has ended."""
     row = await evaluations.store.get(evaluation_id, caller.owner)
     data = row["results"] or {"results": None, "times": None}
-    summary = await _summary(evaluations, row)
-    return EvaluationState(**summary.model_dump(), results=data["results"], times=data["times"])
+    return EvaluationState(
+        **_summary(row).model_dump(), results=data["results"], times=data["times"]
+    )
 
 
 @router.get(
@@ -138,8 +139,7 @@ async def compare_evaluations(
     """Hold it against an older one: measures in pairs with intervals, and changed answers."""
     after = await _results(evaluations, evaluation_id, caller.owner)
     before = await _results(evaluations, baseline, caller.owner)
-    comparison = await asyncio.to_thread(compare, before, after)
-    return EvaluationComparison.model_validate(comparison)
+    return await asyncio.to_thread(compare, before, after)
 
 
 @router.post("/{evaluation_id}/cancel", status_code=202, responses=problems(404, 422, 503))
@@ -149,7 +149,7 @@ async def cancel_evaluation(
     """Stop it; answers so far are kept."""
     await evaluations.store.get(evaluation_id, caller.owner)
     await evaluations.cancel(evaluation_id)
-    return await _summary(evaluations, await evaluations.store.get(evaluation_id, caller.owner))
+    return _summary(await evaluations.store.get(evaluation_id, caller.owner))
 
 
 @router.delete("/{evaluation_id}", status_code=204, responses=problems(404, 422, 503))
@@ -162,18 +162,9 @@ async def delete_evaluation(
     await evaluations.store.delete(evaluation_id, caller.owner)
 
 
-async def _summary(evaluations: EvaluationJobs, row: Mapping[str, Any]) -> EvaluationSummary:
-    is_done = row["status"] == "done"
-    return EvaluationSummary(
-        evaluation_id=row["id"],
-        name=row["name"],
-        status=row["status"],
-        done=row["total"] if is_done else await evaluations.store.answer_count(row["id"]),
-        total=row["total"],
-        problem=row["problem"],
-        created_at=iso(row["created_at"]),
-        ended_at=None if row["ended_at"] is None else iso(row["ended_at"]),
-    )
+def _summary(row: Mapping[str, Any]) -> EvaluationSummary:
+    times = {key: row[key] and iso(row[key]) for key in ("created_at", "ended_at")}
+    return EvaluationSummary.model_validate({**row, **times, "evaluation_id": row["id"]})
 
 
 async def _results(evaluations: EvaluationJobs, evaluation_id: str, owner: str) -> Results:
