@@ -138,8 +138,12 @@ async def _summary(state: Path, settings: StateSettings) -> Summary:
     for file in (FILE, IMAGES):
         await asyncio.to_thread(_check_database, state / file)
     documents: list[StoredDocument] = []
-    with suppress(IndexMismatch):  # an earlier version's, which --reindex renews
+    try:
         documents = await _documents_of(state)
+    except IndexUnusable:
+        raise
+    except IndexMismatch:  # an earlier version's, which --reindex renews
+        pass
     uploads, notes = len(_files_below(state / UPLOADS)), tuple(_elsewhere(settings))
     return Summary(len(documents), uploads, (state / FILE).exists(), notes)
 
