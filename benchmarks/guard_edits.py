@@ -129,8 +129,8 @@ ANSWERS = (
     Guard(
         "Only addresses of the web become links over MCP",
         "app/mcp/tools.py",
-        'elif origin == "web" and is_web_address(source):',
-        'elif origin == "web":',
+        'elif place.origin == "web" and is_web_address(source):',
+        'elif place.origin == "web":',
         (_EVIDENCE,),
     ),
     Guard(

@@ -5,29 +5,15 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
+import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    TextContent,
-    TextResourceContents,
-)
 from pydantic import ValidationError
 
 from app.api.routes.documents import mapped
 from app.errors import ServiceError, wrong_fields
-from app.mcp.tools import TOOLS, URI, Parts, RunFailed
+from app.mcp.tools import TOOLS, URI, Parts
 from app.storage.api_keys import Caller
 
 PAGE = 100
@@ -49,18 +35,11 @@ def _caller(context: RequestContext) -> Caller:
     return getattr(request.state, "caller", None) or Caller() if request else Caller()
 
 
-def _offset(params: PaginatedRequestParams | None) -> int:
-    cursor = params.cursor if params else None
-    if cursor is None:
-        return 0
+def _offset(params: types.PaginatedRequestParams | None) -> int:
+    cursor = "0" if params is None or params.cursor is None else params.cursor
     if not cursor.isdecimal() or len(cursor) > MAX_CURSOR_DIGITS:
-        raise MCPError(INVALID_PARAMS, "the cursor is none of ours")
+        raise MCPError(types.INVALID_PARAMS, "the cursor is none of ours")
     return int(cursor)
-
-
-def _failed(why: str) -> CallToolResult:
-    """So that the model that has called learns of it."""
-    return CallToolResult(content=[TextContent(text=why)], is_error=True)
 
 
 @contextmanager
@@ -68,7 +47,7 @@ def _mcp_errors() -> Iterator[None]:
     try:
         yield
     except ServiceError as error:
-        raise MCPError(INVALID_PARAMS, str(error)) from None
+        raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
 
 class Handlers:
@@ -78,28 +57,27 @@ class Handlers:
         self._parts = parts
 
     async def list_tools(
-        self, _: RequestContext, __: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        return ListToolsResult(tools=[kind.tool for kind in TOOLS.values()])
+        self, _: RequestContext, __: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[kind.tool for kind in TOOLS.values()])
 
     async def call_tool(
-        self, context: RequestContext, params: CallToolRequestParams
-    ) -> CallToolResult:
+        self, context: RequestContext, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         kind = TOOLS.get(params.name)
         if kind is None:
-            raise MCPError(INVALID_PARAMS, f"unknown tool; there are: {', '.join(TOOLS)}")
+            raise MCPError(types.INVALID_PARAMS, f"unknown tool; there are: {', '.join(TOOLS)}")
         try:
             arguments = kind.arguments.model_validate(params.arguments or {})
             tell = context.session.report_progress
             return await kind.call(self._parts, _caller(context), arguments, tell)
-        except ValidationError as error:
-            return _failed(wrong_fields(error))
-        except (ServiceError, RunFailed) as error:
-            return _failed(str(error))
+        except (ValidationError, ServiceError) as error:  # told to the model that has called
+            why = wrong_fields(error) if isinstance(error, ValidationError) else str(error)
+            return types.CallToolResult(content=[types.TextContent(text=why)], is_error=True)
 
     async def list_resources(
-        self, context: RequestContext, params: PaginatedRequestParams | None
-    ) -> ListResourcesResult:
+        self, context: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         """Documents of the caller's default collection, by their source."""
         caller, offset = _caller(context), _offset(params)
         with _mcp_errors(), mapped():
@@ -108,7 +86,7 @@ class Handlers:
             )
         more = str(offset + PAGE) if offset + PAGE < total else None
         resources = [
-            Resource(
+            types.Resource(
                 uri=URI.format(document_id=document.id),
                 name=document.source,
                 title=document.title,
@@ -116,19 +94,19 @@ class Handlers:
             )
             for document in documents
         ]
-        return ListResourcesResult(resources=resources, next_cursor=more)
+        return types.ListResourcesResult(resources=resources, next_cursor=more)
 
     async def list_templates(
-        self, _: RequestContext, __: PaginatedRequestParams | None
-    ) -> ListResourceTemplatesResult:
-        template = ResourceTemplate(
+        self, _: RequestContext, __: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        template = types.ResourceTemplate(
             uri_template=URI, name="document", title="A document", mime_type="text/plain"
         )
-        return ListResourceTemplatesResult(resource_templates=[template])
+        return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(
-        self, context: RequestContext, params: ReadResourceRequestParams
-    ) -> ReadResourceResult:
+        self, context: RequestContext, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         caller, uri = _caller(context), str(params.uri)
         document = None
         if uri.startswith(BEFORE_ID):
@@ -137,9 +115,9 @@ class Handlers:
                     uri.removeprefix(BEFORE_ID), caller.owner, caller.collections
                 )
         if document is None:
-            raise MCPError(INVALID_PARAMS, f"There is no document {uri}.")
-        contents = TextResourceContents(uri=uri, mime_type="text/plain", text=document.text)
-        return ReadResourceResult(contents=[contents])
+            raise MCPError(types.INVALID_PARAMS, f"There is no document {uri}.")
+        contents = types.TextResourceContents(uri=uri, mime_type="text/plain", text=document.text)
+        return types.ReadResourceResult(contents=[contents])
 
 
 def mcp_server(parts: Parts) -> Server[Any]:

@@ -2,10 +2,10 @@
 
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from mcp_types import (
     CallToolResult,
@@ -15,10 +15,10 @@ from mcp_types import (
     Tool,
     ToolAnnotations,
 )
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.routes.documents import mapped
-from app.errors import DocumentsProblem, InvalidRequest, ScopeMissing
+from app.errors import DocumentsProblem, InvalidRequest, ScopeMissing, ServiceError
 from app.ingest.uploads import UploadBroken, Uploads, UploadTooLarge
 from app.protocols.answers import is_web_address
 from app.protocols.progress_text import ProgressText
@@ -28,7 +28,6 @@ from app.runs.run import Run
 from app.runs.search import SEARCH, corrected_knowledge
 from app.schemas.ask import (
     AskRequest,
-    AskResponse,
     CollectionName,
     ErrorEvent,
     KnowledgePassage,
@@ -65,10 +64,43 @@ class Parts:
         return self.uploads
 
 
-class TellProgress(Protocol):
-    async def __call__(
-        self, progress: float, total: float | None = None, message: str | None = None
-    ) -> None: ...
+TellProgress = Callable[..., Awaitable[None]]
+"""Takes how far, of how much where that is known, and a message."""
+Handler = Callable[[Parts, Caller, Any, TellProgress], Awaitable[CallToolResult]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolKind:
+    """A tool as it is listed, and what does its work."""
+
+    tool: Tool
+    arguments: type[BaseModel]
+    call: Handler
+
+
+TOOLS: dict[str, ToolKind] = {}
+
+
+def _tool(
+    title: str, result: type[BaseModel], *, reads_only: bool = True
+) -> Callable[[Handler], Handler]:
+    """Lists a handler as a tool, by its name, docstring and model of arguments."""
+
+    def listed(call: Handler) -> Handler:
+        arguments: type[BaseModel] = call.__annotations__["arguments"]
+        tool = Tool(
+            name=call.__name__,
+            title=title,
+            description=" ".join((call.__doc__ or "").split()),
+            input_schema=arguments.model_json_schema(),
+            output_schema=result.model_json_schema(mode="serialization"),
+            annotations=ToolAnnotations(read_only_hint=reads_only, destructive_hint=not reads_only),
+        )
+        TOOLS[tool.name] = ToolKind(tool, arguments, call)
+        return call
+
+    return listed
 
 
 class AskArguments(BaseModel):
@@ -136,54 +168,47 @@ class IngestResult(BaseModel):
     chunks: int
 
 
-class RunFailed(Exception):
-    """A run ended without an answer; the message is fit for a user."""
+class RunFailed(ServiceError):
+    """A run ended without an answer."""
 
 
+@_tool("Ask the knowledge base", AskResult)
 async def ask(
     parts: Parts, caller: Caller, arguments: AskArguments, tell: TellProgress
 ) -> CallToolResult:
+    """Answers a question from the knowledge base, and from the web where that does not suffice,
+    checks the answer against its sources and cites them.
+    """
     request = AskRequest(**arguments.model_dump(exclude={"options"}), options=arguments.options)
     workflow = request.workflow or DEFAULT_WORKFLOW
     if workflow not in parts.workflows:
         raise InvalidRequest("#/workflow", f"unknown; built are: {', '.join(parts.workflows)}")
-    run = await _started(parts, caller, workflow, request, request.thread_id)
-    try:
-        await _follow(run, tell)
-        last = await run.outcome()
-    finally:
-        parts.runs.ask_to_stop(run)  # where the client has given up
-    if isinstance(last, ErrorEvent):
-        raise RunFailed(last.problem.detail)
-    return _answered(last.response)
+    response = (await _run(parts, caller, workflow, request, tell, Run.outcome)).response
+    sources = [inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations]
+    text = "\n\n".join(filter(None, [response.answer, "\n".join(sources)]))
+    result = AskResult.model_validate(response, from_attributes=True)
+    return _tool_result(text, result, response.citations)
 
 
+@_tool("Search the knowledge base", SearchResult)
 async def search(
     parts: Parts, caller: Caller, arguments: SearchRequest, tell: TellProgress
 ) -> CallToolResult:
-    run = await _started(parts, caller, SEARCH, arguments)
-    try:
-        await _follow(run, tell)
-        knowledge = await corrected_knowledge(run)
-    finally:
-        parts.runs.ask_to_stop(run)
-    if isinstance(knowledge, ErrorEvent):
-        raise RunFailed(knowledge.problem.detail)
+    """Finds the passages that answer a question, graded and corrected, for you to answer from;
+    nothing is written.
+    """
+    knowledge = await _run(parts, caller, SEARCH, arguments, tell, corrected_knowledge)
     texts = [f"[{n}] {p.title} — {p.source} ({p.score:.2f})\n{p.text}"
              for n, p in enumerate(knowledge.passages, start=1)]  # fmt: skip
-    result = SearchResult(
-        run_id=knowledge.run_id,
-        action=knowledge.action,
-        passages=knowledge.passages,
-        degraded=knowledge.degraded,
-    )
-    places = [(p.origin, p.strip_id, p.title, p.source) for p in knowledge.passages]
-    return _tool_result("\n\n".join(texts) or "Nothing was found.", result, places)
+    result = SearchResult.model_validate(knowledge, from_attributes=True)
+    return _tool_result("\n\n".join(texts) or "Nothing was found.", result, knowledge.passages)
 
 
+@_tool("Add a document", IngestResult, reads_only=False)
 async def ingest(
     parts: Parts, caller: Caller, arguments: IngestArguments, tell: TellProgress
 ) -> CallToolResult:
+    """Brings a document into the knowledge base; one of the same name is replaced."""
     uploads = parts.documents(caller)
     place = parts.collections.writable(caller, arguments.collection)
     await parts.runs.quotas.take("uploads", caller.owner)
@@ -209,18 +234,20 @@ async def ingest(
     return reply
 
 
-async def _started(
+async def _run(
     parts: Parts,
     caller: Caller,
     workflow: str,
     request: AskRequest | SearchRequest,
-    thread_id: str | None = None,
-) -> Run:
+    tell: TellProgress,
+    outcome: Callable[[Run], Awaitable[T | ErrorEvent]],
+) -> T:
     """As its caller: a session's requests are not served in the tasks of their own requests."""
+    thread_id = request.thread_id if isinstance(request, AskRequest) else None
     seen = visible_to.set(caller.owner)
     try:
         with within(await parts.collections.chosen(caller, request.collection)):
-            return await parts.runs.start(
+            run = await parts.runs.start(
                 workflow,
                 Question(question=request.question),
                 request.options,
@@ -229,6 +256,14 @@ async def _started(
             )
     finally:
         visible_to.reset(seen)
+    try:
+        await _follow(run, tell)
+        last = await outcome(run)
+    finally:
+        parts.runs.ask_to_stop(run)  # where the client has given up
+    if isinstance(last, ErrorEvent):
+        raise RunFailed(last.problem.detail)
+    return last
 
 
 async def _follow(run: Run, tell: TellProgress) -> None:
@@ -241,93 +276,20 @@ async def _follow(run: Run, tell: TellProgress) -> None:
                 await tell(count, message=line)
 
 
-def _answered(response: AskResponse) -> CallToolResult:
-    sources = [inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations]
-    text = "\n\n".join(filter(None, [response.answer, "\n".join(sources)]))
-    result = AskResult.model_validate(response.model_dump(include=set(AskResult.model_fields)))
-    places = [(c.origin, c.strip_id, c.title, c.source) for c in response.citations]
-    return _tool_result(text, result, places)
-
-
 def _tool_result(
-    text: str, result: BaseModel, places: Iterable[tuple[str, str, str, str]]
+    text: str, result: BaseModel, places: Iterable[Citation | KnowledgePassage]
 ) -> CallToolResult:
     """The text, a link to every document it comes from, and the same as data."""
     links: dict[str, ContentBlock] = {}
-    for origin, strip_id, title, source in places:
-        document_id, dash, _ = strip_id.partition("-")
-        if origin == "internal" and dash and len(document_id) == 16:
+    for place in places:
+        source = place.source
+        document_id, dash, _ = place.strip_id.partition("-")
+        if place.origin == "internal" and dash and len(document_id) == 16:
             uri = URI.format(document_id=document_id)
-            links.setdefault(uri, ResourceLink(uri=uri, name=source, title=title))
-        elif origin == "web" and is_web_address(source):
-            links.setdefault(source, ResourceLink(uri=source, name=title or source))
+            links.setdefault(uri, ResourceLink(uri=uri, name=source, title=place.title))
+        elif place.origin == "web" and is_web_address(source):
+            links.setdefault(source, ResourceLink(uri=source, name=place.title or source))
     return CallToolResult(
         content=[TextContent(text=text), *links.values()],
         structured_content=result.model_dump(mode="json"),
     )
-
-
-Handler = Callable[[Parts, Caller, Any, TellProgress], Awaitable[CallToolResult]]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolKind:
-    """A tool as it is listed, and what does its work."""
-
-    tool: Tool
-    arguments: type[BaseModel]
-    call: Handler
-
-
-def _kind(
-    call: Handler,
-    arguments: type[BaseModel],
-    result: type[BaseModel],
-    title: str,
-    description: str,
-    *,
-    reads_only: bool,
-) -> ToolKind:
-    hints = ToolAnnotations(read_only_hint=reads_only, destructive_hint=not reads_only)
-    tool = Tool(
-        name=call.__name__,
-        title=title,
-        description=description,
-        input_schema=arguments.model_json_schema(),
-        output_schema=TypeAdapter(result).json_schema(mode="serialization"),
-        annotations=hints,
-    )
-    return ToolKind(tool, arguments, call)
-
-
-TOOLS: Mapping[str, ToolKind] = {
-    kind.tool.name: kind
-    for kind in (
-        _kind(
-            ask,
-            AskArguments,
-            AskResult,
-            "Ask the knowledge base",
-            "Answers a question from the knowledge base, and from the web where that does not"
-            " suffice, checks the answer against its sources and cites them.",
-            reads_only=True,
-        ),
-        _kind(
-            search,
-            SearchRequest,
-            SearchResult,
-            "Search the knowledge base",
-            "Finds the passages that answer a question, graded and corrected, for you to answer"
-            " from; nothing is written.",
-            reads_only=True,
-        ),
-        _kind(
-            ingest,
-            IngestArguments,
-            IngestResult,
-            "Add a document",
-            "Brings a document into the knowledge base; one of the same name is replaced.",
-            reads_only=False,
-        ),
-    )
-}

@@ -13,13 +13,12 @@ import sys
 import tarfile
 import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, closing, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from tempfile import mkdtemp
-from typing import IO, Any
+from tempfile import TemporaryDirectory, mkdtemp
 
 from app.errors import ServiceError, StartFailed
 from app.retrieval.document_paths import UPLOADS
@@ -38,7 +37,6 @@ from app.settings import StateSettings
 from app.state_folder import (
     INCOMING,
     RESTORING,
-    create_private,
     make_private,
     what_is_unfinished,
     why_unwritable,
@@ -51,7 +49,6 @@ MANIFEST, VERSIONS = ".manifest", "_versions"
 PARTS = (FILE, INDEX, UPLOADS, IMAGES)
 BESIDE = tuple(f"{file}-{end}" for file in (FILE, IMAGES) for end in ("wal", "shm"))
 """Files of the database's that belong to it while it is open."""
-NOT_STATE = {"cache", f"{INDEX}.lock"}
 ABOUT = "backup.json"
 """Written last: a backup without it is not whole."""
 FORMAT = 1
@@ -89,39 +86,29 @@ async def back_up(settings: StateSettings, target: str) -> Summary:
     if not _has_state(state):
         raise BackupFailed(f"there is nothing to back up in {state}.")
     if target != STREAM:
-        await asyncio.to_thread(_check_target, Path(target), state)
-    await asyncio.to_thread(_remove_abandoned, state)
-    copy = Path(await asyncio.to_thread(mkdtemp, prefix=COPYING, dir=state))
-    try:
+        _check_target(Path(target), state)
+    _remove_abandoned(state)
+    with TemporaryDirectory(prefix=COPYING, dir=state, ignore_cleanup_errors=True) as folder:
+        copy = Path(folder)
         await asyncio.to_thread(_copy_database, state / FILE, copy / FILE)
         async with AsyncExitStack() as stack:
             with suppress(IngestBusy):  # an ingest: what it commits meanwhile is whole as well
                 await stack.enter_async_context(writing(state / INDEX, WAIT_S))
-            await asyncio.to_thread(_copy_database, state / IMAGES, copy / IMAGES)
-            await asyncio.to_thread(_link_index, state / INDEX, copy / INDEX)
-            await asyncio.to_thread(_link_uploads, state / UPLOADS, copy / UPLOADS)
-        documents = list[StoredDocument]()
+            await asyncio.to_thread(_copy_knowledge, state, copy)
         try:
-            documents = await _documents_of(copy)
+            summary = await _summary(copy, settings)
         except IndexUnusable as error:
-            raise IndexUnusable(str(error).replace(str(copy), str(state))) from error
-        except IndexMismatch:  # an earlier version's, which --reindex renews
-            pass
-        uploads = len(_files_below(copy / UPLOADS))
-        notes = tuple(_elsewhere(settings))
-        summary = Summary(len(documents), uploads, (copy / FILE).exists(), notes)
+            raise IndexUnusable(str(error).replace(folder, str(state))) from error
         about = {
             "format": FORMAT,
             "made_at": time.time(),
             "documents": summary.documents,
-            "uploads": uploads,
+            "uploads": summary.uploads,
             "has_database": summary.has_database,
         }
         (copy / ABOUT).write_text(json.dumps(about) + "\n", encoding="utf-8")
         await asyncio.to_thread(_write, copy, target)
-        return summary
-    finally:
-        await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
+    return summary
 
 
 async def restore(settings: StateSettings, source: str, *, force: bool = False) -> Summary:
@@ -136,17 +123,29 @@ async def restore(settings: StateSettings, source: str, *, force: bool = False) 
             f"{state} holds state already: name another folder by SELFCRAG_DATA_DIR, or replace"
             " what is there with --force."
         )
-    await asyncio.to_thread(make_private, state)
+    make_private(state)
     async with writing(state / INDEX, WAIT_S):
-        unpacked = Path(await asyncio.to_thread(mkdtemp, prefix=UNPACKED, dir=state))
-        try:
-            await asyncio.to_thread(_unpack, source, unpacked)
-            summary = await _checked(unpacked, source, settings)
+        with TemporaryDirectory(prefix=UNPACKED, dir=state, ignore_cleanup_errors=True) as folder:
+            await asyncio.to_thread(_unpack, source, Path(folder))
+            summary = await _checked(Path(folder), source, settings)
             await asyncio.to_thread(_assert_unused, state / FILE)
-            await asyncio.to_thread(_exchange, unpacked, state)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, unpacked, ignore_errors=True)
+            await asyncio.to_thread(_exchange, Path(folder), state)
     return summary
+
+
+async def _summary(state: Path, settings: StateSettings) -> Summary:
+    """Once all was read. Raises IndexUnusable, sqlite3.Error."""
+    for file in (FILE, IMAGES):
+        await asyncio.to_thread(_check_database, state / file)
+    documents: list[StoredDocument] = []
+    try:
+        documents = await _documents_of(state)
+    except IndexUnusable:
+        raise
+    except IndexMismatch:  # an earlier version's, which --reindex renews
+        pass
+    uploads, notes = len(_files_below(state / UPLOADS)), tuple(_elsewhere(settings))
+    return Summary(len(documents), uploads, (state / FILE).exists(), notes)
 
 
 async def problems(settings: StateSettings) -> list[str]:
@@ -183,17 +182,16 @@ async def problems(settings: StateSettings) -> list[str]:
 
 async def _problem_of_database(settings: StateSettings) -> str:
     url = database_url(settings)
-    if url.get_backend_name() != "sqlite":
-        try:
-            async with open_engine(settings):
-                return ""
-        except StartFailed as error:
-            return str(error)
-    file = Path(url.database or "")
     try:
-        await asyncio.to_thread(_check_database, file)
+        if url.get_backend_name() == "sqlite":
+            await asyncio.to_thread(_check_database, Path(url.database or ""))
+        else:
+            async with open_engine(settings):
+                pass
     except sqlite3.Error as error:
         return unusable(url, error)
+    except StartFailed as error:
+        return str(error)
     return ""
 
 
@@ -212,14 +210,9 @@ async def _documents_of(state: Path) -> list[StoredDocument]:
     if not (state / INDEX).exists():
         return []
     await asyncio.to_thread(make_folder, state / INDEX)  # a file in its place is told
-    lance = await asyncio.to_thread(_lance)
+    lance = await asyncio.to_thread(import_module, LANCEDB)  # importing it takes a second
     documents: list[StoredDocument] = await lance.inspected(state / INDEX)
     return documents
-
-
-def _lance() -> Any:
-    """By name, for importing it takes a second."""
-    return import_module(LANCEDB)
 
 
 async def _problems_of_images(
@@ -227,7 +220,8 @@ async def _problems_of_images(
 ) -> list[str]:
     """`images`: the documents of those that are kept, by their ids. Raises IndexUnusable."""
     sentences = []
-    captioned = await _lance().ids_with(state / INDEX, IMAGE_KEYWORD) if documents else []
+    lance = import_module(LANCEDB)
+    captioned = await lance.ids_with(state / INDEX, IMAGE_KEYWORD) if documents else []
     if lost := set(captioned) - images.keys():
         sentences.append(
             f"{len(lost)} images of documents are not in {state / IMAGES}: restore a backup, or"
@@ -276,27 +270,18 @@ def _elsewhere(settings: StateSettings) -> Iterator[str]:
 
 
 def _has_state(state: Path) -> bool:
-    try:
-        names = {entry.name for entry in os.scandir(state)}
-    except FileNotFoundError:
-        return False
-    own = (COPYING, UNPACKED, REPLACED)
-    return any(name not in NOT_STATE and not name.startswith(own) for name in names)
+    return any((state / part).exists() for part in PARTS)
 
 
 def _check_target(target: Path, state: Path) -> None:
-    if target.exists() and not (
-        target.is_dir() and not _is_tar(target) and not any(target.iterdir())
+    if target.exists() and (
+        target.name.endswith(TAR) or not target.is_dir() or any(target.iterdir())
     ):
         raise BackupFailed(f"{target} is there already: name a new file or folder.")
     if not target.parent.is_dir():
         raise BackupFailed(f"there is no folder {target.parent} to put the backup in.")
     if state in Path(os.path.realpath(target)).parents:
         raise BackupFailed(f"{target} lies in the state folder: name a place outside of it.")
-
-
-def _is_tar(target: Path) -> bool:
-    return target.name.endswith(TAR)
 
 
 def _remove_abandoned(state: Path) -> None:
@@ -308,42 +293,42 @@ def _remove_abandoned(state: Path) -> None:
 
 def _copy_database(file: Path, copy: Path) -> None:
     """As of one moment, by SQLite's own backup; whoever writes meanwhile is not held up."""
-    if not file.exists():
-        return
-    copy.touch(mode=0o600)
-    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
-    _check_database(copy)
+    if file.exists():
+        with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
 
 
-def _link_index(index: Path, copy: Path) -> None:
+def _copy_knowledge(state: Path, copy: Path) -> None:
     """The manifests first: all that they name is there already, and stays as it is."""
-    if index.exists():
-        make_folder(copy if index.is_dir() else index)
-    _link_all([file for file in _written(index) if file.suffix == MANIFEST], index, copy)
-    _link_all([file for file in _written(index) if VERSIONS not in file.parts], index, copy)
+    _copy_database(state / IMAGES, copy / IMAGES)
+    if (state / INDEX).exists():
+        make_folder(state / INDEX)  # a file in its place is told
+    manifests = [file for file in _written(state / INDEX) if file.suffix == MANIFEST]
+    _copy(manifests, state, copy, _link)
+    others = [file for file in _written(state / INDEX) if VERSIONS not in file.parts]
+    _copy(others, state, copy, _link)
+    _copy(_received(state / UPLOADS), state, copy, _link)
 
 
-def _link_uploads(uploads: Path, copy: Path) -> None:
-    _link_all(_received(uploads), uploads, copy)
-
-
-def _link_all(files: Sequence[Path], folder: Path, copy: Path) -> None:
-    """The same files under other names: none of them is ever written to a second time."""
+def _copy(
+    files: Iterable[Path],
+    folder: Path,
+    copy: Path,
+    by: Callable[[Path, Path], object] = shutil.copyfile,
+) -> None:
     for file in files:
         place = copy / file.relative_to(folder)
         place.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # cleaned away meanwhile
-            _link(file, place)
+        by(file, place)
 
 
 def _link(file: Path, place: Path) -> None:
-    try:
-        os.link(file, place)
-    except (FileNotFoundError, FileExistsError):
-        raise
-    except OSError:  # not on this file system
-        shutil.copyfile(file, place)
+    """The same file under another name: none of them is ever written to a second time."""
+    with suppress(FileNotFoundError):  # cleaned away meanwhile
+        try:
+            os.link(file, place)
+        except OSError:  # not on this file system
+            shutil.copyfile(file, place)
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -364,115 +349,91 @@ def _received(uploads: Path) -> list[Path]:
     ]
 
 
+def _parts_of(backup: Path) -> list[Path]:
+    """Its files, that which makes it whole last."""
+    parts = [backup / name for name in (*PARTS, ABOUT)]
+    return [file for part in parts for file in ([part] if part.is_file() else _files_below(part))]
+
+
 def _write(copy: Path, target: str) -> None:
-    files = [file for name in PARTS for file in _files_of(copy / name)] + [copy / ABOUT]
     if target == STREAM:
-        with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as tar:
-            _fill(tar, files, copy)
+        with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", dereference=True) as tar:
+            _fill(tar, copy)
         return
     place = Path(target)
-    written = Path(mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-    try:
-        if _is_tar(place):
-            archive = written / place.name
-            with create_private(archive) as out:
-                with tarfile.open(
-                    fileobj=out, mode="w" if place.suffix == ".tar" else "w:gz"
-                ) as tar:
-                    _fill(tar, files, copy)
-                _sync(out)
-            archive.rename(place)
+    with TemporaryDirectory(
+        prefix=f".{place.name}.", dir=place.parent, ignore_cleanup_errors=True
+    ) as folder:
+        written = Path(folder, place.name)
+        if place.name.endswith(TAR):
+            with tarfile.open(
+                written, "w" if place.suffix == ".tar" else "w:gz", dereference=True
+            ) as tar:
+                _fill(tar, copy)
         else:
-            for file in files:
-                _copy_file(file, written / file.relative_to(copy))
-            written.rename(place)
-    finally:
-        shutil.rmtree(written, ignore_errors=True)
+            _copy(_parts_of(copy), copy, written)
+        _hide(Path(folder))
+        os.sync()
+        written.rename(place)
 
 
-def _files_of(part: Path) -> list[Path]:
-    return [part] if part.is_file() else _files_below(part)
+def _fill(tar: tarfile.TarFile, folder: Path) -> None:
+    for file in _parts_of(folder):
+        tar.add(file, file.relative_to(folder).as_posix(), filter=_anonymous)
 
 
-def _fill(tar: tarfile.TarFile, files: Sequence[Path], folder: Path) -> None:
-    for file in files:
-        with file.open("rb") as content:
-            member = tarfile.TarInfo(file.relative_to(folder).as_posix())
-            status = os.fstat(content.fileno())
-            member.size, member.mtime, member.mode = status.st_size, status.st_mtime, 0o600
-            tar.addfile(member, content)
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    return member.replace(mode=0o600, uid=0, gid=0, uname="", gname="", deep=False)
 
 
-def _copy_file(file: Path, place: Path) -> None:
-    _make_folders(place.parent)
-    with file.open("rb") as content, create_private(place) as out:
-        shutil.copyfileobj(content, out)
-        _sync(out)
-
-
-def _make_folders(folder: Path) -> None:
-    for missing in reversed([at for at in (folder, *folder.parents) if not at.exists()]):
-        make_private(missing)
-
-
-def _sync(out: IO[bytes]) -> None:
-    out.flush()
-    os.fsync(out.fileno())
+def _hide(folder: Path) -> None:
+    """From all other users."""
+    for path in folder.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def _unpack(source: str, folder: Path) -> None:
-    """Raises BackupFailed where `source` is no whole backup."""
+    """Raises BackupFailed where `source` is no whole tar."""
     try:
         if source == STREAM:
             with tarfile.open(fileobj=sys.stdin.buffer, mode="r|*") as tar:
-                _unpack_members(tar, folder)
+                tar.extractall(folder, filter=_extractable)
         elif Path(source).is_dir():
-            for file in [
-                file for name in (*PARTS, ABOUT) for file in _files_of(Path(source, name))
-            ]:
-                _copy_file(file, folder / file.relative_to(source))
+            _copy(_parts_of(Path(source)), Path(source), folder)
         else:
             with tarfile.open(source) as tar:
-                _unpack_members(tar, folder)
+                tar.extractall(folder, filter=_extractable)
     except (tarfile.TarError, EOFError, zlib.error) as error:
         reason = str(error).partition("\n")[0].rstrip(":")
         raise BackupFailed(f"{source} is no whole backup ({reason}).") from error
-    if not (folder / ABOUT).is_file():
-        raise BackupFailed(f"{source} is no whole backup: {ABOUT} is missing.")
+    _hide(folder)
 
 
-def _unpack_members(tar: tarfile.TarFile, folder: Path) -> None:
-    for member in tar:
-        if member.isfile() and member.name.split("/")[0] in {*PARTS, ABOUT}:
-            _make_folders((folder / member.name).parent)
-            tar.extract(member, folder, filter="data")
+def _extractable(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    is_part = member.isfile() and member.name.split("/")[0] in {*PARTS, ABOUT}
+    return tarfile.data_filter(member, folder) if is_part else None
 
 
 async def _checked(folder: Path, source: str, settings: StateSettings) -> Summary:
     """Raises BackupFailed where what was unpacked could not be used."""
     try:
         about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-        newer = about["format"] > FORMAT
-        uploads, has_database = int(about["uploads"]), bool(about["has_database"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise BackupFailed(f"{source} is no backup: {ABOUT} cannot be read.") from error
-    if newer:
-        raise BackupFailed(f"{source} was made by a later version of self-crag: update this one.")
-    documents: list[StoredDocument] = []
+        if about["format"] > FORMAT:
+            raise BackupFailed(
+                f"{source} was made by a later version of self-crag: update this one."
+            )
+        expected = about["uploads"], about["has_database"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+        raise BackupFailed(f"{source} is no whole backup: {ABOUT} cannot be read.") from error
     try:
-        for file in (FILE, IMAGES):
-            await asyncio.to_thread(_check_database, folder / file)
-        documents = await _documents_of(folder)
+        summary = await _summary(folder, settings)
     except (IndexUnusable, sqlite3.Error) as error:
         raise BackupFailed(
             f"the backup {source} is damaged ({type(error).__name__}): take an earlier one."
         ) from error
-    except IndexMismatch:  # an earlier version's, which --reindex renews
-        pass
-    is_whole = has_database == (folder / FILE).exists()
-    if not is_whole or uploads != len(_files_below(folder / UPLOADS)):
+    if expected != (summary.uploads, summary.has_database):
         raise BackupFailed(f"the backup {source} lacks files: take an earlier one.")
-    return Summary(len(documents), uploads, has_database, tuple(_elsewhere(settings)))
+    return summary
 
 
 def _assert_unused(file: Path) -> None:
@@ -482,35 +443,28 @@ def _assert_unused(file: Path) -> None:
     with closing(sqlite3.connect(file, timeout=1)) as connection:
         try:
             connection.execute("PRAGMA journal_mode = DELETE")
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:  # any other is why it is replaced
             if "locked" in str(error):
                 raise BackupFailed(
                     f"a service uses {file.parent}: stop it, and restore then."
                 ) from error
-        except sqlite3.DatabaseError:
-            pass  # damaged, which is why it is replaced
 
 
 def _exchange(unpacked: Path, state: Path) -> None:
     """All parts or none; meanwhile, and after a kill on the way, nothing opens the state."""
     marker, replaced = state / RESTORING, Path(mkdtemp(prefix=REPLACED, dir=state))
-    was_cut_off = marker.exists()
-    marker.touch(mode=0o600)
-    os.sync()
-    moves: list[tuple[Path, Path]] = []
-    try:
+    with ExitStack() as undo:
+        if not marker.exists():
+            undo.callback(marker.unlink, missing_ok=True)
+        marker.touch(mode=0o600)
+        os.sync()
         for name in (*PARTS, *BESIDE):
             for start, end in ((state, replaced), (unpacked, state)):
                 if (start / name).exists():
                     (start / name).rename(end / name)
-                    moves.append((start / name, end / name))
+                    undo.callback((end / name).rename, start / name)
         os.sync()
-    except BaseException:
-        for before, after in reversed(moves):
-            after.rename(before)
-        if not was_cut_off:
-            marker.unlink()
-        raise
+        undo.pop_all()
     marker.unlink()
     for left in (*state.glob(f"{REPLACED}*"), *state.glob(f"{UNPACKED}*")):
         shutil.rmtree(left, ignore_errors=True)
