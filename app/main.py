@@ -20,7 +20,6 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import uvicorn
 from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.routing import Route
 from uvicorn.config import LOGGING_CONFIG
 
 from app.api.connections import BodyTimeout, connection_options
@@ -33,7 +32,6 @@ from app.api.routes import (
     ask,
     collections,
     documents,
-    evaluations,
     images,
     operation,
     runs,
@@ -41,11 +39,8 @@ from app.api.routes import (
 )
 from app.composition.services import open_services
 from app.errors import StartFailed
-from app.evaluation.jobs import EvaluationJobs
 from app.extension import load_extensions
 from app.ingest.uploads import uploads_into
-from app.mcp import http as mcp
-from app.mcp.tools import Parts
 from app.observability.logging import (
     NO_PLACE,
     NO_SOCKET,
@@ -69,7 +64,6 @@ from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing
 from app.storage.collections import Collections
 from app.storage.database import open_engine
-from app.storage.evaluations import Evaluations
 from app.storage.lifecycle import open_store
 from graphs.ports import Services
 from graphs.workflows.registry import WORKFLOWS
@@ -144,18 +138,12 @@ def create_app(
             app.state.uploads = uploads
             app.state.text_embedding = text_embedding_of(services.retriever)
             app.state.collections = Collections(engine, uploads)
-            app.state.evaluations = EvaluationJobs(
-                app.state.runs, services, Evaluations(engine, store.process)
-            )
-            parts = Parts(app.state.runs, tuple(graphs), app.state.collections, uploads)
-            app.state.mcp = mcp.McpSessions(parts)
             try:
-                async with AsyncExitStack() as opened, app.state.mcp.open():
+                async with AsyncExitStack() as opened:
                     for each in extensions:
                         await opened.enter_async_context(each.opened(app))
                     yield
             finally:
-                await app.state.evaluations.aclose()
                 await app.state.runs.aclose()
                 if uploads is not None:
                     await uploads.aclose()
@@ -166,14 +154,12 @@ def create_app(
     app.state.image_address_hours = chosen.image_address_hours
     for router in (
         *(ask.router, search.router, runs.runs_router, runs.threads_router),
-        *(documents.router, images.router, collections.router, evaluations.router),
+        *(documents.router, images.router, collections.router),
         operation.router,
     ):
         app.include_router(router)
     for each in extensions:
         each.add_to(app)
-    if authenticates:  # a server around it has an MCP server of its own
-        app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint()))
     add_error_handlers(app)
     # What is added last is met first. Streams of events are never compressed.
     app.add_middleware(
@@ -282,8 +268,6 @@ class Server(uvicorn.Server):
             stopping.cancel()
 
     async def _stop_runs(self) -> None:
-        sessions: mcp.McpSessions = self._app.state.mcp
-        sessions.end()
         for extension in self._app.state.extensions:
             extension.stop(self._app)
         runs: Runs = self._app.state.runs

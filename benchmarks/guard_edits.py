@@ -121,14 +121,14 @@ ANSWERS = (
     ),
     Guard(
         "Sources told below an answer over MCP are inert",
-        "app/mcp/tools.py",
+        "app/extensions/mcp/tools.py",
         '[inert(f"[{c.n}] {c.title} — {c.source}", [c.source]) for c in response.citations]',
         '[f"[{c.n}] {c.title} — {c.source}" for c in response.citations]',
         (_EVIDENCE,),
     ),
     Guard(
         "Only addresses of the web become links over MCP",
-        "app/mcp/tools.py",
+        "app/extensions/mcp/tools.py",
         'elif place.origin == "web" and is_web_address(source):',
         'elif place.origin == "web":',
         (_EVIDENCE,),

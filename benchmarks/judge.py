@@ -24,11 +24,11 @@ from typing import Any
 from sklearn.metrics import accuracy_score, cohen_kappa_score, roc_auc_score
 
 from app.composition.services import open_services
-from app.evaluation.judge import Judge
-from app.evaluation.measures import RIGHT, Judged, Outcome, OutcomePassage
-from app.evaluation.questions import EvaluationQuestion
-from app.evaluation.runner import judge_of
-from app.evaluation.statistics import rounded
+from app.extensions.evaluation.judge import Judge
+from app.extensions.evaluation.measures import RIGHT, Judged, Outcome, OutcomePassage
+from app.extensions.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.runner import judge_of
+from app.extensions.evaluation.statistics import rounded
 from app.schemas.ask import GradedStrip
 from app.settings import Settings
 from benchmarks import judge_relevancy

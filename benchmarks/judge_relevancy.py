@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from app.evaluation.judge import standing_in
-from app.evaluation.matching import tokens
-from app.evaluation.measures import UNGRADED
-from app.evaluation.statistics import rounded
+from app.extensions.evaluation.judge import standing_in
+from app.extensions.evaluation.matching import tokens
+from app.extensions.evaluation.measures import UNGRADED
+from app.extensions.evaluation.statistics import rounded
 from graphs.ports import Evaluator
 from graphs.text.sentences import sentences
 from graphs.types import Task

@@ -163,10 +163,10 @@ LAYERS = {
     """,
     "app": """
         integrations schemas errors settings extension state_folder observability resilience llm
-        retrieval websearch ingest.loaders ingest storage runs evaluation protocols composition api
-        api.routes mcp main studio cli
+        retrieval websearch ingest.loaders ingest storage runs protocols composition api
+        api.routes main studio cli
         extensions extensions.ai_sdk extensions.openai extensions.langgraph_api
-        extensions.playground
+        extensions.playground extensions.evaluation extensions.mcp
     """,
 }
 """Rooms from the ground up: each imports itself and those before it. A room is a folder, or a

@@ -6,7 +6,6 @@ from fastapi import Depends, Request
 
 from app.api.readiness import Readiness
 from app.errors import DocumentsProblem
-from app.evaluation.jobs import EvaluationJobs
 from app.ingest.uploads import Uploads
 from app.observability.metrics import ServiceMetrics
 from app.protocols.addresses import Addresses
@@ -19,7 +18,7 @@ from graphs.ports import Services
 from graphs.workflows.registry import Graph
 
 
-def _live(name: str) -> Any:
+def live(name: str) -> Any:
     """A part that the app's lifespan has opened."""
 
     async def part(request: Request) -> Any:
@@ -48,14 +47,13 @@ async def _addresses(request: Request) -> Addresses:
 
 
 ClientAddresses = Annotated[Addresses, Depends(_addresses)]
-LiveServices = Annotated[Services, _live("services")]
-LiveStore = Annotated[Store, _live("store")]
-LiveRuns = Annotated[Runs, _live("runs")]
-LiveGraphs = Annotated[dict[str, Graph], _live("graphs")]
-LiveReadiness = Annotated[Readiness, _live("readiness")]
-LiveMetrics = Annotated[ServiceMetrics, _live("metrics")]
-LiveCollections = Annotated[Collections, _live("collections")]
-LiveTextEmbedding = Annotated[TextEmbedding | None, _live("text_embedding")]
-LiveEvaluations = Annotated[EvaluationJobs, _live("evaluations")]
+LiveServices = Annotated[Services, live("services")]
+LiveStore = Annotated[Store, live("store")]
+LiveRuns = Annotated[Runs, live("runs")]
+LiveGraphs = Annotated[dict[str, Graph], live("graphs")]
+LiveReadiness = Annotated[Readiness, live("readiness")]
+LiveMetrics = Annotated[ServiceMetrics, live("metrics")]
+LiveCollections = Annotated[Collections, live("collections")]
+LiveTextEmbedding = Annotated[TextEmbedding | None, live("text_embedding")]
 LiveUploads = Annotated[Uploads, Depends(_uploads)]
 CurrentCaller = Annotated[Caller, Depends(_caller)]

@@ -3,12 +3,14 @@
 What a command does is imported when it is called, so that help and mistakes are told at once.
 """
 
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from app.cli.interrupt import interruptible
+from app.cli.options import Collection
 
 cli = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Answers questions and corrects itself."
@@ -22,16 +24,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 Owner = Annotated[str, typer.Argument(help="Whose key it is: letters, digits and . _ @ + -")]
 
 
-def _checked(collection: str | None) -> str | None:
-    from app.cli.terminal import checked_collection
-
-    return collection and checked_collection(collection)
-
-
-Collection = Annotated[
-    str | None,
-    typer.Option(help="The collection of documents; left out: default.", callback=_checked),
-]
 RunId = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Most runs to list.")]
 
@@ -77,15 +69,6 @@ def ask(
 
 
 @cli.command()
-def mcp() -> None:
-    """Serve the Model Context Protocol on standard input and output, for an assistant."""
-    from app.cli.mcp import serve_stdio
-
-    with interruptible("documents brought in and runs are kept"):
-        serve_stdio()
-
-
-@cli.command()
 def ingest(
     paths: Annotated[
         list[str] | None,
@@ -110,72 +93,6 @@ def ingest(
 
     with interruptible("documents read so far are kept, and a repeat goes on from there"):
         ingest_paths(paths or [], data_dir, collection, prune=prune, renew=renew, on_cluster=ray)
-
-
-@cli.command()
-def evaluate(
-    questions: Annotated[
-        Path, typer.Argument(help="JSON lines or CSV: question, answers, sources, answerable.")
-    ],
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--variant",
-            "-v",
-            help="What to compare, as name=workflow:option=value,…; may be repeated, the first is"
-            " what the others are held against. Left out: rag, crag, self_crag.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for report.html and results.json.", file_okay=False)
-    ] = Path("evaluation"),
-    judge: Annotated[
-        str, typer.Option(help="Who judges answers: evaluator, model (language model) or none.")
-    ] = "evaluator",
-    baseline: Annotated[
-        Path | None,
-        typer.Option(help="An older results.json: exit code 3 where a measure is worse."),
-    ] = None,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Propose thresholds for the last variant.")
-    ] = False,
-    make: Annotated[
-        int | None,
-        typer.Option(min=1, max=1000, help="Write as many first QUESTIONS from the documents."),
-    ] = None,
-    collection: Collection = None,
-    name: Annotated[str | None, typer.Option(help="Its name; left out: the file's.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="The first questions alone.")] = None,
-    parallel: Annotated[int, typer.Option(min=1, max=64, help="Answers at a time.")] = 2,
-    seed: Annotated[int, typer.Option(min=0, help="Of the intervals' resampling.")] = 0,
-    language: Annotated[
-        Literal["en", "zh"] | None,
-        typer.Option(help="The report's; left out: that of most questions."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Spend calls without asking.")] = False,
-) -> None:
-    """Measure answers on your own questions and documents, variants side by side."""
-    from app.cli import evaluate as command
-
-    with interruptible("answers so far are kept, and the same command goes on from there"):
-        if make is not None:
-            command.make_questions(questions, make, collection)
-            return
-        options = command.Options(
-            out=out,
-            variants=variant or (),
-            judge=judge,
-            collection=collection,
-            name=name,
-            baseline=baseline,
-            language=language,
-            calibrates=calibrate,
-            parallel=parallel,
-            seed=seed,
-            confirmed=yes,
-            limit=limit,
-        )
-        command.evaluate_file(questions, options)
 
 
 @cli.command()
@@ -347,3 +264,7 @@ def export_feedback(
 
     with interruptible("the file may not be whole"):
         runs.export(file, reader)
+
+
+for command in sorted(entry_points(group="selfcrag.commands"), key=lambda entry: entry.name):
+    cli.command(command.name)(command.load())

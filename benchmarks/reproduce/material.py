@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from app.evaluation.matching import holds
+from app.extensions.evaluation.matching import holds
 from app.ingest.loaders.document import LoadedDocument
 from app.ingest.loaders.markup import text_blocks
 from app.ingest.rows import BATCH_ROWS, document_rows, encoded

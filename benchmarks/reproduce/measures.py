@@ -2,11 +2,18 @@
 
 from collections.abc import Sequence
 
-from app.evaluation.judge import said_of
-from app.evaluation.matching import exact_match, holds, published_match, tokens
-from app.evaluation.measures import Judged, Measured, Outcome, Values, has_evidence, measured
-from app.evaluation.questions import EvaluationQuestion
-from app.evaluation.statistics import rounded
+from app.extensions.evaluation.judge import said_of
+from app.extensions.evaluation.matching import exact_match, holds, published_match, tokens
+from app.extensions.evaluation.measures import (
+    Judged,
+    Measured,
+    Outcome,
+    Values,
+    has_evidence,
+    measured,
+)
+from app.extensions.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.statistics import rounded
 from app.schemas.ask import AskResponse
 from benchmarks.reproduce.experiments import Groups, Inquiry
 from benchmarks.reproduce.formats import BenchmarkExample
@@ -17,7 +24,7 @@ TITLES = {
     "rouge_l": "ROUGE-L", "words": "Words", "rounds": "Revisions", "accepted": "Accepted",
     "judged_right": "Judged right", "seconds": "Seconds", "load": "Load average", "gflops": "GFLOP",
 }  # fmt: skip
-"""Beside those of `app.evaluation.measures`."""
+"""Beside those of `app.extensions.evaluation.measures`."""
 MAX_GOLD = 100
 
 

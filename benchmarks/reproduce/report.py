@@ -7,9 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from app.evaluation.matching import holds
-from app.evaluation.measures import MEASURES
-from app.evaluation.statistics import Estimate, mean, paired_difference
+from app.extensions.evaluation.matching import holds
+from app.extensions.evaluation.measures import MEASURES
+from app.extensions.evaluation.statistics import Estimate, mean, paired_difference
 from benchmarks.reproduce.experiments import EXPERIMENTS, NEEDS, Arm, Experiment
 from benchmarks.reproduce.material import RecordedWeb
 from benchmarks.reproduce.measures import TITLES, column

@@ -9,9 +9,9 @@ from hashlib import sha256
 from math import ceil
 from pathlib import Path
 
-from app.evaluation.judge import EvaluatorJudge
-from app.evaluation.measures import Judged, Measured, Outcome
-from app.evaluation.runner import fingerprint_of
+from app.extensions.evaluation.judge import EvaluatorJudge
+from app.extensions.evaluation.measures import Judged, Measured, Outcome
+from app.extensions.evaluation.runner import fingerprint_of
 from app.settings import Settings, load_settings
 from benchmarks.reflection_runs import Asker, asker
 from benchmarks.reproduce.costs import MeteredEvaluator, metered_evaluator

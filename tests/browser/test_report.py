@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from app.evaluation.report import Report
-from app.evaluation.results import results_of, times_of
-from tests.app.evaluation.ten import answers, request
+from app.extensions.evaluation.report import Report
+from app.extensions.evaluation.results import results_of, times_of
 from tests.app.serving import Serving, wait_until
 from tests.browser.page import Page
+from tests.extensions.evaluation.ten import answers, request
 
 pytestmark = pytest.mark.browser
 

@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.cli import evaluate, ingest, keys, main, mcp, runs, serve, state
+from app.cli import ingest, keys, main, runs, serve, state
+from app.extensions.evaluation import command as evaluate
+from app.extensions.mcp import stdio as mcp
 from app.storage import database
 
 LOADED = (evaluate, ingest, keys, mcp, runs, serve, state)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from app.api.routes.documents import mapped
 from app.errors import ServiceError, wrong_fields
-from app.mcp.tools import TOOLS, URI, Parts
+from app.extensions.mcp.tools import TOOLS, URI, Parts
 from app.storage.api_keys import Caller
 
 PAGE = 100

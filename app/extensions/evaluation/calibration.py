@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.evaluation.measures import UNGRADED, has_evidence
-from app.evaluation.questions import EvaluationQuestion
-from app.evaluation.runner import Answered
-from app.evaluation.statistics import rounded
+from app.extensions.evaluation.measures import UNGRADED, has_evidence
+from app.extensions.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.runner import Answered
+from app.extensions.evaluation.statistics import rounded
 from graphs.grading.actions import action_of, joint_action
 from graphs.types import Action, Origin, Thresholds
 

@@ -10,10 +10,10 @@ from app.cli.interrupt import exit_at_once
 from app.cli.terminal import fail
 from app.composition.services import open_services
 from app.errors import ServiceError
+from app.extensions.mcp.server import mcp_server
+from app.extensions.mcp.tools import Parts
 from app.ingest.uploads import uploads_into
 from app.main import DaemonThreads
-from app.mcp.server import mcp_server
-from app.mcp.tools import Parts
 from app.observability.tracing import set_tracing
 from app.runs.manager import Runs
 from app.runs.search import SEARCH, build_search

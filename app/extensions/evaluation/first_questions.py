@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from langchain_core.language_models import BaseChatModel
 
-from app.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.questions import EvaluationQuestion
 from app.retrieval.index import StoredDocument
 from graphs.errors import GeneratorFailed
 from graphs.generation.prompts import (

@@ -7,26 +7,27 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from app.api.dependencies import CurrentCaller, LiveCollections, LiveEvaluations
+from app.api.dependencies import CurrentCaller, LiveCollections, live
 from app.api.pages import PAGE_HEADERS
 from app.api.problems import problems
 from app.api.routes.documents import mapped
 from app.errors import NotFound
-from app.evaluation.comparison import Results, compare
-from app.evaluation.jobs import EvaluationJobs
-from app.evaluation.questions import MAX_QUESTIONS, EvaluationQuestion, read_questions
-from app.evaluation.report import style_source
-from app.evaluation.runner import EvaluationRequest
-from app.retrieval.index import within
-from app.runs.replay import iso
-from app.schemas.evaluations import (
+from app.extensions.evaluation.comparison import Results, compare
+from app.extensions.evaluation.jobs import EvaluationJobs
+from app.extensions.evaluation.questions import MAX_QUESTIONS, EvaluationQuestion, read_questions
+from app.extensions.evaluation.report import style_source
+from app.extensions.evaluation.runner import EvaluationRequest
+from app.extensions.evaluation.schemas import (
     EvaluationComparison,
     EvaluationList,
     EvaluationState,
     EvaluationSummary,
 )
+from app.retrieval.index import within
+from app.runs.replay import iso
 
 router = APIRouter(prefix="/evaluations", tags=["evaluations"])
+LiveEvaluations = Annotated[EvaluationJobs, live("evaluations")]
 
 ID = "^[0-9a-f]{32}$"
 EvaluationId = Annotated[str, Path(pattern=ID, description="The evaluation's id.")]

@@ -20,12 +20,13 @@ from app.cli.serve import settings_told
 from app.cli.terminal import fail
 from app.composition.services import open_services
 from app.errors import InvalidRequest, ServiceError, wrong_fields
-from app.evaluation.calibration import MIN_QUESTIONS, Proposal
-from app.evaluation.first_questions import first_questions
-from app.evaluation.jobs import EvaluationJobs
-from app.evaluation.questions import EvaluationQuestion, read_questions
-from app.evaluation.report import Report
-from app.evaluation.runner import EvaluationRequest, model_calls
+from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
+from app.extensions.evaluation.first_questions import first_questions
+from app.extensions.evaluation.jobs import EvaluationJobs
+from app.extensions.evaluation.questions import EvaluationQuestion, read_questions
+from app.extensions.evaluation.report import Report
+from app.extensions.evaluation.runner import EvaluationRequest, model_calls
+from app.extensions.evaluation.storage import Evaluations
 from app.ingest.uploads import uploads_into
 from app.main import DaemonThreads
 from app.retrieval.index import within
@@ -35,7 +36,6 @@ from app.settings import Settings
 from app.storage.api_keys import Caller
 from app.storage.collections import Collections
 from app.storage.database import open_engine
-from app.storage.evaluations import Evaluations
 from app.storage.lifecycle import open_store
 from graphs.ports import Services
 from graphs.types import Language

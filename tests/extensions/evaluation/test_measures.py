@@ -4,15 +4,15 @@ from math import log2
 
 import pytest
 
-from app.evaluation.calibration import graded, propose
-from app.evaluation.comparison import compare
-from app.evaluation.matching import exact_match, holds, published_match, token_f1, tokens
-from app.evaluation.report import Report
-from app.evaluation.results import results_of, times_of
-from app.evaluation.runner import Answered
-from app.evaluation.statistics import mean, paired_difference
+from app.extensions.evaluation.calibration import graded, propose
+from app.extensions.evaluation.comparison import compare
+from app.extensions.evaluation.matching import exact_match, holds, published_match, token_f1, tokens
+from app.extensions.evaluation.report import Report
+from app.extensions.evaluation.results import results_of, times_of
+from app.extensions.evaluation.runner import Answered
+from app.extensions.evaluation.statistics import mean, paired_difference
 from graphs.types import Thresholds
-from tests.app.evaluation.ten import OTHER, SUPPORTED, TEN, Told, answers, changed, request
+from tests.extensions.evaluation.ten import OTHER, SUPPORTED, TEN, Told, answers, changed, request
 
 BY_HAND = {
     "recall": (5 + 1 + 0) / 7,  # q0…q4 and q6 found their source, q5 did not

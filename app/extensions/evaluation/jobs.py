@@ -7,13 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 from app.errors import InvalidRequest, ServiceError
-from app.evaluation.calibration import graded, propose
-from app.evaluation.comparison import compare
-from app.evaluation.measures import measured
-from app.evaluation.questions import EvaluationQuestion
-from app.evaluation.report import Report
-from app.evaluation.results import results_of, times_of
-from app.evaluation.runner import (
+from app.extensions.evaluation.calibration import graded, propose
+from app.extensions.evaluation.comparison import compare
+from app.extensions.evaluation.measures import measured
+from app.extensions.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.report import Report
+from app.extensions.evaluation.results import results_of, times_of
+from app.extensions.evaluation.runner import (
     Answered,
     EvaluationRequest,
     Variant,
@@ -22,10 +22,10 @@ from app.evaluation.runner import (
     judge_of,
     keys_of,
 )
+from app.extensions.evaluation.storage import Evaluations
 from app.retrieval.index import StoredDocument
 from app.retrieval.retriever import HybridRetriever
 from app.runs.manager import Runs
-from app.storage.evaluations import Evaluations
 from graphs.ports import Services
 
 log = logging.getLogger(__name__)

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.evaluation.measures import MEASURES
-from app.evaluation.statistics import paired_difference, rounded
-from app.schemas.evaluations import (
+from app.extensions.evaluation.measures import MEASURES
+from app.extensions.evaluation.schemas import (
     ComparedAnswer,
     ComparedMeasure,
     ComparedQuestion,
     EvaluationComparison,
 )
+from app.extensions.evaluation.statistics import paired_difference, rounded
 
 Results = Mapping[str, Any]
 Cell = Mapping[str, Any]

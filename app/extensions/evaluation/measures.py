@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from app.evaluation.matching import holds, token_f1, tokens
-from app.evaluation.questions import EvaluationQuestion
-from app.evaluation.statistics import rounded
+from app.extensions.evaluation.matching import holds, token_f1, tokens
+from app.extensions.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.statistics import rounded
 from app.schemas.ask import AskResponse, GradedStrip
 from graphs.types import Action, AnswerSentence, Citation, Origin, Passage, Usage, Verdict
 

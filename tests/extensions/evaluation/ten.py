@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.evaluation.measures import Judged, Outcome, OutcomePassage, measured
-from app.evaluation.questions import EvaluationQuestion
-from app.evaluation.runner import Answered, EvaluationRequest, Variant
+from app.extensions.evaluation.measures import Judged, Outcome, OutcomePassage, measured
+from app.extensions.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.runner import Answered, EvaluationRequest, Variant
 from app.schemas.ask import GradedStrip
 from graphs.types import Action, AnswerSentence, Citation, Usage, Verdict
 

@@ -19,9 +19,9 @@ from pydantic import (
 )
 
 from app.errors import QuotaExceeded, TooManyRuns
-from app.evaluation.judge import EvaluatorJudge, Judge, ModelJudge
-from app.evaluation.measures import Judged, Outcome
-from app.evaluation.questions import MAX_QUESTIONS, EvaluationQuestion
+from app.extensions.evaluation.judge import EvaluatorJudge, Judge, ModelJudge
+from app.extensions.evaluation.measures import Judged, Outcome
+from app.extensions.evaluation.questions import MAX_QUESTIONS, EvaluationQuestion
 from app.retrieval.index import StoredDocument
 from app.runs.manager import Runs
 from app.schemas.ask import AnswerEvent, CollectionName

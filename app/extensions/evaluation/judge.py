@@ -12,9 +12,9 @@ from typing import Protocol
 
 from langchain_core.language_models import BaseChatModel
 
-from app.evaluation.matching import holds, tokens
-from app.evaluation.measures import UNGRADED, Judged, Outcome
-from app.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.matching import holds, tokens
+from app.extensions.evaluation.measures import UNGRADED, Judged, Outcome
+from app.extensions.evaluation.questions import EvaluationQuestion
 from app.schemas.ask import GradedStrip
 from graphs.critics.assessor import Assessor
 from graphs.ports import Evaluator, with_answer

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.evaluation.first_questions import first_questions
+from app.extensions.evaluation.first_questions import first_questions
 from app.retrieval.index import StoredDocument
 
 QUAY = "Quay: a stone wall along the water where ships are loaded. The quay is 240 metres long."

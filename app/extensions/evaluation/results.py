@@ -11,16 +11,16 @@ from typing import Any, get_args
 
 import numpy as np
 
-from app.evaluation.measures import (
+from app.extensions.evaluation.measures import (
     MEASURES,
     Stage,
     has_evidence,
     is_right,
     lost_at,
 )
-from app.evaluation.questions import EvaluationQuestion
-from app.evaluation.runner import Answered, EvaluationRequest, Variant
-from app.evaluation.statistics import mean, paired_difference, rounded
+from app.extensions.evaluation.questions import EvaluationQuestion
+from app.extensions.evaluation.runner import Answered, EvaluationRequest, Variant
+from app.extensions.evaluation.statistics import mean, paired_difference, rounded
 from graphs.types import Action, Verdict
 
 Results = dict[str, Any]

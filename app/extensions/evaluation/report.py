@@ -11,15 +11,15 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from app.evaluation.calibration import Proposal
-from app.evaluation.measures import MEASURES
-from app.evaluation.results import STAGES
-from app.evaluation.runner import Answered, EvaluationRequest
-from app.schemas.evaluations import EvaluationComparison
+from app.extensions.evaluation.calibration import Proposal
+from app.extensions.evaluation.measures import MEASURES
+from app.extensions.evaluation.results import STAGES
+from app.extensions.evaluation.runner import Answered, EvaluationRequest
+from app.extensions.evaluation.schemas import EvaluationComparison
 from graphs.text.language import language_of
 from graphs.types import Language
 
-_FOLDER = files("app.evaluation")
+_FOLDER = files("app.extensions.evaluation")
 _STYLE = (_FOLDER / "report.css").read_text("utf-8")
 
 

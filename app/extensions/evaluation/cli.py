@@ -1,0 +1,74 @@
+"""`selfcrag evaluate`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from app.cli.interrupt import interruptible
+from app.cli.options import Collection
+
+
+def evaluate(
+    questions: Annotated[
+        Path, typer.Argument(help="JSON lines or CSV: question, answers, sources, answerable.")
+    ],
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--variant",
+            "-v",
+            help="What to compare, as name=workflow:option=value,…; may be repeated, the first is"
+            " what the others are held against. Left out: rag, crag, self_crag.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for report.html and results.json.", file_okay=False)
+    ] = Path("evaluation"),
+    judge: Annotated[
+        str, typer.Option(help="Who judges answers: evaluator, model (language model) or none.")
+    ] = "evaluator",
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="An older results.json: exit code 3 where a measure is worse."),
+    ] = None,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Propose thresholds for the last variant.")
+    ] = False,
+    make: Annotated[
+        int | None,
+        typer.Option(min=1, max=1000, help="Write as many first QUESTIONS from the documents."),
+    ] = None,
+    collection: Collection = None,
+    name: Annotated[str | None, typer.Option(help="Its name; left out: the file's.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="The first questions alone.")] = None,
+    parallel: Annotated[int, typer.Option(min=1, max=64, help="Answers at a time.")] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Of the intervals' resampling.")] = 0,
+    language: Annotated[
+        Literal["en", "zh"] | None,
+        typer.Option(help="The report's; left out: that of most questions."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend calls without asking.")] = False,
+) -> None:
+    """Measure answers on your own questions and documents, variants side by side."""
+    from app.extensions.evaluation import command as command
+
+    with interruptible("answers so far are kept, and the same command goes on from there"):
+        if make is not None:
+            command.make_questions(questions, make, collection)
+            return
+        options = command.Options(
+            out=out,
+            variants=variant or (),
+            judge=judge,
+            collection=collection,
+            name=name,
+            baseline=baseline,
+            language=language,
+            calibrates=calibrate,
+            parallel=parallel,
+            seed=seed,
+            confirmed=yes,
+            limit=limit,
+        )
+        command.evaluate_file(questions, options)

@@ -1,0 +1,29 @@
+"""Evaluation on the user's own questions as an extension."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+from fastapi import FastAPI
+
+from app.extension import Extension
+
+
+class Evaluation(Extension):
+    def add_to(self, app: FastAPI) -> None:
+        from app.extensions.evaluation.routes import router
+
+        app.include_router(router)
+
+    @asynccontextmanager
+    async def opened(self, app: FastAPI) -> AsyncIterator[None]:
+        from app.extensions.evaluation.jobs import EvaluationJobs
+        from app.extensions.evaluation.storage import Evaluations
+
+        state = app.state
+        kept = Evaluations(state.engine, state.store.process)
+        async with aclosing(EvaluationJobs(state.runs, state.services, kept)) as jobs:
+            state.evaluations = jobs
+            yield
+
+
+extension = Evaluation()

@@ -1,0 +1,36 @@
+"""The Model Context Protocol over HTTP as an extension."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from app.extension import Extension
+
+
+class Mcp(Extension):
+    is_server = True
+
+    def add_to(self, app: FastAPI) -> None:
+        from app.extensions.mcp.http import PATH, McpEndpoint
+
+        app.router.routes.append(Route(PATH, McpEndpoint()))
+
+    @asynccontextmanager
+    async def opened(self, app: FastAPI) -> AsyncIterator[None]:
+        from app.extensions.mcp.http import McpSessions
+        from app.extensions.mcp.tools import Parts
+
+        state = app.state
+        state.mcp = McpSessions(
+            Parts(state.runs, tuple(state.graphs), state.collections, state.uploads)
+        )
+        async with state.mcp.open():
+            yield
+
+    def stop(self, app: FastAPI) -> None:
+        app.state.mcp.end()
+
+
+extension = Mcp()
