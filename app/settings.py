@@ -504,9 +504,10 @@ def unknown_settings(of_extensions: Iterable[type[ExtensionSettings]] = ()) -> l
 
     Those of the worker are the worker's to tell.
     """
+    kinds: list[type[BaseSettings]] = [Settings, *of_extensions]
     known = [
         f"{kind.model_config['env_prefix']}{name}".lower()
-        for kind in (Settings, *of_extensions)
+        for kind in kinds
         for name in kind.model_fields
     ]
     given = {*EnvSettingsSource(Settings).env_vars, *DotEnvSettingsSource(Settings).env_vars}

@@ -79,7 +79,7 @@ class _Model(Protocol):
     endpoint: Endpoint
 
 
-C = TypeVar("C", bound=_Closable)
+C = TypeVar("C", bound=_Closable | None)
 
 
 @asynccontextmanager
@@ -113,7 +113,7 @@ async def shared_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
-    async def opened(make: Callable[[Settings], C | None]) -> C | None:
+    async def opened(make: Callable[[Settings], C]) -> C:
         """What the settings choose, closed at the end; made in a thread, for imports take long."""
         part = await asyncio.to_thread(make, settings)
         if part is not None:
