@@ -20,7 +20,7 @@ Listener = Callable[[str, Event], None]
 """Gets a run's id and each of its events, on the event loop."""
 
 
-class Extension:
+class ServiceExtension:
     """What an extension may bring; what it needs is imported in these methods."""
 
     is_server = False
@@ -48,7 +48,7 @@ class Extension:
         """End what would hold the server up: it has been told to stop."""
 
 
-def load_extensions(off: Collection[str] = ()) -> list[Extension]:
+def load_extensions(off: Collection[str] = ()) -> list[ServiceExtension]:
     """All that are installed but for those named, by name. Raises StartFailed."""
     installed = {entry.name: entry for entry in entry_points(group=GROUP)}
     if unknown := sorted({*off} - {*installed}):

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from app.api.request_ids import HEADER, request_id_of
 from app.errors import InvalidRequest, ServiceError, StoreFailed, internal_problem, message_of
-from app.extension import Extension
+from app.extension import ServiceExtension
 from app.schemas.ask import FieldError, Problem
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def problem_response(
     all_headers = {**passes, **named, **(headers or {})}
     # Wherever the app is mounted.
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-    extensions: list[Extension] = scope["app"].state.extensions
+    extensions: list[ServiceExtension] = scope["app"].state.extensions
     for each in extensions:
         if each.errors_below and f"{path}/".startswith(f"{each.errors_below}/"):
             return JSONResponse(each.error_body(problem), problem.status, all_headers)

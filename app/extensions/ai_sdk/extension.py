@@ -2,10 +2,10 @@
 
 from fastapi import FastAPI
 
-from app.extension import Extension
+from app.extension import ServiceExtension
 
 
-class AiSdk(Extension):
+class AiSdk(ServiceExtension):
     def add_to(self, app: FastAPI) -> None:
         from app.extensions.ai_sdk.routes import router
 

@@ -5,10 +5,10 @@ from contextlib import aclosing, asynccontextmanager
 
 from fastapi import FastAPI
 
-from app.extension import Extension
+from app.extension import ServiceExtension
 
 
-class Evaluation(Extension):
+class Evaluation(ServiceExtension):
     def add_to(self, app: FastAPI) -> None:
         from app.extensions.evaluation.routes import router
 

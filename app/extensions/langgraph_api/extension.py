@@ -2,10 +2,10 @@
 
 from fastapi import FastAPI
 
-from app.extension import Extension
+from app.extension import ServiceExtension
 
 
-class LangGraphApi(Extension):
+class LangGraphApi(ServiceExtension):
     is_server = True
 
     def add_to(self, app: FastAPI) -> None:

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from app.extension import Extension
+from app.extension import ServiceExtension
 
 
-class Mcp(Extension):
+class Mcp(ServiceExtension):
     is_server = True
 
     def add_to(self, app: FastAPI) -> None:

@@ -3,11 +3,11 @@
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from app.extension import Extension
+from app.extension import ServiceExtension
 from app.schemas.ask import Problem
 
 
-class OpenAI(Extension):
+class OpenAI(ServiceExtension):
     errors_below = "/v1"
 
     def add_to(self, app: FastAPI) -> None:

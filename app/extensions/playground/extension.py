@@ -2,10 +2,10 @@
 
 from fastapi import FastAPI
 
-from app.extension import Extension
+from app.extension import ServiceExtension
 
 
-class Playground(Extension):
+class Playground(ServiceExtension):
     def add_to(self, app: FastAPI) -> None:
         from app.extensions.playground import routes
 
