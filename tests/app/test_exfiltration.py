@@ -23,12 +23,12 @@ from app.settings import Settings
 from graphs.ports import Services
 from graphs.types import AnswerLinks, Citation, Passage, WebPage
 from tests import fakes
+from tests.app.extensions.ai_sdk.test_stream import message, parts_of, post
+from tests.app.extensions.openai.test_chat import client_of, streamed, told
 from tests.app.ingest.loaders.test_by_suffix import pdf
 from tests.app.ingest.word import paragraph, word
 from tests.app.serving import Serving
 from tests.exfiltration import CITED, FORMS, LOADED, SECRET, U, live
-from tests.extensions.ai_sdk.test_stream import message, parts_of, post
-from tests.extensions.openai.test_chat import client_of, streamed, told
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 
 Serve = Callable[..., Serving]

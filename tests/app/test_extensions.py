@@ -24,15 +24,15 @@ WEBHOOK = _BEGUN.partition("```")[0]
 def webhook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A package of somebody else's, as pip leaves it on the path."""
     site = tmp_path / "site"
-    about = site / "selfcrag_webhook-1.0.dist-info"
+    about = site / "webhook_extension-1.0.dist-info"
     about.mkdir(parents=True)
-    (site / "selfcrag_webhook.py").write_text(WEBHOOK, encoding="utf-8")
-    (about / "METADATA").write_text("Name: selfcrag-webhook\nVersion: 1.0\n", encoding="utf-8")
-    entry = "[selfcrag.extensions]\nwebhook = selfcrag_webhook:extension\n"
+    (site / "webhook_extension.py").write_text(WEBHOOK, encoding="utf-8")
+    (about / "METADATA").write_text("Name: webhook-extension\nVersion: 1.0\n", encoding="utf-8")
+    entry = "[selfcrag.extensions]\nwebhook = webhook_extension:extension\n"
     (about / "entry_points.txt").write_text(entry, encoding="utf-8")
     monkeypatch.syspath_prepend(site)
     yield
-    sys.modules.pop("selfcrag_webhook", None)
+    sys.modules.pop("webhook_extension", None)
 
 
 def test_a_package_of_somebody_elses_brings_a_route_and_a_setting(
@@ -79,7 +79,7 @@ def test_an_extension_that_is_not_there_ends_the_start() -> None:
 
 
 def test_an_extension_that_cannot_be_imported_is_named(webhook: None, tmp_path: Path) -> None:
-    (tmp_path / "site" / "selfcrag_webhook.py").write_text("import not_installed")
+    (tmp_path / "site" / "webhook_extension.py").write_text("import not_installed")
     with pytest.raises(StartFailed, match="extension webhook cannot be loaded"):
         load_extensions(EVERY)
     assert load_extensions([*EVERY, "webhook"]) == []

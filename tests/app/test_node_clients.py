@@ -11,9 +11,9 @@ import pytest
 
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
+from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-from tests.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 pytestmark = pytest.mark.node
 

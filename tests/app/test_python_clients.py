@@ -11,9 +11,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from tests import fakes
+from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-from tests.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 from tests.handbook.blocks import BLOCKS, Block
 from tests.handbook.test_examples import here
 

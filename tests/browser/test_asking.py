@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests import fakes
+from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 from tests.app.serving import Serving
 from tests.app.slow import SlowChat, Waiting
 from tests.browser.page import Page
-from tests.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 pytestmark = pytest.mark.browser
 

@@ -13,10 +13,10 @@ from app.storage.api_keys import Scope, add_key
 from app.storage.database import open_engine
 from graphs.ports import Services
 from tests import fakes
+from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
 from tests.app.serving import Serving
 from tests.app.slow import SlowChat, Waiting
 from tests.browser.page import Page
-from tests.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
 
 pytestmark = pytest.mark.browser
 

@@ -12,10 +12,10 @@ from starlette.routing import BaseRoute, Route
 
 from graphs.text.inert_markup import InertMarkup
 from tests import fakes
+from tests.app.extensions.openai.test_chat import ENGLISH, TOWER
 from tests.app.serving import Serving
 from tests.browser.page import Page
 from tests.exfiltration import FORMS, GFM, HOST, LOADED, ORIGIN
-from tests.extensions.openai.test_chat import ENGLISH, TOWER
 from tests.loopback.server import LoopbackServer
 
 pytestmark = pytest.mark.browser

@@ -12,9 +12,9 @@ from app.main import create_app
 from app.settings import Settings
 from graphs.ports import Services
 from tests import fakes
+from tests.app.extensions.openai.test_chat import ENGLISH, TOWER, rejecting
 from tests.app.serving import Serving
 from tests.browser.page import Page
-from tests.extensions.openai.test_chat import ENGLISH, TOWER, rejecting
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 
 pytestmark = pytest.mark.browser

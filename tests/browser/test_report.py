@@ -7,9 +7,9 @@ import pytest
 
 from app.extensions.evaluation.report import Report
 from app.extensions.evaluation.results import results_of, times_of
+from tests.app.extensions.evaluation.ten import answers, request
 from tests.app.serving import Serving, wait_until
 from tests.browser.page import Page
-from tests.extensions.evaluation.ten import answers, request
 
 pytestmark = pytest.mark.browser
 

@@ -16,9 +16,9 @@ from langchain_core.runnables import RunnablePassthrough
 from app.integrations.langchain import SelfCragChat, SelfCragRetriever
 from graphs.types import WebPage
 from tests import fakes
+from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, PAGE, SECOND, TOWER, rejecting
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-from tests.extensions.openai.test_chat import CHINESE, ENGLISH, PAGE, SECOND, TOWER, rejecting
 
 Serve = Callable[..., Serving]
 ROOT = Path(__file__).parents[3]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests import fakes
+from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-from tests.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
 from tests.handbook.blocks import BLOCKS, Block
 from tests.handbook.test_examples import here
 

@@ -14,10 +14,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from app.settings import Settings
 from app.storage.api_keys import add_key
 from tests import fakes
-from tests.app.serving import Serving, app_of, wait_until
-from tests.app.slow import SlowChat, SlowRetriever, Waiting
-from tests.app.storage.test_api_keys import settings_of, within
-from tests.extensions.openai.test_chat import (
+from tests.app.extensions.openai.test_chat import (
     CHINESE,
     ENGLISH,
     FIRST,
@@ -27,7 +24,10 @@ from tests.extensions.openai.test_chat import (
     client_of,
     rejecting,
 )
-from tests.extensions.openai.test_errors import body_of
+from tests.app.extensions.openai.test_errors import body_of
+from tests.app.serving import Serving, app_of, wait_until
+from tests.app.slow import SlowChat, SlowRetriever, Waiting
+from tests.app.storage.test_api_keys import settings_of, within
 
 Serve = Callable[..., Serving]
 TALL = "It is 87 metres tall [1]."

@@ -9,9 +9,7 @@ import httpx
 import pytest
 
 from tests import fakes
-from tests.app.serving import Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
-from tests.extensions.openai.test_chat import (
+from tests.app.extensions.openai.test_chat import (
     CHINESE,
     ENGLISH,
     FIRST,
@@ -20,6 +18,8 @@ from tests.extensions.openai.test_chat import (
     TOWER,
     rejecting,
 )
+from tests.app.serving import Serving, wait_until
+from tests.app.slow import SlowRetriever, Waiting
 
 Serve = Callable[..., Serving]
 Part = dict[str, Any]

@@ -14,9 +14,7 @@ from app.protocols.addresses import Addresses
 from app.schemas.ask import AnswerEvent, AskResponse
 from graphs.types import Citation
 from tests import fakes
-from tests.app.serving import Serving, wait_until
-from tests.app.slow import SlowRetriever, Waiting
-from tests.extensions.openai.test_chat import (
+from tests.app.extensions.openai.test_chat import (
     ENGLISH,
     FIRST,
     SECOND,
@@ -24,7 +22,9 @@ from tests.extensions.openai.test_chat import (
     asked,
     rejecting,
 )
-from tests.extensions.openai.test_errors import request_bytes
+from tests.app.extensions.openai.test_errors import request_bytes
+from tests.app.serving import Serving, wait_until
+from tests.app.slow import SlowRetriever, Waiting
 
 Serve = Callable[..., Serving]
 HEADERS = {"X-OpenWebUI-User-Id": "u1", "X-OpenWebUI-Chat-Id": "0a1b-2c3d"}

@@ -12,7 +12,15 @@ from app.extensions.evaluation.results import results_of, times_of
 from app.extensions.evaluation.runner import Answered
 from app.extensions.evaluation.statistics import mean, paired_difference
 from graphs.types import Thresholds
-from tests.extensions.evaluation.ten import OTHER, SUPPORTED, TEN, Told, answers, changed, request
+from tests.app.extensions.evaluation.ten import (
+    OTHER,
+    SUPPORTED,
+    TEN,
+    Told,
+    answers,
+    changed,
+    request,
+)
 
 BY_HAND = {
     "recall": (5 + 1 + 0) / 7,  # q0…q4 and q6 found their source, q5 did not

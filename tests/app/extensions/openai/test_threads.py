@@ -10,11 +10,11 @@ import pytest
 
 from app.storage.api_keys import add_key
 from tests import fakes
+from tests.app.extensions.openai.test_chat import ENGLISH, TOWER, asked, client_of
+from tests.app.extensions.openai.test_errors import body_of, request_bytes
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
 from tests.app.storage.test_api_keys import settings_of, within
-from tests.extensions.openai.test_chat import ENGLISH, TOWER, asked, client_of
-from tests.extensions.openai.test_errors import body_of, request_bytes
 
 Serve = Callable[..., Serving]
 NEXT = "And who built the red tower of Umbra?"

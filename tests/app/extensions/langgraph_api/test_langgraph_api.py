@@ -21,9 +21,9 @@ from app.storage.api_keys import add_key
 from app.storage.database import open_engine
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
+from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 from tests.app.serving import Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-from tests.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 Serve = Callable[..., Serving]
 GONE_WITHIN_S = 1.0

@@ -16,9 +16,9 @@ from starlette.testclient import TestClient
 
 from app.settings import Settings
 from tests import fakes
+from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER, asked, client_of
 from tests.app.serving import Serving, app_of, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-from tests.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER, asked, client_of
 
 Serve = Callable[..., Serving]
 
