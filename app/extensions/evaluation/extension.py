@@ -20,8 +20,8 @@ class Evaluation(ServiceExtension):
         from app.extensions.evaluation.storage import Evaluations
 
         state = app.state
-        kept = Evaluations(state.engine, state.store.process)
-        async with aclosing(EvaluationJobs(state.runs, state.services, kept)) as jobs:
+        stored = Evaluations(state.engine, state.store.process)
+        async with aclosing(EvaluationJobs(state.runs, state.services, stored)) as jobs:
             state.evaluations = jobs
             yield
 
