@@ -16,8 +16,7 @@ from tests import fakes
 from tests.app.serving import Serving
 
 HANDBOOK = Path(__file__).parents[2] / "docs" / "en" / "extensions.md"
-_, _BEGUN = HANDBOOK.read_text(encoding="utf-8").split("```python\n")
-WEBHOOK = _BEGUN.partition("```")[0]
+WEBHOOK = HANDBOOK.read_text(encoding="utf-8").split("```")[1].removeprefix("text\n")
 
 
 @pytest.fixture
