@@ -1,7 +1,6 @@
 """Several services at one database: what one of them begins or keeps, the others know."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,11 @@ from app.storage.lifecycle import Store
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes
-from tests.app.serving import Serving, events_of
+from tests.app.serving import Serve, events_of
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
 from tests.app.test_lasting import opened
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
-Serve = Callable[..., Serving]
-
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 NOBODYS = "0" * 32
 
 

@@ -4,7 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,12 +23,10 @@ from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serve
 from tests.app.slow import SlowEvaluator, Waiting
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 GONE_PID = 2**22 + 1
 """Above the most that Linux gives out."""
 
@@ -273,7 +271,7 @@ def begin(folder: Path, telling: Connection) -> None:
 
 @pytest.mark.slow
 def test_a_killed_process_leaves_its_run_lost_and_its_thread_free(
-    tmp_path: Path, serve: Callable[..., Serving]
+    tmp_path: Path, serve: Serve
 ) -> None:
     """kill -9 in the middle of a run, then a service on the same state."""
     spawning = multiprocessing.get_context("spawn")

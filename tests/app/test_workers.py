@@ -19,11 +19,12 @@ from app.settings import Settings
 from evaluator.inference.scorer import Scorer
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
-from tests.app.api.test_sse import CHINESE, ENGLISH, PER_RUN
+from tests.app.api.test_sse import PER_RUN
 from tests.app.conftest import Loaded
 from tests.app.serving import Serving
 from tests.evaluator.test_client import Lengths
 from tests.loopback.server import free_port
+from tests.umbra import CHINESE, ENGLISH
 
 
 @asynccontextmanager

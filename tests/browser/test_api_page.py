@@ -10,9 +10,9 @@ from app.main import create_app
 from app.settings import Settings
 from app.storage.api_keys import add_key
 from app.storage.database import open_engine
-from tests.app.extensions.openai.test_chat import ENGLISH
 from tests.app.serving import Serving
 from tests.browser.page import Page
+from tests.umbra import ENGLISH
 
 pytestmark = pytest.mark.browser
 Open = Callable[[str], Page]

@@ -13,14 +13,13 @@ from app.storage.api_keys import Scope, add_key
 from app.storage.database import open_engine
 from graphs.ports import Services
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
 from tests.app.slow import SlowChat, Waiting
 from tests.browser.page import Page
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
 pytestmark = pytest.mark.browser
 
-Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
 METRICS: tuple[Scope, ...] = ("metrics",)
 WHOLE = "It is 87 metres tall"

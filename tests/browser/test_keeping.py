@@ -12,13 +12,12 @@ from app.settings import Settings
 from app.storage.api_keys import add_key
 from app.storage.database import open_engine
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.browser.page import Page
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
 pytestmark = pytest.mark.browser
 
-Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
 
 

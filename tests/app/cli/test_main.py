@@ -16,7 +16,7 @@ from app.cli.terminal import RunPrinter
 from app.errors import StartFailed
 from app.main import listen
 from app.schemas.ask import RetractEvent, StepEvent
-from tests.app.api.test_sse import CHINESE, ENGLISH
+from tests.umbra import CHINESE, ENGLISH
 
 Command = Callable[..., Result]
 

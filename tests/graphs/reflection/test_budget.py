@@ -10,11 +10,9 @@ from graphs.state import Context, Question
 from graphs.types import Draft, Judgement, Usage, WebPage
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
+from tests.umbra import ENGLISH, TOWER, TURM
 
-ENGLISH = "How tall is the red tower of Umbra?"
 CHINESE = "乌木城的红塔有多高？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 PAGE = WebPage("https://example.org/tower", "Tower", 0.9, (TOWER.text, TURM.text))
 REFLECTING = [("crag", ENGLISH), ("self_rag", CHINESE), ("self_crag", ENGLISH)]
 reflecting = pytest.mark.parametrize(("workflow", "question"), REFLECTING)

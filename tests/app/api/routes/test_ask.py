@@ -7,9 +7,8 @@ import pytest
 
 from app.schemas.ask import AskResponse
 from tests.app.serving import BEGINNING, Serving
+from tests.umbra import CHINESE, ENGLISH
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
 NUMBER = (int, float)
 
 # The contract, field by field; a tuple is a choice of types.

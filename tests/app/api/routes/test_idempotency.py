@@ -19,13 +19,11 @@ from app.storage.runs import KEY_KEPT_S
 from app.storage.tables import IDEMPOTENCY_KEYS
 from graphs.ports import Services
 from tests import fakes
-from tests.app.serving import Serving, app_of, events_of, wait_until
+from tests.app.serving import Serve, Serving, app_of, events_of, wait_until
 from tests.app.slow import SlowEvaluator, Waiting
 from tests.app.test_lasting import opened
+from tests.umbra import CHINESE, ENGLISH
 
-Serve = Callable[..., Serving]
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
 PASSAGES = [
     fakes.passage("The red tower of Umbra is 87 metres tall.", 1),
     fakes.passage("乌木城的红塔高八十七米。", 2),

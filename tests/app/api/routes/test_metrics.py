@@ -1,6 +1,5 @@
 """GET /metrics: what runs and requests come to, without a word of any user."""
 
-from collections.abc import Callable
 from typing import get_args
 
 import httpx
@@ -11,10 +10,9 @@ from app.observability.metrics import ServiceMetrics
 from app.schemas.ask import DoneEvent, ErrorEvent, Problem, RunEvent, StepEvent
 from graphs.types import Component, Degraded
 from tests import fakes
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowWebSearch
 
-Serve = Callable[..., Serving]
 QUESTION = "How tall is the red tower?"
 
 

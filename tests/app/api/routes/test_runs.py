@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,10 @@ from app.runs import replay
 from app.schemas.runs import RunSummary
 from app.settings import Settings
 from tests import fakes
-from tests.app.serving import Serving, events_of, wait_until
+from tests.app.serving import Serve, Serving, events_of, wait_until
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
-Serve = Callable[..., Serving]
-
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 UNKNOWN = "0" * 32
 # What the contract promises is 100 ms; a busy machine gets more before a test fails.
 GONE_WITHIN_S = 1.0

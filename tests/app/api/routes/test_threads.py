@@ -1,6 +1,5 @@
 """Threads: conversations that go on, never mix, outlive the service, and belong to someone."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,14 +7,11 @@ import pytest
 
 from app.settings import Settings
 from tests import fakes
-from tests.app.serving import Serving, events_of, wait_until
+from tests.app.serving import Serve, Serving, events_of, wait_until
 from tests.app.slow import SlowChat, Waiting
+from tests.umbra import ENGLISH, TOWER
 
-Serve = Callable[..., Serving]
-
-ENGLISH = "How tall is the red tower of Umbra?"
 NEXT = "And who built the red tower of Umbra?"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 TALL = "It is 87 metres tall [1]."
 
 

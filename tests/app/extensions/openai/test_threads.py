@@ -1,7 +1,6 @@
 """Keys and threads as OpenAI's client, Open WebUI and the AI SDK meet them."""
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,13 @@ import pytest
 
 from app.storage.api_keys import add_key
 from tests import fakes
-from tests.app.extensions.openai.test_chat import ENGLISH, TOWER, asked, client_of
+from tests.app.extensions.openai.test_chat import asked, client_of
 from tests.app.extensions.openai.test_errors import body_of, request_bytes
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
 from tests.app.storage.test_api_keys import settings_of, within
+from tests.umbra import ENGLISH, TOWER
 
-Serve = Callable[..., Serving]
 NEXT = "And who built the red tower of Umbra?"
 TALL = "It is 87 metres tall [1]."
 
