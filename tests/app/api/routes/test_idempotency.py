@@ -22,18 +22,14 @@ from tests import fakes
 from tests.app.serving import Serve, Serving, app_of, events_of, wait_until
 from tests.app.slow import SlowEvaluator, Waiting
 from tests.app.test_lasting import opened
-from tests.umbra import CHINESE, ENGLISH
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
-PASSAGES = [
-    fakes.passage("The red tower of Umbra is 87 metres tall.", 1),
-    fakes.passage("乌木城的红塔高八十七米。", 2),
-]
 AT_ONCE = 8
 
 
 def parts(seconds: float = 0.0) -> Services:
     evaluator = SlowEvaluator(waiting=Waiting(seconds))
-    return fakes.services(fakes.FakeRetriever(PASSAGES), evaluator=evaluator)
+    return fakes.services(fakes.FakeRetriever([TOWER, TURM]), evaluator=evaluator)
 
 
 def ask(client: httpx.Client, key: str, question: str = ENGLISH, **fields: Any) -> httpx.Response:
@@ -120,7 +116,7 @@ def test_a_run_without_an_answer_frees_its_key(serve: Serve) -> None:
     """A client that left is the usual one: it asks again for what it did not get."""
     waiting = Waiting(30)
     evaluator = SlowEvaluator(waiting=waiting)
-    serving = serve(fakes.services(fakes.FakeRetriever(PASSAGES), evaluator=evaluator))
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER, TURM]), evaluator=evaluator))
     with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=serving.url, timeout=0.5) as left:
         ask(left, "k")
     (run_id,) = runs_of(serving.client)

@@ -43,6 +43,8 @@ def test_a_run_is_counted_with_its_steps_and_costs(serving: Serving) -> None:
     run = {"workflow": "crag", "action": answer["action"], "stopped_by": answer["stopped_by"]}
 
     assert value(serving, "runs_total", **run) == 1
+    verdict = {"workflow": "crag", "verdict": answer["verdict"]}
+    assert value(serving, "verdicts_total", **verdict) == 1
     assert value(serving, "run_seconds_count", workflow="crag") == 1
     assert value(serving, "first_token_seconds_count", workflow="crag") == 1
     for step in ("retrieve", "grade", "generate"):
@@ -155,9 +157,3 @@ def test_no_series_tells_of_a_user(serving: Serving) -> None:
 def test_the_knowledge_base_is_measured(service: Serving) -> None:
     assert value(service, "documents") > 0
     assert value(service, "chunks") >= value(service, "documents")
-
-
-def test_verdicts_are_counted(serving: Serving) -> None:
-    answer = serving.ask(QUESTION, workflow="crag")
-    labels = {"workflow": "crag", "verdict": answer["verdict"]}
-    assert value(serving, "verdicts_total", **labels) == 1
