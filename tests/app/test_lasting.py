@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.errors import NotFound, StartFailed
+from app.errors import StartFailed
 from app.runs.manager import Runs
 from app.settings import Settings
 from app.storage.database import BatchWriter, database_url, now, open_engine, reading
@@ -159,24 +159,6 @@ async def test_a_turn_is_kept_once_the_database_can_be_written_again(tmp_path: P
         _, turns = await store.threads.get(run.thread_id, "")
         assert [turn["question"] for turn in turns] == [ENGLISH, CHINESE]
         assert [turn["number"] for turn in turns] == [1, 2]
-
-
-async def test_what_is_another_owners_is_not_there(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (store, engine):
-        (run_id,) = await asked(store)
-        async with engine.begin() as connection:
-            await connection.execute(update(RUNS).values(owner="ann"))
-            await connection.execute(update(THREADS).values(owner="ann"))
-        thread_id = (await store.runs.get(run_id, "ann"))["thread_id"]
-        for attempt in (
-            store.runs.get(run_id, "bob"),
-            store.threads.get(thread_id, "bob"),
-            store.threads.take(thread_id, "bob", "r"),
-            store.threads.delete(thread_id, "bob"),
-        ):
-            with pytest.raises(NotFound):
-                await attempt
-        assert await store.runs.page("bob", 10, 0) == ([], 0)
 
 
 async def test_answers_go_on_while_the_database_fails(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Lines of the log: one for a run's end and one for each failure, as text or JSON, never a text."""
 
-import asyncio
 import io
 import json
 import logging
@@ -14,10 +13,9 @@ from app.main import log_config
 from app.observability.logging import JsonFormatter, RunLog, Seldom, TextFormatter
 from app.schemas import ask
 from app.settings import Settings
-from app.storage.api_keys import add_key
-from app.storage.database import open_engine
 from graphs.ports import Services
 from tests import fakes
+from tests.app.keys import key_of
 from tests.app.serving import Serve, Serving, app_of
 from tests.umbra import ENGLISH, TOWER
 
@@ -182,12 +180,7 @@ def test_what_repeats_without_end_is_written_once_a_minute() -> None:
 
 def test_the_owner_of_a_key_is_told(tmp_path: Path, as_json: Written) -> None:
     settings = Settings(_env_file=None, data_dir=tmp_path)
-
-    async def added() -> str:
-        async with open_engine(settings) as engine:
-            return (await add_key(engine, "ann"))[1]
-
-    key = asyncio.run(added())
+    key = key_of(tmp_path, "ann")
     with Serving(app_of(parts(), settings)) as serving:
         serving.client.headers["x-api-key"] = key
         serving.ask(ENGLISH, workflow="crag")

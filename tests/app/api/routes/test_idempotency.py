@@ -13,12 +13,12 @@ import pytest
 from sqlalchemy import update
 
 from app.settings import Settings
-from app.storage.api_keys import add_key
-from app.storage.database import now, open_engine
+from app.storage.database import now
 from app.storage.runs import KEY_KEPT_S
 from app.storage.tables import IDEMPOTENCY_KEYS
 from graphs.ports import Services
 from tests import fakes
+from tests.app.keys import key_of
 from tests.app.serving import Serve, Serving, app_of, events_of, wait_until
 from tests.app.slow import SlowEvaluator, Waiting
 from tests.app.test_lasting import opened
@@ -127,13 +127,10 @@ def test_a_run_without_an_answer_frees_its_key(serve: Serve) -> None:
 
 
 def test_keys_are_their_owners(serve: Serve, kept: Settings) -> None:
-    async def added() -> list[str]:
-        async with open_engine(kept) as engine:
-            return [(await add_key(engine, owner))[1] for owner in ("ann", "bob")]
-
     client = serve(parts(), kept).client
+    secrets = [key_of(kept.data_dir, owner) for owner in ("ann", "bob")]
     answers = []
-    for secret, question in zip(asyncio.run(added()), (ENGLISH, CHINESE), strict=True):
+    for secret, question in zip(secrets, (ENGLISH, CHINESE), strict=True):
         client.headers["x-api-key"] = secret
         answers.append(ask(client, "k", question).json())
     assert answers[0]["run_id"] != answers[1]["run_id"]

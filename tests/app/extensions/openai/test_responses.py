@@ -12,13 +12,13 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 
 from app.settings import Settings
-from app.storage.api_keys import add_key
 from tests import fakes
 from tests.app.extensions.openai.test_chat import client_of
 from tests.app.extensions.openai.test_errors import body_of
+from tests.app.keys import key_of
 from tests.app.serving import Serve, Serving, app_of, wait_until
 from tests.app.slow import SlowChat, SlowRetriever, Waiting
-from tests.app.storage.test_api_keys import settings_of, within
+from tests.app.storage.test_api_keys import settings_of
 from tests.umbra import CHINESE, ENGLISH, FIRST, PAGE, SECOND, TOWER, rejecting
 
 TALL = "It is 87 metres tall [1]."
@@ -323,7 +323,7 @@ def test_a_wrong_request_names_its_field(
 @pytest.mark.slow
 def test_a_response_is_its_owners_alone(serve: Serve, tmp_path: Path) -> None:
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER])), settings_of(tmp_path))
-    ann, bob = (within(tmp_path, lambda e, who=who: add_key(e, who))[1] for who in ("ann", "bob"))
+    ann, bob = (key_of(tmp_path, owner) for owner in ("ann", "bob"))
     serving.app.state.keys._fresh_s = 0.0
     wait_until(lambda: serving.client.get("/v1/models").status_code == 401, 5)
     with client_of(serving) as client:
