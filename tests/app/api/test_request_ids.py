@@ -12,7 +12,6 @@ from tests.app.serving import Serve, Serving
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
-MADE = r"[0-9a-f]{32}"
 
 
 class Lines(logging.Handler):
