@@ -74,37 +74,28 @@ async def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
             assert (await connection.execute(select(THREADS.c.run_id))).scalar() is None
 
 
-async def test_a_process_of_another_machine_is_believed_for_a_while(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("host", "pid", "unseen_s"),
+    [("another", 1, 60), (socket.gethostname(), os.getpid(), 16)],
+    ids=["another machine", "a namesake"],
+)
+async def test_a_process_elsewhere_is_believed_while_it_is_seen(
+    tmp_path: Path, host: str, pid: int, unseen_s: int
+) -> None:
+    """Replicas may have our host name, and all are process 1; so has whoever came before us."""
     async with opened(tmp_path) as (store, engine):
         (run_id,) = await asked(store)
-        other = {"id": "p", "host": "another", "pid": 1, "seen_at": now()}
+        other = {"id": "p", "host": host, "pid": pid, "seen_at": now()}
         async with engine.begin() as connection:
             await connection.execute(insert(PROCESSES), other)
             await connection.execute(update(RUNS).values(status="running", process="p"))
         await store.find_lost()
         assert (await store.runs.get(run_id, ""))["status"] == "running"
-        async with engine.begin() as connection:
-            late = update(PROCESSES).where(PROCESSES.c.id == "p").values(seen_at=now() - 60)
-            await connection.execute(late)
-        await store.find_lost()
-        assert (await store.runs.get(run_id, ""))["status"] == "lost"
-
-
-async def test_a_namesake_in_another_container_is_believed_while_it_is_seen(
-    tmp_path: Path,
-) -> None:
-    """Replicas may have our host name, and all are process 1; so has whoever came before us."""
-    async with opened(tmp_path) as (store, engine):
-        (run_id,) = await asked(store)
-        namesake = {"id": "p", "host": socket.gethostname(), "pid": os.getpid(), "seen_at": now()}
-        async with engine.begin() as connection:
-            await connection.execute(insert(PROCESSES), namesake)
-            await connection.execute(update(RUNS).values(status="running", process="p"))
     async with opened(tmp_path) as (store, engine):
         assert (await store.runs.get(run_id, ""))["status"] == "running"
         async with engine.begin() as connection:
             late = update(PROCESSES).where(PROCESSES.c.id == "p")
-            await connection.execute(late.values(seen_at=now() - 16))
+            await connection.execute(late.values(seen_at=now() - unseen_s))
         await store.find_lost()
         assert (await store.runs.get(run_id, ""))["status"] == "lost"
 
