@@ -185,6 +185,25 @@ async def test_overload_is_429_and_passes() -> None:
         assert (await http.post("/score", json=body)).status_code == 200
 
 
+async def test_rows_of_a_client_that_left_are_skipped() -> None:
+    gate = Gate()
+    app = create_app(EvaluatorSettings(batch_tokens=8), gate)
+    async with asking(app) as http:
+        blocking = asyncio.create_task(
+            http.post("/score", json={"task": "relevance", "pairs": [["a", "12345678"]]})
+        )
+        assert await asyncio.to_thread(gate.reached.wait, 5)
+        leaving = asyncio.create_task(
+            http.post("/score", json={"task": "relevance", "pairs": [["a", "1234567"]] * 5})
+        )
+        await asyncio.sleep(0.1)
+        leaving.cancel()
+        gate.open.set()
+        await blocking
+        await http.post("/score", json={"task": "relevance", "pairs": [["a", "123456"]]})
+    assert gate.seen == [1, 1, 1]  # warm-up, the first and the last
+
+
 async def test_a_connection_that_is_closed_takes_its_rows_along() -> None:
     """Over a real socket, where nobody cancels the request but the wire says so."""
     gate = Gate()

@@ -193,6 +193,17 @@ def test_one_cancelled_before_it_knew_anything_says_so(
     assert answer["stopped_by"] == "cancelled"
 
 
+def test_a_run_whose_client_left_is_kept_as_cancelled(serve: Serve) -> None:
+    waiting = Waiting()
+    serving = serve(slow_answer(waiting))
+    with serving.client.stream("POST", "/ask", json={"question": ENGLISH, "stream": True}) as got:
+        live = events_of(got)
+        run_id = next(live).data["run_id"]
+        wait_until(lambda: bool(waiting.at_s), 5)
+    wait_until(lambda: serving.runs_under_way() == 0, GONE_WITHIN_S)
+    assert serving.client.get(f"/runs/{run_id}").json()["status"] == "cancelled"
+
+
 def test_a_detached_run_can_be_read_afterwards(serve: Serve) -> None:
     waiting = Waiting(0.2)
     serving = serve(slow_answer(waiting))
