@@ -23,6 +23,7 @@ from app.api.sse import (
     EVENT_STREAM,
     HEADERS,
     RUN_HEADER,
+    Encode,
     EventStream,
     followed,
     never_silent,
@@ -41,6 +42,7 @@ from app.schemas.ask import (
     ErrorEvent,
     WorkflowInfo,
     Workflows,
+    encoded,
 )
 from app.storage.lifecycle import Store
 from app.storage.runs import IdempotencyKey
@@ -158,10 +160,14 @@ async def told_again(
     return answer
 
 
-def stream_of(run_id: str, runs: Runs, store: Store, start: int = 0) -> StreamingResponse:
+def stream_of(
+    run_id: str, runs: Runs, store: Store, start: int = 0, encode: Encode | None = None
+) -> StreamingResponse:
     """A run's events from `start` on, followed where it is under way here, as kept otherwise."""
-    run = runs.live(run_id)
-    texts = followed(run, start) if run else replay.replayed(store.runs, run_id, start)
+    if run := runs.live(run_id):
+        texts = followed(run, start, encode or encoded)
+    else:
+        texts = replay.replayed(store.runs, run_id, start, encode)
     headers = {**HEADERS, RUN_HEADER: run_id}
     return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=headers)
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from langchain_core.messages import AnyMessage
 from pydantic import BaseModel, Field
 
@@ -26,21 +26,15 @@ from app.api.dependencies import (
     LiveRuns,
     LiveStore,
 )
-from app.api.sse import (
-    EVENT_STREAM,
-    HEADERS,
-    EventStream,
-    followed,
-    never_silent,
-    while_client_stays,
-)
+from app.api.routes.ask import stream_of
+from app.api.sse import EventStream, while_client_stays
 from app.errors import NotFound, ThreadExists
 from app.extensions.langgraph_api import protocol
 from app.retrieval.index import within
 from app.runs import replay
 from app.runs.manager import Runs
 from app.runs.run import Run
-from app.schemas.ask import AnswerEvent, Event, ThreadId, as_json, event_of
+from app.schemas.ask import AnswerEvent, Event, ThreadId, as_json
 from app.storage.api_keys import Caller
 from app.storage.collections import Collections
 from app.storage.lifecycle import Store
@@ -360,18 +354,9 @@ async def join_stream(
     modes = protocol.modes_of(stream_mode or ["values"])
     messages = await _messages_before(store, row)
     parts = protocol.StreamParts(_record(row), messages, modes, after=last_event_id)
-    if run := runs.live(run_id):
-        if cancel_on_disconnect:
-            return EventStream(run, runs, detach=False, encode=parts)
-        texts = followed(run, encode=parts)
-    else:
-
-        def encode(number: int, name: str, data: str) -> str:
-            event = event_of(name, data)
-            return parts(number, event) if event is not None else ""
-
-        texts = replay.replayed(store.runs, run_id, 0, encode=encode)
-    return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
+    if cancel_on_disconnect and (run := runs.live(run_id)):
+        return EventStream(run, runs, detach=False, encode=parts)
+    return stream_of(run_id, runs, store, encode=parts)
 
 
 @router.post("/threads/{thread_id}/runs/{run_id}/cancel")
