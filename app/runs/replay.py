@@ -115,10 +115,9 @@ async def replayed(
 async def outcome(runs: KeptRuns, run_id: str) -> AnswerEvent | ErrorEvent:
     """The final event, once the run has ended. Raises NotFound where it is deleted before."""
     last: Event | None = None
-    async with aclosing(stored_events(runs, run_id)) as events:
-        async for stored in events:
-            if stored.name in (AnswerEvent.name, ErrorEvent.name):
-                last = event_of(stored.name, stored.data)
+    async for stored in stored_events(runs, run_id):
+        if stored.name in (AnswerEvent.name, ErrorEvent.name):
+            last = event_of(stored.name, stored.data)
     if isinstance(last, AnswerEvent | ErrorEvent):
         return last
     raise NotFound(f"Run {run_id} was deleted before its end.")

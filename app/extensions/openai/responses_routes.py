@@ -17,8 +17,8 @@ from app.api.dependencies import (
     LiveStore,
 )
 from app.api.problems import problem_response
-from app.api.routes.ask import asked_of, stream_of
-from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
+from app.api.routes.ask import asked_of
+from app.api.sse import EVENT_STREAM, EventStream, stream_of, while_client_stays
 from app.errors import NotFound, ThreadBusy
 from app.extensions.openai import open_webui
 from app.extensions.openai.chat import NotOffered
