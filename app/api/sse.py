@@ -8,9 +8,11 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from app.runs import replay
 from app.runs.manager import Runs
 from app.runs.run import Run
 from app.schemas.ask import Event, encoded
+from app.storage.lifecycle import Store
 
 Encode = Callable[[int, Event], str]
 """A numbered event as it goes over the wire; empty where a protocol has no words for it."""
@@ -110,3 +112,15 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             await asyncio.shield(_end(self._run, self._runs, self._detach))
+
+
+def stream_of(
+    run_id: str, runs: Runs, store: Store, start: int = 0, encode: Encode | None = None
+) -> StreamingResponse:
+    """A run's events from `start` on, followed where it is under way here, as kept otherwise."""
+    if run := runs.live(run_id):
+        texts = followed(run, start, encode or encoded)
+    else:
+        texts = replay.replayed(store.runs, run_id, start, encode)
+    headers = {**HEADERS, RUN_HEADER: run_id}
+    return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=headers)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -81,17 +82,8 @@ def trace(row: Row, events: Sequence[Any], judgements: Sequence[Row]) -> dict[st
     }
 
 
-async def replayed(
-    runs: KeptRuns,
-    run_id: str,
-    start: int,
-    poll_s: float = POLL_S,
-    encode: Callable[[int, str, str], str] = sent,
-) -> AsyncGenerator[str]:
-    """The events from `start` on as they were sent; those of a run under way as they are kept.
-
-    `encode` makes the text of an event's number, name and data.
-    """
+async def stored_events(runs: KeptRuns, run_id: str, start: int = 0) -> AsyncGenerator[Any]:
+    """Rows of the events from `start` on; those of a run under way as they are kept."""
     while True:
         # Looked at before the events: what an ended run has told is all there.
         try:
@@ -99,27 +91,33 @@ async def replayed(
         except NotFound:  # its thread was deleted meanwhile
             return
         for event in await runs.events(run_id, start):
-            yield encode(event.number, event.name, event.data)
+            yield event
             if event.name == DoneEvent.name:
                 return
             start = event.number + 1
         if not is_running:
             return
-        await asyncio.sleep(poll_s)
+        await asyncio.sleep(POLL_S)
+
+
+async def replayed(
+    runs: KeptRuns, run_id: str, start: int, encode: Callable[[int, Event], str] | None = None
+) -> AsyncGenerator[str]:
+    """The events from `start` on as they were sent, or as `encode` words them."""
+    async with aclosing(stored_events(runs, run_id, start)) as events:
+        async for stored in events:
+            if encode is None:
+                yield sent(stored.number, stored.name, stored.data)
+            elif (event := event_of(stored.name, stored.data)) is not None:
+                yield encode(stored.number, event)
 
 
 async def outcome(runs: KeptRuns, run_id: str) -> AnswerEvent | ErrorEvent:
     """The final event, once the run has ended. Raises NotFound where it is deleted before."""
-    outcomes: list[Event | None] = []
-
-    def keep(_: int, name: str, data: str) -> str:
-        if name in (AnswerEvent.name, ErrorEvent.name):
-            outcomes.append(event_of(name, data))
-        return ""
-
-    async for _ in replayed(runs, run_id, 0, encode=keep):
-        pass
-    for event in outcomes[::-1]:
-        if isinstance(event, AnswerEvent | ErrorEvent):
-            return event
+    last: Event | None = None
+    async for stored in stored_events(runs, run_id):
+        if stored.name in (AnswerEvent.name, ErrorEvent.name):
+            last = event_of(stored.name, stored.data)
+    if isinstance(last, AnswerEvent | ErrorEvent):
+        return last
     raise NotFound(f"Run {run_id} was deleted before its end.")

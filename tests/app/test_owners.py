@@ -196,10 +196,8 @@ MATRIX = {
     "POST /assistants/search": Access(json={}),
     "GET /assistants/{model}": Access(),
     "GET /assistants/{model}/graph": Access(),
-    "GET /assistants/{model}/schemas": Access(),
     "POST /threads": Access(json={}),
     "GET /threads/{thread_id}/state": OWN,
-    "GET /threads/{thread_id}/state/{run_id}": OWN,
     "POST /threads/{thread_id}/state/checkpoint": Access(json={}, is_owned=True),
     "POST /threads/{thread_id}/history": Access(json={}, is_owned=True),
     "GET /threads/{thread_id}/runs": Access(),
@@ -237,7 +235,6 @@ NAMES = {
     "collections/{name}": "collections/{collection}",
     "models/{name}": "models/{model}",
     "{assistant_id}": "{model}",
-    "{checkpoint_id}": "{run_id}",
     "{chat_id}": "{thread_id}",
 }
 """What paths call that which `Kept` has."""
@@ -352,6 +349,7 @@ def test_a_thread_of_the_same_name_is_anothers(owners: Owners, kept: Kept) -> No
     response = bob.post("/ask", json={"question": "And then?", "thread_id": kept.thread_id})
     assert response.status_code in {200, 404}
     assert "whale" not in response.text
+    assert bob.post("/threads", json={"thread_id": kept.thread_id}).status_code == 404
     assert ann.get(f"/threads/{kept.thread_id}").json()["messages"] == before
 
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from app.api.dependencies import (
     CurrentCaller,
@@ -19,15 +18,7 @@ from app.api.dependencies import (
     LiveStore,
 )
 from app.api.problems import problem_response, problems
-from app.api.sse import (
-    EVENT_STREAM,
-    HEADERS,
-    RUN_HEADER,
-    EventStream,
-    followed,
-    never_silent,
-    while_client_stays,
-)
+from app.api.sse import EVENT_STREAM, RUN_HEADER, EventStream, stream_of, while_client_stays
 from app.errors import AlreadyBegun, InvalidRequest
 from app.protocols.messages import DialogueTurn, image_of, question_of
 from app.retrieval.index import within
@@ -156,14 +147,6 @@ async def told_again(
     answer = await while_client_stays(request, whole(request, last), run, runs)
     answer.headers[RUN_HEADER] = run_id
     return answer
-
-
-def stream_of(run_id: str, runs: Runs, store: Store, start: int = 0) -> StreamingResponse:
-    """A run's events from `start` on, followed where it is under way here, as kept otherwise."""
-    run = runs.live(run_id)
-    texts = followed(run, start) if run else replay.replayed(store.runs, run_id, start)
-    headers = {**HEADERS, RUN_HEADER: run_id}
-    return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=headers)
 
 
 async def asked_of(

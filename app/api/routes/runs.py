@@ -15,8 +15,8 @@ from app.api.dependencies import (
     LiveStore,
 )
 from app.api.problems import problems
-from app.api.routes.ask import REFUSALS, accepts_events, stream_of, whole
-from app.api.sse import EVENT_STREAM, EventStream, while_client_stays
+from app.api.routes.ask import REFUSALS, accepts_events, whole
+from app.api.sse import EVENT_STREAM, EventStream, stream_of, while_client_stays
 from app.retrieval.index import within
 from app.runs import replay
 from app.runs.fork import fork_of

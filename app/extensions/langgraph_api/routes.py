@@ -1,4 +1,4 @@
-"""LangGraph's API for `RemoteGraph` and langgraph-sdk: assistants, threads, runs.
+"""LangGraph's API for `RemoteGraph`, langgraph-sdk and `useStream`: assistants, threads, runs.
 
 Described by its makers, so it stands not in our OpenAPI. Runs are those of `POST /ask`: the same
 admission, quotas, owners, deadlines and store.
@@ -8,15 +8,13 @@ import asyncio
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request, Response
 from langchain_core.messages import AnyMessage
+from langgraph_sdk import schema
 from pydantic import BaseModel, Field
 
 from app.api.dependencies import (
@@ -26,32 +24,25 @@ from app.api.dependencies import (
     LiveRuns,
     LiveStore,
 )
-from app.api.sse import (
-    EVENT_STREAM,
-    HEADERS,
-    EventStream,
-    followed,
-    never_silent,
-    while_client_stays,
-)
+from app.api.routes import runs as native
+from app.api.sse import EventStream, stream_of, while_client_stays
 from app.errors import NotFound, ThreadExists
 from app.extensions.langgraph_api import protocol
 from app.retrieval.index import within
 from app.runs import replay
 from app.runs.manager import Runs
 from app.runs.run import Run
-from app.schemas.ask import AnswerEvent, Event, ThreadId, as_json, event_of
+from app.schemas.ask import AnswerEvent, ErrorEvent, ThreadId, as_json
 from app.storage.api_keys import Caller
 from app.storage.collections import Collections
 from app.storage.lifecycle import Store
 from app.storage.runs import RunFilter, RunRecord
-from graphs.state import Context
 from graphs.workflows.registry import WORKFLOWS, Graph
 
 router = APIRouter(include_in_schema=False)
-SINCE = datetime.now(UTC).isoformat(timespec="seconds")
+SINCE = datetime.now(UTC)
 MAX_LISTED = 100
-"""Of assistants, runs and states at once: a state holds the whole dialogue until then."""
+"""Of runs and states at once: a state holds the whole dialogue until then."""
 
 Row = Mapping[str, Any]
 Messages = Sequence[AnyMessage]
@@ -61,346 +52,295 @@ Limit = Annotated[int, Query(ge=1, le=MAX_LISTED)]
 Offset = Annotated[int, Query(ge=0, le=1_000_000)]
 
 
-class AssistantSearch(BaseModel):
-    graph_id: str | None = None
-    metadata: dict[str, Any] | None = None
-    limit: int = Field(10, ge=1, le=MAX_LISTED)
-    offset: int = Field(0, ge=0)
-
-
-class ThreadCreate(BaseModel):
-    thread_id: ThreadId | None = None
-    if_exists: Literal["raise", "do_nothing"] = "raise"
-
-
 class CheckpointId(BaseModel):
     checkpoint_id: str | None = None
 
 
-class StateRequest(BaseModel):
-    checkpoint: CheckpointId = Field(default_factory=CheckpointId)
-
-
 class HistoryRequest(BaseModel):
+    """States before one, or from one on; none is found by its metadata."""
+
     limit: int = Field(10, ge=1, le=MAX_LISTED)
-    before: CheckpointId | None = None
-    checkpoint: CheckpointId | None = None
-    metadata: dict[str, Any] | None = None
+    before: CheckpointId = Field(default_factory=CheckpointId)
+    checkpoint: CheckpointId = Field(default_factory=CheckpointId)
+    metadata: None = None
 
 
-class Starting:
-    """A run that a request asks for."""
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """What the routes ask of the service, for one caller."""
 
-    def __init__(
-        self,
-        payload: protocol.RunPayload,
-        caller: Caller,
-        runs: Runs,
-        graphs: Mapping[str, Graph],
-        collections: Collections,
-        store: Store,
-    ) -> None:
-        self.payload, self._caller, self._runs = payload, caller, runs
-        self._graphs, self._collections, self._store = graphs, collections, store
+    caller: Caller
+    runs: Runs
+    graphs: Mapping[str, Graph]
+    collections: Collections
+    store: Store
 
-    @property
-    def detach(self) -> bool:
-        return self.payload.on_disconnect == "continue"
+    def workflow(self, assistant_id: str) -> str:
+        """Raises NotFound."""
+        if assistant_id not in self.graphs:
+            there = ", ".join(self.graphs)
+            raise NotFound(f"There is no assistant {assistant_id!r}; there are: {there}.")
+        return assistant_id
 
-    async def run(self, thread_id: str | None, *, detach: bool) -> tuple[Run, Messages]:
+    async def start(
+        self, payload: protocol.RunPayload, thread_id: str | None, *, detach: bool
+    ) -> tuple[Run, Messages]:
         """The run, and the messages before its answer."""
-        payload, caller = self.payload, self._caller
-        payload.check()
-        parsed, options = protocol.Asked(payload.input), payload.options()
-        workflow = _known(payload.assistant_id, self._graphs)
-        collection = await self._collections.chosen(caller, payload.collection())
-        before = await self._dialogue(thread_id) if thread_id is not None else []
+        workflow = self.workflow(payload.assistant_id)
+        question = payload.input.as_question()
+        name = payload.config.configurable.collection
+        collection = await self.collections.chosen(self.caller, name)
+        missing_ok = payload.if_not_exists == "create"
+        turns = await self.turns(thread_id, missing_ok=missing_ok) if thread_id else []
         with within(collection):
-            run = await self._runs.start(
+            run = await self.runs.start(
                 workflow,
-                parsed.question,
-                options,
+                question,
+                payload.options(),
                 thread_id,
-                owner=caller.owner,
+                owner=self.caller.owner,
                 detach=detach,
                 resumable=payload.stream_resumable,
             )
-        return run, [*before, *parsed.messages]
+        return run, [*protocol.dialogue(turns), *payload.input.messages]
 
-    async def _dialogue(self, thread_id: str) -> Messages:
+    async def turns(self, thread_id: str, *, missing_ok: bool = False) -> list[dict[str, Any]]:
+        """Raises NotFound."""
         try:
-            return protocol.dialogue(await _turns(self._store, thread_id, self._caller.owner))
+            _, turns = await self.store.threads.get(thread_id, self.caller.owner)
         except NotFound:
-            if self.payload.if_not_exists == "reject":
-                raise
-            return []
+            if missing_ok:
+                return []
+            raise
+        return [
+            {
+                **turn,
+                "citations": json.loads(turn["citations"]),
+                "answered_at": replay.iso(turn["answered_at"]),
+            }
+            for turn in turns
+        ]
+
+    async def states(
+        self, thread_id: str, limit: int, before: str | None = None, latest: str | None = None
+    ) -> list[schema.ThreadState]:
+        """The states of a thread, one after each turn, latest first. Raises NotFound."""
+        turns = await self.turns(thread_id)
+        ids = [turn["run_id"] for turn in turns]
+        if before in ids:
+            ids = ids[: ids.index(before)]
+        elif latest in ids:
+            ids = ids[: ids.index(latest) + 1]
+        numbers = range(len(ids), max(len(ids) - limit, 0), -1)
+        answers = await self.store.runs.answers(ids[-limit:])
+        return await asyncio.to_thread(
+            lambda: [
+                protocol.thread_state(
+                    thread_id, turns[:number], json.loads(answers.get(ids[number - 1], "{}"))
+                )
+                for number in numbers
+            ]
+        )
+
+    async def run(self, thread_id: str, run_id: str) -> tuple[RunRecord, Messages]:
+        """A run and the dialogue of its thread before it. Raises NotFound."""
+        row = await self.row(thread_id, run_id)
+        run = RunRecord(**{field.name: row[field.name] for field in fields(RunRecord)})
+        turns = await self.turns(thread_id, missing_ok=True)  # gone with the run that failed on it
+        return run, protocol.dialogue([it for it in turns if it["asked_at"] < run.created_at])
+
+    async def row(self, thread_id: str, run_id: str) -> Row:
+        """Raises NotFound."""
+        row = await self.store.run_of(run_id, self.caller.owner)
+        if row["thread_id"] != thread_id:
+            raise NotFound(f"There is no run {run_id}.")
+        return row
 
 
-async def _starting(
-    body: protocol.RunPayload,
+async def _backend(
     caller: CurrentCaller,
     runs: LiveRuns,
     graphs: LiveGraphs,
     collections: LiveCollections,
     store: LiveStore,
-) -> Starting:
-    return Starting(body, caller, runs, graphs, collections, store)
+) -> Backend:
+    return Backend(caller, runs, graphs, collections, store)
 
 
-class ThreadStates:
-    """The states of the caller's threads, one after each turn."""
-
-    def __init__(self, store: Store, owner: str) -> None:
-        self._store, self._owner = store, owner
-
-    async def state(self, thread_id: str, checkpoint_id: str | None) -> dict[str, Any]:
-        """The latest, or that of a checkpoint. Raises NotFound."""
-        turns = await _turns(self._store, thread_id, self._owner)
-        if checkpoint_id is None:
-            number = len(turns)
-        else:
-            number = 1 + next(
-                (n for n, turn in enumerate(turns) if turn["run_id"] == checkpoint_id), -1
-            )
-            if not number:
-                raise NotFound(f"There is no checkpoint {checkpoint_id} of thread {thread_id}.")
-        if not number:
-            return protocol.empty_state(thread_id)
-        (state,) = await self._built(thread_id, turns, [number])
-        return state
-
-    async def history(self, thread_id: str, request: HistoryRequest) -> list[dict[str, Any]]:
-        turns = await _turns(self._store, thread_id, self._owner)
-        numbers = list(range(len(turns), 0, -1))
-        names = [turns[number - 1]["run_id"] for number in numbers]
-        for place, is_left_out in ((request.before, True), (request.checkpoint, False)):
-            if place is not None and place.checkpoint_id in names:
-                numbers = numbers[names.index(place.checkpoint_id) + is_left_out :]
-                break
-        facts = (request.metadata or {}).items()
-        matching = [n for n in numbers if facts <= protocol.facts_of(turns[n - 1], n).items()]
-        return await self._built(thread_id, turns, matching[: request.limit])
-
-    async def _built(
-        self, thread_id: str, turns: list[dict[str, Any]], numbers: Sequence[int]
-    ) -> list[dict[str, Any]]:
-        run_ids = [turns[number - 1]["run_id"] for number in numbers]
-        answers = await self._store.runs.answers(run_ids)
-        return await asyncio.to_thread(
-            lambda: [
-                protocol.thread_state(thread_id, turns[:n], json.loads(answers.get(run_id, "{}")))
-                for n, run_id in zip(numbers, run_ids, strict=True)
-            ]
-        )
+LiveBackend = Annotated[Backend, Depends(_backend)]
 
 
-async def _thread_states(store: LiveStore, caller: CurrentCaller) -> ThreadStates:
-    return ThreadStates(store, caller.owner)
+@router.post("/assistants/search", response_model=None)
+async def search_assistants(
+    backend: LiveBackend,
+    graph_id: Annotated[str | None, Body()] = None,
+    limit: Annotated[int, Body(ge=1)] = 10,
+    offset: Annotated[int, Body(ge=0)] = 0,
+) -> list[schema.Assistant]:
+    assistants = [_assistant(name) for name in backend.graphs if graph_id in (None, name)]
+    return assistants[offset : offset + limit]
 
 
-NewRun = Annotated[Starting, Depends(_starting)]
-KeptThreads = Annotated[ThreadStates, Depends(_thread_states)]
-
-
-@router.post("/assistants/search")
-async def search_assistants(body: AssistantSearch, graphs: LiveGraphs) -> list[dict[str, Any]]:
-    assistants = [_assistant(name) for name in graphs if body.graph_id in (None, name)]
-    metadata = (body.metadata or {}).items()
-    assistants = [each for each in assistants if metadata <= each["metadata"].items()]
-    return assistants[body.offset : body.offset + body.limit]
-
-
-@router.get("/assistants/{assistant_id}")
-async def get_assistant(assistant_id: str, graphs: LiveGraphs) -> dict[str, Any]:
-    return _assistant(_known(assistant_id, graphs))
+@router.get("/assistants/{assistant_id}", response_model=None)
+async def get_assistant(assistant_id: str, backend: LiveBackend) -> schema.Assistant:
+    return _assistant(backend.workflow(assistant_id))
 
 
 @router.get("/assistants/{assistant_id}/graph")
 async def get_graph(
-    assistant_id: str, graphs: LiveGraphs, xray: bool | Annotated[int, Field(ge=0, le=10)] = False
+    assistant_id: str, backend: LiveBackend, xray: bool | Annotated[int, Field(ge=0, le=10)] = False
 ) -> dict[str, Any]:
-    return await asyncio.to_thread(_drawn, graphs[_known(assistant_id, graphs)], xray)
-
-
-@router.get("/assistants/{assistant_id}/schemas")
-async def get_schemas(assistant_id: str, graphs: LiveGraphs) -> dict[str, Any]:
-    return {"graph_id": _known(assistant_id, graphs), **_schemas()}
+    graph = backend.graphs[backend.workflow(assistant_id)]
+    return await asyncio.to_thread(lambda: graph.get_graph(xray=xray).to_json())
 
 
 @router.post("/threads")
 async def create_thread(
-    body: ThreadCreate, caller: CurrentCaller, store: LiveStore
-) -> dict[str, Any]:
+    backend: LiveBackend,
+    thread_id: Annotated[ThreadId | None, Body()] = None,
+    if_exists: Annotated[schema.OnConflictBehavior, Body()] = "raise",
+) -> schema.Thread:
     """Empty until a run has answered on it; `metadata` of a thread are not kept."""
-    thread_id = body.thread_id or uuid.uuid4().hex
-    if not await store.threads.create(thread_id, caller.owner) and body.if_exists == "raise":
+    threads, owner = backend.store.threads, backend.caller.owner
+    thread_id = thread_id or uuid.uuid4().hex
+    if not await threads.create(thread_id, owner) and if_exists == "raise":
         raise ThreadExists(thread_id)
-    row, _ = await store.threads.get(thread_id, caller.owner)
+    row, _ = await threads.get(thread_id, owner)
     return {
         "thread_id": thread_id,
-        "created_at": replay.iso(row["created_at"]),
-        "updated_at": replay.iso(row["updated_at"]),
+        "created_at": _time(row["created_at"]),
+        "updated_at": _time(row["updated_at"]),
         "metadata": {},
         "status": "busy" if row["run_id"] else "idle",
         "values": None,
+        "interrupts": {},
     }
 
 
 @router.get("/threads/{thread_id}/state")
-async def get_state(thread_id: InThread, threads: KeptThreads) -> Response:
-    return _json(await threads.state(thread_id, None))
-
-
-@router.get("/threads/{thread_id}/state/{checkpoint_id}")
-async def get_state_at(thread_id: InThread, checkpoint_id: str, threads: KeptThreads) -> Response:
-    return _json(await threads.state(thread_id, checkpoint_id))
-
-
 @router.post("/threads/{thread_id}/state/checkpoint")
-async def get_state_of(thread_id: InThread, body: StateRequest, threads: KeptThreads) -> Response:
-    return _json(await threads.state(thread_id, body.checkpoint.checkpoint_id))
+async def get_state(
+    thread_id: InThread,
+    backend: LiveBackend,
+    checkpoint: Annotated[CheckpointId, Body(default_factory=CheckpointId, embed=True)],
+) -> Response:
+    """The latest, or that of a checkpoint."""
+    name = checkpoint.checkpoint_id
+    states = await backend.states(thread_id, 1, latest=name)
+    (state,) = states or [protocol.thread_state(thread_id, [], {})]
+    if name not in (None, state["checkpoint"]["checkpoint_id"]):
+        raise NotFound(f"There is no checkpoint {name} of thread {thread_id}.")
+    return _json(state)
 
 
 @router.post("/threads/{thread_id}/history")
-async def get_history(thread_id: InThread, body: HistoryRequest, threads: KeptThreads) -> Response:
-    """Latest first, those before a checkpoint or from it on."""
-    return _json(await threads.history(thread_id, body))
+async def get_history(thread_id: InThread, body: HistoryRequest, backend: LiveBackend) -> Response:
+    """The latest first."""
+    before, latest = body.before.checkpoint_id, body.checkpoint.checkpoint_id
+    return _json(await backend.states(thread_id, body.limit, before, latest))
 
 
 @router.get("/threads/{thread_id}/runs")
 async def list_runs(
-    thread_id: InThread,
-    caller: CurrentCaller,
-    store: LiveStore,
-    limit: Limit = 10,
-    offset: Offset = 0,
-) -> list[dict[str, Any]]:
+    thread_id: InThread, backend: LiveBackend, limit: Limit = 10, offset: Offset = 0
+) -> list[schema.Run]:
+    store = backend.store
     await store.writer.flush()
-    rows, _ = await store.runs.page(caller.owner, limit, offset, RunFilter(thread_id))
+    rows, _ = await store.runs.page(backend.caller.owner, limit, offset, RunFilter(thread_id))
     return [_run(row) for row in rows]
 
 
 @router.post("/runs")
 @router.post("/threads/{thread_id}/runs")
 async def create_run(
-    starting: NewRun, store: LiveStore, thread_id: ThreadId | None = None
-) -> Response:
+    body: protocol.RunPayload,
+    backend: LiveBackend,
+    response: Response,
+    thread_id: ThreadId | None = None,
+) -> schema.Run:
     """In the background, to its end or its deadline."""
-    run, _ = await starting.run(thread_id, detach=True)
-    row = await store.run_of(run.id, run.record.owner)
-    return JSONResponse(_run(row), headers=_places(run))
+    run, _ = await backend.start(body, thread_id, detach=True)
+    response.headers.update(_places(run))
+    return _run(await backend.row(run.thread_id, run.id))
 
 
 @router.post("/runs/wait")
 @router.post("/threads/{thread_id}/runs/wait")
 async def wait_for_run(
-    request: Request, starting: NewRun, runs: LiveRuns, thread_id: ThreadId | None = None
+    body: protocol.RunPayload,
+    request: Request,
+    backend: LiveBackend,
+    thread_id: ThreadId | None = None,
 ) -> Response:
     """The last values of a run, or below `__error__` why it failed."""
-    run, messages = await starting.run(thread_id, detach=starting.detach)
+    detach = body.on_disconnect == "continue"
+    run, before = await backend.start(body, thread_id, detach=detach)
 
     async def reply() -> Response:
-        values = _last_values(run.record, messages, await run.outcome())
+        values = _last_values(run.record, before, await run.outcome())
         return _json(values, headers=_places(run))
 
-    return await while_client_stays(request, reply(), run, runs, starting.detach)
+    return await while_client_stays(request, reply(), run, backend.runs, detach)
 
 
 @router.post("/runs/stream")
 @router.post("/threads/{thread_id}/runs/stream")
 async def stream_run(
-    starting: NewRun, runs: LiveRuns, thread_id: ThreadId | None = None
+    body: protocol.RunPayload, backend: LiveBackend, thread_id: ThreadId | None = None
 ) -> Response:
-    modes = starting.payload.modes()
-    run, messages = await starting.run(thread_id, detach=starting.detach)
-    subgraphs = starting.payload.stream_subgraphs
-    parts = protocol.StreamParts(run.record, messages, modes, subgraphs=subgraphs)
+    detach = body.on_disconnect == "continue"
+    run, before = await backend.start(body, thread_id, detach=detach)
+    parts = protocol.StreamParts(
+        run.record, before, body.stream_mode, subgraphs=body.stream_subgraphs
+    )
     places = _places(run)
     if run.is_resumable:  # otherwise there is nothing to come back to
         places["Location"] = f"{places['Content-Location']}/stream"
-    return EventStream(run, runs, starting.detach, encode=parts, headers=places)
+    return EventStream(run, backend.runs, detach, encode=parts, headers=places)
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
-async def get_run(
-    thread_id: InThread, run_id: RunId, caller: CurrentCaller, store: LiveStore
-) -> dict[str, Any]:
-    return _run(await _row(store, thread_id, run_id, caller.owner))
+async def get_run(thread_id: InThread, run_id: RunId, backend: LiveBackend) -> schema.Run:
+    return _run(await backend.row(thread_id, run_id))
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/join")
-async def join_run(
-    thread_id: InThread, run_id: RunId, caller: CurrentCaller, store: LiveStore, runs: LiveRuns
-) -> Response:
+async def join_run(thread_id: InThread, run_id: RunId, backend: LiveBackend) -> Response:
     """Its last values, once it has ended."""
-    row = await _row(store, thread_id, run_id, caller.owner)
-    last: Event | None = None
-    if run := runs.live(run_id):
-        last = await run.outcome()
-    else:
-        with suppress(NotFound):
-            last = await replay.outcome(store.runs, run_id)
-    messages = await _messages_before(store, row)
-    return _json(_last_values(_record(row), messages, last))
+    record, before = await backend.run(thread_id, run_id)
+    run = backend.runs.live(run_id)
+    last = await (run.outcome() if run else replay.outcome(backend.store.runs, run_id))
+    return _json(_last_values(record, before, last))
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/stream")
 async def join_stream(
     thread_id: InThread,
     run_id: RunId,
-    caller: CurrentCaller,
-    store: LiveStore,
-    runs: LiveRuns,
-    stream_mode: Annotated[list[str] | None, Query()] = None,
-    cancel_on_disconnect: bool = False,
+    backend: LiveBackend,
+    stream_mode: Annotated[
+        protocol.StreamModes, Query(default_factory=list, validate_default=True)
+    ],
     last_event_id: Annotated[int, Header(ge=-1, le=1_000_000_000)] = -1,
 ) -> Response:
-    """What the run tells from now on, and after the event a client has heard last all of it."""
-    row = await _row(store, thread_id, run_id, caller.owner)
-    modes = protocol.modes_of(stream_mode or ["values"])
-    messages = await _messages_before(store, row)
-    parts = protocol.StreamParts(_record(row), messages, modes, after=last_event_id)
-    if run := runs.live(run_id):
-        if cancel_on_disconnect:
-            return EventStream(run, runs, detach=False, encode=parts)
-        texts = followed(run, encode=parts)
-    else:
-
-        def encode(number: int, name: str, data: str) -> str:
-            event = event_of(name, data)
-            return parts(number, event) if event is not None else ""
-
-        texts = replay.replayed(store.runs, run_id, 0, encode=encode)
-    return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
+    """What the run tells after the event that a client has heard last."""
+    record, before = await backend.run(thread_id, run_id)
+    parts = protocol.StreamParts(record, before, stream_mode, after=last_event_id)
+    return stream_of(run_id, backend.runs, backend.store, encode=parts)
 
 
-@router.post("/threads/{thread_id}/runs/{run_id}/cancel")
+@router.post("/threads/{thread_id}/runs/{run_id}/cancel", status_code=202)
 async def cancel_run(
-    thread_id: InThread,
-    run_id: RunId,
-    caller: CurrentCaller,
-    store: LiveStore,
-    runs: LiveRuns,
-    wait: bool = False,
-) -> Response:
+    thread_id: InThread, run_id: RunId, backend: LiveBackend, wait: bool = False
+) -> None:
     """Ends it wherever it is under way; its followers hear the best answer so far."""
-    row = await _row(store, thread_id, run_id, caller.owner)
-    if run := runs.live(run_id):
-        runs.ask_to_stop(run)
-        if wait:
-            await runs.cancel(run)
-    elif row["status"] == "running":
-        await store.runs.ask_to_cancel(run_id)
-    return Response(status_code=202)
+    await backend.row(thread_id, run_id)
+    await native.cancel_run(run_id, backend.caller, backend.store, backend.runs)
+    if wait and (run := backend.runs.live(run_id)):
+        await backend.runs.cancel(run)
 
 
-def _known(assistant_id: str, graphs: Mapping[str, Graph]) -> str:
-    if assistant_id not in graphs:
-        raise NotFound(f"There is no assistant {assistant_id!r}; there are: {', '.join(graphs)}.")
-    return assistant_id
-
-
-def _assistant(name: str) -> dict[str, Any]:
+def _assistant(name: str) -> schema.Assistant:
     return {
         "assistant_id": name,
         "graph_id": name,
@@ -415,77 +355,29 @@ def _assistant(name: str) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=64)
-def _drawn(graph: Graph, xray: bool | int) -> dict[str, Any]:
-    return graph.get_graph(xray=xray).to_json()
-
-
-@lru_cache(maxsize=1)
-def _schemas() -> dict[str, Any]:
-    context = Context.model_json_schema()
-    written = protocol.GraphOutput.model_json_schema()
-    return {
-        "input_schema": protocol.GraphInput.model_json_schema(),
-        "output_schema": written,
-        "state_schema": written,
-        "context_schema": context,
-        "config_schema": context,
-    }
-
-
-async def _turns(store: Store, thread_id: str, owner: str) -> list[dict[str, Any]]:
-    _, turns = await store.threads.get(thread_id, owner)
-    return [
-        {
-            **turn,
-            "citations": json.loads(turn["citations"]),
-            "answered_at": replay.iso(turn["answered_at"]),
-        }
-        for turn in turns
-    ]
-
-
-async def _messages_before(store: Store, row: Row) -> Messages:
-    """The dialogue of the run's thread before the run."""
-    try:
-        turns = await _turns(store, row["thread_id"], row["owner"])
-    except NotFound:
-        return []
-    return protocol.dialogue([turn for turn in turns if turn["asked_at"] < row["created_at"]])
-
-
-async def _row(store: Store, thread_id: str, run_id: str, owner: str) -> Row:
-    row = await store.run_of(run_id, owner)
-    if row["thread_id"] != thread_id:
-        raise NotFound(f"There is no run {run_id}.")
-    return row
-
-
-def _record(row: Row) -> RunRecord:
-    return RunRecord(**{field.name: row[field.name] for field in fields(RunRecord)})
-
-
-def _run(row: Row) -> dict[str, Any]:
-    created = replay.iso(row["created_at"])
+def _run(row: Row) -> schema.Run:
     return {
         "run_id": row["id"],
         "thread_id": row["thread_id"],
         "assistant_id": row["workflow"],
         "status": protocol.STATUSES[row["status"]],
-        "created_at": created,
-        "updated_at": replay.iso(row["ended_at"]) if row["ended_at"] else created,
+        "created_at": _time(row["created_at"]),
+        "updated_at": _time(row["ended_at"] or row["created_at"]),
         "metadata": {},
-        "kwargs": json.loads(row["request"]),
         "multitask_strategy": "reject",
     }
 
 
-def _last_values(record: RunRecord, messages: Messages, last: Event | None) -> dict[str, Any]:
-    if not isinstance(last, AnswerEvent):
-        problem = getattr(last, "problem", None)
-        title, detail = (problem.title, problem.detail) if problem else ("Lost", "No answer.")
-        return {"__error__": {"error": title, "message": detail}}
-    state = protocol.RunValues(record, messages)
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _last_values(
+    record: RunRecord, before: Messages, last: AnswerEvent | ErrorEvent
+) -> dict[str, Any]:
+    if isinstance(last, ErrorEvent):
+        return {"__error__": protocol.failure(last.problem)}
+    state = protocol.RunValues(record, before)
     state.change(last)
     return state.values
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from app.api.dependencies import (
     ClientAddresses,
@@ -19,14 +18,7 @@ from app.api.dependencies import (
 )
 from app.api.problems import problem_response
 from app.api.routes.ask import asked_of
-from app.api.sse import (
-    EVENT_STREAM,
-    HEADERS,
-    EventStream,
-    followed,
-    never_silent,
-    while_client_stays,
-)
+from app.api.sse import EVENT_STREAM, EventStream, stream_of, while_client_stays
 from app.errors import NotFound, ThreadBusy
 from app.extensions.openai import open_webui
 from app.extensions.openai.chat import NotOffered
@@ -215,16 +207,7 @@ async def stored(
     if not stream:
         return _json(await _restored(row, store, addresses))
     encode = ResponseEvents(row, addresses, after=starting_after, ended_at=row["ended_at"])
-    if run := runs.live(row["id"]):
-        texts = followed(run, encode=encode)
-    else:
-
-        def encode_stored(number: int, name: str, data: str) -> str:
-            event = event_of(name, data)
-            return encode(number, event) if event else ""
-
-        texts = replay.replayed(store.runs, row["id"], 0, encode=encode_stored)
-    return StreamingResponse(never_silent(texts), media_type=EVENT_STREAM, headers=HEADERS)
+    return stream_of(row["id"], runs, store, encode=encode)
 
 
 @router.post(
