@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import typer
 from pydantic import BaseModel
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from app.cli.main import cli
 from app.ingest.chunker import CHUNK_TOKENS, HARD_TOKENS
@@ -85,11 +87,9 @@ def targets() -> set[str]:
 
 
 def commands_of(app: typer.Typer) -> set[str]:
-    return {
-        command.name or command.callback.__name__
-        for command in app.registered_commands
-        if command.callback is not None
-    } | {group.name for group in app.registered_groups if group.name}
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    return set(group.list_commands(typer.Context(group)))
 
 
 def test_both_languages_have_the_same_pages() -> None:
