@@ -5,7 +5,7 @@ other packages can bring some as well. An extension imports the core and never a
 One that SELFCRAG_EXTENSIONS_OFF names is not imported.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from importlib.metadata import EntryPoint, entry_points
 
@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from app.errors import StartFailed
 from app.schemas.ask import Event, Problem
-from app.settings import ExtensionSettings, Settings
+from app.settings import ExtensionSettings
 
 GROUP, COMMANDS = "selfcrag.extensions", "selfcrag.commands"
 Listener = Callable[[str, Event], None]
@@ -37,8 +37,9 @@ class ServiceExtension:
         """The body of an error below `errors_below`."""
         return problem.model_dump(exclude_none=True)
 
-    def listeners(self, settings: Settings) -> Sequence[Listener]:
-        return ()
+    def listening(self, app: FastAPI) -> AbstractAsyncContextManager[Sequence[Listener]]:
+        """Entered before the first run, with who listens to all of them; left after the last."""
+        return nullcontext(())
 
     def opened(self, app: FastAPI) -> AbstractAsyncContextManager[object]:
         """Entered once the core's parts stand in `app.state`, left before they are closed."""
@@ -64,6 +65,10 @@ def load_extensions(off: Collection[str] = ()) -> list[ServiceExtension]:
                 " SELFCRAG_EXTENSIONS_OFF"
             ) from error
     return extensions
+
+
+def settings_of(extensions: Iterable[ServiceExtension]) -> list[type[ExtensionSettings]]:
+    return [each.settings for each in extensions if each.settings]
 
 
 def commands(off: Collection[str] = ()) -> list[EntryPoint]:

@@ -461,11 +461,6 @@ class Settings(LoadingSettings, StateSettings):
         default=False,
         description="Send whole runs, questions and answers included, to LangSmith.",
     )
-    otlp_endpoint: str = _service(
-        default="",
-        description="OTLP collector (HTTP) that gets OpenTelemetry spans of runs, without texts; "
-        "empty: none. Needs the extra otel.",
-    )
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:

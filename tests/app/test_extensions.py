@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from app.errors import StartFailed
-from app.extension import GROUP, load_extensions
+from app.extension import GROUP, load_extensions, settings_of
 from app.settings import unknown_settings
 from tests import fakes
 from tests.app.serving import Serving
@@ -45,7 +45,7 @@ def test_a_package_of_somebody_elses_brings_a_route_and_a_setting(
     answer = serving.client.post("/webhook", data={"text": "How tall is the red tower of Umbra?"})
     assert "87 metres" in answer.json()["text"]
     assert [run["workflow"] for run in serving.client.get("/runs").json()["runs"]] == ["rag"]
-    (line,) = unknown_settings(each.settings for each in load_extensions() if each.settings)
+    (line,) = unknown_settings(settings_of(load_extensions()))
     assert "did you mean SELFCRAG_WEBHOOK_WORKFLOW?" in line
 
 
