@@ -5,17 +5,17 @@ other packages can bring some as well. An extension imports the core and never a
 One that SELFCRAG_EXTENSIONS_OFF names is not imported.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from fastapi import FastAPI
 
 from app.errors import StartFailed
 from app.schemas.ask import Event, Problem
-from app.settings import ExtensionSettings, Settings
+from app.settings import ExtensionSettings
 
-GROUP = "selfcrag.extensions"
+GROUP, COMMANDS = "selfcrag.extensions", "selfcrag.commands"
 Listener = Callable[[str, Event], None]
 """Gets a run's id and each of its events, on the event loop."""
 
@@ -37,8 +37,9 @@ class ServiceExtension:
         """The body of an error below `errors_below`."""
         return problem.model_dump(exclude_none=True)
 
-    def listeners(self, settings: Settings) -> Sequence[Listener]:
-        return ()
+    def listening(self, app: FastAPI) -> AbstractAsyncContextManager[Sequence[Listener]]:
+        """Entered before the first run, with who listens to all of them; left after the last."""
+        return nullcontext(())
 
     def opened(self, app: FastAPI) -> AbstractAsyncContextManager[object]:
         """Entered once the core's parts stand in `app.state`, left before they are closed."""
@@ -64,3 +65,18 @@ def load_extensions(off: Collection[str] = ()) -> list[ServiceExtension]:
                 " SELFCRAG_EXTENSIONS_OFF"
             ) from error
     return extensions
+
+
+def settings_of(extensions: Iterable[ServiceExtension]) -> list[type[ExtensionSettings]]:
+    return [each.settings for each in extensions if each.settings]
+
+
+def commands(off: Collection[str] = ()) -> list[EntryPoint]:
+    """Those that extensions bring, by name. A command stands in the package of its extension."""
+    left_out = {_package(entry) for entry in entry_points(group=GROUP) if entry.name in off}
+    entries = sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name)
+    return [entry for entry in entries if _package(entry) not in left_out]
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.module.rpartition(".")[0] or entry.module

@@ -53,7 +53,7 @@ from app.observability.logging import (
 )
 from app.observability.metrics import CountRequests, ServiceMetrics
 from app.observability.redaction import redact
-from app.observability.tracing import set_tracing, spans_to
+from app.observability.tracing import set_tracing
 from app.retrieval.index import visible_to
 from app.retrieval.text_embedding import text_embedding_of
 from app.runs.manager import Runs
@@ -88,7 +88,6 @@ def create_app(
     """
     chosen = settings or load_settings(Settings)
     redact.learn(chosen)
-    open_spans = spans_to(chosen.otlp_endpoint)
     loaded = load_extensions(chosen.extensions_off)
     extensions = [each for each in loaded if authenticates or not each.is_server]
 
@@ -96,7 +95,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         set_tracing(chosen.langsmith)
         async with (
-            aclosing(open_spans()) if open_spans else nullcontext() as spans,
+            AsyncExitStack() as listening,
             source(chosen) as services,
             open_engine(chosen) as engine,
             open_store(chosen, engine) as store,
@@ -107,9 +106,8 @@ def create_app(
             app.state.services, app.state.graphs = services, graphs
             app.state.readiness = Readiness(services, engine, chosen.data_dir)
             observers = [app.state.metrics.observe, RunLog(visible_to.get).observe]
-            observers += [of for each in extensions for of in each.listeners(chosen)]
-            if spans is not None:
-                observers.append(spans.observe)
+            for each in extensions:
+                observers += await listening.enter_async_context(each.listening(app))
 
             def observe(run_id: str, event: Event) -> None:
                 for each in observers:

@@ -98,6 +98,17 @@ class ExtensionSettings(BaseSettings):
     model_config = _SOURCES
 
 
+class LoadingSettings(BaseSettings):
+    """Which extensions are loaded: read alone before a command is chosen."""
+
+    model_config = _SOURCES
+
+    extensions_off: Names = _service(
+        default=(),
+        description="Extensions that are not loaded, such as openai,ai_sdk.",
+    )
+
+
 class StateSettings(BaseSettings):
     """Where things are kept, and how documents are read: all that an ingest needs."""
 
@@ -224,7 +235,7 @@ class StateSettings(BaseSettings):
         return self
 
 
-class Settings(StateSettings):
+class Settings(LoadingSettings, StateSettings):
     """Settings of the service, each as `SELFCRAG_<NAME>`; lists are separated by commas.
 
     A provider is chosen by its setting; a key in the environment alone switches nothing.
@@ -446,18 +457,9 @@ class Settings(StateSettings):
     max_connections: int = _service(
         default=500, ge=2, description="Most connections of clients at once; beyond it 503."
     )
-    extensions_off: Names = _service(
-        default=(),
-        description="Extensions that are not loaded, such as openai,ai_sdk.",
-    )
     langsmith: bool = _service(
         default=False,
         description="Send whole runs, questions and answers included, to LangSmith.",
-    )
-    otlp_endpoint: str = _service(
-        default="",
-        description="OTLP collector (HTTP) that gets OpenTelemetry spans of runs, without texts; "
-        "empty: none. Needs the extra otel.",
     )
 
     @model_validator(mode="after")

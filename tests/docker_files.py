@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from app.extension import load_extensions, settings_of
 from app.settings import Settings
 from evaluator.settings import EvaluatorSettings
 
@@ -38,9 +39,10 @@ CHOSEN = {
     ),
 }
 LIBRARIES = {"evaluator.Dockerfile": {"sentence_transformers"}}  # loaded by name as well
+KINDS = (Settings, EvaluatorSettings, *settings_of(load_extensions()))
 VARIABLES = {
     f"{settings.model_config['env_prefix']}{name}".upper(): (settings, name)
-    for settings in (Settings, EvaluatorSettings)
+    for settings in KINDS
     for name in settings.model_fields
 }
 
@@ -96,7 +98,7 @@ def check_variables(variables: dict[str, str]) -> None:
         for variable, value in variables.items()
         if variable.startswith("SELFCRAG_") and value and "${" not in value
     }
-    for kind in (Settings, EvaluatorSettings):
+    for kind in KINDS:
         values: dict[str, Any] = {name: value for (of, name), value in chosen.items() if of is kind}
         kind(_env_file=None, **values)
 

@@ -168,7 +168,8 @@ LAYERS = {
         retrieval websearch ingest.loaders ingest storage runs protocols composition api
         api.routes main studio cli
         extensions extensions.ai_sdk extensions.openai extensions.langgraph_api
-        extensions.playground extensions.evaluation extensions.mcp
+        extensions.playground extensions.evaluation extensions.mcp extensions.backup
+        extensions.tracing
     """,
 }
 """Rooms from the ground up: each imports itself and those before it. A room is a folder, or a

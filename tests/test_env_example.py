@@ -8,6 +8,7 @@ import pytest
 from dotenv import dotenv_values
 from pydantic_core import PydanticUndefined
 
+from app.extension import load_extensions, settings_of
 from app.settings import Settings
 from evaluator.settings import EvaluatorSettings, ServeSettings
 
@@ -21,7 +22,10 @@ def fields() -> dict[str, Any]:
     """Variable -> field, of both packages."""
     return {
         f"{settings.model_config['env_prefix']}{name}".upper(): field
-        for settings in (Settings, EvaluatorSettings, ServeSettings)
+        for settings in (
+            *(Settings, EvaluatorSettings, ServeSettings),
+            *settings_of(load_extensions()),
+        )
         for name, field in settings.model_fields.items()
     }
 

@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 import typer
 from pydantic import BaseModel
+from pydantic_settings import BaseSettings
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from app.cli.main import cli
+from app.extension import load_extensions, settings_of
 from app.ingest.loaders.by_suffix import READERS
 from app.main import create_app
 from app.settings import Settings
@@ -56,17 +60,18 @@ def shown(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def variables_of(settings: type[BaseModel], prefix: str) -> dict[str, Any]:
+def variables_of(settings: type[BaseSettings]) -> dict[str, Any]:
+    prefix = settings.model_config["env_prefix"]
     return {
         f"{prefix}{name}".upper(): field.default for name, field in settings.model_fields.items()
     }
 
 
-VARIABLES = (
-    variables_of(Settings, "selfcrag_")
-    | variables_of(EvaluatorSettings, "selfcrag_evaluator_")
-    | variables_of(ServeSettings, "selfcrag_serve_")
-)
+VARIABLES = {
+    variable: default
+    for settings in (Settings, EvaluatorSettings, ServeSettings, *settings_of(load_extensions()))
+    for variable, default in variables_of(settings).items()
+}
 
 
 def numbers_in(text: str) -> set[str]:
@@ -79,11 +84,9 @@ def targets() -> set[str]:
 
 
 def commands_of(app: typer.Typer) -> set[str]:
-    return {
-        command.name or command.callback.__name__
-        for command in app.registered_commands
-        if command.callback is not None
-    } | {group.name for group in app.registered_groups if group.name}
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    return set(group.list_commands(typer.Context(group)))
 
 
 def commands() -> set[str]:

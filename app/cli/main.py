@@ -3,17 +3,20 @@
 What a command does is imported when it is called, so that help and mistakes are told at once.
 """
 
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from app.cli.extension_commands import Commands
 from app.cli.interrupt import interruptible
 from app.cli.options import Collection
 
 cli = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="Answers questions and corrects itself."
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    help="Answers questions and corrects itself.",
 )
 keys_cli = typer.Typer(no_args_is_help=True, help="Keys: who may ask the service.")
 runs_cli = typer.Typer(no_args_is_help=True, help="Look at runs that are kept.")
@@ -93,48 +96,6 @@ def ingest(
 
     with interruptible("documents read so far are kept, and a repeat goes on from there"):
         ingest_paths(paths or [], data_dir, collection, prune=prune, renew=renew, on_cluster=ray)
-
-
-@cli.command()
-def backup(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET",
-            help="A new folder, or a new file that ends in .tar or .tar.gz; -: standard output.",
-        ),
-    ],
-) -> None:
-    """Copy the state folder, also while the service runs."""
-    from app.cli import state
-
-    with interruptible("no backup was made"):
-        state.make_backup(target)
-
-
-@cli.command()
-def restore(
-    source: Annotated[
-        str, typer.Argument(metavar="FROM", help="What `selfcrag backup` made; -: standard input.")
-    ],
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the state that is there.")
-    ] = False,
-) -> None:
-    """Bring a backup into the state folder, while no service runs."""
-    from app.cli import state
-
-    with interruptible("the state is as it was before"):
-        state.restore_backup(source, force)
-
-
-@cli.command()
-def check() -> None:
-    """Look whether database, index and uploaded files are whole; exit code 1 where not."""
-    from app.cli import state
-
-    with interruptible("nothing was changed"):
-        state.check_state()
 
 
 @cli.command("prompts")
@@ -264,7 +225,3 @@ def export_feedback(
 
     with interruptible("the file may not be whole"):
         runs.export(file, reader)
-
-
-for command in sorted(entry_points(group="selfcrag.commands"), key=lambda entry: entry.name):
-    cli.command(command.name)(command.load())

@@ -13,7 +13,7 @@ from app.cli.ingest import ingest
 from app.cli.terminal import RunPrinter, errors, fail
 from app.composition.services import open_services
 from app.errors import ServiceError, wrong_fields
-from app.extension import load_extensions
+from app.extension import load_extensions, settings_of
 from app.ingest.uploads import uploads_into
 from app.main import DaemonThreads, serve
 from app.observability.tracing import set_tracing
@@ -155,6 +155,6 @@ def settings_told() -> Settings:
     """Those of the environment, with a line for each unknown one."""
     settings = load_settings(Settings)
     extensions = load_extensions(settings.extensions_off)
-    for line in unknown_settings(each.settings for each in extensions if each.settings):
+    for line in unknown_settings(settings_of(extensions)):
         errors.print(f"selfcrag: {line}", style="yellow", highlight=False, soft_wrap=True)
     return settings

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from app.errors import StartFailed
-from app.extension import GROUP, load_extensions
+from app.extension import GROUP, load_extensions, settings_of
 from app.settings import unknown_settings
 from tests import fakes
 from tests.app.serving import Serving
@@ -45,7 +45,7 @@ def test_a_package_of_somebody_elses_brings_a_route_and_a_setting(
     answer = serving.client.post("/webhook", data={"text": "How tall is the red tower of Umbra?"})
     assert "87 metres" in answer.json()["text"]
     assert [run["workflow"] for run in serving.client.get("/runs").json()["runs"]] == ["rag"]
-    (line,) = unknown_settings(each.settings for each in load_extensions() if each.settings)
+    (line,) = unknown_settings(settings_of(load_extensions()))
     assert "did you mean SELFCRAG_WEBHOOK_WORKFLOW?" in line
 
 
@@ -68,6 +68,22 @@ def test_what_is_off_is_not_imported_and_the_core_answers(tmp_path: Path) -> Non
             described = serving.client.get("/openapi.json").json()["paths"]
             assert "/ask" in described and "/ask/ui" not in described
         assert not [name for name in sys.modules if name.startswith("app.extensions.")]
+    """
+    subprocess.run([sys.executable, "-c", dedent(code)], check=True, timeout=120)
+
+
+def test_commands_of_what_is_off_are_gone() -> None:
+    code = f"""
+        import sys
+        from typer.testing import CliRunner
+        from app.cli.main import cli
+        def run(word, off):
+            return CliRunner().invoke(cli, [word], env={{"SELFCRAG_EXTENSIONS_OFF": off}})
+        listed = run("--help", {",".join(EVERY)!r}).output
+        assert "serve" in listed and "backup" not in listed
+        assert "No such command" in run("backup", "mcp,backup").output
+        assert not [name for name in sys.modules if name.startswith("app.extensions.backup")]
+        assert "Missing argument" in run("backup", "mcp").output
     """
     subprocess.run([sys.executable, "-c", dedent(code)], check=True, timeout=120)
 

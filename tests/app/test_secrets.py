@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from typer.testing import CliRunner
 
+from app import extension
 from app.api.routes.documents import mapped
 from app.cli.main import cli
 from app.cli.terminal import fail
@@ -27,7 +28,7 @@ from app.observability.logging import JsonFormatter, TextFormatter
 from app.observability.redaction import redact
 from app.retrieval.embedder import EmbedderFailed
 from app.retrieval.index import IndexUnusable
-from app.settings import Settings
+from app.settings import Settings, load_settings
 from app.storage.database import open_engine
 from evaluator.client import EvaluatorClient, WorkerError
 from tests.app.serving import Serving
@@ -129,15 +130,16 @@ def settings_of(canaries: Canaries, data_dir: Path, search: str) -> Settings:
         "index_token": f"canary:{canaries.secret('index')}",
         "database_url": f"sqlite:///{data_dir}/own.db?timeout=5",
     }  # fmt: skip
-    if search == "tavily":  # once: its last attempt takes seconds
-        chosen["otlp_endpoint"] = canaries.address("otlp", path="")
     return Settings(_env_file=None, data_dir=data_dir, **chosen)
 
 
 def test_the_canaries_are_in_every_setting_that_may_hold_a_secret(
-    canaries: Canaries, tmp_path: Path
+    canaries: Canaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SELFCRAG_OTLP_ENDPOINT", canaries.address("otlp", path=""))
     chosen = dict(settings_of(canaries, tmp_path, "tavily"))
+    for kind in extension.settings_of(extension.load_extensions()):
+        chosen |= dict(load_settings(kind))
     may = {
         name
         for name, value in chosen.items()
@@ -163,8 +165,11 @@ def test_no_secret_is_told_when_everything_fails(
     started: Started,
     search: str,
     answers: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = list[str]()
+    if search == "tavily":  # once: its last attempt takes seconds
+        monkeypatch.setenv("SELFCRAG_OTLP_ENDPOINT", canaries.address("otlp", path=""))
     if answers:
         canaries.at(started.fresh(TellTale).port)
     with Serving(create_app(settings_of(canaries, tmp_path, search))) as serving:

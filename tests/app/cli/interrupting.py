@@ -14,12 +14,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app.cli import ingest, keys, main, runs, serve, state
+from app.cli import ingest, keys, main, runs, serve
+from app.extensions.backup import command as backup
 from app.extensions.evaluation import command as evaluate
 from app.extensions.mcp import stdio as mcp
 from app.storage import database
 
-LOADED = (evaluate, ingest, keys, mcp, runs, serve, state)
+LOADED = (backup, evaluate, ingest, keys, mcp, runs, serve)
 AT_WORK_S, SOON_S = 0.2, 0.02
 QUICK = ("backup", "check", "prompts")
 """They wait for no lock here."""

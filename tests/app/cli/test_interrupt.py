@@ -44,7 +44,9 @@ KEPT = {
 def names(group: Any, before: str = "") -> set[str]:
     """Every command, `keys add` and its like among them."""
     own = set[str]()
-    for name, command in group.commands.items():
+    context = typer.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         is_group = hasattr(command, "commands")
         own |= names(command, f"{name} ") if is_group else {before + name}
     return own

@@ -10,9 +10,10 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from app.errors import StartFailed
+from app.extension import load_extensions, settings_of
 from app.llm.chat import chat_model
 from app.main import create_app
-from app.settings import Settings
+from app.settings import Settings, unknown_settings
 from graphs.ports import Services
 from tests import fakes
 from tests.app.serving import Serving
@@ -28,24 +29,26 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 @pytest.fixture
-def collector(started: Started) -> Collector:
-    return started.fresh(Collector)
+def collector(started: Started, monkeypatch: pytest.MonkeyPatch) -> Collector:
+    collector = started.fresh(Collector)
+    monkeypatch.setenv("SELFCRAG_OTLP_ENDPOINT", collector.url)
+    return collector
 
 
-def serving_to(endpoint: str, model: OpenAIServer, data_dir: Path) -> Serving:
+def serving_with(model: OpenAIServer, data_dir: Path) -> Serving:
     @asynccontextmanager
     async def source(_: Settings) -> AsyncIterator[Services]:
         chat = chat_model(model.base_url, OPENAI_KEY, MODEL)
         yield fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
         await chat.aclose()
 
-    settings = Settings(_env_file=None, data_dir=data_dir, otlp_endpoint=endpoint)
+    settings = Settings(_env_file=None, data_dir=data_dir)
     return Serving(create_app(settings, source))
 
 
 @pytest.fixture
 def serving(collector: Collector, openai_server: OpenAIServer, tmp_path: Path) -> Iterator[Serving]:
-    with serving_to(collector.url, openai_server, tmp_path) as serving:
+    with serving_with(openai_server, tmp_path) as serving:
         yield serving
 
 
@@ -142,28 +145,40 @@ def test_a_call_that_fails_is_marked(
 
 @pytest.mark.slow
 def test_a_collector_that_is_down_holds_nothing_up(
-    openai_server: OpenAIServer, tmp_path: Path
+    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nowhere = f"http://127.0.0.1:{free_port()}"
-    with serving_to(nowhere, openai_server, tmp_path) as serving:
+    monkeypatch.setenv("SELFCRAG_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    with serving_with(openai_server, tmp_path) as serving:
         assert serving.ask(QUESTION, workflow="crag", options=ALWAYS)["answer"]
         assert serving.stop() < 15
 
 
 def test_nothing_is_exported_by_default(openai_server: OpenAIServer, tmp_path: Path) -> None:
-    with serving_to("", openai_server, tmp_path) as serving:
+    with serving_with(openai_server, tmp_path) as serving:
         assert serving.ask(QUESTION, workflow="crag", options=ALWAYS)["answer"]
 
 
 def test_an_endpoint_without_the_extra_is_an_error_at_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(sys.modules, "app.observability.spans", raising=False)
+    monkeypatch.delitem(sys.modules, "app.extensions.tracing.spans", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    monkeypatch.setenv("SELFCRAG_OTLP_ENDPOINT", "http://127.0.0.1:4318")
     with pytest.raises(StartFailed, match=r"SELFCRAG_OTLP_ENDPOINT needs the extra otel"):
-        create_app(Settings(_env_file=None, otlp_endpoint="http://127.0.0.1:4318"))
+        create_app(Settings(_env_file=None))
 
 
-def test_an_endpoint_that_is_none_is_an_error_at_start() -> None:
+def test_an_endpoint_that_is_none_is_an_error_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SELFCRAG_OTLP_ENDPOINT", "localhost:4318")
     with pytest.raises(StartFailed, match="must begin with http"):
-        create_app(Settings(_env_file=None, otlp_endpoint="localhost:4318"))
+        create_app(Settings(_env_file=None))
+
+
+def test_the_endpoint_is_no_setting_where_tracing_is_off(
+    clean_environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SELFCRAG_OTLP_ENDPOINT", "localhost:4318")
+    create_app(Settings(_env_file=None, extensions_off=("tracing",)))
+    off = settings_of(load_extensions(["tracing"]))
+    assert unknown_settings(off) == ["unknown setting SELFCRAG_OTLP_ENDPOINT ignored"]
+    assert unknown_settings(settings_of(load_extensions())) == []

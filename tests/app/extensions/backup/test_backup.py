@@ -22,6 +22,8 @@ import pytest
 from app import state_folder
 from app.api.readiness import KEPT_S
 from app.errors import StartFailed
+from app.extensions.backup import backup as module
+from app.extensions.backup.backup import BackupFailed, Summary, back_up, problems, restore
 from app.ingest.pipeline import reindex
 from app.main import create_app
 from app.retrieval.embedder import StaticEmbedder
@@ -29,8 +31,6 @@ from app.retrieval.images import ImageStore, PlainImage
 from app.retrieval.index import IndexUnusable, open_index
 from app.settings import Settings
 from app.state_folder import RESTORING
-from app.storage import backup as module
-from app.storage.backup import BackupFailed, Summary, back_up, problems, restore
 from app.storage.database import open_engine
 from graphs.ports import Services
 from tests.app.api.routes.test_health import damage

@@ -9,9 +9,9 @@ import typer
 
 from app.cli.terminal import errors, fail
 from app.errors import ServiceError
+from app.extensions.backup.backup import Summary, back_up, problems, restore
 from app.retrieval.index import IndexMismatch, IngestBusy
 from app.settings import StateSettings, load_settings
-from app.storage.backup import Summary, back_up, problems, restore
 
 T = TypeVar("T")
 
