@@ -9,11 +9,12 @@ for it.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from unicodedata import category
 
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from graphs.text.defanging import GRAPHIC, KINDS, Defanger
 from graphs.text.prompt_injection import as_quotation
@@ -54,21 +55,6 @@ _BLOCKS = MarkdownIt("commonmark")
 _BLOCKS.core.ruler.enableOnly(["normalize", "block"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Fence:
-    """A block of code on the last of some lines: what opens it, and whether that line does.
-
-    `is_contained`: in a list or quote, and ends where that ends.
-    """
-
-    markup: str
-    info: str
-    is_drawn: bool
-    is_contained: bool
-    is_opened: bool
-    is_closed: bool
-
-
 class InertMarkup:
     """Makes a text inert while it is written; what `feed` and `end` give out is so at any time.
 
@@ -83,7 +69,8 @@ class InertMarkup:
         self._held = self._pending = ""
         self._shown = ""  # what it became
         self._lines: list[str] = []  # before it, from the latest block or item of a list on
-        self._fence: _Fence | None = None
+        self._fence: Token | None = None
+        self._is_drawn = False
         self._trusts_code = self._trusts_paragraph = True
         self._has_formula = self._has_mark = self._is_table = False
         self._display_end = ""
@@ -148,24 +135,24 @@ class InertMarkup:
         """The line's next part, as far as no later text changes it; the rest is held."""
         line, at = self._line + text, len(self._line)
         if self._fence is not None and self._is_within(line, self._fence):
-            taken, at = self._code(line, at, has_end, self._fence)
+            taken, at = self._code(line, at, has_end)
         else:
             taken, at = self._prose(line, at, has_end)
         self._line, self._held = line[:at], line[at:]
         self._shown += taken
         return taken
 
-    def _is_within(self, line: str, fence: _Fence) -> bool:
+    def _is_within(self, line: str, fence: Token) -> bool:
         """Whether the line stands in the block of code; one that is left open ends all trust."""
-        if not fence.is_contained or not line.strip(" \t>") or self._line.strip(" \t>"):
+        if not fence.level or not line.strip(" \t>") or self._line.strip(" \t>"):
             return True
-        if (latest := _fence_at_end([*self._lines, line])) and not latest.is_opened:
+        if _fence_at_end([*self._lines, line])[1]:
             return True
         self._fence, self._trusts_code = None, False
         return False
 
-    def _code(self, line: str, at: int, has_end: bool, fence: _Fence) -> tuple[str, int]:
-        if not fence.is_drawn:
+    def _code(self, line: str, at: int, has_end: bool) -> tuple[str, int]:
+        if not self._is_drawn:
             return line[at:], len(line)
         stop = len(line) if has_end else max(at, len(line.rstrip(GRAPHIC + "`")))
         return self._defanger.harmless(line, at, stop, is_drawn=True), stop
@@ -204,13 +191,14 @@ class InertMarkup:
         if not has_end and (stop in (0, len(line)) or "|" in code):
             return at
         self._has_mark |= not stop and len(mark) >= 3
-        is_sure = stop and line[at - 1 : at] != "\\"
-        is_sure = is_sure and not (self._is_table and "|" in code)  # cells end at bars
-        is_sure = is_sure and not (self._has_formula and _FORMULA.search(code))
-        if is_sure and self._trusts_code and self._trusts_paragraph and not self._display_end:
-            return stop
-        self._trusts_paragraph = False
-        return end
+        self._trusts_paragraph &= stop > 0 and line[at - 1 : at] != "\\" and self._is_sure(code)
+        return stop if self._trusts_paragraph else end
+
+    def _is_sure(self, code: str) -> bool:
+        """Whether no renderer takes it for cells, which end at bars, or for part of a formula."""
+        if not self._trusts_code or self._display_end or (self._is_table and "|" in code):
+            return False
+        return not (self._has_formula and _FORMULA.search(code))
 
     def _end_line(self) -> None:
         line, self._line, self._shown = self._shown, "", ""
@@ -226,15 +214,15 @@ class InertMarkup:
             self._open_fence()
         self._has_mark = False
 
-    def _end_line_of_code(self, line: str, fence: _Fence) -> None:
+    def _end_line_of_code(self, line: str, fence: Token) -> None:
         """Ends the fence; what only some renderers take for its end ends all trust."""
-        mark = line.strip(" \t>" if fence.is_contained else " \t")
+        mark = line.strip(" \t>" if fence.level else " \t")
         if not mark:
             self._lines.append(line)  # other lines of code say nothing on what they stand in
         elif not mark.strip("`~") and mark.startswith(fence.markup):
             self._lines.append(line)
-            latest, self._fence = _fence_at_end(self._lines), None
-            is_end = latest is not None and latest.is_closed
+            (latest, above), self._fence = _fence_at_end(self._lines), None
+            is_end = latest is not None and latest.content.count("\n") < above
             self._trusts_code = is_end and "\t" not in line and not mark.strip(fence.markup[0])
 
     def _open_fence(self) -> None:
@@ -243,9 +231,11 @@ class InertMarkup:
         # A quote that a line without its mark goes on is read in many ways.
         is_lazy = len({line.lstrip(" ").startswith(">") for line in self._lines}) > 1
         is_doubtful = self._display_end or is_lazy
-        fence = None if is_doubtful else _fence_at_end(self._lines)
+        fence = None if is_doubtful else _fence_at_end(self._lines)[0]
         if fence and _PLAIN_INFO.fullmatch(fence.info) and not self._defanger.finds(fence.info, 0):
             self._fence, self._trusts_paragraph, self._has_formula = fence, True, False
+            words = re.findall(r"[\w-]+", fence.info.casefold())
+            self._is_drawn = not DRAWN.isdisjoint(words)
         else:
             self._trusts_code = False
 
@@ -267,20 +257,13 @@ def _latest_block(lines: list[str]) -> list[str]:
     return lines[max(begins, default=0) :]
 
 
-def _fence_at_end(lines: Sequence[str]) -> _Fence | None:
+def _fence_at_end(lines: Sequence[str]) -> tuple[Token | None, int]:
+    """The block of code that the last line is of, and how many of its lines are above that."""
     last = len(lines) - 1
     for it in _BLOCKS.parse("\n".join([*lines, ""])):
         if it.type == "fence" and it.map and it.map[0] <= last < it.map[1]:
-            words = re.findall(r"[\w-]+", it.info.casefold())
-            return _Fence(
-                markup=it.markup,
-                info=it.info,
-                is_drawn=not DRAWN.isdisjoint(words),
-                is_contained=it.level > 0,
-                is_opened=it.map[0] == last,
-                is_closed=it.content.count("\n") < last - it.map[0],
-            )
-    return None
+            return it, last - it.map[0]
+    return None, 0
 
 
 def _is_paired(marks: Sequence[str]) -> bool:
