@@ -162,8 +162,8 @@ class InertMarkup:
         while at < len(line):
             if is_code := line[at] == "`":
                 stop = self._end_of_backticks(line, at, has_end)
-            else:
-                stop = self._end_of_text(line, at, has_end)
+            elif (stop := line.find("`", at)) < 0:
+                stop = len(line) if has_end else self._defanger.settled(line, at)
             if stop <= at:
                 break
             if not is_code:
@@ -173,13 +173,6 @@ class InertMarkup:
             pieces.append(line[at:stop] if is_code else self._defanger.harmless(line, at, stop))
             at = stop
         return "".join(pieces), at
-
-    def _end_of_text(self, line: str, at: int, has_end: bool) -> int:
-        """Up to the next backtick, or as far as it is settled."""
-        stop = line.find("`", at)
-        if stop >= 0:
-            return stop
-        return len(line) if has_end else self._defanger.settled(line, at)
 
     def _end_of_backticks(self, line: str, at: int, has_end: bool) -> int:
         """The end of the code that begins here, or of the backticks; `at` while nobody knows."""
@@ -227,7 +220,11 @@ class InertMarkup:
 
     def _open_fence(self) -> None:
         """Where the line begins one to every renderer; anything else like it ends all trust."""
-        self._lines = _latest_block(self._lines)
+        blocks = _BLOCKS.parse("\n".join(self._lines))
+        begins = [
+            it.map[0] for it in blocks if it.map and it.level <= (it.type == "list_item_open")
+        ]
+        del self._lines[: max(begins, default=0)]
         # A quote that a line without its mark goes on is read in many ways.
         is_lazy = len({line.lstrip(" ").startswith(">") for line in self._lines}) > 1
         is_doubtful = self._display_end or is_lazy
@@ -248,13 +245,6 @@ class InertMarkup:
             self._trusts_code &= bool(self._display_end)
         elif self._display_end:
             self._trusts_code = False
-
-
-def _latest_block(lines: list[str]) -> list[str]:
-    """The last block of the lines, or of a list its last item."""
-    tokens = _BLOCKS.parse("\n".join(lines))
-    begins = [it.map[0] for it in tokens if it.map and it.level <= (it.type == "list_item_open")]
-    return lines[max(begins, default=0) :]
 
 
 def _fence_at_end(lines: Sequence[str]) -> tuple[Token | None, int]:
