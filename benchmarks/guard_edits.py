@@ -73,15 +73,15 @@ ANSWERS = (
     Guard(
         "Code that only some renderers take for code is not trusted",
         "graphs/text/inert_markup.py",
-        "        if not (is_sure and is_plain) or self._display_end:\n",
-        "        if False:\n",
+        "        is_doubtful = self._display_end or is_lazy\n",
+        "        is_doubtful = False\n",
         (f"{_MARKUP}test_no_form_survives_in_any_prefix",),
     ),
     Guard(
         "Languages that frontends draw keep no address",
         "graphs/text/inert_markup.py",
-        "not DRAWN.isdisjoint(words))",
-        "False)",
+        "not DRAWN.isdisjoint(words)",
+        "False",
         (f"{_MARKUP}test_no_form_survives_in_any_prefix",),
     ),
     Guard(

@@ -46,6 +46,7 @@ SENTENCES = (
     "Press Ctrl+C, wait for 3.5/4.0 s, and/or restart with `make run -- --port 8001` [1].",
     "C:\\Users\\me\\notes.txt and ~/.config/app.yaml hold the paths [1].",
     "Its footnotes* and ~~old~~ _new_ names stay, don't they? “Yes,” she said…",
+    "Run `curl -s https://a.b.dev/x | sh` and read 'docs/**/*.md', *.md or `src/**/*.a.io` [1].",
     "塔高八十七米[1]，守塔人在黄昏时点灯[2]。请使用 `Vec<T>` 与 `a < b`。",
     f"详见 {CHINESE} 。另见（{GUIDE}）。\n其中 0.5 < x < 0.9。",
     f"来源：{GUIDE}。",
@@ -64,6 +65,8 @@ BLOCKS = (
     "1. Build it:\n\n   ```bash\n   make <target>\n   ```\n\n2. Done.",
     "1. Build it:\n    ```cpp\n    vector<int> a;\n    ```\n2. Done.",
     "* Call it:\n\n    ```go\n    x := <-ch\n    ```",
+    "> ```sh\n> curl https://api.openai.com/v1\n> ```\n\nSet `https://api.openai.com/v1`.",
+    "- ```sh\n  curl https://api.openai.com/v1\n  ```\n\nSet `https://api.openai.com/v1`.",
     "Term\n: what it means\n\n---\n\n### Next",
 )
 

@@ -100,7 +100,10 @@ def test_the_evaluator_is_known_by_its_client_and_schema(
 
 @pytest.mark.parametrize(
     ("package", "more"),
-    [("prompts", set()), ("graphs", {"langgraph", "langchain_core", "pydantic", "evaluator"})],
+    [
+        ("prompts", set()),
+        ("graphs", {"langgraph", "langchain_core", "markdown_it", "pydantic", "evaluator"}),
+    ],
 )
 def test_thinking_does_no_input_or_output(package: str, more: set[str]) -> None:
     allowed = (set(sys.stdlib_module_names) - IO) | {package, "prompts", "typing_extensions"} | more

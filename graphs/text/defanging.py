@@ -172,8 +172,8 @@ def _is_linked(line: str, start: int, end: int) -> bool:
     names = [name, *_BETWEEN_HOSTS.split(raw)]
     if before in ("@", "/", ":") and name[0] != "_":  # a path, or an address of mail
         names = names[2:]
-    # Labels before it are not of ASCII.
-    goes_on = (name[0] == "." and before.strip()) or _LABEL_BEFORE.search(line[:start][-64:])
+    is_dotted = name[0] == "." and not before.isascii() and not before.isspace()
+    goes_on = is_dotted or _LABEL_BEFORE.search(line[:start][-64:])  # of labels beyond ASCII
     hosts = [part.strip("._-").split(".") for part in names]
     least = 1 if goes_on else 2 if _PATH.match(line, end) else 3
     return any(_TLD.fullmatch(labels[-1]) and len(labels) >= least for labels in hosts)

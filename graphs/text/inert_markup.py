@@ -2,14 +2,19 @@
 
 A page may tell a model to write an image whose address holds the conversation, and frontends load
 images by themselves. Code is left alone where every renderer takes it for code: spans that close
-on their line, and fences that no list, quote or formula may end otherwise. Beyond the first fence
-that is doubtful no code of the answer is trusted, for live text might pass for it.
+on their line, and fences that a parser of CommonMark finds and other renderers find where it does.
+Beyond the first fence that is doubtful no code of the answer is trusted, for live text might pass
+for it.
 """
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import pairwise
 from unicodedata import category
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from graphs.text.defanging import GRAPHIC, KINDS, Defanger
 from graphs.text.prompt_injection import as_quotation
@@ -37,29 +42,17 @@ _ROW_OF_JOINERS = re.compile(rf"(?<=[{_JOINERS}])[{_JOINERS}]+")
 _WORD, _CODE = re.compile(r"[!-_a-~]*"), re.compile(r"[^`\n]*")
 
 _BACKTICKS = re.compile(r"`+")
-_FENCE = re.compile(r"(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)\Z")
-_PLAIN_INFO = re.compile(r"[^|<>&$\\]*")  # bars make it a table to some
-_FENCE_MARK = re.compile(r"`{3}|~{3}")
-# It belongs to a list, a quote or a directive, and ends where they end.
-_CONTAINED_FENCE = re.compile(
-    r"[ \t]*+(?:(?!:::)(?:[>:*+-]|\w{1,9}[.)]|\[.\])[ \t]*+)*+(?:`{3}|~{3}|:::)"
-)
-_ITEM = re.compile(r"( *)(?:[*+-]|(\d{1,9})[.)])( {1,4})(?=\S)")
+_PLAIN_INFO = re.compile(r"[^|<>&$\\`]*")  # bars make it a table to some
+_DELIMITER_ROW, _MAY_BE_ONE = re.compile(r"[ \t>|:-]*-[ \t>|:-]*"), re.compile(r"[ \t>|:-]*")
+_FENCE_MARK = re.compile(r"~{3}|:{3}")
 # Formulas, in which some renderers see no code.
 _FORMULA = re.compile(r"\$|\\[()\[\]]")
 _FORMULA_IN_BRACES = re.compile(r"\\(?:ce|pu)\{")
 _DISPLAY = re.compile(r"\$\$|(?<!\\)\\[\[\]]|\\begin\{equation")
 _DISPLAY_ENDS = {"$$": "$$", "\\[": "\\]"}
 
-
-@dataclass(frozen=True, slots=True)
-class _Fence:
-    """A block of code: its mark, how far in it stands, and how far in its end may stand."""
-
-    mark: str
-    indent: int
-    end_indent: int
-    is_drawn: bool
+_BLOCKS = MarkdownIt("commonmark")
+_BLOCKS.core.ruler.enableOnly(["normalize", "block"])
 
 
 class InertMarkup:
@@ -74,13 +67,13 @@ class InertMarkup:
         self._waiting: list[str] = []
         self._line = ""  # what of it is given out, as it was
         self._held = self._pending = ""
-        self._fence: _Fence | None = None
-        self._opened: _Fence | None = None
+        self._shown = ""  # what it became
+        self._lines: list[str] = []  # before it, from the latest block or item of a list on
+        self._fence: Token | None = None
+        self._is_drawn = False
         self._trusts_code = self._trusts_paragraph = True
-        self._has_formula = False
+        self._has_formula = self._has_mark = self._is_table = False
         self._display_end = ""
-        self._item_offset = 0  # where the content of the latest list item begins
-        self._is_after_blank = True
 
     @property
     def degraded(self) -> tuple[Degraded, ...]:
@@ -111,11 +104,17 @@ class InertMarkup:
         text = "".join([self._held, self._pending, *self._waiting])
         self._waiting.clear()
         *whole, rest = self._visible(text, is_last).split("\n")
+        tail = ""
+        if whole and not is_last and {*"`|"} <= {*whole[-1]} and _MAY_BE_ONE.fullmatch(rest):
+            tail, rest = f"\n{rest}", whole.pop()  # its code may be cells, as the next line says
         pieces = []
-        for line in whole:
-            pieces += [self._take(line, has_end=True), "\n"]
+        for lines in pairwise([*whole, rest]):
+            self._is_table |= any(map(_DELIMITER_ROW.fullmatch, lines))
+            pieces += [self._take(lines[0], has_end=True), "\n"]
             self._end_line()
-        return "".join([*pieces, self._take(rest, has_end=is_last)])
+        pieces.append(self._take(rest, has_end=is_last))
+        self._held += tail
+        return "".join(pieces)
 
     def _visible(self, text: str, is_last: bool) -> str:
         """Without what is not seen; joiners stay between characters beyond ASCII.
@@ -135,55 +134,45 @@ class InertMarkup:
     def _take(self, text: str, *, has_end: bool) -> str:
         """The line's next part, as far as no later text changes it; the rest is held."""
         line, at = self._line + text, len(self._line)
-        if self._fence is not None and not self._ends_item(line, self._fence):
-            taken, at = self._code(line, at, has_end, self._fence)
+        if self._fence is not None and self._is_within(line, self._fence):
+            taken, at = self._code(line, at, has_end)
         else:
             taken, at = self._prose(line, at, has_end)
         self._line, self._held = line[:at], line[at:]
+        self._shown += taken
         return taken
 
-    def _ends_item(self, line: str, fence: _Fence) -> bool:
-        """Whether the line stands before the fence: in a list that ends item and fence."""
-        if not line.strip() or _indent(line) >= fence.indent:
-            return False
+    def _is_within(self, line: str, fence: Token) -> bool:
+        """Whether the line stands in the block of code; one that is left open ends all trust."""
+        if not fence.level or not line.strip(" \t>") or self._line.strip(" \t>"):
+            return True
+        if _fence_at_end([*self._lines, line])[1]:
+            return True
         self._fence, self._trusts_code = None, False
-        return True
+        return False
 
-    def _code(self, line: str, at: int, has_end: bool, fence: _Fence) -> tuple[str, int]:
-        if not fence.is_drawn:
+    def _code(self, line: str, at: int, has_end: bool) -> tuple[str, int]:
+        if not self._is_drawn:
             return line[at:], len(line)
         stop = len(line) if has_end else max(at, len(line.rstrip(GRAPHIC + "`")))
         return self._defanger.harmless(line, at, stop, is_drawn=True), stop
 
     def _prose(self, line: str, at: int, has_end: bool) -> tuple[str, int]:
-        pieces, indent = list[str](), _indent(line)
+        pieces = list[str]()
         while at < len(line):
-            is_mark = at == indent and _FENCE_MARK.match(line, at)
-            if at < indent:
-                stop, is_code = indent, True
-            elif is_mark and not has_end:
-                break
-            elif is_mark and self._opens_fence(line, at):
-                stop, is_code = len(line), True
-            elif line[at] == "`":
-                stop, is_code = self._end_of_backticks(line, at, has_end), True
-            else:
-                stop, is_code = self._end_of_text(line, at, has_end), False
+            if is_code := line[at] == "`":
+                stop = self._end_of_backticks(line, at, has_end)
+            elif (stop := line.find("`", at)) < 0:
+                stop = len(line) if has_end else self._defanger.settled(line, at)
             if stop <= at:
                 break
             if not is_code:
                 self._has_formula |= _FORMULA.search(line, at, stop) is not None
+                self._has_mark |= _FENCE_MARK.search(line, at, stop) is not None
                 self._trusts_paragraph &= not _FORMULA_IN_BRACES.search(line, at, stop)
             pieces.append(line[at:stop] if is_code else self._defanger.harmless(line, at, stop))
             at = stop
         return "".join(pieces), at
-
-    def _end_of_text(self, line: str, at: int, has_end: bool) -> int:
-        """Up to the next backtick, or as far as it is settled."""
-        stop = line.find("`", at)
-        if stop >= 0:
-            return stop
-        return len(line) if has_end else self._defanger.settled(line, at)
 
     def _end_of_backticks(self, line: str, at: int, has_end: bool) -> int:
         """The end of the code that begins here, or of the backticks; `at` while nobody knows."""
@@ -191,62 +180,61 @@ class InertMarkup:
         mark = line[at:end]
         ends = (it.span() for it in _BACKTICKS.finditer(line, end) if it[0] == mark)
         code_end, stop = next(ends, (end, 0))
-        if not has_end and stop in (0, len(line)):
-            return at
-        if not stop and len(mark) >= 3:  # some may take it for a fence
-            self._trusts_code = False
         code = line[end:code_end]
-        is_sure = stop and line[at - 1 : at] != "\\" and "|" not in code  # cells end at bars
-        is_sure = is_sure and not (self._has_formula and _FORMULA.search(code))
-        if is_sure and self._trusts_code and self._trusts_paragraph and not self._display_end:
-            return stop
-        self._trusts_paragraph = False
-        return end
+        if not has_end and (stop in (0, len(line)) or "|" in code):
+            return at
+        self._has_mark |= not stop and len(mark) >= 3
+        self._trusts_paragraph &= stop > 0 and line[at - 1 : at] != "\\" and self._is_sure(code)
+        return stop if self._trusts_paragraph else end
 
-    def _opens_fence(self, line: str, at: int) -> bool:
-        """Whether its mark opens a fence to every renderer; a doubtful one ends all trust."""
-        if not (fence := _FENCE.match(line, at)):
-            self._trusts_code &= line[at] == "`"  # code within the line, if anything
+    def _is_sure(self, code: str) -> bool:
+        """Whether no renderer takes it for cells, which end at bars, or for part of a formula."""
+        if not self._trusts_code or self._display_end or (self._is_table and "|" in code):
             return False
-        offset = self._item_offset if at >= self._item_offset else 0
-        is_sure = (at <= 3 or offset <= at <= offset + 3) if offset else at <= 3
-        is_plain = _PLAIN_INFO.fullmatch(fence["info"]) and not self._defanger.finds(line, at)
-        if not (is_sure and is_plain) or self._display_end:
-            self._trusts_code = False
-        if self._trusts_code:
-            words = re.findall(r"[\w-]+", fence["info"].casefold())
-            end_indent = 3 if at <= 3 else offset + 3
-            self._opened = _Fence(fence["mark"], at, end_indent, not DRAWN.isdisjoint(words))
-            self._item_offset = offset
-        return self._trusts_code
+        return not (self._has_formula and _FORMULA.search(code))
 
     def _end_line(self) -> None:
-        line, self._line = self._line, ""
-        if self._opened is not None:
-            self._fence, self._opened = self._opened, None
-            self._trusts_paragraph, self._has_formula = True, False
-        elif self._fence is not None:
+        line, self._line, self._shown = self._shown, "", ""
+        if self._fence is not None:
             self._end_line_of_code(line, self._fence)
-        elif line.strip(" \t"):
-            self._end_line_of_prose(line)
-            self._is_after_blank = False
-        else:
-            self._trusts_paragraph, self._has_formula = True, False
-            self._is_after_blank = True
-
-    def _end_line_of_code(self, line: str, fence: _Fence) -> None:
-        """Ends the fence; what only some renderers take for its end ends all trust."""
-        if line.strip(" \t`~") or not line.lstrip(" \t").startswith(fence.mark):
             return
-        is_end = not line.strip(" ").strip(fence.mark[0]) and _indent(line) <= fence.end_indent
-        self._fence, self._trusts_code = None, is_end
-
-    def _end_line_of_prose(self, line: str) -> None:
-        if _CONTAINED_FENCE.match(line) and not _FENCE_MARK.match(line, _indent(line)):
-            self._trusts_code = False
-        if marks := _DISPLAY.findall(line):
+        self._lines.append(line)
+        if not line.strip(" \t"):
+            self._trusts_paragraph, self._has_formula, self._is_table = True, False, False
+        elif marks := _DISPLAY.findall(line):
             self._follow_display(line.strip(), marks)
-        self._find_item(line)
+        if self._has_mark and self._trusts_code:
+            self._open_fence()
+        self._has_mark = False
+
+    def _end_line_of_code(self, line: str, fence: Token) -> None:
+        """Ends the fence; what only some renderers take for its end ends all trust."""
+        mark = line.strip(" \t>" if fence.level else " \t")
+        if not mark:
+            self._lines.append(line)  # other lines of code say nothing on what they stand in
+        elif not mark.strip("`~") and mark.startswith(fence.markup):
+            self._lines.append(line)
+            (latest, above), self._fence = _fence_at_end(self._lines), None
+            is_end = latest is not None and latest.content.count("\n") < above
+            self._trusts_code = is_end and "\t" not in line and not mark.strip(fence.markup[0])
+
+    def _open_fence(self) -> None:
+        """Where the line begins one to every renderer; anything else like it ends all trust."""
+        blocks = _BLOCKS.parse("\n".join(self._lines))
+        begins = [
+            it.map[0] for it in blocks if it.map and it.level <= (it.type == "list_item_open")
+        ]
+        del self._lines[: max(begins, default=0)]
+        # A quote that a line without its mark goes on is read in many ways.
+        is_lazy = len({line.lstrip(" ").startswith(">") for line in self._lines}) > 1
+        is_doubtful = self._display_end or is_lazy
+        fence = None if is_doubtful else _fence_at_end(self._lines)[0]
+        if fence and _PLAIN_INFO.fullmatch(fence.info) and not self._defanger.finds(fence.info, 0):
+            self._fence, self._trusts_paragraph, self._has_formula = fence, True, False
+            words = re.findall(r"[\w-]+", fence.info.casefold())
+            self._is_drawn = not DRAWN.isdisjoint(words)
+        else:
+            self._trusts_code = False
 
     def _follow_display(self, line: str, marks: Sequence[str]) -> None:
         """Keeps what ends the formula that lines are within; its marks stand alone, or in pairs."""
@@ -258,19 +246,14 @@ class InertMarkup:
         elif self._display_end:
             self._trusts_code = False
 
-    def _find_item(self, line: str) -> None:
-        """Keeps where the latest list item's content begins; 0 where it is not sure to go on."""
-        item, offset, indent = _ITEM.match(line), self._item_offset, _indent(line)
-        is_near = indent <= 3 or offset <= indent <= offset + 3 if offset else indent <= 3
-        begins_list = item and (item[2] in (None, "1") or offset or self._is_after_blank)
-        if item and begins_list and is_near:
-            self._item_offset = item.end()
-        elif indent < offset:
-            self._item_offset = 0
 
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
+def _fence_at_end(lines: Sequence[str]) -> tuple[Token | None, int]:
+    """The block of code that the last line is of, and how many of its lines are above that."""
+    last = len(lines) - 1
+    for it in _BLOCKS.parse("\n".join([*lines, ""])):
+        if it.type == "fence" and it.map and it.map[0] <= last < it.map[1]:
+            return it, last - it.map[0]
+    return None, 0
 
 
 def _is_paired(marks: Sequence[str]) -> bool:

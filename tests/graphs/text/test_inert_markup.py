@@ -29,6 +29,7 @@ ALPHABET = [
         ":::",
         "\\[",
         "\\]",
+        "|-|-|\n",
     ),
     *(CITED, f"{U} ", "https:", "//", "www.", HOST, "evil.com", "/x", ".", "a", "<img src=", "#b"),
     *("\u200b", "\u200d", "。", "中", "\t", "js", "mermaid", "[1]", '"', "(", "*", "_", "\r"),
@@ -118,7 +119,8 @@ def test_there_are_many_plain_answers() -> None:
         ("a\r\nb\rc\u2028d", "a\nb\nc\nd"),
         ("`<a>` ``<b> ` <c>`` <d>", "`<a>` ``<b> ` <c>`` < d>"),
         ("- x\n\n  ```\n  <a>\n  ```\n<b>", "- x\n\n  ```\n  <a>\n  ```\n< b>"),
-        ("- ```\n  <a>\n  ```\n\n```\n<b>\n```", "- ```\n  < a>\n  ```\n\n```\n< b>\n```"),
+        ("> ```\n> <a>\nb\n\n```\n<b>\n```", "> ```\n> <a>\nb\n\n```\n< b>\n```"),
+        ("`a | <a>`\n|-|-|\n", "`a | < a>`\n|-|-|\n"),
     ],
 )
 def test_what_is_live_is_broken_and_can_still_be_read(said: str, shown: str) -> None:
