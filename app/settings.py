@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import (
     AliasChoices,
@@ -73,6 +75,23 @@ _NEEDS = (
     ("search", "fixture", "search_fixture"),
 )
 """A part, a choice of it, and the setting that this choice cannot do without."""
+
+_KEYLESS = {
+    "openai_api_key": "openai_base_url",
+    "fallback_api_key": "fallback_base_url",
+    "captioner_key": "captioner_base_url",
+    "image_maker_key": "image_maker_base_url",
+}
+"""Keys that servers of one's own do without: those at a private address."""
+
+
+def is_private(url: str) -> bool:
+    """Whether the host of an address is this machine, its network or a name without dots."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith((".local", ".internal")))
 
 
 _SOURCES = SettingsConfigDict(
@@ -227,6 +246,7 @@ class StateSettings(BaseSettings):
             for part, choice, needed in _NEEDS
             if given.get(part) == choice
             and not given[needed]
+            and not (needed in _KEYLESS and is_private(given[_KEYLESS[needed]]))
             # Any provider's chat model judges as well.
             and not (part in ("critic", "grader") and given.get("chat_model"))
         ]
@@ -286,7 +306,7 @@ class Settings(LoadingSettings, StateSettings):
     openai_api_key: SecretStr = _generator(
         default=SecretStr(""),
         validation_alias=AliasChoices("SELFCRAG_OPENAI_API_KEY", "OPENAI_API_KEY"),
-        description="Key of the chat endpoint; any value where the endpoint asks for none.",
+        description="Key of the chat endpoint; empty for a server of one's own without keys.",
     )
     openai_base_url: str = _generator(
         default="https://api.openai.com/v1",
@@ -295,7 +315,7 @@ class Settings(LoadingSettings, StateSettings):
     openai_model: str = _generator(default="gpt-4.1-mini", description="Model to ask for answers.")
     openai_temperature: float = _generator(default=0.0, ge=0, le=2, description="Its temperature.")
     openai_timeout_s: float = _generator(
-        default=60.0, gt=0, description="Longest wait for one answer."
+        default=60.0, gt=0, description="Longest silence, before a reply and within it."
     )
     openai_max_concurrent: int = _generator(
         default=8, ge=1, description="Most calls under way at once, of all runs."
@@ -321,7 +341,6 @@ class Settings(LoadingSettings, StateSettings):
 
     chat_model: str = _generator(
         default="",
-        pattern=r"^(?:[\w-]+:\S+)?$",
         description="provider:model, such as anthropic:claude-sonnet-4-5, by LangChain's package of"
         " that provider, which you install; it judges as well where the critic or grader is a"
         " language model.",
@@ -345,7 +364,7 @@ class Settings(LoadingSettings, StateSettings):
     )
     fallback_api_key: SecretStr = _generator(
         default=SecretStr(""),
-        description="Its key; any value where the endpoint asks for none.",
+        description="Its key; empty for a server of one's own without keys.",
     )
 
     image_address_hours: float = _images(
@@ -366,7 +385,7 @@ class Settings(LoadingSettings, StateSettings):
     image_maker_model: str = _images(default="gpt-image-1", description="Model to ask there.")
     image_maker_key: SecretStr = _images(
         default=SecretStr(""),
-        description="Its key; any value where the endpoint asks for none.",
+        description="Its key; empty for a server of one's own without keys.",
     )
     captioner: Literal["off", "openai"] = _images(
         default="off",
@@ -379,7 +398,7 @@ class Settings(LoadingSettings, StateSettings):
     captioner_model: str = _images(default="", description="Model to ask there.")
     captioner_key: SecretStr = _images(
         default=SecretStr(""),
-        description="Its key; any value where the endpoint asks for none.",
+        description="Its key; empty for a server of one's own without keys.",
     )
 
     answer_links: AnswerLinks = _generator(
@@ -462,13 +481,25 @@ class Settings(LoadingSettings, StateSettings):
         description="Send whole runs, questions and answers included, to LangSmith.",
     )
 
+    @field_validator("chat_model")
+    @classmethod
+    def _chat_model_names_its_provider(cls, name: str) -> str:
+        provider, _, model = name.partition(":")
+        if name and not (provider and model and name == "".join(name.split())):
+            raise ValueError(
+                "a provider and a model are expected, joined by a colon and without blanks, such as"
+                " anthropic:claude-sonnet-4-5"
+            )
+        return name
+
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
         if self.critic == "native" and self.generator != "native":
             raise ValueError("critic native needs SELFCRAG_GENERATOR=native")
         if self.chat_model and self.generator == "openai":
             raise ValueError("SELFCRAG_CHAT_MODEL needs SELFCRAG_GENERATOR=langchain, not openai")
-        if self.fallback_model and not self.fallback_api_key.get_secret_value():
+        has_key = self.fallback_api_key.get_secret_value() or is_private(self.fallback_base_url)
+        if self.fallback_model and not has_key:
             raise ValueError(
                 f"fallback model {self.fallback_model} needs SELFCRAG_FALLBACK_API_KEY"
             )

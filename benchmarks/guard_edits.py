@@ -101,8 +101,10 @@ ANSWERS = (
     Guard(
         "`degraded` says what was made inert",
         "graphs/generation/answer.py",
-        "    degraded = (*cut_short(finish_reason), *markup.degraded)\n",
-        "    degraded = cut_short(finish_reason)\n",
+        "    degraded = (*cut_short(reply.finish_reason), *markup.degraded)\n"
+        "    return GeneratedText(answer, services.chat_name",
+        "    degraded = cut_short(reply.finish_reason)\n"
+        "    return GeneratedText(answer, services.chat_name",
         (_ANSWERS,),
     ),
     Guard(
@@ -153,7 +155,7 @@ PROMPTS = (
     Guard(
         "Tags around data carry characters drawn for each prompt",
         "prompts/__init__.py",
-        "nonce=token_hex(8)",
+        "nonce=_nonce.get() or token_hex(8)",
         'nonce="0" * 16',
         _NO_PAGE_LEAVES,
     ),

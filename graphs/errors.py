@@ -8,7 +8,8 @@ PortError
  ├─ EvaluatorFailed      the worker could not score
  ├─ SearchFailed         the web search gave no answer
  ├─ GeneratorFailed      the chat endpoint gave no answer
- │   └─ RequestRefused   it does not take the request as it was put
+ │   ├─ RequestRefused   it does not take the request as it was put
+ │   └─ AnswerInterrupted  the run's time ended before the answer did
  ├─ CriticFailed         the critic gave no judgement
  └─ CompressorFailed     the knowledge was not shortened
 
@@ -50,6 +51,10 @@ class PortError(Exception):
         """The same where the fallback model of this name stood in."""
         return Degraded(self.component, f"{self} The fallback model {fallback} stood in.")
 
+    def judged_by(self, evaluator: str) -> Degraded:
+        """The same where the evaluator of this name stood in for the language model that judges."""
+        return Degraded(self.component, f"{self} The evaluator {evaluator} stood in.")
+
 
 class RetrieverFailed(PortError):
     """`passages` were found all the same, such as by words where meaning could not be asked."""
@@ -80,6 +85,10 @@ class GeneratorFailed(PortError):
 
 class RequestRefused(GeneratorFailed):
     """Too long, or with a part this endpoint does not know: without it, it may be taken."""
+
+
+class AnswerInterrupted(GeneratorFailed):
+    """Whatever had come of it may be kept."""
 
 
 class CriticFailed(PortError):

@@ -256,7 +256,8 @@ class Services:
     whether the evaluator has a reranking model besides. `compressors` are those that need a local
     model, by their name among the options. `answer_links`: answers link to the sources they were
     given alone, or to all addresses. `circuits` are the breakers by dependency. `images` None: no
-    images are kept; without `image_maker` and `captioner` what is stored is all there is.
+    images are kept; without `image_maker` and `captioner` what is stored is all there is. Where a
+    language model grades or judges, `grader_stand_in` and `critic_stand_in` do where it fails.
     """
 
     retriever: Retriever
@@ -279,6 +280,17 @@ class Services:
     images: ImageIndex | None = None
     image_maker: ImageMaker | None = None
     captioner: Captioner | None = None
+    grader_stand_in: Evaluator | None = None
+    critic_stand_in: Critic | None = None
+
+    def judging(self, plan: types.Plan) -> "Services":
+        """With the evaluator in place of the language models that have failed to judge."""
+        services = self
+        if plan.grader_failed and self.grader_stand_in is not None:
+            services = replace(services, evaluator=self.grader_stand_in, grader_stand_in=None)
+        if plan.critic_failed and self.critic_stand_in is not None:
+            services = replace(services, critic=self.critic_stand_in, critic_stand_in=None)
+        return services
 
     def within_budget(self, usage: types.Usage, context: Context) -> "Services":
         """As they are; without the models that write where the run's budget is spent."""

@@ -167,6 +167,7 @@ class RetrieveOutput(TypedDict, total=False):
 class LongAnswerOutput(TypedDict, total=False):
     """What `draft_segments` tells: the long answers as judged candidates."""
 
+    plan: MaybePlan
     documents: Passages
     internal_strips: Strips
     candidates: Drafts
@@ -177,6 +178,7 @@ class LongAnswerOutput(TypedDict, total=False):
 class ReflectOutput(TypedDict, total=False):
     """What `reflect` tells: the best draft as the answer, how it was judged, why it ended."""
 
+    plan: MaybePlan
     answer: str
     citations: Citations
     documents: Passages

@@ -407,7 +407,8 @@ class Plan(_Value):
     `web` is "never" where there is no search engine; `subquestions` are empty where the question
     has no parts. Each flag says whether the run goes through an optional step. `image_threshold` is
     the similarity from which `illustrate` returns what is stored; with `generates_image` a model is
-    asked below it.
+    asked below it. `grader_failed` and `critic_failed`: the evaluator judges the rest of the run in
+    place of a language model, by thresholds and bars of its own.
     """
 
     thresholds: Thresholds
@@ -422,6 +423,8 @@ class Plan(_Value):
     reflects: bool = False
     image_threshold: float = 1.0
     generates_image: bool = False
+    grader_failed: bool = False
+    critic_failed: bool = False
 
 
 class Message(TypedDict):

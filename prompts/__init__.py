@@ -1,5 +1,8 @@
 """What is said to language models and users: text only, one file a prompt and language."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.resources import files
 from secrets import token_hex
@@ -69,8 +72,21 @@ class SlotError(ValueError):
     """A prompt was rendered with a slot missing or one that it does not have."""
 
 
+_nonce: ContextVar[str] = ContextVar("nonce", default="")
+
+
+@contextmanager
+def one_nonce() -> Iterator[None]:
+    """All prompts rendered within have the same nonce: servers keep what their openings share."""
+    token = _nonce.set(token_hex(8))
+    try:
+        yield
+    finally:
+        _nonce.reset(token)
+
+
 class Prompt:
-    """A text with `$slots`. `$nonce` fills itself, with other characters each time.
+    """A text with `$slots`. `$nonce` fills itself, with other characters each time or each run.
 
     Tags named by it enclose what others wrote: text that nobody can close them in.
     """
@@ -83,7 +99,7 @@ class Prompt:
         """The text with every slot filled. Raises SlotError on a missing or unknown slot."""
         if wrong := self.slots ^ slots.keys():
             raise SlotError(f"missing or unknown slots: {', '.join(sorted(wrong))}")
-        return self._template.substitute(slots, nonce=token_hex(8)).strip()
+        return self._template.substitute(slots, nonce=_nonce.get() or token_hex(8)).strip()
 
 
 @cache

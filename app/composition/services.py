@@ -158,6 +158,8 @@ async def _open(settings: Settings, stack: AsyncExitStack) -> Services:
         chat=writer,
         chat_name=native.name if native is not None else chat_name,
         critic=chosen_critic(settings, chat, native, evaluator),
+        grader_stand_in=None if settings.grader == "evaluator" else evaluator,
+        critic_stand_in=_critic_stand_in(settings, evaluator),
         reflective=native,
         fallback=fallback,
         fallback_name=settings.fallback_model,
@@ -441,6 +443,10 @@ def chosen_grader(
         return evaluator
     by_chat = LlmEvaluator(chat, chat.model_name, MODES[settings.grader])
     return GradedApart(by_chat, evaluator)
+
+
+def _critic_stand_in(settings: Settings, evaluator: WorkerEvaluator) -> Critic | None:
+    return None if settings.critic == "evaluator" else EvaluatorCritic(evaluator, evaluator.bars)
 
 
 def chosen_critic(

@@ -54,8 +54,8 @@ class EndpointChat(ChatOpenAI):
                         chunk = await anext(chunks, None)
             if not has_ended:
                 raise turn.broke_off()
-        if not has_text:
-            raise self.endpoint.failed("gave an empty answer")
+            if not has_text:
+                raise self.endpoint.failed("gave an empty answer")
 
     async def _agenerate(
         self,
@@ -69,9 +69,16 @@ class EndpointChat(ChatOpenAI):
             result = await turn.begin(lambda: ask(messages, stop, run_manager, **kwargs))
             for generation in result.generations:
                 _count(generation.message, turn)
-        if not result.generations or not result.generations[0].text.strip():
-            raise self.endpoint.failed("gave an empty answer")
+            if not result.generations or not result.generations[0].text.strip():
+                raise self.endpoint.failed("gave an empty answer")
         return result
+
+    def _get_request_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """A response format past the client, which would refuse to read a reply that was cut."""
+        payload: dict[str, Any] = super()._get_request_payload(*args, **kwargs)
+        if form := payload.pop("response_format", None):
+            payload["extra_body"] = {**(payload.get("extra_body") or {}), "response_format": form}
+        return payload
 
     async def aclose(self) -> None:
         await self.root_async_client.close()

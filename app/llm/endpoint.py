@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -15,7 +16,8 @@ from app.resilience.circuit_breaker import Attempt, CircuitBreaker
 from app.resilience.deadline import NO_TIME, CallLimit, call_limit, is_outage
 from app.resilience.elsewhere import elsewhere
 from app.resilience.retry import Retries, RetryBudget, seconds_of
-from graphs.errors import GeneratorFailed, RequestRefused
+from graphs.errors import AnswerInterrupted, GeneratorFailed, RequestRefused
+from graphs.types import Usage
 
 # What the client raises on replies that are no completions.
 MALFORMED = (ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -33,12 +35,13 @@ A = TypeVar("A")
 
 
 class Endpoint:
-    """Bounds the calls to one endpoint: at most `max_concurrent` at once, `timeout_s` each.
+    """Bounds the calls to one endpoint: `max_concurrent` at once, `timeout_s` of silence each.
 
-    Waiting for a turn counts. `kind` names it in messages, "chat" or other. What fails for the
-    moment is tried again as `Retries` allow; the `breaker` keeps calls from an endpoint that is
-    down, and counts a call once with its retries. `has_fallback`: another model answers in time
-    where this one is silent.
+    Silence is the wait for the first piece of a reply, that for a turn included, and the wait
+    between two pieces; the run's deadline bounds all of it. `kind` names it in messages, "chat" or
+    other. What fails for the moment is tried again as `Retries` allow; the `breaker` keeps calls
+    from an endpoint that is down, and counts a call once with its retries. `has_fallback`: another
+    model answers in time where this one is silent.
     """
 
     def __init__(
@@ -67,15 +70,15 @@ class Endpoint:
 
         Raises GeneratorFailed where none is free in time, or the breaker is open.
         """
-        limit = call_limit(self._timeout_s)
+        limit = self.limit()
         if limit.is_over:
-            raise self.failed(NO_TIME)
-        with self.breaker.attempt(self.failed) as attempt:
+            raise self._unsent(NO_TIME)
+        with self.breaker.attempt(self._unsent) as attempt:
             try:
                 async with asyncio.timeout_at(limit.at):
                     await self._slots.acquire()
             except TimeoutError:
-                raise self.failed(
+                raise self._unsent(
                     f"is busy: {self._max_concurrent} calls were under way for"
                     f" {limit}; try again or allow more at a time"
                 ) from None
@@ -88,11 +91,17 @@ class Endpoint:
                     yield Turn(self, limit, attempt, call)
             except BaseException as error:
                 call.error = call.error or type(error).__name__
+                if isinstance(error, GeneratorFailed):
+                    error.usage = Usage(1, call.input_tokens or 0, call.output_tokens or 0)
                 raise
             finally:
                 self._slots.release()
                 call.took_ns = time.time_ns() - call.began_ns
                 model_calls.tell(call)
+
+    def limit(self) -> CallLimit:
+        """How long the endpoint may be silent from now on."""
+        return call_limit(self._timeout_s)
 
     def failure(self, error: Exception, limit: CallLimit | None = None) -> GeneratorFailed:
         """What one of FAILURES means.
@@ -102,7 +111,9 @@ class Endpoint:
         match error:
             case openai.APITimeoutError() | TimeoutError():
                 within = limit or f"{self._timeout_s:g} s"
-                return self.failed(f"did not finish within {within}; try again or allow more time")
+                reason = f"did not finish within {within}; try again or allow more time"
+                is_cut = limit is not None and limit.by_run
+                return self.failed(reason, AnswerInterrupted if is_cut else GeneratorFailed)
             case openai.APIConnectionError():
                 return self.failed(
                     "could not be reached or broke off; check that it runs and its address"
@@ -121,9 +132,15 @@ class Endpoint:
     def failed(self, what: str, error: type[GeneratorFailed] = GeneratorFailed) -> GeneratorFailed:
         return error(f"The {self._kind} endpoint at {_host(self._base_url)} {what}.")
 
+    def _unsent(self, what: str) -> GeneratorFailed:
+        """The failure of a call that the endpoint never saw."""
+        failure = self.failed(what)
+        failure.usage = Usage()
+        return failure
+
 
 class Turn:
-    """A call under way, in steps such as the chunks of a stream, all within one limit."""
+    """A call under way, in steps such as the chunks of a stream."""
 
     def __init__(
         self, endpoint: Endpoint, limit: CallLimit, attempt: Attempt, call: ModelCall
@@ -154,8 +171,11 @@ class Turn:
 
     @asynccontextmanager
     async def step(self, limit: CallLimit | None = None) -> AsyncIterator[None]:
-        """Within the call's limit or a nearer one. Raises GeneratorFailed for all of FAILURES."""
-        limit = limit or self._limit
+        """Within a new time limit or a nearer one. Raises GeneratorFailed for all of FAILURES."""
+        if limit is None:
+            limit = self._endpoint.limit()
+            if limit.by_run and limit.at is not None:  # told is what the call has had in all
+                limit = replace(limit, seconds=limit.at - self._began)
         await asyncio.sleep(0)  # a reply that has come whole would hold up everybody else
         try:
             async with asyncio.timeout_at(limit.at):

@@ -69,8 +69,8 @@ class ProviderChat(BaseChatModel):
             message = await turn.begin(request)
             if usage := message.usage_metadata:
                 turn.used(usage["input_tokens"], usage["output_tokens"])
-        if not message.text.strip():
-            raise self.endpoint.failed("gave an empty answer")
+            if not message.text.strip():
+                raise self.endpoint.failed("gave an empty answer")
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     async def _astream(
@@ -100,8 +100,8 @@ class ProviderChat(BaseChatModel):
                     async with turn.step():
                         with _as_openai():
                             chunk = await anext(chunks, None)
-        if not has_text:
-            raise self.endpoint.failed("gave an empty answer")
+            if not has_text:
+                raise self.endpoint.failed("gave an empty answer")
 
     async def aclose(self) -> None:
         """Nothing: packages share their HTTP clients among all models, and keep them."""

@@ -18,6 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from app.errors import internal_problem
 from app.observability import model_calls
+from app.observability.model_calls import ModelCall
 from app.resilience.deadline import run_ends_at
 from app.runs.fork import Fork
 from app.runs.prompts import PromptRecorder
@@ -25,6 +26,7 @@ from app.schemas import ask
 from app.schemas.runs import SentPrompt
 from app.storage.runs import RunRecord
 from graphs.errors import RetrieverFailed
+from graphs.generation.prompts import one_nonce
 from graphs.ports import Services
 from graphs.reflection.scores import early_answer
 from graphs.reflection.verdict import verdict_of
@@ -186,9 +188,11 @@ class Run:
             self._tell(ask.RunEvent(**fields))
         if self._prompts is not None:
             model_calls.listen(self._prompts.hear)
+        model_calls.listen(self._count_broken_off)
         response: ask.AskResponse | None = None
         try:
-            await self._until_it_ends()
+            with one_nonce():
+                await self._until_it_ends()
             await self._find_images()
             self._settle_text()
             response = self._response()
@@ -371,6 +375,8 @@ class Run:
             took = round(now - began, 3)
             self._timings_ms[name] = round(self._timings_ms.get(name, 0) + took, 3)
             detail = detail_of(task["result"] or {})
+            if plan := (task["result"] or {}).get("plan"):
+                self._thresholds = plan.thresholds
             if "action" in detail or name == "prepare":
                 bar = detail.get("image_threshold")
                 at_bar = {"upper": bar, "lower": bar, "strip_floor": bar}
@@ -472,6 +478,11 @@ class Run:
         )
         failed += ending.get("degraded", [])
         self._state = {**self._state, **ending, "degraded": failed}
+
+    def _count_broken_off(self, call: ModelCall) -> None:
+        """One that ends with its step, which no longer tells what it has used."""
+        if call.error == "CancelledError" and call.operation != "embeddings":
+            self._spent += Usage(1, call.input_tokens or 0, call.output_tokens or 0)
 
     def _awaited(self) -> Sequence[Degraded]:
         """What the steps under way were waiting for."""

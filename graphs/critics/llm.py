@@ -18,7 +18,7 @@ from graphs.critics.structured_output import (
     token_probabilities,
 )
 from graphs.errors import CriticFailed, GeneratorFailed
-from graphs.generation.prompts import text_of, usage_of
+from graphs.generation.prompts import text_of
 from graphs.reflection import scores
 from graphs.text.citations import without_markers
 from graphs.text.language import language_of
@@ -91,13 +91,13 @@ class LlmCritic:
         if judgement.criticism:
             return judgement.criticism, Usage()
         try:
-            reply = await self._prose.reply(_criticising(question, draft, judgement))
+            reply, usage = await self._prose.reply(_criticising(question, draft, judgement))
         except GeneratorFailed as error:
             raise CriticFailed(str(error), error.usage) from error
         if not (criticism := text_of(reply)[:MAX_CRITICISM_CHARS]):
             why = "The language model found no words for its criticism; try again."
-            raise CriticFailed(why, usage_of(reply))
-        return criticism, usage_of(reply)
+            raise CriticFailed(why, usage)
+        return criticism, usage
 
     async def _judged(self, question: str, draft: Draft) -> tuple[Judgement, Usage]:
         texts = sentences(draft.answer)
@@ -125,9 +125,9 @@ def _share(
 ) -> dict[str, float]:
     """p of each reflection token; `tokens` are those of the grades from `least` upwards.
 
-    What the model says behind its JSON may quote others' grades.
+    What the model says around its JSON may quote others' grades.
     """
-    graded = re.compile(rf'"{key}"\s*:\s*"?(\d)(?=[^}}]*\}})'.encode())
+    graded = re.compile(rf'"{key}"\s*:\s*"?({grade})(?=[^}}]*\}})'.encode())
     weights = token_probabilities(reply, graded)
     p = {token: weights.get(str(n), 0.0) for n, token in enumerate(tokens, start=least)}
     return p if any(p.values()) else {tokens[grade - least]: 1.0}

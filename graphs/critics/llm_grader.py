@@ -14,9 +14,10 @@ from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.critics import structured_output
 from graphs.errors import EvaluatorFailed, GeneratorFailed
-from graphs.generation.prompts import text_of, usage_of
+from graphs.generation.prompts import text_of
 from graphs.text.language import language_of
 from graphs.text.prompt_injection import as_data, without_control_tokens
+from graphs.text.sentences import IDEOGRAPHS, sentence_spans
 from graphs.types import Scores, Task, Thresholds, Usage
 from prompts import prompt
 
@@ -36,6 +37,12 @@ _YES, _NO = ("yes", "是"), ("no", "否", "不")
 _WORD = r"(\byes\b|\bno\b|是(?!否)|否|不)"
 _LABELLED = re.compile(rf"^[^\w\n]*+(?:answer|回答)\W*{_WORD}", re.IGNORECASE | re.MULTILINE)
 _FIRST = re.compile(rf"\A\W*{_WORD}", re.IGNORECASE)
+# "no" before a word is one of its sentence, 是 within one the copula.
+_HAN = f"[{IDEOGRAPHS}]"
+_STATED = re.compile(
+    rf"(\byes\b|\bno\b(?! \w)|(?:(?<!{_HAN})|(?<=答案是)|(?<=回答是)|(?<=答案为))[是否](?!{_HAN}))",
+    re.IGNORECASE,
+)
 
 
 class LlmEvaluator:
@@ -79,19 +86,19 @@ class LlmEvaluator:
         )
         system = SystemMessage(prompt("relevance_system", language).render())
         try:
-            reply = await self._chat.reply([system, HumanMessage(body)])
+            reply, usage = await self._chat.reply([system, HumanMessage(body)])
         except GeneratorFailed as error:
             return None, str(error), error.usage
         value = _score_of(reply)
         why = "" if value is not None else f"{self.name} said neither yes nor no."
-        return value, why, usage_of(reply)
+        return value, why, usage
 
 
 def _score_of(reply: AIMessage) -> float | None:
-    """By the last word labelled in a line of its own, else by the first word."""
+    """By the last word labelled in a line of its own, the first word, or the last sentence's."""
     text = text_of(reply)
     labelled = list(_LABELLED.finditer(text))
-    match = labelled[-1] if labelled else _FIRST.search(text)
+    match = labelled[-1] if labelled else _FIRST.search(text) or _stated(text)
     if match is None:
         return None
     weights = structured_output.token_probabilities(reply, _spoken(match))
@@ -99,6 +106,13 @@ def _score_of(reply: AIMessage) -> float | None:
     if yes + no > 0:
         return 2 * yes / (yes + no) - 1
     return 1.0 if match[1].casefold() in _YES else -1.0
+
+
+def _stated(text: str) -> re.Match[str] | None:
+    """The verdict of the last sentence, if it says yes or no and not both."""
+    start, end = next(reversed(sentence_spans(text)), (0, 0))
+    verdicts = list(_STATED.finditer(text, start, end))
+    return verdicts[-1] if len({each[1].casefold() in _YES for each in verdicts}) == 1 else None
 
 
 def _spoken(match: re.Match[str]) -> re.Pattern[bytes]:

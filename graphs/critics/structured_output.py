@@ -5,6 +5,7 @@ calls need switches of the server or are not forced. Where an endpoint refuses i
 log-probabilities, it is asked without: the prompts spell the JSON out.
 """
 
+import json
 import math
 import re
 import time
@@ -28,6 +29,12 @@ LOG_PROBABILITIES: Form = {"logprobs": True, "top_logprobs": 20, "temperature": 
 PLAIN: Form = {}
 
 
+CUT_OFF = (
+    "The language model's judgement was cut off at its limit of tokens; raise"
+    " SELFCRAG_MAX_OUTPUT_TOKENS or try a model that keeps to JSON."
+)
+NO_OBJECT = "there is no JSON object in it"
+
 REFUSED_FOR_S = 600.0
 """A refusal may have been of one prompt, or the endpoint be another by then: it is tried again."""
 
@@ -39,20 +46,22 @@ class FallbackChat:
         self._chat, self._forms = chat, forms
         self._taken, self._refused_at = 0, -math.inf
 
-    async def reply(self, messages: Sequence[BaseMessage]) -> AIMessage:
-        """Raises GeneratorFailed."""
-        last = len(self._forms) - 1
+    async def reply(self, messages: Sequence[BaseMessage]) -> tuple[AIMessage, Usage]:
+        """The reply, and what all forms cost that were asked. Raises GeneratorFailed."""
+        last, refused = len(self._forms) - 1, Usage()
         begin = self._taken if time.monotonic() < self._refused_at + REFUSED_FOR_S else 0
         for place in range(begin, last + 1):
             try:
-                reply = await self._chat.ainvoke(list(messages), stream=False, **self._forms[place])
-            except RequestRefused:
-                if place == last:
+                reply = await self._chat.ainvoke(list(messages), **self._forms[place])
+            except GeneratorFailed as error:
+                error.usage += refused
+                if place == last or not isinstance(error, RequestRefused):
                     raise
+                refused = error.usage
             else:
                 if place != begin:
                     self._taken, self._refused_at = place, time.monotonic()
-                return reply
+                return reply, refused + usage_of(reply)
         raise AssertionError("the last form is taken or raises")
 
 
@@ -70,33 +79,52 @@ class StructuredChat(Generic[Verdict]):
     ) -> tuple[Verdict, AIMessage, Usage]:
         """The verdict and the reply it stands in; a reply that is none may be mended once.
 
-        Raises GeneratorFailed, and CriticFailed where the reply stays unreadable.
+        Raises GeneratorFailed, and CriticFailed where the reply stays unreadable or was cut off:
+        whole it would be no shorter the second time.
         """
-        reply = await self._chat.reply(messages)
-        usage = usage_of(reply)
-        try:
-            return self._read(reply), reply, usage
-        except ValidationError as error:
-            wrong = HumanMessage(prompt("repair", language).render(error=_first(error)))
-        try:
-            mended = await self._chat.reply([*messages, AIMessage(text_of(reply)), wrong])
-        except GeneratorFailed as error:
-            error.usage += usage
-            raise
-        usage += usage_of(mended)
-        try:
-            return self._read(mended), mended, usage
-        except ValidationError as error:
+        reply, usage = await self._chat.reply(messages)
+        verdict = self._read(reply, usage)
+        if isinstance(verdict, str):
+            wrong = HumanMessage(prompt("repair", language).render(error=verdict))
+            try:
+                reply, more = await self._chat.reply([*messages, AIMessage(text_of(reply)), wrong])
+            except GeneratorFailed as error:
+                error.usage += usage
+                raise
+            usage += more
+            verdict = self._read(reply, usage)
+        if isinstance(verdict, str):
             raise CriticFailed(
-                f"The language model's judgement could not be read ({_first(error)});"
+                f"The language model's judgement could not be read ({verdict});"
                 " try a model that follows instructions about JSON.",
                 usage,
-            ) from None
+            )
+        return verdict, reply, usage
 
-    def _read(self, reply: AIMessage) -> Verdict:
-        text = text_of(reply)
-        start, end = text.find("{"), text.rfind("}")
-        return self._schema.model_validate_json(text[start : end + 1] if start >= 0 else "")
+    def _read(self, reply: AIMessage, usage: Usage) -> Verdict | str:
+        """The verdict, or what is wrong with the reply. Raises CriticFailed where it was cut."""
+        verdict = first_object(text_of(reply))
+        if verdict is None and reply.response_metadata.get("finish_reason") == "length":
+            raise CriticFailed(CUT_OFF, usage)
+        if verdict is None:
+            return NO_OBJECT
+        try:
+            return self._schema.model_validate(verdict)
+        except ValidationError as error:
+            return _first(error)
+
+
+def first_object(text: str) -> dict[str, Any] | None:
+    """The first whole JSON object of a text, whatever stands around it."""
+    decoder, start = json.JSONDecoder(), text.find("{")
+    while start >= 0:
+        try:
+            decoded: dict[str, Any] = decoder.raw_decode(text, start)[0]
+        except (ValueError, RecursionError):
+            start = text.find("{", start + 1)
+        else:
+            return decoded
+    return None
 
 
 def token_probabilities(reply: AIMessage, pattern: re.Pattern[bytes]) -> dict[str, float]:

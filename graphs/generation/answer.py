@@ -8,7 +8,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
 from langgraph.runtime import Runtime
 
-from graphs.errors import EvaluatorFailed, GeneratorFailed
+from graphs.errors import AnswerInterrupted, EvaluatorFailed, GeneratorFailed
 from graphs.generation.choices import choice_of, supported_choice
 from graphs.generation.extractive import (
     Piece,
@@ -23,6 +23,7 @@ from graphs.generation.prompts import (
     answering_messages,
     direct_messages,
     revising_messages,
+    text_of,
     usage_of,
 )
 from graphs.grading.relevance import relevance_of
@@ -33,6 +34,7 @@ from graphs.state import State, effective_question
 from graphs.text.citations import (
     cited_numbers,
     prose_of,
+    whole_sentences,
     with_closed_code,
     with_marker,
     without_markers,
@@ -43,6 +45,7 @@ from graphs.text.model_output import (
     THINK_CLOSE,
     THINK_OPEN,
     joined_characters,
+    prompt_tags_removed,
     without_opening_reasoning,
     without_reasoning,
 )
@@ -57,7 +60,9 @@ CUT_SHORT: Mapping[str, str] = {
     "length": "The answer is cut off at the language model's limit of tokens;"
     " raise the limit or ask for less.",
     "content_filter": "The answer is cut off by the language model's content filter.",
+    "deadline": "The answer is cut off at the run's deadline; allow more time or ask for less.",
 }
+UNFINISHED = ("length", "deadline")
 """What `degraded` says of a finish reason that is not the answer's own end."""
 _LIST_NUMBER = re.compile(r"\d{1,3}[.)]")  # it may stand alone before a block of code
 
@@ -248,20 +253,14 @@ async def _by_chat(
 ) -> GeneratedText:
     """The chat model's answer, streamed; markers of no strip are left out.
 
+    One that the deadline or the limit of tokens cuts off ends with its last whole sentence.
+
     Raises GeneratorFailed.
     """
-    reply, finish_reason = AIMessageChunk(content=""), ""
-
-    async def texts() -> AsyncIterator[str]:
-        nonlocal reply, finish_reason
-        async for chunk in chat.astream(list(messages)):
-            reply += chunk
-            finish_reason = str(chunk.response_metadata.get("finish_reason") or finish_reason)
-            if text := str(chunk.text):
-                yield text
-
+    reply = _Reply()
+    texts = reply.texts(chat, messages, may_be_cut=not request.choices)
     spoken, pieces, markup = "", list[str](), _markup(request, services)
-    chunks = without_opening_reasoning(joined_characters(texts()))
+    chunks = prompt_tags_removed(without_opening_reasoning(joined_characters(texts)))
     async for text in without_unknown_markers(chunks, len(request.knowledge)):
         spoken += text
         if shown := markup.feed(text):
@@ -277,10 +276,42 @@ async def _by_chat(
         answer = markup.whole(without_reasoning(spoken))
         listener.retract(REASONING_REMOVED)
         listener.token(answer)
+    if (whole := _without_unfinished(answer, reply.finish_reason, request)) != answer:
+        answer = whole
+        listener.retract(CUT_SHORT[reply.finish_reason])
+        listener.token(answer)
     if not answer.strip():
-        raise GeneratorFailed("The language model gave an empty answer.", usage_of(reply))
-    degraded = (*cut_short(finish_reason), *markup.degraded)
-    return GeneratedText(answer, services.chat_name, usage_of(reply), degraded)
+        raise GeneratorFailed("The language model gave an empty answer.", reply.usage)
+    degraded = (*cut_short(reply.finish_reason), *markup.degraded)
+    return GeneratedText(answer, services.chat_name, reply.usage, degraded)
+
+
+class _Reply:
+    """A chat model's reply as it comes; at its end why it ended, and what it has cost."""
+
+    def __init__(self) -> None:
+        self.finish_reason, self.usage = "", Usage()
+
+    async def texts(
+        self, chat: BaseChatModel, messages: Sequence[BaseMessage], *, may_be_cut: bool
+    ) -> AsyncIterator[str]:
+        """Ends at the deadline as well, if the reply has a whole sentence and `may_be_cut`.
+
+        Raises GeneratorFailed.
+        """
+        reply = AIMessageChunk(content="")
+        try:
+            async for chunk in chat.astream(list(messages)):
+                reply += chunk
+                reason = chunk.response_metadata.get("finish_reason")
+                self.finish_reason = str(reason or self.finish_reason)
+                if text := str(chunk.text):
+                    yield text
+            self.usage = usage_of(reply)
+        except AnswerInterrupted as error:
+            if not may_be_cut or not whole_sentences(text_of(reply)):
+                raise
+            self.finish_reason, self.usage = "deadline", error.usage
 
 
 def _markup(request: DraftRequest, services: Services) -> InertMarkup:
@@ -288,8 +319,15 @@ def _markup(request: DraftRequest, services: Services) -> InertMarkup:
     return markup_of(request.knowledge, "all" if request.choices else services.answer_links)
 
 
+def _without_unfinished(answer: str, finish_reason: str, request: DraftRequest) -> str:
+    """Without the sentence that was cut off, unless it is the only one or a choice."""
+    if finish_reason not in UNFINISHED or request.choices:
+        return answer
+    return whole_sentences(answer) or answer
+
+
 def cut_short(finish_reason: str) -> tuple[Degraded, ...]:
-    """Tells an answer that the model did not bring to its end; it is kept as it is."""
+    """Tells an answer that the model did not bring to its end."""
     why = CUT_SHORT.get(finish_reason)
     return (Degraded("generator", why),) if why else ()
 

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
 from graphs.text.language import language_of
-from graphs.text.model_output import whole_characters, without_fence, without_reasoning
+from graphs.text.model_output import (
+    whole_characters,
+    without_fence,
+    without_prompt_tags,
+    without_reasoning,
+)
 from graphs.text.prompt_injection import as_data, without_control_tokens
 from graphs.text.questions import MAX_PARTS, names_in, unnamed_in
 from graphs.types import Language, Message, Strip, Usage
+from prompts import one_nonce as one_nonce
 from prompts import prompt
 
 LATEST_TURNS = 6
@@ -131,8 +137,8 @@ def segment_messages(request: DraftRequest, passage: Strip, preceding: str) -> l
 
 
 def text_of(reply: BaseMessage) -> str:
-    """What the model says, without what it thinks."""
-    return without_reasoning(whole_characters(str(reply.text)))
+    """What the model says, without what it thinks and without tags of its prompt."""
+    return without_prompt_tags(without_reasoning(whole_characters(str(reply.text)))).strip()
 
 
 def usage_of(message: AIMessage) -> Usage:

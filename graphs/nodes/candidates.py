@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from langgraph.runtime import Runtime
 
+from graphs.critics.judging import judged
 from graphs.errors import CriticFailed
 from graphs.generation.answer import NO_LISTENER, generate_answer, request_of, streamed
 from graphs.generation.compression import compress_knowledge
@@ -139,26 +140,27 @@ async def judge(state: State, runtime: Runtime[Context], *, services: Services) 
     context = options_of(runtime)
     drafts = sorted((d for d in state.get("drafts", []) if d.answer), key=lambda d: d.n)
     waiting = [draft for draft in drafts if draft.judgement is None]
-    usage, degraded = Usage(), list[Degraded]()
+    plan, usage, degraded = plan_of(state, context, services), Usage(), list[Degraded]()
     if waiting:
         try:
-            judgements, usage = await services.critic.judge(effective_question(state), waiting)
+            result = await judged(effective_question(state), waiting, plan, context, services)
         except CriticFailed as error:
             usage, degraded = error.usage, [error.degraded]
         else:
-            pairs = zip(waiting, judgements, strict=True)
-            judged = {draft.n: judgement for draft, judgement in pairs if judgement != Judgement()}
-            drafts = [replace(d, judgement=judged.get(d.n, d.judgement)) for d in drafts]
-            if unjudged := len(waiting) - len(judged):
+            plan, usage, degraded = result.plan, result.usage, list(result.degraded)
+            pairs = zip(waiting, result.judgements, strict=True)
+            by_n = {draft.n: judgement for draft, judgement in pairs if judgement != Judgement()}
+            drafts = [replace(d, judgement=by_n.get(d.n, d.judgement)) for d in drafts]
+            if unjudged := len(waiting) - len(by_n):
                 reason = f"{unjudged} of {len(waiting)} drafts were not judged."
-                degraded = [Degraded("critic", reason)]
+                degraded.append(Degraded("critic", reason))
     scored = [
         replace(draft, critique_score=score_of(draft.judgement, context))
         if draft.judgement
         else draft
         for draft in drafts
     ]
-    return {"candidates": scored, "usage": usage, "degraded": degraded}
+    return {"candidates": scored, "plan": plan, "usage": usage, "degraded": degraded}
 
 
 async def select_candidate(state: State, runtime: Runtime[Context]) -> State:

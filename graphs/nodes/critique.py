@@ -5,6 +5,7 @@ from dataclasses import replace
 from langgraph.runtime import Runtime
 
 from graphs.critics.evaluator import criticism_of
+from graphs.critics.judging import Judgements, judged
 from graphs.errors import CriticFailed
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
@@ -23,22 +24,23 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     loop with the best draft; a draft quoted because calls ran out ends it by the budget.
     """
     context, draft = options_of(runtime), state["draft"]
+    result = Judgements([], Usage(), plan_of(state, context, services))
     judgement, usage = draft.judgement, Usage()
     try:
         if judgement is None:
             question = effective_question(state)
-            (judgement,), usage = await services.critic.judge(question, [draft])
+            result = await judged(question, [draft], result.plan, context, services)
+            (judgement,), usage = result.judgements, result.usage
         if judgement == Judgement():
             raise CriticFailed("The critic could judge nothing of the draft.")
     except CriticFailed as error:
         return {
             "has_ended": True,
             "stopped_by": draft.stopped_by,
-            "degraded": [error.degraded],
+            "degraded": [*result.degraded, error.degraded],
             "usage": usage + error.usage,
         }
-    plan = plan_of(state, context, services)
-    rounds = [*state.get("critique", []), _entry(state, judgement, plan, context)]
+    rounds = [*state.get("critique", []), _entry(state, judgement, result.plan, context)]
     draft = replace(draft, judgement=judgement, critique_score=rounds[-1].score)
     spent = total_usage(state) + usage
     stopped_by = "budget" if draft.budget_exhausted else end_of(rounds, spent, context)
@@ -49,6 +51,8 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
         "critique": rounds,
         "stopped_by": stopped_by or "answered",
         "has_ended": stopped_by is not None,
+        "plan": result.plan,
+        "degraded": list(result.degraded),
         "usage": usage,
     }
 
@@ -56,6 +60,8 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
 async def criticise(state: State, *, services: Services) -> State:
     """The critic's words in the last round's entry; its judgement in words where it has none."""
     draft, rounds = state["draft"], list(state["critique"])
+    if plan := state.get("plan"):
+        services = services.judging(plan)
     try:
         text, usage = await services.critic.criticise(
             effective_question(state), draft, draft.judgement or Judgement()

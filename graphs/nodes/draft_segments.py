@@ -6,6 +6,7 @@ from dataclasses import replace
 from langchain_core.runnables.utils import gather_with_concurrency
 from langgraph.runtime import Runtime
 
+from graphs.critics.judging import judged
 from graphs.errors import CriticFailed
 from graphs.generation.answer import request_of
 from graphs.grading.actions import relevant
@@ -13,7 +14,7 @@ from graphs.grading.strips import strips_of
 from graphs.nodes.grade import grade_documents
 from graphs.nodes.prepare import plan_of
 from graphs.nodes.search import retrieved
-from graphs.ports import Critic, Services
+from graphs.ports import Services
 from graphs.reflection.beam import cited_segment, drafts_of, next_beam, segment_from
 from graphs.reflection.scores import score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
@@ -63,7 +64,8 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
     Where the critic fails the passages' own scores decide, and what is said stays unjudged.
     """
     context = options_of(runtime)
-    extensions, usage, degraded = await _judged(state, services.critic)
+    plan = plan_of(state, context, services)
+    extensions, usage, degraded, plan = await _judged(state, plan, context, services)
     scored = [_scored(each, context) for each in extensions]
     paths = next_beam(state.get("paths", []), scored, context.ablation.beam_width)
     longest = max((len(path.segments) for path in paths), default=0)
@@ -76,6 +78,7 @@ async def prune(state: State, runtime: Runtime[Context], *, services: Services) 
         "paths": paths,
         "extensions": [],
         "candidates": [draft for draft, _ in drafts],
+        "plan": plan,
         "usage": usage,
         "degraded": degraded,
     }
@@ -127,27 +130,30 @@ def _best(knowledge: Sequence[Strip]) -> Strip:
     return min(knowledge, key=lambda strip: (-strip.score, strip.position))
 
 
-async def _judged(state: State, critic: Critic) -> tuple[list[Extension], Usage, list[Degraded]]:
+async def _judged(
+    state: State, plan: Plan, context: Context, services: Services
+) -> tuple[list[Extension], Usage, list[Degraded], Plan]:
     """All extensions; those that waited for a judgement with it, as far as the critic has one."""
     extensions = state.get("extensions", [])
     waiting = [each for each in extensions if each.segment.judgement is None]
     if not waiting:
-        return extensions, Usage(), []
+        return extensions, Usage(), [], plan
+    drafts = [_as_draft(each) for each in waiting]
     try:
-        judgements, usage = await critic.judge(
-            effective_question(state), [_as_draft(each) for each in waiting]
-        )
+        result = await judged(effective_question(state), drafts, plan, context, services)
     except CriticFailed as error:
-        return extensions, error.usage, [error.degraded]
-    judged = {
+        return extensions, error.usage, [error.degraded], plan
+    by_id = {
         id(each): replace(each, segment=replace(each.segment, judgement=judgement))
-        for each, judgement in zip(waiting, judgements, strict=True)
+        for each, judgement in zip(waiting, result.judgements, strict=True)
         if judgement != Judgement()
     }
-    unjudged = len(waiting) - len(judged)
-    reason = f"{unjudged} of {len(waiting)} segments were not judged."
-    degraded = [Degraded("critic", reason)] if unjudged else []
-    return [judged.get(id(each), each) for each in extensions], usage, degraded
+    degraded = list(result.degraded)
+    if unjudged := len(waiting) - len(by_id):
+        reason = f"{unjudged} of {len(waiting)} segments were not judged."
+        degraded.append(Degraded("critic", reason))
+    judged_ones = [by_id.get(id(each), each) for each in extensions]
+    return judged_ones, result.usage, degraded, result.plan
 
 
 def _as_draft(each: Extension) -> Draft:

@@ -22,7 +22,8 @@ async def grade(
 ) -> State:
     """The graded documents and, where the workflow `acts` on it, the action.
 
-    No action, and `degraded`, where the evaluator fails. Where the run speculates, a search begins
+    No action, and `degraded`, where the evaluator fails; where a language model fails to grade, the
+    evaluator grades the rest of the run. Where the run speculates, a search begins
     beside grading and is kept if the action wants it.
     """
     context, ahead = options_of(runtime), services.search_ahead
@@ -54,13 +55,23 @@ async def grade_documents(
     graded: OnGraded | None = None,
 ) -> State:
     """The documents by their relevance, best first, and the action they make."""
+    services = services.judging(plan)
     passages, ablation = state.get("documents", []), context.ablation
     texts = [evaluator_text(passage, ablation.grade_titles) for passage in passages]
     questions = [effective_question(state), *plan.subquestions]
     try:
         relevance = await relevance_of(questions, texts, services.evaluator, graded)
     except EvaluatorFailed as error:
-        return {"action": None, "degraded": [error.degraded], "usage": error.usage}
+        if (other := services.grader_stand_in) is None:
+            return {"action": None, "degraded": [error.degraded], "usage": error.usage}
+        plan = replace(plan, grader_failed=True, thresholds=context.thresholds(other.thresholds))
+        again = await grade_documents(state, plan, context, services)
+        return {
+            **again,
+            "plan": plan,
+            "degraded": [error.judged_by(other.name), *again.get("degraded", [])],
+            "usage": error.usage + again.get("usage", Usage()),
+        }
     documents = by_relevance(passages, relevance.best)
     update: State = {
         "documents": documents,
@@ -91,6 +102,7 @@ async def refine(state: State, runtime: Runtime[Context], *, services: Services)
     """
     context, documents = options_of(runtime), state.get("documents", [])
     plan, whole = plan_of(state, context, services), strips_of(documents, "passage")
+    services = services.judging(plan)
     if not context.ablation.refinement:
         return {"internal_strips": [replace(strip, kept=True) for strip in whole]}
     strips = strips_of(documents, context.strip_mode)

@@ -15,7 +15,7 @@ from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of, total_usage
 from graphs.text.language import language_of, spoken_in
 from graphs.text.model_output import without_fence
-from graphs.text.questions import subquestions_of
+from graphs.text.questions import keeps_identifiers, subquestions_of
 from graphs.types import Degraded, Message
 
 MAX_QUESTION_CHARS = 600
@@ -50,11 +50,13 @@ async def contextualise(state: State, runtime: Runtime[Context], *, services: Se
 def as_question(reply: str, question: str, history: Sequence[Message] = ()) -> str:
     """The reply where it is one line, of a question's length and in its language, else "".
 
-    An address in it has to be one that the user gave.
+    It keeps the question's names and numbers; an address in it has to be one that the user gave.
     """
     text = _LABEL.sub("", without_fence(reply)).strip(_QUOTES)
     is_long = len(text) > max(MAX_QUESTION_CHARS, 2 * len(question))
     if "\n" in text or is_long or language_of(text) != spoken_in(question, history):
+        return ""
+    if not keeps_identifiers(text, question):
         return ""
     texts = [question, *(turn["content"] for turn in history if turn["role"] == "user")]
     return text if set(_ADDRESS.findall(text)) <= set(_ADDRESS.findall("\n".join(texts))) else ""
@@ -69,7 +71,8 @@ NEEDS_MODEL = Degraded(
 async def expand(state: State, runtime: Runtime[Context], *, services: Services) -> State:
     """The question itself, then what the run makes of it: one call each, side by side.
 
-    A call that fails is told, and its query left out. Without a language model a question is
+    A call that fails is told, and its query left out, as one is that loses the question's names
+    and numbers. Without a language model a question is
     decomposed by rule; the other ways are told to be missing, unless a preset asked for them.
     No more calls are made than the run has left.
     """
@@ -87,9 +90,14 @@ async def expand(state: State, runtime: Runtime[Context], *, services: Services)
         _reply(prompts.hyde_messages(question), affordable, invents),
     )
     parts = prompts.as_subquestions(decomposed.text)
+    if not keeps_identifiers("\n".join(parts), question):
+        parts = []
     if "decompose" in context.expand and not parts:
         parts = subquestions_of(question)
-    made = [prompts.as_passage(invented.text, question), prompts.as_query(clarified.text), *parts]
+    clearer = prompts.as_query(clarified.text)
+    if not keeps_identifiers(clearer, question):
+        clearer = ""
+    made = [prompts.as_passage(invented.text, question), clearer, *parts]
     degraded = [*clarified.degraded, *decomposed.degraded, *invented.degraded]
     is_own_choice = "expand" in context.model_fields_set
     if affordable.chat is None and is_own_choice and context.expand != ["decompose"]:

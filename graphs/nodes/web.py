@@ -18,6 +18,7 @@ from graphs.ports import Services
 from graphs.state import Context, State, effective_question, options_of
 from graphs.text.invisible import without_invisible
 from graphs.text.model_output import without_fence
+from graphs.text.questions import keeps_identifiers
 from graphs.types import Degraded, Strip, Usage
 
 MAX_KEYWORDS = 3
@@ -53,7 +54,7 @@ async def keywords_for(state: State, context: Context, services: Services) -> St
     reply = await reply_to(rewriting_messages(question, history), affordable)
     inputs = "\n".join([question, *(turn["content"] for turn in history if turn["role"] == "user")])
     query = as_keywords(reply.text, inputs) if reply.text else ""
-    if not query:
+    if not query or not keeps_identifiers(query, question, all_of_them=False):
         query = ", ".join(await services.keyword_extractor.keywords(question, MAX_KEYWORDS))
     return {
         "usage": reply.usage,
@@ -170,6 +171,7 @@ async def select_web_strips(
     """
     context = options_of(runtime)
     plan = plan_of(state, context, services)
+    services = services.judging(plan)
     strips = openings(paragraphs_of(state.get("web_pages", [])))
     if not context.ablation.selection:
         return {"web_strips": [replace(strip, kept=True) for strip in strips]}

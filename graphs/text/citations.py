@@ -227,6 +227,20 @@ def answer_sentences(answer: str) -> list[tuple[int, int]]:
     return spans
 
 
+def whole_sentences(answer: str) -> str:
+    """The answer up to its last whole sentence; empty where none is whole."""
+    spans = answer_sentences(answer)
+    if spans and not _is_whole(answer[slice(*spans[-1])]):
+        return answer[: spans[-2][1]] if len(spans) > 1 else ""
+    return answer.rstrip()
+
+
+def _is_whole(sentence: str) -> bool:
+    """Whether it ends with its mark, and is no number of a list."""
+    text = without_markers(sentence).rstrip("\"'”’」』）)】]*_ ")
+    return text.endswith(tuple(_END_MARKS + "…")) and any(map(str.isalpha, text))
+
+
 def _citation(n: int, strip: Strip, spans: Sequence[tuple[int, int]]) -> Citation:
     return Citation(
         n=n,

@@ -1,13 +1,17 @@
-"""What a language model replies, made fit to be used: whole characters, no thoughts.
+"""What a language model replies, made fit to be used: whole characters, no thoughts, no tags.
 
-Reasoning models think before they answer, and some servers leave that in the reply. Half of a
-surrogate pair is legal JSON, but it is no text.
+Reasoning models think before they answer, and some servers leave that in the reply. Small models
+repeat the tags of the prompt. Half of a surrogate pair is legal JSON, but it is no text.
 """
 
 import re
 from collections.abc import AsyncIterator
 
+from graphs.text.prompt_injection import OUR_TAGS
+
 _FENCE = re.compile(r"```\w*+[ \t\r]*+\n|```")
+_PROMPT_TAG = re.compile(rf"</?(?:{OUR_TAGS})(?:-[0-9a-f]{{16}})?>", re.IGNORECASE)
+MAX_TAG_CHARS = 30
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
 
@@ -39,6 +43,24 @@ async def without_opening_reasoning(chunks: AsyncIterator[str]) -> AsyncIterator
         if speaks:
             yield held
     if held and not thinks and not speaks:
+        yield held
+
+
+def without_prompt_tags(text: str) -> str:
+    return _PROMPT_TAG.sub("", text)
+
+
+async def prompt_tags_removed(chunks: AsyncIterator[str]) -> AsyncIterator[str]:
+    """The streamed text without them; what may become one is held."""
+    held = ""
+    async for chunk in chunks:
+        text = without_prompt_tags(held + chunk)
+        cut = text.rfind("<", max(0, len(text) - MAX_TAG_CHARS))
+        cut = len(text) if cut < 0 or ">" in text[cut:] else cut
+        held = text[cut:]
+        if cut:
+            yield text[:cut]
+    if held:
         yield held
 
 

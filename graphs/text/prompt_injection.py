@@ -10,7 +10,7 @@ import re
 from graphs.text.citations import outside_code, with_round_markers
 from graphs.text.invisible import without_invisible
 
-_OUR_TAGS = "question|knowledge|passage|dialogue|answer|findings|criticism|gold"
+OUR_TAGS = "question|knowledge|passage|dialogue|answer|findings|criticism|gold"
 # <|…|>, <s>, <eos>, <unk>, <start_of_turn>, <tool_call>, <<SYS>>: classes, for each model has some.
 _CONTROL_TAGS = (
     r"(?-i:s)|[bes]o[pst]|pad|unk|sep|cls|g?mask|sys|system|assistant|human|think(?:ing)?"
@@ -23,7 +23,7 @@ _CONTROL_BRACKETS = (
     r"|(?:fully|partially|no) support(?:ed)?[^\[\]\n]{0,20}|utility ?:? ?\d"
 )
 _CONTROL = re.compile(
-    rf"<(?=<?[\s/]*+(?:\||(?:{_OUR_TAGS}|{_CONTROL_TAGS})\b))"
+    rf"<(?=<?[\s/]*+(?:\||(?:{OUR_TAGS}|{_CONTROL_TAGS})\b))"
     rf"|\[\s?/?\s?(?:{_CONTROL_BRACKETS})\s?\]",
     re.IGNORECASE,
 )

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from graphs.text.language import language_of
-from graphs.text.sentences import sentences, word_count
+from graphs.text.sentences import HAN, sentences, word_count
 from graphs.types import Message
 
 MAX_WORDS = 6
@@ -84,6 +84,34 @@ def unnamed_in(evidence: str, question: str) -> list[str]:
         return re.search(whole, text, re.ASCII) is not None
 
     return [name for name in names_in(question) if not stands(name)]
+
+
+_QUOTED = re.compile(r"[\"“「『《]([^\"”」』》\n]{2,80})[\"”」』》]")
+_TOKEN = re.compile(r"(?<!\w)\w(?:[\w.+#-]*\w)?")
+_BEGINS = re.compile(r"(?:\A|[.?!:]\s|\n)\W*\Z")
+
+
+def identifiers_in(question: str) -> list[str]:
+    """What another wording of a question has to keep: names, numbers, and what it quotes.
+
+    Names are those of code, words with capitals, and words with a digit.
+    """
+    text = HAN.sub(" ", question)
+    words = [
+        word[0]
+        for word in _TOKEN.finditer(text)
+        if any(sign.isdigit() or sign.isupper() for sign in word[0][1:])
+        or word[0].isdigit()
+        or (len(word[0]) > 1 and word[0][0].isupper() and not _BEGINS.search(text[: word.start()]))
+    ]
+    return list(dict.fromkeys([*names_in(question), *_QUOTED.findall(question), *words]))
+
+
+def keeps_identifiers(text: str, question: str, *, all_of_them: bool = True) -> bool:
+    """Whether the text has those of the question, or at least one of them."""
+    names, folded = identifiers_in(question), text.casefold()
+    kept = [name.casefold() in folded for name in names]
+    return all(kept) if all_of_them else not kept or any(kept)
 
 
 _AUXILIARY = "is|are|was|were|do|does|did|can|could|should|would|will|has|have|must|may"

@@ -19,7 +19,7 @@ from evaluator.client import EvaluatorClient
 from graphs.grading.actions import PAPER_THRESHOLDS
 from graphs.ports import Services
 from tests import fakes
-from tests.app.serving import Serve, Serving, wait_until
+from tests.app.serving import Serve, Serving, events_of, wait_until
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 from tests.loopback.server import free_port
 from tests.umbra import ALWAYS, CHINESE, ENGLISH, FACTS, TOWER, TURM
@@ -92,6 +92,47 @@ def test_a_model_that_hangs_is_asked_three_times_then_let_be(
     assert (answer["degraded"], answer["models"]["generator"]) == ([], "fake-chat")
     assert len(openai_server.requests) == 5
     assert circuit(serving, "chat") == 0
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_a_call_that_ends_with_its_run_is_counted_and_closed(
+    serving: Serving, openai_server: OpenAIServer, question: str
+) -> None:
+    openai_server.says, openai_server.token_delay_s = "Tall. " * 500, 0.05
+    body = {"question": question, "stream": True, "workflow": "crag", "options": ALWAYS}
+    with serving.client.stream("POST", "/ask", json=body) as response:
+        live = events_of(response)
+        run_id = next(live).data["run_id"]
+        wait_until(lambda: len(openai_server.requests) > 0, 20)
+        serving.client.post(f"/runs/{run_id}/cancel")
+        answer = list(live)[-2].data
+    wait_until(lambda: openai_server.abandoned == 1, 2)
+    assert answer["stopped_by"] == "cancelled"
+    assert answer["usage"]["llm_calls"] == len(openai_server.requests) == 1
+
+
+@pytest.mark.parametrize("question", [ENGLISH, CHINESE])
+def test_what_is_written_at_the_deadline_is_the_answer(
+    serving: Serving, openai_server: OpenAIServer, question: str
+) -> None:
+    openai_server.says, openai_server.token_delay_s = "It is tall [1]. " * 500, 0.05
+    answer, _ = asked(serving, question, deadline_ms=2500)
+    assert answer["answer"].startswith("It is tall [1]. It is tall [1].")
+    assert answer["answer"].endswith("It is tall [1].")
+    assert answer["models"]["generator"] == "fake-chat"
+    assert "cut off at the run's deadline" in reason(answer, "generator")
+    wait_until(lambda: openai_server.abandoned == 1, 2)
+
+
+def test_calls_of_one_run_share_the_openings_of_their_prompts(
+    serving: Serving, openai_server: OpenAIServer
+) -> None:
+    """A server keeps what it has computed of them (prefix caching)."""
+    openai_server.says = "It may be 12 metres tall [1]."
+    options = {**ALWAYS, "reflect": True, "max_critic": 1, "min_support": 1.0, "min_utility": 5.0}
+    serving.ask(ENGLISH, workflow="crag", options=options)
+    written, revised = openai_server.prompts[-2:]
+    assert revised.startswith(written)
 
 
 def test_runs_that_wait_for_the_model_hold_no_place(

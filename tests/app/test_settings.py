@@ -145,6 +145,53 @@ def test_a_wrong_setting_told_raw_holds_no_password(
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("address", "needs_key"),
+    [
+        ("http://127.0.0.1:11434/v1", False),
+        ("http://localhost:8080/v1", False),
+        ("http://[::1]:8080/v1", False),
+        ("http://192.168.1.7/v1", False),
+        ("http://vllm:8000/v1", False),
+        ("http://gpu.local/v1", False),
+        ("https://api.example.com/v1", True),
+        ("https://8.8.8.8/v1", True),
+        ("", True),
+    ],
+)
+def test_a_server_of_one_s_own_needs_no_key(
+    monkeypatch: pytest.MonkeyPatch, address: str, needs_key: bool
+) -> None:
+    for name, value in (
+        ("GENERATOR", "openai"),
+        ("CRITIC", "llm"),
+        ("FALLBACK_MODEL", "small"),
+        ("OPENAI_BASE_URL", address),
+        ("FALLBACK_BASE_URL", address),
+    ):
+        monkeypatch.setenv(f"SELFCRAG_{name}", value)
+    if needs_key:
+        with pytest.raises(StartFailed, match="needs SELFCRAG_OPENAI_API_KEY"):
+            load_settings(Settings)
+        monkeypatch.setenv("SELFCRAG_OPENAI_API_KEY", SECRET)
+        with pytest.raises(StartFailed, match="needs SELFCRAG_FALLBACK_API_KEY"):
+            load_settings(Settings)
+    else:
+        assert load_settings(Settings).generator == "openai"
+
+
+@pytest.mark.parametrize("name", ["gpt-4.1", "openai:", ":gpt", "openai: gpt 4"])
+def test_a_wrong_name_of_a_chat_model_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("SELFCRAG_CHAT_MODEL", name)
+    with pytest.raises(StartFailed) as failed:
+        load_settings(Settings)
+    assert "a provider and a model are expected" in str(failed.value)
+    assert "such as anthropic:claude-sonnet-4-5" in str(failed.value)
+    assert "^" not in str(failed.value)
+
+
 @pytest.mark.parametrize("prefix", ["", "SELFCRAG_"])
 def test_a_provider_is_chosen_with_its_key(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
     monkeypatch.setenv("SELFCRAG_GENERATOR", "openai")

@@ -90,7 +90,7 @@ def refusal(status: int, message: str, code: str | None = None) -> Response:
 class OpenAIServer(LoopbackServer):
     """`failure` says how to go wrong, `token_delay_s` how slowly to speak, `finish_reason` why the
     reply ends; `says` is every reply where it is not empty. Tokens are words, or have so many
-    characters as `token_chars`."""
+    characters as `token_chars`. `abandoned` counts the streams whose reader left."""
 
     def reset(self) -> None:
         super().reset()
@@ -99,6 +99,7 @@ class OpenAIServer(LoopbackServer):
         self.says = ""
         self.token_chars = 0
         self.token_delay_s = 0.0
+        self.abandoned = 0
 
     @property
     def base_url(self) -> str:
@@ -152,7 +153,8 @@ class OpenAIServer(LoopbackServer):
         if not body.get("stream"):
             whole = _completion(body, text, self.logprobs(body, text), self.finish_reason)
             return JSONResponse(whole)
-        return StreamingResponse(self._stream(body, text), media_type="text/event-stream")
+        stream = self._until_left(self._stream(body, text, self.logprobs(body, text)))
+        return StreamingResponse(stream, media_type="text/event-stream")
 
     def refused(self, body: dict[str, Any]) -> Response | None:
         """The refusal of what a server of this kind does not take."""
@@ -165,7 +167,18 @@ class OpenAIServer(LoopbackServer):
         """Those of a whole reply; this model tells none."""
         return None
 
-    async def _stream(self, body: dict[str, Any], text: str) -> AsyncIterator[str]:
+    async def _until_left(self, stream: AsyncIterator[str]) -> AsyncIterator[str]:
+        try:
+            async for event in stream:
+                yield event
+        except asyncio.CancelledError:
+            self.abandoned += 1
+            raise
+
+    async def _stream(
+        self, body: dict[str, Any], text: str, logprobs: dict[str, Any] | None
+    ) -> AsyncIterator[str]:
+        """Log-probabilities come with the first two pieces, half of them each."""
         word = r"[\u4e00-\u9fff]|[^\u4e00-\u9fff]\S*\s*"
         token = rf"(?s:.{{1,{self.token_chars}}})" if self.token_chars else word
         pieces = re.findall(token, text)
@@ -181,7 +194,12 @@ class OpenAIServer(LoopbackServer):
             if n == 2 and self.failure == "hang_midway":
                 await asyncio.sleep(60)
             await asyncio.sleep(self.token_delay_s)
-            yield _event(body, [_choice({"content": piece})])
+            told = None
+            if logprobs and n < 2:
+                half = len(logprobs["content"]) // 2
+                part = slice(half * n, None if n or len(pieces) == 1 else half)
+                told = {**logprobs, "content": logprobs["content"][part]}
+            yield _event(body, [{**_choice({"content": piece}), "logprobs": told}])
         yield _event(body, [_choice({}, self.finish_reason)])
         if (body.get("stream_options") or {}).get("include_usage"):
             yield _event(body, [], _usage(body, text))

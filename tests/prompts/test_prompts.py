@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from prompts import NAMES, Language, Prompt, SlotError, prompt
+from prompts import NAMES, Language, Prompt, SlotError, one_nonce, prompt
 
 LANGUAGES: list[Language] = ["en", "zh"]
 DATA = {"knowledge", "passage", "text", "title", "turns", "answer", "criticism", "findings", "gold"}
@@ -63,6 +63,16 @@ def test_every_prompt_has_a_nonce_of_its_own() -> None:
     drawn = {re.findall(r"-([0-9a-f]{16})>", asked.render(**slots))[0] for _ in range(50)}
 
     assert len(drawn) == 50
+
+
+def test_prompts_of_one_run_have_one_nonce() -> None:
+    asked = prompt("answer", "en")
+    slots = dict.fromkeys(asked.slots, "")
+    with one_nonce():
+        assert asked.render(**slots) == asked.render(**slots)
+    with one_nonce():
+        again = asked.render(**slots)
+    assert again != asked.render(**slots)
 
 
 def test_chinese_prompts_are_chinese_and_english_ones_are_not() -> None:

@@ -76,7 +76,13 @@ async def test_a_language_model_judges_and_grades(
     assert (answer["stopped_by"], answer["degraded"]) == ("accepted", [])
     assert told.values[0] is not None, "the evaluator judges what the grader does not"
     assert unjudged["answer"]
-    assert {entry.component for entry in unjudged["degraded"]} <= {"critic", "evaluator"}
+    failed = {entry.component: entry.reason for entry in unjudged["degraded"]}
+    assert failed.keys() == {"critic", "evaluator"}
+    assert all("stood in" in reason for reason in failed.values())
+    assert "87 metres" in unjudged["answer"]
+    plan = unjudged["plan"]
+    assert plan is not None
+    assert plan.thresholds != services.evaluator.thresholds
 
 
 async def test_a_self_rag_model_answers_and_judges(

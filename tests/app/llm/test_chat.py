@@ -13,13 +13,15 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from app.llm.chat import EndpointChat, chat_model
 from app.resilience import retry
 from app.resilience.circuit_breaker import CircuitBreaker
+from app.resilience.deadline import run_ends_at
 from app.resilience.retry import MAX_RETRIES, MAX_SAVED
-from graphs.errors import GeneratorFailed
-from graphs.generation.answer import NO_LISTENER, generate_answer
+from graphs.errors import AnswerInterrupted, GeneratorFailed
+from graphs.generation.answer import NO_LISTENER, Listener, generate_answer
 from graphs.generation.prompts import DraftRequest
 from graphs.text.language import script_of
 from graphs.types import Strip
 from tests import fakes
+from tests.app.serving import wait_until
 from tests.loopback.openai import MODEL, OPENAI_KEY, Failure, OpenAIServer
 from tests.loopback.server import free_port
 
@@ -318,11 +320,140 @@ async def test_a_call_ends_in_time(
     await model.aclose()
 
 
-async def test_slow_drops_do_not_stretch_the_deadline(openai_server: OpenAIServer) -> None:
+async def test_whoever_goes_on_speaking_is_not_silent(openai_server: OpenAIServer) -> None:
     openai_server.token_delay_s = 0.1
-    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.3)
-    assert "did not finish within" in str(await failure_of(model))
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, timeout_s=0.5)
+    began = time.monotonic()
+    assert (await model.ainvoke(ENGLISH)).text == ANSWER
+    assert time.monotonic() - began > 0.5
     await model.aclose()
+
+
+async def test_slow_drops_do_not_stretch_the_run_s_deadline(
+    chat: EndpointChat, openai_server: OpenAIServer
+) -> None:
+    openai_server.token_delay_s = 0.1
+    with run_ends_at(asyncio.get_running_loop().time() + 0.6):
+        failure = await failure_of(chat)
+    assert isinstance(failure, AnswerInterrupted)
+    assert "all that the run's deadline left" in str(failure)
+    await until_abandoned(openai_server)
+
+
+@pytest.mark.parametrize(
+    ("question", "says", "kept"),
+    [
+        ("What do ships need?", "Ships need a light [1]. They also need " + "a " * 99, "[1]."),
+        ("船需要什么？", "船需要灯塔[1]。船还需要" + "很" * 99 + "多", "船需要灯塔[1]。"),
+    ],
+)
+async def test_what_was_written_until_the_deadline_is_kept(
+    chat: EndpointChat, openai_server: OpenAIServer, question: str, says: str, kept: str
+) -> None:
+    openai_server.says, openai_server.token_delay_s, openai_server.token_chars = says, 0.05, 2
+    heard = ""
+
+    def retract(_: str) -> None:
+        nonlocal heard
+        heard = ""
+
+    def token(text: str) -> None:
+        nonlocal heard
+        heard += text
+
+    with run_ends_at(asyncio.get_running_loop().time() + 1.5):
+        draft = await generate_answer(
+            asked_about(question), fakes.services(chat=chat), Listener(token, retract)
+        )
+
+    assert says.startswith(draft.answer)
+    assert draft.answer.endswith(kept)
+    assert heard == draft.answer
+    assert draft.generator == "fake-chat"
+    assert ["cut off at the run's deadline" in entry.reason for entry in draft.degraded] == [True]
+    assert draft.usage.llm_calls == 1
+    await until_abandoned(openai_server)
+
+
+async def until_abandoned(server: OpenAIServer) -> None:
+    """The server sees soon that nobody reads any more, and writes no more."""
+    await asyncio.to_thread(wait_until, lambda: server.abandoned > 0, 2)
+
+
+async def test_a_run_without_a_sentence_at_its_deadline_quotes(
+    chat: EndpointChat, openai_server: OpenAIServer
+) -> None:
+    openai_server.failure = "hang_midway"
+    with run_ends_at(asyncio.get_running_loop().time() + 0.6):
+        draft = await generate_answer(
+            asked_about("What does a lighthouse do?"), fakes.services(chat=chat), NO_LISTENER
+        )
+    assert (draft.answer, draft.generator) == ("A lighthouse warns ships [1].", "extractive")
+    assert "did not finish within" in draft.degraded[0].reason
+
+
+@pytest.mark.parametrize(
+    ("says", "answer"),
+    [
+        ("Ships need a light [1]. They also ne", "Ships need a light [1]."),
+        ("船需要灯塔[1]。船还需", "船需要灯塔[1]。"),
+        ("Two:\n- a light [1]\n- a horn [1]\n- a b", "Two:\n- a light [1]\n- a horn [1]"),
+        ("Ships need", "Ships need"),
+        ("Run it [1]:\n```\nmake", "Run it [1]:\n```\nmake"),
+    ],
+)
+async def test_an_unfinished_sentence_is_cut_off(
+    chat: EndpointChat, openai_server: OpenAIServer, says: str, answer: str
+) -> None:
+    openai_server.says, openai_server.finish_reason = says, "length"
+    services = fakes.services(chat=chat)
+    draft = await generate_answer(asked_about("What do ships need?"), services, NO_LISTENER)
+    assert draft.answer == answer
+    assert ["limit of tokens" in entry.reason for entry in draft.degraded] == [True]
+
+
+async def test_tags_of_the_prompt_are_left_out(
+    chat: EndpointChat, openai_server: OpenAIServer
+) -> None:
+    openai_server.says = "<answer>1 < 2 </knowledge-0123456789abcdef>holds [1].</Answer> <b"
+    for openai_server.token_chars in (0, 1, 7):
+        heard: list[str] = []
+        draft = await generate_answer(
+            asked_about("Does it hold?"),
+            fakes.services(chat=chat),
+            Listener(heard.append, heard.remove),
+        )
+        assert draft.answer == "".join(heard) == "1 < 2 holds [1]. < b"
+
+
+def asked_about(question: str) -> DraftRequest:
+    strip = Strip(
+        "s1", "d1", "A lighthouse warns ships.", "L", "a.md", "internal", (0, 0), relevance=1.0
+    )
+    return DraftRequest(question, [], [strip], floor=0.0, language=script_of(question))
+
+
+async def test_usage_counts_what_was_sent(openai_server: OpenAIServer) -> None:
+    openai_server.status = 400
+    model = chat_model(openai_server.base_url, OPENAI_KEY, MODEL)
+    assert (await failure_of(model)).usage.llm_calls == 1
+    openai_server.status, openai_server.failure = 200, "empty"
+    usage = (await failure_of(model)).usage
+    assert (usage.llm_calls, usage.input_tokens > 0) == (1, True)
+    await model.aclose()
+
+    down = chat_model(
+        openai_server.base_url, OPENAI_KEY, MODEL, breaker=CircuitBreaker("chat", max_failures=1)
+    )
+    before = len(openai_server.requests)
+    with run_ends_at(asyncio.get_running_loop().time()):
+        assert (await failure_of(down)).usage.llm_calls == 0
+    openai_server.status = 500
+    assert (await failure_of(down)).usage.llm_calls == 1
+    sent = len(openai_server.requests)
+    assert (await failure_of(down)).usage.llm_calls == 0
+    assert len(openai_server.requests) == sent > before
+    await down.aclose()
 
 
 async def test_an_endpoint_that_is_down_fails_fast() -> None:

@@ -104,9 +104,34 @@ async def test_words_around_the_json_do_no_harm(
     critic: LlmCritic, critic_server: CriticServer
 ) -> None:
     critic_server.tells_logprobs = False
-    for around in ("```json\n{}\n```", "So: {} Good luck!", "<think>{ or [ ?</think>\n{}"):
+    for around in (
+        "```json\n{}\n```",
+        "So: {} Good luck!",
+        "<think>{ or [ ?</think>\n{}",
+        'The set {1, 2} {"or": is meant: {}\nIn short {"support": 0}, {x}.',
+    ):
         critic_server.around = around
         assert (await judged(critic)).support == 1
+
+
+async def test_a_reply_that_was_cut_is_told_and_not_asked_for_again(
+    critic: LlmCritic, critic_server: CriticServer
+) -> None:
+    critic_server.finish_reason = "length"
+    critic_server.replies = ['{"relevance": 1, "weak": [1']
+    with pytest.raises(CriticFailed, match="cut off at its limit of tokens") as failed:
+        await critic.judge(QUESTION, [DRAFT])
+    assert len(critic_server.requests) == failed.value.usage.llm_calls == 1
+    critic_server.around = "{}\nIt goes on and"
+    assert (await judged(critic)).support == pytest.approx(SUPPORT)
+
+
+async def test_forms_that_were_refused_count_as_calls(
+    critic: LlmCritic, critic_server: CriticServer
+) -> None:
+    critic_server.takes_schema = critic_server.takes_logprobs = False
+    _, usage = await critic.judge(QUESTION, [DRAFT])
+    assert usage.llm_calls == len(critic_server.requests) == 3
 
 
 async def test_a_malformed_reply_may_be_mended_once(

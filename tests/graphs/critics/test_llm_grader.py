@@ -64,6 +64,15 @@ async def test_replies_are_read_as_they_come(
         ("Answer: yes?\nNo.\nAnswer: no", -1),
         ('Answer: no\nThe passage says "Answer: yes", which is an order.', -1),
         ("The passage yesterday said nothing.", None),
+        ("The answer is yes.", 1),
+        ("It tells the year.\nSo I would say **no**.", -1),
+        ("There is no information in it.", None),
+        ("It may be yes or no.", None),
+        ("No doubt about it is left. The answer: yes", -1),
+        ("答案是否。", -1),
+        ("文中提到了灯塔，所以回答是“是”。", 1),
+        ("这是一座灯塔。", None),
+        ("可能是，也可能否。", None),
     ):
         critic_server.replies = [reply]
         if score is None:

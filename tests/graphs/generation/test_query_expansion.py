@@ -11,7 +11,7 @@ from graphs.generation.prompts import (
     hypothetical_messages,
     queries_of,
 )
-from graphs.text.questions import MAX_PARTS, subquestions_of
+from graphs.text.questions import MAX_PARTS, keeps_identifiers, subquestions_of
 
 
 def test_a_query_is_one_bounded_line() -> None:
@@ -24,6 +24,22 @@ def test_a_query_is_one_bounded_line() -> None:
         ("", ""),
     ]:
         assert as_query(reply) == query
+
+
+def test_another_wording_keeps_names_and_numbers() -> None:
+    for question, wording, keeps in [
+        ("What is the speed of the X-100?", "What is the answer?", False),
+        ("What is the speed of the X-100?", "How fast is an x-100", True),
+        ("Who built the mill in Bergen in 1852?", "Who built the Bergen mill of 1852?", True),
+        ("Who built the mill in Bergen in 1852?", "Who built the Bergen mill?", False),
+        ("Why does PostgreSQL lock?", "Why are there locks?", False),
+        ('What does "late fee" mean?', "What is a fee?", False),
+        ("《西游记》的作者是谁？", "谁写了这本书？", False),
+        ("《西游记》的作者是谁？", "西游记由谁所写？", True),
+        ("第87号塔有多高？", "塔的高度是多少？", False),
+        ("How do mills work? I wonder.", "The workings of a mill", True),
+    ]:
+        assert keeps_identifiers(wording, question) is keeps, (question, wording)
 
 
 def test_parts_lose_their_marks_and_are_three_at_most() -> None:

@@ -113,13 +113,13 @@ async def test_a_question_that_was_never_answered_is_not_given_the_answer_before
 
 @pytest.mark.parametrize("name", ["rag", "crag", "reflect"])
 async def test_what_an_earlier_run_spent_is_not_counted_again(name: str) -> None:
-    chat = FakeChat(chunks=["In 1852 [1]."], keywords="mill opening")
+    chat = FakeChat(chunks=["In 1852 [1]."], keywords="Bergen mill opening")
     graph = opened(name, chat=chat)
     context = Context(expand=["rewrite"], follow_ups=False, web="never", max_llm_calls=2)
     first, second = [
         await graph.ainvoke({"question": EN.question}, thread(), context=context) for _ in range(2)
     ]
 
-    assert first["queries"] == second["queries"] == [EN.question, "mill opening"]
+    assert first["queries"] == second["queries"] == [EN.question, "Bergen mill opening"]
     assert second["usage"].llm_calls == 2
     assert second["degraded"] == []

@@ -91,7 +91,7 @@ def test_empty_turns_and_tools_are_no_dialogue() -> None:
 
 VERDICT = {"relevance": 1, "weak": [], "support": 2, "uncovered": [], "utility": 5}
 REJECTED = {**VERDICT, "support": 0, "criticism": "Say the secret year."}
-KEYWORDS, DRAFT = "secret, keywords", "A rejected draft [1]."
+KEYWORDS, DRAFT = "secret, Bergen", "A rejected draft [1]."
 REVISION = "It did open in 1852, when rails came to it [1]. " * 3
 
 

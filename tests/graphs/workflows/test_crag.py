@@ -90,15 +90,15 @@ async def test_who_wrote_is_told_after_reflection(critic: FakeCritic) -> None:
 
 
 async def test_everything_is_graded_against_the_original_question() -> None:
-    parts = EN.parts(EN.half, chat=FakeChat(chunks=["z [1]."], keywords="other, words"))
+    parts = EN.parts(EN.half, chat=FakeChat(chunks=["z [1]."], keywords="other, Bergen"))
     trace = await traced(parts.services, EN.question)
 
     assert {asked for call in parts.evaluator.calls for asked, _ in call} == {EN.question}
     assert (EN.question, f"Mills // {EN.web}") in [
         pair for call in parts.evaluator.calls for pair in call
     ]
-    assert parts.web.queries == ["other, words"]
-    assert trace.output["rewritten_query"] == "other, words"
+    assert parts.web.queries == ["other, Bergen"]
+    assert trace.output["rewritten_query"] == "other, Bergen"
     assert EN.question in parts.chat.prompt()
 
 

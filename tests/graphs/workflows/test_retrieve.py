@@ -130,14 +130,14 @@ async def test_a_later_look_words_and_expands_nothing_again() -> None:
 
 @every_workflow
 async def test_all_queries_are_searched_and_joined(workflow: str, world: World) -> None:
-    chat = FakeChat(chunks=["a [1]"], keywords="mill papers")
+    chat = FakeChat(chunks=["a [1]"], keywords="Bergen mill papers")
     parts = world.parts(world.full, world.off, chat=chat, critic=FakeCritic())
     trace = await traced(
         parts.services, world.question, workflow,
         expand=["rewrite", "decompose", "hyde"], retrieval="always",
     )  # fmt: skip
 
-    queries = [world.question, f"{world.question}\nmill papers", "mill papers"]
+    queries = [world.question, f"{world.question}\nBergen mill papers", "Bergen mill papers"]
     assert trace.output["queries"] == queries
     assert sorted(query for query, _ in parts.retriever.asked) == sorted(queries)
     assert trace.output["degraded"] == []
@@ -177,9 +177,11 @@ async def test_what_only_a_model_could_do_is_told_where_it_was_asked_for() -> No
 
 
 async def test_what_one_query_alone_finds_is_there() -> None:
-    parts = EN.parts(EN.full, chat=FakeChat(chunks=["a [1]"], keywords="x"))
+    parts = EN.parts(EN.full, chat=FakeChat(chunks=["a [1]"], keywords="Bergen x"))
     trace = await traced(
-        replace(parts.services, retriever=KnowingRetriever([], known={"x": [passage(EN.full)]})),
+        replace(
+            parts.services, retriever=KnowingRetriever([], known={"Bergen x": [passage(EN.full)]})
+        ),
         EN.question,
         "rag",
         expand=["rewrite"],
