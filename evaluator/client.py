@@ -308,7 +308,6 @@ def _check_count(received: int, sent: int, what: str) -> None:
 
 
 def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
-    offsets = accumulate((len(part.scores) for part in parts), initial=0)
     return schema.ScoreResponse(
         scores=[score for part in parts for score in part.scores],
         labels=[label for part in parts for label in part.labels],
@@ -318,9 +317,15 @@ def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
         tokens=sum(part.tokens for part in parts),
         queue_ms=max((part.queue_ms for part in parts), default=0.0),
         inference_ms=sum(part.inference_ms for part in parts),
-        errors=[
-            error.model_copy(update={"index": error.index + offset})
-            for part, offset in zip(parts, offsets, strict=False)
-            for error in part.errors
-        ],
+        errors=_reindexed_errors(parts),
     )
+
+
+def _reindexed_errors(parts: Sequence[schema.ScoreResponse]) -> list[schema.RowError]:
+    """The errors of all parts, each with its pair's index in the whole request."""
+    offsets = accumulate((len(part.scores) for part in parts), initial=0)
+    return [
+        error.model_copy(update={"index": error.index + offset})
+        for part, offset in zip(parts, offsets, strict=False)
+        for error in part.errors
+    ]
