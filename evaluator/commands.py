@@ -315,9 +315,9 @@ def _bars(data: Path, seed: int, most: int, scores: Any) -> dict[str, float] | N
     key = records.division(records.read_folder(data), percent)
     held = material.read_material(data, lambda group: records.held_back(group, percent), key)
     cases = import_module("evaluator.data.synthetic.build").cases(held, seed, most)
-    found = acceptance.judged(cases, scores)
-    bars = acceptance.choose_bars(found)
+    graded = acceptance.judged(cases, scores)
+    bars = acceptance.choose_bars(graded)
     if bars is None:
         return None
-    typer.echo(acceptance.report(found, bars))
+    typer.echo(acceptance.report(graded, bars))
     return {"support": bars.support, "utility": bars.utility}

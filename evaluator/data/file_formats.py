@@ -169,8 +169,8 @@ def _checked(first: DataRow, rows: Iterator[DataRow], known: Format) -> Iterator
         if own in (known, OTHER):  # OTHER: the one field that tells its format may be missing
             for field in known.needs:
                 if not any(name in row.raw for name in field.split("|")):
-                    wanted = field.replace("|", " or ")
-                    raise DataError(f"{row.where} lacks {wanted}, which {known.name} rows need.")
+                    fields = field.replace("|", " or ")
+                    raise DataError(f"{row.where} lacks {fields}, which {known.name} rows need.")
         if own is not known:
             raise DataError(
                 f"{row.where} differs: its fields are of the format {own.name}, those of the rows "

@@ -101,8 +101,8 @@ class EvaluatorModel(nn.Module):
 
 def mean_state(states: Tensor, mask: Tensor) -> Tensor:
     """The mean over the tokens of the mask: (batch, width)."""
-    kept = mask.unsqueeze(2).to(states.dtype)
-    return (states * kept).sum(1) / kept.sum(1).clamp(min=1)
+    present = mask.unsqueeze(2).to(states.dtype)
+    return (states * present).sum(1) / present.sum(1).clamp(min=1)
 
 
 def autocast(device: torch.device) -> torch.autocast:

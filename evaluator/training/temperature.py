@@ -63,7 +63,7 @@ def margins(
     network.eval()
     encoded = rows.encode("relevance", pairs)
     places = [i for i, row in enumerate(encoded) if isinstance(row, Row)]
-    found = np.full(len(pairs), -20.0)
+    differences = np.full(len(pairs), -20.0)
     relevant, irrelevant = map(REFLECTION_TOKENS.index, LABELS["relevance"])
     device = network.head.weight.device
     numbered = {i: row for i in places if isinstance(row := encoded[i], Row)}
@@ -74,6 +74,6 @@ def margins(
         with autocast(device):
             logits, _ = network(ids, mask)
         difference = (logits[:, relevant] - logits[:, irrelevant]).float().cpu().numpy()
-        found[order[at : at + len(batch)]] = difference
+        differences[order[at : at + len(batch)]] = difference
         at += len(batch)
-    return found
+    return differences
