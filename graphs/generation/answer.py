@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from graphs.errors import EvaluatorFailed, GeneratorFailed
 from graphs.generation.choices import choice_of, supported_choice
 from graphs.generation.extractive import (
-    Piece,
+    Quotable,
     best_pieces,
     compose,
     pieces_of,
@@ -325,8 +325,8 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
 
 
 async def _graded(
-    request: DraftRequest, parts: Sequence[str], pieces: Sequence[Piece], services: Services
-) -> tuple[list[Piece], dict[str, Sequence[float | None]], Usage]:
+    request: DraftRequest, parts: Sequence[str], pieces: Sequence[Quotable], services: Services
+) -> tuple[list[Quotable], dict[str, Sequence[float | None]], Usage]:
     """Pieces with their grades, and all of them for each part, in one request at most.
 
     Where a part of the question is left out, the others alone grade.
