@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import (
     AbstractAsyncContextManager,
@@ -39,7 +39,7 @@ from app.api.routes import (
 )
 from app.composition.services import open_services
 from app.errors import StartFailed
-from app.extension import Listener, load_extensions
+from app.extension import load_extensions
 from app.ingest.uploads import uploads_into
 from app.observability.logging import (
     NO_PLACE,
@@ -59,14 +59,13 @@ from app.retrieval.text_embedding import text_embedding_of
 from app.runs.manager import Runs
 from app.runs.quotas import Quotas
 from app.runs.search import SEARCH, build_search
-from app.schemas.ask import Event
 from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing
 from app.storage.collections import Collections
 from app.storage.database import open_engine
-from app.storage.lifecycle import Store, open_store
+from app.storage.lifecycle import open_store
 from graphs.ports import Services
-from graphs.workflows.registry import WORKFLOWS, Graph
+from graphs.workflows.registry import WORKFLOWS
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 COMPRESSED_FROM = 1000
@@ -110,8 +109,24 @@ def create_app(
             observers += [of for each in extensions for of in each.listeners(chosen)]
             if spans is not None:
                 observers.append(spans.observe)
-            runnable = {**graphs, SEARCH: build_search(services)}
-            app.state.runs = _runs(chosen, runnable, services, store, observers)
+            app.state.runs = Runs(
+                {**graphs, SEARCH: build_search(services)},
+                services,
+                chosen.max_runs,
+                store,
+                queue_wait_s=chosen.queue_wait_s,
+                preset=chosen.preset,
+                observers=observers,
+                keeps_prompts=chosen.keep_prompts,
+                quotas=Quotas(
+                    {
+                        "runs": chosen.quota_runs,
+                        "tokens": chosen.quota_tokens,
+                        "searches": chosen.quota_searches,
+                        "uploads": chosen.quota_uploads,
+                    }
+                ),
+            )
             app.state.runs.begin_taking_over()
             uploads = uploads_into(services.retriever, chosen)
             app.state.uploads = uploads
@@ -152,37 +167,6 @@ def create_app(
     app.add_middleware(RequestIds)
     describe(app)
     return app
-
-
-def _runs(
-    settings: Settings,
-    graphs: Mapping[str, Graph],
-    services: Services,
-    store: Store,
-    observers: Sequence[Listener],
-) -> Runs:
-    def observe(run_id: str, event: Event) -> None:
-        for each in observers:
-            each(run_id, event)
-
-    return Runs(
-        graphs,
-        services,
-        settings.max_runs,
-        store,
-        queue_wait_s=settings.queue_wait_s,
-        preset=settings.preset,
-        observe=observe,
-        keeps_prompts=settings.keep_prompts,
-        quotas=Quotas(
-            {
-                "runs": settings.quota_runs,
-                "tokens": settings.quota_tokens,
-                "searches": settings.quota_searches,
-                "uploads": settings.quota_uploads,
-            }
-        ),
-    )
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -322,7 +322,7 @@ def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
 
 
 def _reindexed_errors(parts: Sequence[schema.ScoreResponse]) -> list[schema.RowError]:
-    """The errors of all parts, each with its pair's index in the whole request."""
+    """Those of all parts, each with its pair's index in the whole request."""
     offsets = accumulate((len(part.scores) for part in parts), initial=0)
     return [
         error.model_copy(update={"index": error.index + offset})

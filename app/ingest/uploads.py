@@ -155,12 +155,12 @@ class Uploads:
         self._index, self._segmenter, self._chunking = index, segmenter, chunking
         self._max_bytes, self._loaders = max_bytes, loaders
         self._images = ImageStore(data_dir)
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._under_way: set[asyncio.Task[object]] = set()
         self._deletions = asyncio.Lock()
         self._reading = asyncio.Semaphore(MAX_READ_AT_ONCE)
         self._reading_large = asyncio.Semaphore(1)
 
-    def go_on(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def go_on(self, work: Coroutine[object, None, T]) -> asyncio.Task[T]:
         """Begins what goes on to its end whoever waits for it, or until `aclose`."""
         task = asyncio.create_task(work)
         self._under_way.add(task)

@@ -215,7 +215,7 @@ class WikipediaSearch(HttpSearch):
         ]
 
 
-def _rank(page: Mapping[str, Any]) -> int:
+def _rank(page: Mapping[str, object]) -> int:
     index = page.get("index")
     return index if isinstance(index, int) else MAX_RESULTS + 1
 

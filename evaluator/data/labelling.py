@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import openai
+from openai.types import CompletionUsage
 
 from evaluator.data.file_formats import DataRow, read_rows
 from evaluator.data.text import is_chinese, named_sections
@@ -113,7 +114,7 @@ class _Done:
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def count(self, token: str, usage: Any) -> None:
+    def count(self, token: str, usage: CompletionUsage | None) -> None:
         self.rows, self.unreadable = self.rows + 1, self.unreadable + (not token)
         if usage is not None:
             self.input_tokens += usage.prompt_tokens or 0

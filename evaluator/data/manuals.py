@@ -113,11 +113,8 @@ def _page_rows(manual: Manual, page: str, blocks: list[PageBlock]) -> Iterator[M
             position += 1
             name = f"{manual.package}/{page}/{position}"
             title = " › ".join(dict.fromkeys([manual.title, *(text for _, text in section.path)]))
-            about = (
-                manual.package,
-                manual.language,
-                "faq" if is_question(question) else section.kind,
-            )
+            kind = "faq" if is_question(question) else section.kind
+            about = (manual.package, manual.language, kind)
             yield ManualRow(name, question, answer, title, page, position, *about)
 
 
@@ -161,9 +158,8 @@ def _answer(blocks: list[PageBlock], language: str) -> str:
 
 def _is_written_in(language: str, prose: list[str]) -> bool:
     chinese = language == "zh"
-    if any(is_chinese(text) != chinese for text in prose if len(text) > 40):
-        return False
-    return not chinese or is_chinese(" ".join(prose))
+    matches = all(is_chinese(text) == chinese for text in prose if len(text) > 40)
+    return matches and (not chinese or is_chinese(" ".join(prose)))
 
 
 def _fitting(blocks: list[PageBlock], max_chars: int) -> str:
@@ -183,19 +179,15 @@ def _distinct(rows: list[ManualRow], language: str) -> list[ManualRow]:
     """Rows whose question tells them from all others of the manual; of equal answers the first."""
     rows = list({row.answer: row for row in reversed(rows)}.values())[::-1]
     times = Counter(row.question.casefold() for row in rows)
-    named = [
-        replace(row, question=_in_context(row, language, times))
-        for row in rows
-        if not _is_untranslated(row.question, language)
-    ]
-    named = [row for row in named if len(row.question) <= MAX_QUESTION]
-    times = Counter(row.question.casefold() for row in named)
+    translated = [row for row in rows if _is_translated(row.question, language)]
+    named = [replace(row, question=_in_context(row, language, times)) for row in translated]
+    times = Counter(row.question.casefold() for row in named if len(row.question) <= MAX_QUESTION)
     return [row for row in named if times[row.question.casefold()] == 1]
 
 
-def _is_untranslated(heading: str, language: str) -> bool:
-    """Whether a heading of many words is not in the manual's language."""
-    return language == "zh" and len(heading.split()) > 4 and not is_chinese(heading)
+def _is_translated(heading: str, language: str) -> bool:
+    """A heading of many words that is not in the manual's language was not translated."""
+    return language != "zh" or len(heading.split()) <= 4 or is_chinese(heading)
 
 
 def _in_context(row: ManualRow, language: str, times: Mapping[str, int]) -> str:
@@ -224,14 +216,9 @@ def _is_short(heading: str, language: str) -> bool:
 def _capped(rows: list[ManualRow], manual: Manual) -> list[ManualRow]:
     if manual.language == "zh":
         return rows
-    pages = sorted({row.page for row in rows}, key=lambda page: sha256(page.encode()).digest())
-    order = {page: place for place, page in enumerate(pages)}
-    counts: Counter[str] = Counter()
-    chosen: set[str] = set()
-    for row in sorted(rows, key=lambda row: (order[row.page], row.position)):
-        if counts[row.kind] < MAX_ROWS[row.kind]:
-            counts[row.kind] += 1
-            chosen.add(row.id)
+    whole_pages = sorted(rows, key=lambda r: (sha256(r.page.encode()).digest(), r.position))
+    of_kind = {kind: [row for row in whole_pages if row.kind == kind] for kind in MAX_ROWS}
+    chosen = {row.id for kind, most in MAX_ROWS.items() for row in of_kind[kind][:most]}
     return [row for row in rows if row.id in chosen]
 
 

@@ -215,7 +215,7 @@ class _Quantizer:
     def _add(self, operation: str, inputs: list[str], outputs: list[str], **more: Any) -> None:
         self._nodes.append(helper.make_node(operation, inputs, outputs, **more))
 
-    def _stored_as(self, value: Any, constant: str) -> tuple[str, bool]:
+    def _stored_as(self, value: np.ndarray, constant: str) -> tuple[str, bool]:
         for name, tensor in self._floats.items():
             if tensor.shape == value.shape and np.array_equal(tensor, value):
                 return name, False

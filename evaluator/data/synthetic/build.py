@@ -189,12 +189,11 @@ class Answers:
         """What another question is answered with, and the answer among sentences of others."""
         other = self._other(material)
         unrelated = self._phrased(other, other.answers[0]) if other.answers else other.stated[0]
+        answers_too = contains_answer(unrelated, material.answers)
         foreign = [*other.asides, *self._other(material).asides][:3]
         foreign.insert(self._rng.randint(1, 2), ended(answer, self._language))
         return {
-            "answer of another question": ""
-            if contains_answer(unrelated, material.answers)
-            else unrelated,
+            "answer of another question": "" if answers_too else unrelated,
             "buried": _joined(foreign, self._language) if len(foreign) == 4 else "",
         }
 

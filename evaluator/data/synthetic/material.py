@@ -1,7 +1,7 @@
 """Source material of synthetic judgements: questions with the passage that answers them."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -89,14 +89,12 @@ def natural(folder: Path, side: Side) -> list[JudgementRow]:
         source, fields = path.name.split(".")[0], _fields(path)
         if "answer_faithful" in fields:
             for row in read_rows(path):
-                made = _labelled(row.raw, source, row.where)
-                judgements += [judgement for judgement in made if side(judgement.group)]
+                judgements += _labelled(row.raw, source, row.where)
         elif {"page", "position"} <= fields:
             for row, following in pairwise(read_rows(path)):
                 if row.raw["page"] == following.raw["page"]:
-                    made = _beside_each_other(row.raw, following.raw, source)
-                    judgements += [judgement for judgement in made if side(judgement.group)]
-    return judgements
+                    judgements += _beside_each_other(row.raw, following.raw, source)
+    return [judgement for judgement in judgements if side(judgement.group)]
 
 
 def _beside_each_other(
@@ -120,7 +118,7 @@ def _opening(answer: str, language: str) -> str:
     return chunks[0] if chunks and len(chunks[0]) >= _SENTENCE_CHARS[language][0] else ""
 
 
-def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[JudgementRow]:
+def _labelled(raw: Mapping[str, object], source: str, where: str) -> Iterator[JudgementRow]:
     question, passage = _text(raw, "question"), _text(raw, "passage") or _text(raw, "document")
     answer = _text(raw, "answer")
     if not question or not passage:
@@ -142,7 +140,7 @@ def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[Judgemen
         yield JudgementRow("retrieval", question, passage, retrieval, *about)
 
 
-def _token(raw: dict[str, Any], field: str, where: str) -> str:
+def _token(raw: Mapping[str, object], field: str, where: str) -> str:
     """The reflection token of a labelled field, "" where it is null or absent."""
     value = raw.get(field)
     if value not in (True, False, None):
@@ -182,7 +180,7 @@ def _nearest(question: str, parts: Sequence[str]) -> tuple[str, ...]:
     return tuple(part for part, n in zip(parts, shared, strict=True) if n == max(shared) and n > 0)
 
 
-def _from_labels(raw: dict[str, Any], source: str) -> Material | None:
+def _from_labels(raw: Mapping[str, object], source: str) -> Material | None:
     """A labelled row whose answer occurs in its passage; verdicts and cloze texts do not serve."""
     question, answer = _text(raw, "question"), _text(raw, "answer").strip(" \"'.")
     passage = _text(raw, "passage") or _text(raw, "document")
@@ -249,6 +247,6 @@ def _fields(path: Path) -> set[str]:
     return next((set(row.raw) for row in read_rows(path)), set())
 
 
-def _text(raw: Any, field: str) -> str:
+def _text(raw: object, field: str) -> str:
     value = raw.get(field) if isinstance(raw, dict) else None
     return value.strip() if isinstance(value, str) else ""
