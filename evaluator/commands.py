@@ -206,9 +206,7 @@ def export(weights: Weights = None) -> None:
 
 
 @app.command()
-def embedder(
-    out: Annotated[Path, typer.Argument(help="A new folder for the embedder.")],
-) -> None:
+def embedder(out: Annotated[Path, typer.Argument(help="A new folder for the embedder.")]) -> None:
     """Write multilingual-e5-small as an embedder."""
     with needs("train"):
         embedding = import_module("evaluator.training.embedder")

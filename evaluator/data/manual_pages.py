@@ -59,11 +59,7 @@ _BREAKS = (
     *("article", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl", "figure"),
     *("hr", "li", "main", "ol", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
 )
-_KINDS = {
-    **dict.fromkeys(_BREAKS, "text"),
-    **dict.fromkeys(_HEADINGS, "heading"),
-    "dt": "entry",
-}
+_KINDS = {**dict.fromkeys(_BREAKS, "text"), **dict.fromkeys(_HEADINGS, "heading"), "dt": "entry"}
 """What the text of an element is; of others it is part of the line."""
 _NOT_IN_A_ROW = ", ".join(("pre", "dl", "table", "ul", "ol", *_HEADINGS))
 
@@ -216,8 +212,6 @@ def _roff_text(roff: str) -> str:
 
 
 _ROFF_WORD = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
-
-
 _ROFF_HEADINGS = {"TH": "h1", "SH": "h2", "SS": "h3"}
 _FONTS = {"B", "I", "BR", "RB", "BI", "IB", "IR", "RI", "SM", "SB"}
 _WORDS_APART = {"B", "I", "SM", "SB"}

@@ -26,12 +26,7 @@ from transformers import BertConfig, BertModel, T5Config, T5Model
 
 from evaluator.errors import WeightsError
 from evaluator.model.checkpoint import ARCHITECTURE, CROSS_ARCHITECTURE, TENSORS_FILE
-from evaluator.model.tokenization import (
-    REFLECTION_TOKENS,
-    SEPARATOR,
-    SPECIAL_TOKENS,
-    UNKNOWN,
-)
+from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, SPECIAL_TOKENS, UNKNOWN
 from evaluator.schema import TASKS
 
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")

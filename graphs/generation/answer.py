@@ -233,9 +233,7 @@ def after_failure(
     if fallen_back and stand_in.answer and stand_in.generator == fallen_back.chat_name:
         degraded = error.answered_by(fallen_back.chat_name)
     return replace(
-        stand_in,
-        usage=stand_in.usage + error.usage,
-        degraded=(degraded, *stand_in.degraded),
+        stand_in, usage=stand_in.usage + error.usage, degraded=(degraded, *stand_in.degraded)
     )
 
 

@@ -170,9 +170,8 @@ async def summary_of(
     )
     system = SystemMessage(prompt("compress_system", language).render())
     reply = await reply_to([system, HumanMessage(body)], services)
-    return DocumentSummary(
-        as_summary(reply.text) if reply.text else None, reply.usage, reply.degraded
-    )
+    text = as_summary(reply.text) if reply.text else None
+    return DocumentSummary(text, reply.usage, reply.degraded)
 
 
 def as_summary(reply: str) -> str:

@@ -111,11 +111,7 @@ class EvaluationJobs:
         return EvaluationReport(request, answers, results, times, proposal, calibrates, compared)
 
     async def _carry_out(
-        self,
-        evaluation_id: str,
-        request: EvaluationRequest,
-        owner: str,
-        progress: Progress | None,
+        self, evaluation_id: str, request: EvaluationRequest, owner: str, progress: Progress | None
     ) -> None:
         try:
             retriever = self.services.retriever

@@ -366,10 +366,7 @@ def _joined(texts: Sequence[str], language: str) -> str:
 
 
 def _evidence_rows(
-    material: Material,
-    near: Sequence[Material],
-    materials: Sequence[Material],
-    rng: random.Random,
+    material: Material, near: Sequence[Material], materials: Sequence[Material], rng: random.Random
 ) -> list[JudgementRow]:
     """The question with evidence that answers it, and with evidence that does not."""
     if not material.answerable:

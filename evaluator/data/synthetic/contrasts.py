@@ -50,11 +50,7 @@ class Contrasts:
     """Makes wrong twins of answering texts, with names of other records to put in their place."""
 
     def __init__(
-        self,
-        names: Sequence[str],
-        language: str,
-        rng: random.Random,
-        wordings: Wordings = WORDINGS,
+        self, names: Sequence[str], language: str, rng: random.Random, wordings: Wordings = WORDINGS
     ) -> None:
         self._wordings, self._language, self._rng = wordings[language], language, rng
         self._alike: dict[str, list[str]] = {}
