@@ -66,7 +66,7 @@ class _Worker:
         if isinstance(error, errors.WorkerOverloaded):
             rest_s = min(error.retry_after_s, MAX_REST_S)
         elif not self.failed:  # many requests may meet the same failure: it is told once
-            log.warning("%s Not asked for %.0f s where another worker answers.", error, rest_s)
+            log.warning("%s Skipped for %.0f s while another worker answers.", error, rest_s)
         self.failed, self.rests_until = True, time.monotonic() + rest_s
 
 

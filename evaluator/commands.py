@@ -114,12 +114,12 @@ def label(
     file: Annotated[Path, typer.Argument(help="Rows {question, passage?, answer?}, *.jsonl.")],
     out: Annotated[Path, typer.Option(help="Critic rows are appended to this file.")],
     base_url: Annotated[str, typer.Option(help="An OpenAI-compatible endpoint, ending in /v1.")],
-    model: Annotated[str, typer.Option(help="The model that is asked.")],
+    model: Annotated[str, typer.Option(help="Model that labels.")],
     task: Annotated[
         list[str] | None, typer.Option(help="A judgement, several times for several; else all.")
     ] = None,
-    input_price: Annotated[float, typer.Option(min=0, help="Per million tokens read.")] = 0.0,
-    output_price: Annotated[float, typer.Option(min=0, help="Per million tokens said.")] = 0.0,
+    input_price: Annotated[float, typer.Option(min=0, help="Per million input tokens.")] = 0.0,
+    output_price: Annotated[float, typer.Option(min=0, help="Per million output tokens.")] = 0.0,
     dry_run: Annotated[bool, typer.Option(help="Only tell rows, tokens and cost.")] = False,
 ) -> None:
     """Ask a language model for reflection tokens on rows of one's own, for `train` to read."""
@@ -257,7 +257,7 @@ def bench(
 ) -> None:
     """Pairs and tokens a second, latency and padding, by batch size."""
     if json_file and not json_file.parent.is_dir():  # told before all is measured
-        raise EvaluatorError(f"{json_file} cannot be written: {json_file.parent} is no folder.")
+        raise EvaluatorError(f"{json_file} cannot be written: {json_file.parent} is not a folder.")
     settings = _settings(weights, backend=backend, device=device, precision=precision)
     benching = import_module("evaluator.bench")
     options = benching.BenchOptions(task, pairs, length, tuple(batch_tokens or ()), seconds, seed)

@@ -132,11 +132,11 @@ class CircuitBreaker:
         self._failures += 1
         if is_probe or self._failures >= self._max_failures:
             self._open_until = time.monotonic() + self._open_s
-            log.warning("circuit of %s open: not asked for %g s", self.name, self._open_s)
+            log.warning("circuit breaker of %s is open for %g s", self.name, self._open_s)
 
     def _succeeded(self, *, is_probe: bool) -> None:
         if is_probe:
-            log.info("circuit of %s closed: asked as before", self.name)
+            log.info("circuit breaker of %s is closed", self.name)
         if is_probe or self._open_until is None:
             self.close()
 

@@ -335,7 +335,7 @@ class Runs:
             except STORE_ERRORS:
                 pass  # told where the store is kept in order
             except Exception:
-                log.exception("runs of processes that are gone could not be taken over")
+                log.exception("runs of dead processes could not be taken over")
             await asyncio.sleep(TAKES_OVER_EVERY_S)
 
     async def take_over(self, most: int, run_id: str | None = None) -> list[Run]:

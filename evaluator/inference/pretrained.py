@@ -122,7 +122,7 @@ class MonoT5(RerankScorer):
         if not known:
             required = " or ".join("/".join(pair) for pair in verdicts)
             raise WeightsError(
-                f"The tokenizer of {folder} has no tokens {required}: it is no monoT5's."
+                f"The tokenizer of {folder} has no tokens {required}: it is not a monoT5 tokenizer."
             )
         self._verdicts = [vocabulary[verdict] for verdict in known[0]]  # the bad one first
         start = config.decoder_start_token_id

@@ -33,7 +33,7 @@ def convert(checkpoint: Path, out: Path) -> int:
     WeightsError where the file is no checkpoint of tensors alone, or asks for anything else.
     """
     if not checkpoint.is_file():
-        raise WeightsError(f"{checkpoint} is no file.")
+        raise WeightsError(f"{checkpoint} is not a file.")
     out.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-P", "-c", _WRITE, str(checkpoint), str(out / TENSORS_FILE)]
     result = subprocess.run(

@@ -69,7 +69,7 @@ def woven(answer: ReflectedAnswer) -> str:
     """The output a generator learns; DataError where the parts could not be told apart again."""
     output = "".join(map(_woven, answer.segments)) + answer.utility
     if not answer.segments or unwoven(output) != answer:
-        raise DataError("These parts are no answer with reflection tokens.")
+        raise DataError("These parts do not make an answer with reflection tokens.")
     return output
 
 

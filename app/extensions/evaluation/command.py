@@ -125,7 +125,7 @@ async def _evaluate(
         report = await jobs.report(evaluation, calibrates=options.calibrates, baseline=baseline)
         if report is None:
             row = await jobs.store.get(evaluation, "")
-            fail(row["problem"] or "the evaluation was stopped; what was answered is kept")
+            fail(row["problem"] or "the evaluation was stopped; the answers so far are stored")
         return report
 
 
@@ -254,7 +254,7 @@ def _baseline(file: Path) -> Mapping[str, Any]:
     try:
         results: Mapping[str, Any] = json.loads(_text(file))
         if not {"rows", "variants", "seed"} <= results.keys():
-            raise ValueError("it is no results.json of `selfcrag evaluate`")
+            raise ValueError("it is not a results.json of `selfcrag evaluate`")
     except ValueError as error:
         fail(f"{file} cannot be compared with: {error}")
     return results

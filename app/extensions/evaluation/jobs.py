@@ -96,7 +96,7 @@ class EvaluationJobs:
             else Answered(
                 question=question.id,
                 variant=variant.name,
-                failure=missing.get(key, "the answer is not kept any more"),
+                failure=missing.get(key, "the answer is no longer stored"),
             )
             for key, (question, variant) in zip(keys, request.cells, strict=True)
         ]

@@ -102,7 +102,7 @@ def _json(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise InvalidRequest(POINTER, f"{place} is no JSON: {error}") from None
+        raise InvalidRequest(POINTER, f"{place} is not JSON: {error}") from None
 
 
 def _csv_rows(text: str, name: str) -> Iterator[Mapping[str, Any]]:

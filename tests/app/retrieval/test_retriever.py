@@ -208,7 +208,7 @@ async def test_another_table_is_a_clear_error_and_reindex_renews(
 async def test_a_lost_index_is_a_typed_error(filled: HybridRetriever) -> None:
     for file in sorted(filled.index.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
-    with pytest.raises(RetrieverFailed, match="is gone: run `selfcrag ingest PATH`"):
+    with pytest.raises(RetrieverFailed, match="is missing: run `selfcrag ingest PATH`"):
         await filled.retrieve("pump", 3)
 
 
