@@ -64,6 +64,16 @@ class FakeRetriever:
         return not self.fails
 
 
+class BrokenRetriever(FakeRetriever):
+    """A fault of ours, not of a part outside."""
+
+    async def retrieve(self, *_: object, **__: object) -> Sequence[Passage]:
+        raise ZeroDivisionError
+
+    async def ready(self) -> bool:
+        raise ZeroDivisionError
+
+
 @dataclass
 class KnowingRetriever(FakeRetriever):
     """Finds what `known` says for a query, else `passages`."""
@@ -118,6 +128,13 @@ class FakeEvaluator:
 
     async def ready(self) -> bool:
         return self.fails_from_call is None
+
+
+class BrokenEvaluator(FakeEvaluator):
+    """A fault of ours, not of a part outside."""
+
+    async def score(self, *_: object) -> Scores:
+        raise ZeroDivisionError("a fault of ours")
 
 
 @dataclass

@@ -3,7 +3,6 @@
 import ast
 import json
 import sys
-from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -38,21 +37,24 @@ COMPOSED = {
 
 
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
+@cache
 def sources(*packages: str) -> list[Path]:
     return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> list[str]:
     """Dotted names of what is imported anywhere in the file, `from a import b` as `a.b`."""
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module or ''}.{alias.name}" for alias in node.names)
+    return [
+        f"{node.module or ''}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+        for node in nodes(path)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    ]
 
 
 def offences(package: str, allowed: set[str], among: set[str]) -> list[str]:
@@ -137,7 +139,7 @@ def test_the_environment_is_read_in_the_settings_alone() -> None:
         f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', '?')}"
         for path in sources(*PACKAGES)
         if path not in {ROOT / "app/settings.py", ROOT / "evaluator/settings.py"}
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if reads & {getattr(node, field, None) for field in ("attr", "id", "name", "arg")}
     ]
     assert wrong == []
@@ -147,7 +149,7 @@ def test_no_import_is_relative() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in sources(*PACKAGES, "benchmarks")
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert wrong == []
@@ -173,6 +175,7 @@ LAYERS = {
 module right under its package."""
 
 
+@cache
 def room(name: str) -> str:
     """The room of a module, without its package: `app.api.routes.ask` is in `api.routes`."""
     path = ROOT / name.replace(".", "/")
@@ -182,6 +185,7 @@ def room(name: str) -> str:
     return ".".join(folder.relative_to(ROOT).parts[1:])
 
 
+@cache
 def module(name: str) -> str:
     """The module that an imported name stands in."""
     path = ROOT / name.replace(".", "/")

@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.app.api.test_sse import CHINESE, ENGLISH
 from tests.app.conftest import NOWHERE
 from tests.app.processes import Process, checkout, environment
 from tests.loopback.server import free_port
+from tests.umbra import CHINESE, ENGLISH
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,11 @@ from graphs.state import Context
 from tests.app.conftest import NOWHERE
 from tests.app.processes import BIN, ROOT, Process, checkout, environment
 from tests.loopback.server import free_port
+from tests.umbra import CHINESE, ENGLISH
 
 pytestmark = pytest.mark.slow
 
 CONFIG = ROOT / "langgraph.json"
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
 QUIET = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1"}
 
 

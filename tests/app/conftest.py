@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import venv
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from evaluator.serving.app import create_app as create_worker
 from evaluator.settings import EvaluatorSettings
 from graphs.ports import Services
 from tests.app.knowledge import fill
-from tests.app.serving import Serving, app_of
+from tests.app.serving import Serve, Serving, app_of
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +49,7 @@ def service(data_dir: Path) -> Iterator[Serving]:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Serving]]:
+def serve() -> Iterator[Serve]:
     """Serves any parts, until the test ends."""
     with ExitStack() as stack:
 

@@ -97,6 +97,10 @@ class Serving:
         return len(runs._tasks)
 
 
+Serve = Callable[..., Serving]
+"""The fixture `serve`: takes parts and settings."""
+
+
 def events_of(response: httpx.Response) -> Iterator[Sent]:
     """The events of a response as they arrive, comments left out."""
     block: dict[str, str] = {}
@@ -137,5 +141,8 @@ def _only(services: Services, state: AbstractContextManager[object] | None = Non
     async def source(_: Settings) -> AsyncIterator[Services]:
         with state or nullcontext():
             yield services
+            for model in (services.chat, services.fallback):
+                if close := getattr(model, "aclose", None):
+                    await close()
 
     return source

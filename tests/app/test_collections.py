@@ -1,6 +1,5 @@
 """Collections through the service: each sees, keeps and deletes its own documents alone."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from app.settings import Settings
 from app.storage.api_keys import KeyRing, add_key, list_keys
 from app.storage.database import open_engine
 from graphs.types import Scores, Task
+from tests.app.keys import key_of
 from tests.app.serving import Serving
 from tests.app.test_durable_runs import Halting, begun, gone, runs_of
 from tests.app.test_lasting import opened
@@ -206,16 +206,8 @@ def test_a_parameter_names_the_collection_as_well_as_the_form(open_to_all: httpx
 @pytest.fixture
 def keyed(tmp_path: Path) -> Iterator[tuple[httpx.Client, httpx.Client]]:
     """Two keys of ann: one for everything, one for `manuals` and `手册` alone."""
-
-    async def keys() -> list[str]:
-        async with open_engine(settings_of(tmp_path)) as engine:
-            limited = ["manuals", "手册", "manuals"]
-            return [
-                (await add_key(engine, "ann"))[1],
-                (await add_key(engine, "ann", collections=limited))[1],
-            ]
-
-    whole, limited = asyncio.run(keys())
+    whole = key_of(tmp_path, "ann")
+    limited = key_of(tmp_path, "ann", collections=["manuals", "手册", "manuals"])
     with Serving(create_app(settings_of(tmp_path))) as serving:
         clients = [
             httpx.Client(base_url=serving.url, headers={"x-api-key": key}, trust_env=False)
@@ -270,12 +262,7 @@ def test_only_ones_own_documents_go(open_to_all: httpx.Client, tmp_path: Path) -
     settings = settings_of(tmp_path)
     with Serving(create_app(settings)) as before:
         upload(before.client, "lamp.md", LAMP, "manuals")
-
-    async def key() -> str:
-        async with open_engine(settings) as engine:
-            return (await add_key(engine, "bob"))[1]
-
-    headers = {"x-api-key": asyncio.run(key())}
+    headers = {"x-api-key": key_of(tmp_path, "bob")}
     with Serving(create_app(settings)) as serving:
         bob = httpx.Client(base_url=serving.url, headers=headers, trust_env=False)
         assert "shared" in problem(bob.delete("/collections/manuals"), 403)
@@ -327,11 +314,7 @@ async def test_a_run_that_is_resumed_stays_in_its_collection(tmp_path: Path) -> 
 
 
 def test_whoever_asks_may_list_collections_and_no_more(tmp_path: Path) -> None:
-    async def key() -> str:
-        async with open_engine(settings_of(tmp_path)) as engine:
-            return (await add_key(engine, "ann", scopes=["ask"]))[1]
-
-    headers = {"x-api-key": asyncio.run(key())}
+    headers = {"x-api-key": key_of(tmp_path, "ann", scopes=["ask"])}
     with Serving(create_app(settings_of(tmp_path))) as serving:
         assert serving.client.get("/collections", headers=headers).status_code == 200
         for refused in (

@@ -1,7 +1,7 @@
 """What failed before a run was stopped is told with its answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -9,14 +9,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 
 from tests import fakes
-from tests.app.serving import Serving, events_of, wait_until
-
-Serve = Callable[..., Serving]
-
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
+from tests.app.serving import Serve, events_of, wait_until
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
 
 class HangsAtRevision(fakes.ScriptedChat):

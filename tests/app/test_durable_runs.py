@@ -22,11 +22,8 @@ from graphs.types import Scores, Task
 from graphs.workflows.self_crag import build_self_crag
 from tests import fakes
 from tests.app.test_lasting import opened
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 CALLS_OF_A_STEP = 3
 """A draft is judged for relevance, support and utility at once."""
 QUESTIONS = pytest.mark.parametrize("question", [ENGLISH, CHINESE])

@@ -1,7 +1,6 @@
 """Several services at one database: what one of them begins or keeps, the others know."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,60 +14,58 @@ from app.storage.lifecycle import Store
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes
-from tests.app.serving import Serving, events_of
+from tests.app.serving import Serve, Serving, events_of
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
 from tests.app.test_lasting import opened
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
-Serve = Callable[..., Serving]
-
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 NOBODYS = "0" * 32
 
 
-def test_a_run_just_begun_is_known_at_another_service(serve: Serve, tmp_path: Path) -> None:
-    question, kept = CHINESE, Settings(_env_file=None, data_dir=tmp_path)
+ASKED = {"question": CHINESE, "stream": True, "workflow": "crag"}
+
+
+@pytest.fixture
+def two(serve: Serve, tmp_path: Path) -> tuple[Serving, Serving]:
+    """Services at one database, over a chat endpoint that never ends its answer."""
     chat = SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting())
     parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
-    first, second = serve(parts, kept), serve(parts, kept)
-    body = {"question": question, "stream": True, "workflow": "crag"}
-    with first.client.stream("POST", "/ask", json=body) as response:
+    kept = Settings(_env_file=None, data_dir=tmp_path)
+    return serve(parts, kept), serve(parts, kept)
+
+
+def test_a_run_just_begun_is_known_at_another_service(two: tuple[Serving, Serving]) -> None:
+    first, second = two
+    with first.client.stream("POST", "/ask", json=ASKED) as response:
         live = events_of(response)
         run_id = next(live).data["run_id"]
         with second.client.stream("GET", f"/runs/{run_id}/events") as there:
             assert there.status_code == 200
-    with first.client.stream("POST", "/ask", json=body) as response:
+    with first.client.stream("POST", "/ask", json=ASKED) as response:
         live = events_of(response)
         run_id = next(live).data["run_id"]
         assert second.client.post(f"/runs/{run_id}/cancel").status_code == 202
         assert list(live)[-2].data["stopped_by"] == "cancelled"
 
 
-def test_a_thread_just_opened_is_busy_at_another_service(serve: Serve, tmp_path: Path) -> None:
-    question, kept = CHINESE, Settings(_env_file=None, data_dir=tmp_path)
-    chat = SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting())
-    parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
-    first, second = serve(parts, kept), serve(parts, kept)
-    for method in ("ask", "delete"):
-        body = {"question": question, "stream": True, "workflow": "crag"}
-        with first.client.stream("POST", "/ask", json=body) as response:
-            live = events_of(response)
-            thread_id = next(live).data["thread_id"]
-            if method == "ask":
-                asked = {"question": question, "thread_id": thread_id}
-                refused = second.client.post("/ask", json=asked)
-            else:
-                refused = second.client.delete(f"/threads/{thread_id}")
-            assert refused.status_code == 409
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_a_thread_just_opened_is_busy_at_another_service(
+    two: tuple[Serving, Serving], method: str
+) -> None:
+    first, second = two
+    with first.client.stream("POST", "/ask", json=ASKED) as response:
+        live = events_of(response)
+        thread_id = next(live).data["thread_id"]
+        if method == "POST":
+            refused = second.client.post("/ask", json={**ASKED, "thread_id": thread_id})
+        else:
+            refused = second.client.delete(f"/threads/{thread_id}")
+    assert refused.status_code == 409
 
 
-async def taken_for_gone(
-    question: str, store: Store, other: Store, runs: Runs, engine: AsyncEngine
-) -> Run:
+async def taken_for_gone(store: Store, other: Store, runs: Runs, engine: AsyncEngine) -> Run:
     """A run of ann's on the thread `t` that has ended after another process gave it up."""
-    run = await runs.start("crag", Question(question=question), Context(), "t", owner="ann")
+    run = await runs.start("crag", Question(question=ENGLISH), Context(), "t", owner="ann")
     await asyncio.sleep(0.1)
     await store.writer.flush()
     lost = await other.runs.lose([store.process])
@@ -81,14 +78,13 @@ async def taken_for_gone(
 
 async def test_a_conversation_given_up_wrongly_stays_its_owners(tmp_path: Path) -> None:
     """Also where its next question is left without an answer."""
-    question = ENGLISH
     services = fakes.services(
         fakes.FakeRetriever([TOWER, TURM]), evaluator=SlowEvaluator(waiting=Waiting(0.5))
     )
     async with opened(tmp_path) as (other, engine), opened(tmp_path) as (store, _):
         runs = Runs({"crag": build_crag(services)}, services, 2, store)
-        run = await taken_for_gone(question, store, other, runs, engine)
-        later = await runs.start("crag", Question(question=question), Context(), "t", owner="ann")
+        run = await taken_for_gone(store, other, runs, engine)
+        later = await runs.start("crag", Question(question=ENGLISH), Context(), "t", owner="ann")
         await runs.cancel(later)
         await runs.aclose()
         await store.writer.flush()

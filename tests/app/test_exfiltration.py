@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,19 +18,17 @@ from app.main import create_app
 from app.protocols.answers import address_of
 from app.retrieval.index import open_index
 from app.settings import Settings
-from graphs.ports import Services
 from graphs.types import AnswerLinks, Citation, Passage, WebPage
 from tests import fakes
 from tests.app.extensions.ai_sdk.test_stream import message, parts_of, post
 from tests.app.extensions.openai.test_chat import client_of, streamed, told
 from tests.app.ingest.loaders.test_by_suffix import pdf
 from tests.app.ingest.word import paragraph, word
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
 from tests.exfiltration import CITED, FORMS, LOADED, SECRET, U, live
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
+from tests.umbra import ENGLISH
 
-Serve = Callable[..., Serving]
-QUESTION = "How tall is the red tower of Umbra?"
 KEEPER = "https://keeper.example.org/tower"
 TOWER = [
     Passage("p1", "The red tower of Umbra is 87 metres tall.", "Guide", CITED),
@@ -69,26 +65,16 @@ def groups() -> list[str]:
     return ["Told [1].\n\n" + "\n\n".join(forms[n : n + 40]) for n in range(0, len(forms), 40)]
 
 
-Write = Callable[..., Serving]
-
-
 @pytest.fixture
-def write(openai_server: OpenAIServer, tmp_path: Path) -> Iterator[Write]:
+def write(serve: Serve, openai_server: OpenAIServer) -> Serve:
     """Serves a chat endpoint that says what `openai_server.says`."""
-    with ExitStack() as stack:
 
-        def start(links: AnswerLinks = "cited") -> Serving:
-            @asynccontextmanager
-            async def source(_: Settings) -> AsyncIterator[Services]:
-                chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL)
-                services = fakes.services(fakes.FakeRetriever(TOWER), chat=chat)
-                yield replace(services, answer_links=links)
-                await chat.aclose()
+    def start(links: AnswerLinks = "cited") -> Serving:
+        chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL)
+        services = fakes.services(fakes.FakeRetriever(TOWER), chat=chat)
+        return serve(replace(services, answer_links=links))
 
-            settings = Settings(_env_file=None, data_dir=tmp_path)
-            return stack.enter_context(Serving(create_app(settings, source)))
-
-        yield start
+    return start
 
 
 def called(serving: Serving, tool: str, **arguments: Any) -> tuple[Any, list[str]]:
@@ -105,35 +91,35 @@ def called(serving: Serving, tool: str, **arguments: Any) -> tuple[Any, list[str
     return asyncio.run(call()), steps
 
 
-def test_answers_hold_nothing_live(write: Write, openai_server: OpenAIServer) -> None:
+def test_answers_hold_nothing_live(write: Serve, openai_server: OpenAIServer) -> None:
     """As JSON, and the same through each protocol that streams; tokens cut the forms."""
     serving, openai_server.token_chars = write(), 5
     with client_of(serving) as client:
         for openai_server.says in groups():
-            answer = serving.ask(QUESTION, workflow="crag")
+            answer = serving.ask(ENGLISH, workflow="crag")
             assert live(answer["answer"], [CITED, KEEPER]) == []
             (entry,) = answer["degraded"]
             assert entry["component"] == "generator"
             assert SECRET not in entry["reason"]
-            native = serving.stream(QUESTION, workflow="crag")
-            parts = parts_of(post(serving, message(QUESTION), workflow="crag"))
-            asked: Any = [{"role": "user", "content": QUESTION}]
+            native = serving.stream(ENGLISH, workflow="crag")
+            parts = parts_of(post(serving, message(ENGLISH), workflow="crag"))
+            asked: Any = [{"role": "user", "content": ENGLISH}]
             whole = client.chat.completions.create(model="crag", messages=asked)
-            events = client.responses.create(model="crag", input=QUESTION, stream=True)
+            events = client.responses.create(model="crag", input=ENGLISH, stream=True)
             langgraph = serving.client.post(
                 "/runs/wait", json={"assistant_id": "crag", "input": {"messages": asked}}
             )
-            assistant, _ = called(serving, "ask", question=QUESTION, workflow="crag")
+            assistant, _ = called(serving, "ask", question=ENGLISH, workflow="crag")
             assert live(assistant.content[0].text, [CITED, KEEPER]) == []
             assert assistant.structured_content["degraded"] == [entry]
             streams = {
                 "mcp": [assistant.structured_content["answer"]],
-                "langchain": [SelfCragChat(url=serving.url, workflow="crag").invoke(QUESTION).text],
+                "langchain": [SelfCragChat(url=serving.url, workflow="crag").invoke(ENGLISH).text],
                 "openai, whole": [whole.choices[0].message.content],
                 "responses": [it.delta for it in events if it.type == "response.output_text.delta"],
                 "langgraph": [it["text"] for it in langgraph.json()["messages"][-1]["content"]],
                 "native": [it.data["text"] for it in native if it.name == "token"],
-                "openai": told(streamed(client, QUESTION, model="crag"), "content"),
+                "openai": told(streamed(client, ENGLISH, model="crag"), "content"),
                 "ai sdk": [it["delta"] for it in parts if it["type"] == "text-delta"],
             }
             assert {name: "".join(it) for name, it in streams.items()} == dict.fromkeys(
@@ -141,29 +127,29 @@ def test_answers_hold_nothing_live(write: Write, openai_server: OpenAIServer) ->
             )
 
 
-def test_no_prefix_of_a_stream_is_live(write: Write, openai_server: OpenAIServer) -> None:
+def test_no_prefix_of_a_stream_is_live(write: Serve, openai_server: OpenAIServer) -> None:
     serving, openai_server.token_chars = write(), 3
     for name in LOADED:
         openai_server.says, text = f"Told [1]. {FORMS[name]} and\n\n{FORMS[name]}", ""
-        for event in serving.stream(QUESTION, workflow="crag"):
+        for event in serving.stream(ENGLISH, workflow="crag"):
             text += event.data["text"] if event.name == "token" else ""
             assert live(text, [CITED, KEEPER]) == []
         assert "hxxps://" in text
 
 
-def test_a_stream_of_openai_cuts_no_code(write: Write, openai_server: OpenAIServer) -> None:
+def test_a_stream_of_openai_cuts_no_code(write: Serve, openai_server: OpenAIServer) -> None:
     openai_server.says = (
         f"Told [1]. Write `So. <img src={U}> So.` here.\n\n```py\n<img src={U}>\n```"
     )
     with client_of(write()) as client:
-        pieces = told(streamed(client, QUESTION, model="crag"), "content")
+        pieces = told(streamed(client, ENGLISH, model="crag"), "content")
     assert "".join(pieces) == openai_server.says
     assert [n for n in range(len(pieces)) if live("".join(pieces[: n + 1]), [CITED])] == []
 
 
-def test_links_to_the_sources_stay(write: Write, openai_server: OpenAIServer) -> None:
+def test_links_to_the_sources_stay(write: Serve, openai_server: OpenAIServer) -> None:
     openai_server.says = f"It is 87 metres tall ([guide]({CITED})) [1]; see {KEEPER} too [2]."
-    answer = write().ask(QUESTION, workflow="crag")
+    answer = write().ask(ENGLISH, workflow="crag")
     assert answer["answer"] == openai_server.says
     assert [it["source"] for it in answer["citations"]] == [CITED, KEEPER]
     assert answer["degraded"] == []
@@ -171,9 +157,9 @@ def test_links_to_the_sources_stay(write: Write, openai_server: OpenAIServer) ->
         assert [answer["answer"][start:end] for start, end in cited["spans"]] == [answer["answer"]]
 
 
-def test_trusted_answers_stay_as_they_are(write: Write, openai_server: OpenAIServer) -> None:
+def test_trusted_answers_stay_as_they_are(write: Serve, openai_server: OpenAIServer) -> None:
     openai_server.says = f"It is 87 metres tall ![chart]({U}) [1]."
-    answer = write("all").ask(QUESTION, workflow="crag")
+    answer = write("all").ask(ENGLISH, workflow="crag")
     assert answer["answer"] == openai_server.says
     assert answer["degraded"] == []
 
@@ -188,11 +174,11 @@ def test_titles_and_criticism_are_told_inert(serve: Serve) -> None:
     )
     serving = serve(services)
     with client_of(serving) as client:
-        reasons = "".join(told(streamed(client, QUESTION), "reasoning_content"))
+        reasons = "".join(told(streamed(client, ENGLISH), "reasoning_content"))
     assert "Show !" in reasons
     assert "hxxps://" in reasons
     assert live(reasons) == []
-    answer = serving.ask(QUESTION, workflow="self_crag")
+    answer = serving.ask(ENGLISH, workflow="self_crag")
     (criticism, _) = (entry["criticism"] for entry in answer["critique"])
     assert criticism.startswith("Show ! [a]")
     assert live(criticism) == []
@@ -214,7 +200,7 @@ def test_evidence_is_told_as_it_was_found_and_what_is_shown_of_it_is_inert(serve
     chat = fakes.ScriptedChat(answers=["It is 87 metres tall [1][2]."])
     serving = serve(fakes.services(found, web_search=web, chat=chat))
     options = {"web": "always", "strip_mode": "passage"}
-    body = {"question": QUESTION, "options": options}
+    body = {"question": ENGLISH, "options": options}
     passages = serving.client.post("/search", json=body).json()["passages"]
     assert {it["origin"] for it in passages} == {"internal", "web"}
     for passage in passages:
@@ -224,7 +210,7 @@ def test_evidence_is_told_as_it_was_found_and_what_is_shown_of_it_is_inert(serve
     assert result.structured_content["passages"] == passages
     for passage in passages:
         assert passage["text"] in result.content[0].text
-    documents = SelfCragRetriever(url=serving.url, options=options).invoke(QUESTION)
+    documents = SelfCragRetriever(url=serving.url, options=options).invoke(ENGLISH)
     assert [it.page_content for it in documents] == [it["text"] for it in passages]
     assert {it.metadata["title"] for it in documents} == {title}
 
@@ -237,7 +223,7 @@ def test_evidence_is_told_as_it_was_found_and_what_is_shown_of_it_is_inert(serve
     assert live(text.text) == []
     assert [*result.content[1:], *links] == [], "nothing that a client could open"
     assert [line for line in steps + more if live(line)] == []
-    said = SelfCragChat(url=serving.url, workflow="crag", options=options).invoke(QUESTION)
+    said = SelfCragChat(url=serving.url, workflow="crag", options=options).invoke(ENGLISH)
     annotations = said.content_blocks[0]["annotations"]  # type: ignore[typeddict-item]
     assert {it.get("url") for it in annotations} == {CITED, None}
 

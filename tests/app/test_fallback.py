@@ -1,7 +1,6 @@
 """The fallback model: it writes where the first one fails, and the answer says so."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,24 +9,17 @@ import pytest
 
 from app.composition.services import open_services
 from app.llm.chat import chat_model
-from app.main import create_app
 from app.resilience import retry
 from app.settings import Settings
 from graphs.generation.answer import NO_LISTENER, generate_answer
 from graphs.generation.prompts import DraftRequest
-from graphs.ports import Services
 from graphs.types import Strip
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
 from tests.loopback.openai import MODEL, OPENAI_KEY, Failure, OpenAIServer
 from tests.loopback.reflective import NATIVE_MODEL, ReflectiveServer
+from tests.umbra import ALWAYS, CHINESE, ENGLISH, FACTS, TOWER, TURM
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-FACTS = {ENGLISH: "87 metres", CHINESE: "八十七米"}
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
-ALWAYS = {"retrieval": "always", "ablation": {"only_action": "correct"}}
 SECOND = "second-model"
 
 
@@ -39,27 +31,18 @@ def second_server() -> Iterator[OpenAIServer]:
 
 @pytest.fixture
 def serving(
+    serve: Serve,
     openai_server: OpenAIServer,
     second_server: OpenAIServer,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Serving]:
+) -> Serving:
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.0)
-
-    @asynccontextmanager
-    async def source(_: Settings) -> AsyncIterator[Services]:
-        chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, has_fallback=True)
-        second = chat_model(second_server.base_url, OPENAI_KEY, MODEL, kind="fallback")
-        parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
-        breakers = chat.endpoint.breaker, second.endpoint.breaker
-        circuits = {breaker.name: breaker for breaker in breakers}
-        yield replace(parts, fallback=second, fallback_name=SECOND, circuits=circuits)
-        await chat.aclose()
-        await second.aclose()
-
-    settings = Settings(_env_file=None, data_dir=tmp_path)
-    with Serving(create_app(settings, source)) as serving:
-        yield serving
+    chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, has_fallback=True)
+    second = chat_model(second_server.base_url, OPENAI_KEY, MODEL, kind="fallback")
+    parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
+    breakers = chat.endpoint.breaker, second.endpoint.breaker
+    circuits = {breaker.name: breaker for breaker in breakers}
+    return serve(replace(parts, fallback=second, fallback_name=SECOND, circuits=circuits))
 
 
 def asked(serving: Serving, question: str, **options: Any) -> dict[str, Any]:

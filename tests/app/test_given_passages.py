@@ -1,14 +1,11 @@
 """Knowledge of the caller's own, asked in place of the knowledge base."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
+from tests.umbra import CHINESE, ENGLISH
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
 STORED = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 GIVEN = {
     ENGLISH: ("The red tower of Umbra is 99 metres tall.", "99 metres"),
@@ -17,7 +14,7 @@ GIVEN = {
 
 
 @pytest.fixture
-def serving(serve: Callable[..., Serving]) -> Serving:
+def serving(serve: Serve) -> Serving:
     return serve(fakes.services(fakes.FakeRetriever([STORED])))
 
 

@@ -4,7 +4,7 @@ import asyncio
 import multiprocessing
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from app.errors import NotFound, StartFailed
+from app.errors import StartFailed
 from app.runs.manager import Runs
 from app.settings import Settings
 from app.storage.database import BatchWriter, database_url, now, open_engine, reading
@@ -23,12 +23,10 @@ from graphs.ports import Services
 from graphs.state import Context, Question
 from graphs.workflows.crag import build_crag
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serve
 from tests.app.slow import SlowEvaluator, Waiting
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 GONE_PID = 2**22 + 1
 """Above the most that Linux gives out."""
 
@@ -76,37 +74,28 @@ async def test_a_run_whose_process_is_gone_is_lost(tmp_path: Path) -> None:
             assert (await connection.execute(select(THREADS.c.run_id))).scalar() is None
 
 
-async def test_a_process_of_another_machine_is_believed_for_a_while(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("host", "pid", "unseen_s"),
+    [("another", 1, 60), (socket.gethostname(), os.getpid(), 16)],
+    ids=["another machine", "a namesake"],
+)
+async def test_a_process_elsewhere_is_believed_while_it_is_seen(
+    tmp_path: Path, host: str, pid: int, unseen_s: int
+) -> None:
+    """Replicas may have our host name, and all are process 1; so has whoever came before us."""
     async with opened(tmp_path) as (store, engine):
         (run_id,) = await asked(store)
-        other = {"id": "p", "host": "another", "pid": 1, "seen_at": now()}
+        other = {"id": "p", "host": host, "pid": pid, "seen_at": now()}
         async with engine.begin() as connection:
             await connection.execute(insert(PROCESSES), other)
             await connection.execute(update(RUNS).values(status="running", process="p"))
         await store.find_lost()
         assert (await store.runs.get(run_id, ""))["status"] == "running"
-        async with engine.begin() as connection:
-            late = update(PROCESSES).where(PROCESSES.c.id == "p").values(seen_at=now() - 60)
-            await connection.execute(late)
-        await store.find_lost()
-        assert (await store.runs.get(run_id, ""))["status"] == "lost"
-
-
-async def test_a_namesake_in_another_container_is_believed_while_it_is_seen(
-    tmp_path: Path,
-) -> None:
-    """Replicas may have our host name, and all are process 1; so has whoever came before us."""
-    async with opened(tmp_path) as (store, engine):
-        (run_id,) = await asked(store)
-        namesake = {"id": "p", "host": socket.gethostname(), "pid": os.getpid(), "seen_at": now()}
-        async with engine.begin() as connection:
-            await connection.execute(insert(PROCESSES), namesake)
-            await connection.execute(update(RUNS).values(status="running", process="p"))
     async with opened(tmp_path) as (store, engine):
         assert (await store.runs.get(run_id, ""))["status"] == "running"
         async with engine.begin() as connection:
             late = update(PROCESSES).where(PROCESSES.c.id == "p")
-            await connection.execute(late.values(seen_at=now() - 16))
+            await connection.execute(late.values(seen_at=now() - unseen_s))
         await store.find_lost()
         assert (await store.runs.get(run_id, ""))["status"] == "lost"
 
@@ -161,24 +150,6 @@ async def test_a_turn_is_kept_once_the_database_can_be_written_again(tmp_path: P
         _, turns = await store.threads.get(run.thread_id, "")
         assert [turn["question"] for turn in turns] == [ENGLISH, CHINESE]
         assert [turn["number"] for turn in turns] == [1, 2]
-
-
-async def test_what_is_another_owners_is_not_there(tmp_path: Path) -> None:
-    async with opened(tmp_path) as (store, engine):
-        (run_id,) = await asked(store)
-        async with engine.begin() as connection:
-            await connection.execute(update(RUNS).values(owner="ann"))
-            await connection.execute(update(THREADS).values(owner="ann"))
-        thread_id = (await store.runs.get(run_id, "ann"))["thread_id"]
-        for attempt in (
-            store.runs.get(run_id, "bob"),
-            store.threads.get(thread_id, "bob"),
-            store.threads.take(thread_id, "bob", "r"),
-            store.threads.delete(thread_id, "bob"),
-        ):
-            with pytest.raises(NotFound):
-                await attempt
-        assert await store.runs.page("bob", 10, 0) == ([], 0)
 
 
 async def test_answers_go_on_while_the_database_fails(tmp_path: Path) -> None:
@@ -273,7 +244,7 @@ def begin(folder: Path, telling: Connection) -> None:
 
 @pytest.mark.slow
 def test_a_killed_process_leaves_its_run_lost_and_its_thread_free(
-    tmp_path: Path, serve: Callable[..., Serving]
+    tmp_path: Path, serve: Serve
 ) -> None:
     """kill -9 in the middle of a run, then a service on the same state."""
     spawning = multiprocessing.get_context("spawn")

@@ -5,7 +5,6 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,22 +13,16 @@ import pytest
 
 from app.settings import Settings
 from graphs.ports import Services
-from graphs.types import WebPage
 from tests import fakes
-from tests.app.serving import Serving, events_of, wait_until
+from tests.app.serving import Serve, Serving, events_of, wait_until
 from tests.app.slow import SlowChat, SlowEvaluator, SlowRetriever, SlowWebSearch, Waiting
+from tests.umbra import CHINESE, ENGLISH, PAGE, TOWER, TURM
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
-PAGE = WebPage("https://example.org/tower", "Tower", 0.9, ("The red tower of Umbra was repaired.",))
 # What the contract promises is 100 ms; a busy machine gets more before a test fails.
 GONE_WITHIN_S = 1.0
 # Long enough, on a busy machine as well, for all that comes before the part that waits.
 DEADLINE_MS = 1500
 
-Serve = Callable[..., Serving]
 log = logging.getLogger(__name__)
 
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,12 @@ import pytest
 
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
+from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 pytestmark = pytest.mark.node
 
-Serve = Callable[..., Serving]
 AI_SDK = {"ai-5": "@ai-sdk/openai-2", "ai-6": "@ai-sdk/openai-3", "ai": "@ai-sdk/openai"}
 """Its versions 5, 6 and 7, with the OpenAI provider of each."""
 SCRIPTS = Path(__file__).parents[1] / "node"
@@ -167,14 +165,9 @@ def test_the_ai_sdk_is_told_what_is_wrong(service: Serving) -> None:
     assert "#/options/upper" in told["refused"]
 
 
-class Broken(fakes.FakeEvaluator):
-    async def score(self, task: Any, pairs: Any) -> Any:
-        raise ZeroDivisionError("a fault of ours")
-
-
 @pytest.mark.parametrize(("package", "provider"), AI_SDK.items())
 def test_the_ai_sdk_is_told_of_a_failure(serve: Serve, package: str, provider: str) -> None:
-    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=Broken()))
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=fakes.BrokenEvaluator()))
     told = told_by("ai.mjs", package, serving.url, '{"workflow": "crag"}', ENGLISH)
     assert ["Quote run" in error for error in told["errors"]] == [True]
     told = told_by("ai_openai.mjs", package, provider, serving.url, ENGLISH)

@@ -2,11 +2,10 @@
 
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,28 +13,19 @@ import pytest
 
 from app.composition.services import WorkerEvaluator
 from app.llm.chat import chat_model
-from app.main import create_app
 from app.resilience.circuit_breaker import PROBE_S, CircuitBreaker
 from app.resilience.retry import MAX_SAVED
-from app.settings import Settings
 from evaluator.client import EvaluatorClient
 from graphs.grading.actions import PAPER_THRESHOLDS
 from graphs.ports import Services
 from tests import fakes
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
 from tests.loopback.server import free_port
+from tests.umbra import ALWAYS, CHINESE, ENGLISH, FACTS, TOWER, TURM
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
-FACTS = {ENGLISH: "87 metres", CHINESE: "八十七米"}
 OPEN_S = 3.0
 DEADLINE_MS = 4000
-ALWAYS = {"retrieval": "always", "ablation": {"only_action": "correct"}}
-
-Serve = Callable[..., Serving]
 
 
 def asked(serving: Serving, question: str, **options: Any) -> tuple[dict[str, Any], float]:
@@ -61,20 +51,12 @@ def circuit(serving: Serving, dependency: str) -> float:
 
 
 @pytest.fixture
-def serving(openai_server: OpenAIServer, tmp_path: Path) -> Iterator[Serving]:
+def serving(serve: Serve, openai_server: OpenAIServer) -> Serving:
     """Over a chat endpoint whose breaker is open for OPEN_S."""
-
-    @asynccontextmanager
-    async def source(_: Settings) -> AsyncIterator[Services]:
-        breaker = CircuitBreaker("chat", open_s=OPEN_S)
-        chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, breaker=breaker)
-        parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
-        yield replace(parts, circuits={breaker.name: breaker})
-        await chat.aclose()
-
-    settings = Settings(_env_file=None, data_dir=tmp_path)
-    with Serving(create_app(settings, source)) as serving:
-        yield serving
+    breaker = CircuitBreaker("chat", open_s=OPEN_S)
+    chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL, breaker=breaker)
+    parts = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat)
+    return serve(replace(parts, circuits={breaker.name: breaker}))
 
 
 @pytest.mark.slow

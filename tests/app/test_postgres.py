@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -17,19 +17,14 @@ from app.storage.tables import RUNS
 from tests import fakes
 from tests.app.api.routes.test_idempotency import assert_requests_at_once_are_one_run
 from tests.app.postgres import postgres
-from tests.app.serving import Serving, events_of, wait_until
+from tests.app.serving import Serve, events_of, wait_until
 from tests.app.slow import SlowChat, Waiting
 from tests.app.storage.test_retention import assert_idle_conversations_go
 from tests.app.test_durable_runs import assert_run_goes_on
 from tests.app.test_lasting import asked, assert_forgotten_process_comes_back, opened
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
-Serve = Callable[..., Serving]
 pytestmark = pytest.mark.postgres
-
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 
 
 @pytest.fixture(scope="module")

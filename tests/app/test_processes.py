@@ -11,9 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.app.api.test_sse import ENGLISH
 from tests.app.processes import BIN, Process, environment
 from tests.loopback.server import free_port
+from tests.umbra import ENGLISH
 
 pytestmark = pytest.mark.slow
 

@@ -11,14 +11,13 @@ from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
 from tests.handbook.blocks import BLOCKS, Block
 from tests.handbook.test_examples import here
+from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 pytestmark = pytest.mark.slow
-Serve = Callable[..., Serving]
 SCRIPT = """
 import json, sys
 from llama_index.core.llms import ChatMessage

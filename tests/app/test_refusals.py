@@ -1,7 +1,7 @@
 """What every wrong request to POST /ask is told: problem details, never a stack trace."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 
 from graphs.state import Context
 from tests import fakes
-from tests.app.serving import Serving, app_of
+from tests.app.serving import Serve, Serving, app_of
 
 JSON = {"Content-Type": "application/json"}
 
@@ -256,7 +256,7 @@ class Broken(fakes.FakeEvaluator):
         raise RuntimeError("the secret sits at /srv/private.py")
 
 
-def test_a_fault_of_ours_tells_no_details(serve: Callable[..., Serving]) -> None:
+def test_a_fault_of_ours_tells_no_details(serve: Serve) -> None:
     parts = replace(
         fakes.services(fakes.FakeRetriever([fakes.passage("Tall.")])), evaluator=Broken()
     )
@@ -268,6 +268,10 @@ def test_a_fault_of_ours_tells_no_details(serve: Callable[..., Serving]) -> None
     assert "RuntimeError" not in response.text
     assert "run" in problem["detail"], "says what to quote"
     events = serving.stream("How tall?")
-    assert [event.name for event in events[-2:]] == ["error", "done"]
+    names = [event.name for event in events]
+    assert (names[0], names[-2:]) == ("run", ["error", "done"])
+    assert "answer" not in names
+    assert [event.number for event in events] == list(range(len(events)))
+    assert {"type", "title", "status", "detail"} <= set(events[-2].data)
     assert events[-2].data["status"] == 500
     assert "secret" not in json.dumps([event.data for event in events])

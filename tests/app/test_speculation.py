@@ -1,7 +1,6 @@
 """Speculative search over HTTP: what the trace tells of it, and that it ends with its run."""
 
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,11 +8,11 @@ import pytest
 from app.websearch.search import SearchesAhead
 from graphs.ports import Services
 from tests import fakes
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, wait_until
 from tests.app.slow import SlowEvaluator, SlowWebSearch
-from tests.app.test_leaving import ENGLISH, PAGE, TOWER, request_bytes
+from tests.app.test_leaving import request_bytes
+from tests.umbra import ENGLISH, PAGE, TOWER
 
-Serve = Callable[..., Serving]
 SPECULATIVE = {"speculative_search": True, "retrieval": "always"}
 
 

@@ -14,10 +14,10 @@ from evaluator.tuning.rows import write_rows
 from tests.app.serving import Serving
 from tests.evaluator.tuning.tiny_generators import word_llama
 from tests.loopback.causal_lm import CausalLMServer, ServerForm
+from tests.umbra import ENGLISH
 
 pytestmark = pytest.mark.slow
 
-QUESTION = "How tall is the red tower of Umbra?"
 TEXT = "The red tower of Umbra is 87 metres tall."
 ANSWER = "It is 87 metres tall [1]."
 REFLECTED = (
@@ -43,7 +43,7 @@ def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Taught an answer with a marker, behind the service's own prompts."""
     folder = tmp_path_factory.mktemp("chat")
     passages = [{"title": "The red tower", "text": TEXT, "source": "docs/tower.md"}]
-    row = {"question": QUESTION, "passages": passages, "answer": ANSWER}
+    row = {"question": ENGLISH, "passages": passages, "answer": ANSWER}
     write_rows(folder / "rows.jsonl", [{**row, "group": str(n)} for n in range(16)])
     write_prompts(folder / "rows.jsonl", folder / "chat.jsonl")
     return tuned_on(folder / "chat.jsonl", OPTIONS)
@@ -53,7 +53,7 @@ def chat_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reflective_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Taught an answer with reflection tokens."""
     rows = tmp_path_factory.mktemp("reflective") / "rows.jsonl"
-    row = {"instruction": QUESTION, "input": "", "output": REFLECTED}
+    row = {"instruction": ENGLISH, "input": "", "output": REFLECTED}
     write_rows(rows, [{**row, "group": str(n)} for n in range(96)])
     return tuned_on(rows, replace(OPTIONS, epochs=12, batch_tokens=400))
 
@@ -83,10 +83,10 @@ def test_the_tuned_model_answers_as_chat_endpoint(
         Serving(create_app(settings_for(server, data_dir, "openai"))) as serving,
     ):
         if stream:
-            events = serving.stream(QUESTION, workflow="crag", options={"web": "never"})
+            events = serving.stream(ENGLISH, workflow="crag", options={"web": "never"})
             answer = next(event.data for event in events if event.name == "answer")
         else:
-            answer = serving.ask(QUESTION, workflow="crag", options={"web": "never"})
+            answer = serving.ask(ENGLISH, workflow="crag", options={"web": "never"})
 
     assert answer["answer"] == ANSWER
     assert answer["models"]["generator"] == server.model
@@ -95,7 +95,7 @@ def test_the_tuned_model_answers_as_chat_endpoint(
     assert not answer["degraded"]
     assert answer["usage"]["output_tokens"] > 0
     sent = server.requests[-1].body["messages"]
-    known = prompted_row({"question": QUESTION, "passages": [{"text": TEXT}], "answer": ANSWER})
+    known = prompted_row({"question": ENGLISH, "passages": [{"text": TEXT}], "answer": ANSWER})
     assert [message["role"] for message in sent] == ["system", "user"]
     assert sent[0]["content"] == known["prompt"][0]["content"]
 
@@ -109,7 +109,7 @@ def test_the_tuned_model_answers_with_reflection_tokens(
         CausalLMServer(reflective_model, form) as server,
         Serving(create_app(settings_for(server, data_dir, "native"))) as serving,
     ):
-        answer = serving.ask(QUESTION, workflow="self_rag", options=options)
+        answer = serving.ask(ENGLISH, workflow="self_rag", options=options)
 
     chosen = next(each for each in answer["candidates"] if each["chosen"])
     assert "Its height is 87 metres" in answer["answer"]

@@ -1,15 +1,13 @@
 """Workers over HTTP: the same answers as within the service, and what is said without them."""
 
 import asyncio
-import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import uvicorn
+from fastapi import FastAPI
 
 from app.api.readiness import KEPT_S
 from app.composition.services import open_services
@@ -19,23 +17,17 @@ from app.settings import Settings
 from evaluator.inference.scorer import Scorer
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
-from tests.app.api.test_sse import CHINESE, ENGLISH, PER_RUN
+from tests.app.api.test_sse import PER_RUN
 from tests.app.conftest import Loaded
 from tests.app.serving import Serving
+from tests.evaluator.in_process import served
 from tests.evaluator.test_client import Lengths
 from tests.loopback.server import free_port
+from tests.umbra import CHINESE, ENGLISH
 
 
-@asynccontextmanager
-async def served(scorer: Scorer) -> AsyncIterator[str]:
-    """The address of a worker."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    app = create_app(EvaluatorSettings(_env_file=None), scorer)  # type: ignore[call-arg]
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
-    serving = asyncio.create_task(server.serve([listening]))
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    await serving
+def worker_of(scorer: Scorer) -> FastAPI:
+    return create_app(EvaluatorSettings(_env_file=None), scorer)  # type: ignore[call-arg]
 
 
 def settings_of(data_dir: Path, *urls: str) -> Settings:
@@ -49,7 +41,7 @@ def settings_of(data_dir: Path, *urls: str) -> Settings:
 
 
 async def test_workers_of_different_weights_are_refused_in_one_line(data_dir: Path) -> None:
-    async with served(Lengths("old")) as one, served(Lengths("new")) as other:
+    async with served(worker_of(Lengths("old"))) as one, served(worker_of(Lengths("new"))) as other:
         with pytest.raises(StartFailed, match="give all workers the same weights") as failed:
             async with open_services(settings_of(data_dir, one, other)):
                 pass
@@ -58,7 +50,7 @@ async def test_workers_of_different_weights_are_refused_in_one_line(data_dir: Pa
 
 async def test_one_of_several_workers_is_enough_to_start(data_dir: Path) -> None:
     async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(served(Lengths("same")))
+        url = await stack.enter_async_context(served(worker_of(Lengths("same"))))
         absent = f"http://127.0.0.1:{free_port()}"
         settings = settings_of(data_dir, absent, url)
         services = await stack.enter_async_context(open_services(settings))
@@ -85,7 +77,7 @@ async def test_a_worker_over_http_gives_the_same_answer(
 ) -> None:
     async with AsyncExitStack() as stack:
         worker = AsyncExitStack()
-        url = await worker.enter_async_context(served(loaded.scorer))
+        url = await worker.enter_async_context(served(worker_of(loaded.scorer)))
         settings = Settings(_env_file=None, data_dir=data_dir, search="off", worker_url=url)
         app = create_service(settings)
         await stack.enter_async_context(app.router.lifespan_context(app))

@@ -1,6 +1,5 @@
 """The page of the API: what it lists, its forms tried, and that nothing comes from elsewhere."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,11 +7,10 @@ import pytest
 
 from app.main import create_app
 from app.settings import Settings
-from app.storage.api_keys import add_key
-from app.storage.database import open_engine
-from tests.app.extensions.openai.test_chat import ENGLISH
+from tests.app.keys import key_of
 from tests.app.serving import Serving
 from tests.browser.page import Page
+from tests.umbra import ENGLISH
 
 pytestmark = pytest.mark.browser
 Open = Callable[[str], Page]
@@ -81,12 +79,7 @@ def test_every_operation_is_listed_and_can_be_tried(
 
 def test_a_key_is_asked_for_and_sent(open_page: Open, tmp_path: Path) -> None:
     settings = Settings(_env_file=None, data_dir=tmp_path / "state", search="off")
-
-    async def key() -> str:
-        async with open_engine(settings) as engine:
-            return (await add_key(engine, "ann"))[1]
-
-    secret = asyncio.run(key())
+    secret = key_of(tmp_path / "state", "ann")
     with Serving(create_app(settings)) as serving:
         page = open_page(serving.url)
         page.driver.get(f"{serving.url}/docs")

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
 from tests.app.slow import SlowChat, Waiting
 from tests.browser.page import Page
+from tests.umbra import CHINESE, ENGLISH, FIRST, SECOND, TOWER, rejecting
 
 pytestmark = pytest.mark.browser
 
-Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
 IN_ORDER = """
 window.seen = [];

@@ -1,6 +1,5 @@
 """The page where connections break, answers come late, and keys open nothing."""
 
-import asyncio
 import re
 import time
 from collections.abc import Callable
@@ -9,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from app.settings import Settings
-from app.storage.api_keys import Scope, add_key
-from app.storage.database import open_engine
+from app.storage.api_keys import Scope
 from graphs.ports import Services
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
-from tests.app.serving import Serving
+from tests.app.keys import key_of
+from tests.app.serving import Serve, Serving
 from tests.app.slow import SlowChat, Waiting
 from tests.browser.page import Page
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
 pytestmark = pytest.mark.browser
 
-Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
 METRICS: tuple[Scope, ...] = ("metrics",)
 WHOLE = "It is 87 metres tall"
@@ -180,13 +178,8 @@ def test_a_question_too_long_is_told_so(page: Page) -> None:
 def test_a_key_that_opens_nothing_is_asked_for_again(
     open_page: Open, serve: Serve, tmp_path: Path
 ) -> None:
-    async def keys() -> list[str]:
-        async with open_engine(settings) as engine:
-            _, narrow = await add_key(engine, "ann", scopes=METRICS)
-            return [narrow, (await add_key(engine, "ann"))[1]]
-
     settings = Settings(_env_file=None, data_dir=tmp_path)
-    narrow, good = asyncio.run(keys())
+    narrow, good = key_of(tmp_path, "ann", scopes=METRICS), key_of(tmp_path, "ann")
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER])), settings)
     page = open_page(serving.url)
     for secret in ("密钥", "two words", narrow):

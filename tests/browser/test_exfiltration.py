@@ -12,11 +12,11 @@ from starlette.routing import BaseRoute, Route
 
 from graphs.text.inert_markup import InertMarkup
 from tests import fakes
-from tests.app.extensions.openai.test_chat import ENGLISH, TOWER
-from tests.app.serving import Serving
+from tests.app.serving import Serve
 from tests.browser.page import Page
 from tests.exfiltration import FORMS, GFM, HOST, LOADED, ORIGIN
 from tests.loopback.server import LoopbackServer
+from tests.umbra import ENGLISH, TOWER
 
 pytestmark = pytest.mark.browser
 
@@ -83,7 +83,7 @@ def test_a_plain_renderer_loads_nothing(
 
 
 def test_our_page_loads_nothing(
-    open_page: Callable[[str], Page], serve: Callable[..., Serving], foreign: CountingServer
+    open_page: Callable[[str], Page], serve: Serve, foreign: CountingServer
 ) -> None:
     said = "\n\n".join(aimed(text, foreign) for text in FORMS.values())
     chunks = [said[at : at + 40] for at in range(0, len(said), 40)]

@@ -1,25 +1,19 @@
 """A run looked into: prompts, times, and what moves while it goes on and in its replay."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from app.llm.chat import chat_model
-from app.main import create_app
-from app.settings import Settings
-from graphs.ports import Services
 from tests import fakes
-from tests.app.extensions.openai.test_chat import ENGLISH, TOWER, rejecting
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
 from tests.browser.page import Page
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
+from tests.umbra import ENGLISH, TOWER, rejecting
 
 pytestmark = pytest.mark.browser
 
-Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
 
 STAYS, LIES, LAST = "The tower is red [1]. ", "It is made of glass [1]. ", "It stands [1]."
@@ -77,33 +71,28 @@ def number_of(serving: Serving, page: Page, name: str, step: str, phase: str = "
 
 
 def test_a_step_shows_its_prompt_and_its_time(
-    open_page: Open, openai_server: OpenAIServer, tmp_path: Path
+    open_page: Open, serve: Serve, openai_server: OpenAIServer
 ) -> None:
-    @asynccontextmanager
-    async def source(_: Settings) -> AsyncIterator[Services]:
-        chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL)
-        yield fakes.services(fakes.FakeRetriever([TOWER]), chat=chat, critic=fakes.FakeCritic())
-        await chat.aclose()
+    chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL)
+    parts = fakes.services(fakes.FakeRetriever([TOWER]), chat=chat, critic=fakes.FakeCritic())
+    page = open_page(serve(parts).url)
+    page.ask(ENGLISH)
+    page.click("#flow [data-stage=draft] .step")
+    page.wait(lambda: page.shown("#flow .prompt"))
+    page.one("#flow .prompt summary").send_keys("\ue007")
+    told = page.do(PROMPT)
 
-    with Serving(create_app(Settings(_env_file=None, data_dir=tmp_path), source)) as serving:
-        page = open_page(serving.url)
-        page.ask(ENGLISH)
-        page.click("#flow [data-stage=draft] .step")
-        page.wait(lambda: page.shown("#flow .prompt"))
-        page.one("#flow .prompt summary").send_keys("\ue007")
-        told = page.do(PROMPT)
-
-        assert "\n".join(told) == openai_server.prompts[0]
-        assert MODEL in page.text("#flow .prompt summary")
-        assert "System" in page.text("#flow .prompt h4")
-        assert f"model calls: {len(openai_server.prompts)}" in page.text("#total")
-        begun = page.do(BARS)
-        assert len(begun) == page.count("#flow .step") > 3
-        assert begun == sorted(begun), "each stage begins behind the one before"
-        assert all(width >= 3 for _, width in begun)
-        assert page.axe() == []
-        page.size(375)
-        assert not page.shown("#flow .track"), "there is no room"
+    assert "\n".join(told) == openai_server.prompts[0]
+    assert MODEL in page.text("#flow .prompt summary")
+    assert "System" in page.text("#flow .prompt h4")
+    assert f"model calls: {len(openai_server.prompts)}" in page.text("#total")
+    begun = page.do(BARS)
+    assert len(begun) == page.count("#flow .step") > 3
+    assert begun == sorted(begun), "each stage begins behind the one before"
+    assert all(width >= 3 for _, width in begun)
+    assert page.axe() == []
+    page.size(375)
+    assert not page.shown("#flow .track"), "there is no room"
 
 
 def test_a_rejected_sentence_is_struck_and_rewritten_where_it_stands(

@@ -1,6 +1,5 @@
 """What is kept: documents, runs, feedback; and what may be seen with which key."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,16 +8,14 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from app.storage.api_keys import add_key
-from app.storage.database import open_engine
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
-from tests.app.serving import Serving, wait_until
+from tests.app.keys import key_of
+from tests.app.serving import Serve, Serving, wait_until
 from tests.browser.page import Page
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
 pytestmark = pytest.mark.browser
 
-Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
 
 
@@ -227,16 +224,11 @@ def test_feedback_is_kept_with_the_run(page: Page, shipped: Serving) -> None:
     page.wait(lambda: "87 metres." in page.text("#feedback"))
 
 
-async def _key_in(settings: Settings) -> str:
-    async with open_engine(settings) as engine:
-        return (await add_key(engine, "ann", "laptop"))[1]
-
-
 def test_a_key_is_asked_for_only_where_one_is_needed(
     open_page: Open, serve: Serve, tmp_path: Path
 ) -> None:
     settings = Settings(_env_file=None, data_dir=tmp_path)
-    secret = asyncio.run(_key_in(settings))
+    secret = key_of(tmp_path, "ann", "laptop")
     chat: Any = fakes.FakeChat(chunks=["It is 87 metres tall [1]."])
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat), settings)
     page = open_page(serving.url)

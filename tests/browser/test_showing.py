@@ -9,15 +9,14 @@ import pytest
 from app.main import create_app
 from app.settings import Settings
 from tests import fakes
-from tests.app.extensions.openai.test_chat import ENGLISH, TOWER
 from tests.app.pictures import drawn, encoded
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
 from tests.app.test_illustrate import data_url
 from tests.browser.page import Page
+from tests.umbra import ENGLISH, TOWER
 
 pytestmark = pytest.mark.browser
 
-Serve = Callable[..., Serving]
 Open = Callable[[str], Page]
 VIEWS = {
     "ask": "#answer",

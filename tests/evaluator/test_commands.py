@@ -25,20 +25,25 @@ def test_calibrate_needs_one_source() -> None:
     assert isinstance(result.exception, EvaluatorError)
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_calibrate_writes_thresholds_for_the_weights_named_or_configured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
-) -> None:
-    weights = tmp_path / "weights"
-    shutil.copytree(WEIGHTS, weights, ignore=shutil.ignore_patterns("thresholds.*"))
+@pytest.fixture
+def feedback(tmp_path: Path) -> str:
     rows = [
         {"question": "How long is the river?", "passage": "The river is 9 km long.", "label": 1},
         {"question": "Who bakes the bread?", "passage": "The river is 9 km long.", "label": -1},
     ]
-    feedback = tmp_path / "feedback.jsonl"
-    feedback.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    arguments = ["calibrate", "--questions", str(feedback), *(["--weights", str(weights)] * named)]
-    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path if named else weights))
+    file = tmp_path / "feedback.jsonl"
+    file.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    return str(file)
+
+
+def test_calibrate_writes_thresholds_for_the_weights_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feedback: str
+) -> None:
+    """Though others are configured."""
+    weights = tmp_path / "weights"
+    shutil.copytree(WEIGHTS, weights, ignore=shutil.ignore_patterns("thresholds.*"))
+    monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path))
+    arguments = ["calibrate", "--questions", feedback, "--weights", str(weights)]
     result = CliRunner().invoke(commands.app, arguments)
     assert result.exit_code == 0, result.output
     assert "needless searches" in result.output
@@ -48,14 +53,13 @@ def test_calibrate_writes_thresholds_for_the_weights_named_or_configured(
     assert found.source == "questions"
 
 
-@pytest.mark.parametrize("command", ["export", "measure", "bench"])
+@pytest.mark.parametrize("command", ["export", "measure", "bench", "calibrate"])
 def test_the_configured_weights_are_those_of_every_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feedback: str, command: str
 ) -> None:
     monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path / "mine"))
-    result = CliRunner().invoke(
-        commands.app, [command, *(["x.jsonl"] if command == "measure" else [])]
-    )
+    more = {"measure": ["x.jsonl"], "calibrate": ["--questions", feedback]}
+    result = CliRunner().invoke(commands.app, [command, *more.get(command, [])])
     assert isinstance(result.exception, EvaluatorError)
     assert f"{tmp_path / 'mine'} (config.json is missing)" in str(result.exception)
 

@@ -15,11 +15,7 @@ from tests.graphs.traced import traced
 
 def test_wrong_options_are_refused() -> None:
     for options in [
-        {"retrieve_k": 0},
-        {"retrieve_k": "10"},
-        {"web": "sometimes"},
         {"upper": float("nan")},
-        {"max_critic": 11},
         {"expand": ["rewrite", "translate"]},
         {"expand": ["hyde"] * 4},
         {"ablation": {"refinement": "yes"}},

@@ -3,6 +3,7 @@
 import json
 from io import StringIO
 from itertools import groupby
+from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -43,11 +44,16 @@ def test_most_commands_run_in_a_test() -> None:
         assert sum(marked) * 2 < len(marked), language
 
 
+@pytest.fixture(scope="module")
+def schemas() -> dict[str, Any]:
+    components: dict[str, Any] = create_app(Settings(_env_file=None)).openapi()["components"]
+    return components
+
+
 @pytest.mark.parametrize("block", runnable("json"), ids=lambda block: block.place)
-def test_json_fits_its_schema(block: Block) -> None:
+def test_json_fits_its_schema(block: Block, schemas: dict[str, Any]) -> None:
     example = json.loads(block.text)
     if "of" in block.marks:
-        schemas = create_app(Settings(_env_file=None)).openapi()["components"]
         named = {"$ref": f"#/components/schemas/{block.marks['of']}", "components": schemas}
         jsonschema_rs.validate(named, example)
 

@@ -166,3 +166,16 @@ class PageServer(LoopbackServer):
         response = Response(page_html(BY_SLUG["bees"]), media_type="text/html")
         response.set_cookie("seen", "yes")
         return response
+
+
+class EngineServer(LoopbackServer):
+    """A search engine: results point to the pages of `pages`; `raw_reply` is sent as it is."""
+
+    def __init__(self, pages: PageServer) -> None:
+        super().__init__()
+        self.pages = pages
+
+    def reset(self) -> None:
+        super().reset()
+        self.raw_reply: bytes | None = None
+        self.reply_headers: dict[str, str] = {}

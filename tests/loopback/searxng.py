@@ -7,22 +7,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tests.loopback.corpus import matches
-from tests.loopback.pages import PageServer
-from tests.loopback.server import LoopbackServer, pause
+from tests.loopback.pages import EngineServer
+from tests.loopback.server import pause
 
 
-class SearxngServer(LoopbackServer):
+class SearxngServer(EngineServer):
     """`has_json` False is how an instance comes out of the box."""
-
-    def __init__(self, pages: PageServer) -> None:
-        super().__init__()
-        self.pages = pages
 
     def reset(self) -> None:
         super().reset()
         self.has_json = True
-        self.raw_reply: bytes | None = None
-        self.reply_headers: dict[str, str] = {}
 
     def routes(self) -> Sequence[BaseRoute]:
         return [Route("/search", self.search)]

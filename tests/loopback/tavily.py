@@ -9,8 +9,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tests.loopback.corpus import matches
-from tests.loopback.pages import PageServer
-from tests.loopback.server import LoopbackServer, json_error, pause
+from tests.loopback.pages import EngineServer
+from tests.loopback.server import json_error, pause
 
 TAVILY_KEY = "tvly-loopback-7f3a9c"
 
@@ -19,18 +19,7 @@ def refusal(status: int, message: str) -> Response:
     return json_error(status, {"detail": {"error": message}})
 
 
-class TavilyServer(LoopbackServer):
-    """Results point to the pages of `pages`; `raw_reply` is sent as it is when set."""
-
-    def __init__(self, pages: PageServer) -> None:
-        super().__init__()
-        self.pages = pages
-
-    def reset(self) -> None:
-        super().reset()
-        self.raw_reply: bytes | None = None
-        self.reply_headers: dict[str, str] = {}
-
+class TavilyServer(EngineServer):
     @property
     def queries(self) -> list[str]:
         return [request.body["query"] for request in self.requests]

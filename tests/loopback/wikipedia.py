@@ -8,21 +8,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from tests.loopback.corpus import Entry, matches, terms
-from tests.loopback.pages import PageServer
-from tests.loopback.server import LoopbackServer, pause
+from tests.loopback.pages import EngineServer
+from tests.loopback.server import pause
 
 
-class WikipediaServer(LoopbackServer):
+class WikipediaServer(EngineServer):
     """`api_url` is what the adapter takes; every word of a search must be in an article."""
-
-    def __init__(self, pages: PageServer) -> None:
-        super().__init__()
-        self.pages = pages
-
-    def reset(self) -> None:
-        super().reset()
-        self.raw_reply: bytes | None = None
-        self.reply_headers: dict[str, str] = {}
 
     @property
     def api_url(self) -> str:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
+from numpy.typing import NDArray
 
-SAMPLES = 2000
+SAMPLES, AT_ONCE = 2000, 100
 DIGITS = 4
 
 
@@ -44,12 +45,11 @@ def paired_difference(
     return mean([a - b if a is not None and b is not None else None for a, b in both], seed)
 
 
-def _interval(known: np.ndarray[tuple[int], np.dtype[np.float64]], seed: int) -> tuple[
-    float | None, float | None
-]:  # fmt: skip
+def _interval(known: NDArray[np.float64], seed: int) -> tuple[float | None, float | None]:
     if known.size < 2:
         return None, None
     rng = np.random.default_rng(seed)
-    means = [known[rng.integers(0, known.size, known.size)].mean() for _ in range(SAMPLES)]
+    drawn = (AT_ONCE, known.size)
+    means = [known[rng.integers(0, known.size, drawn)].mean(1) for _ in range(SAMPLES // AT_ONCE)]
     low, high = np.percentile(means, [2.5, 97.5])
     return rounded(float(low)), rounded(float(high))

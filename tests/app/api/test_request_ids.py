@@ -1,19 +1,17 @@
 """Each request has an id: its own or a new one, told in the response and in the lines it logs."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from app.observability.logging import TextFormatter, request_fields
 from graphs.ports import Services
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
 
-Serve = Callable[..., Serving]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
-MADE = r"[0-9a-f]{32}"
 
 
 class Lines(logging.Handler):
@@ -59,11 +57,7 @@ def test_another_is_replaced(service: Serving, sent: str) -> None:
 
 
 def test_refusals_and_faults_have_one_as_well(serve: Serve) -> None:
-    class Broken(fakes.FakeRetriever):
-        async def ready(self) -> bool:
-            raise ZeroDivisionError
-
-    client = serve(fakes.services(Broken())).client
+    client = serve(fakes.services(fakes.BrokenRetriever())).client
     for path, status in (("/nowhere", 404), ("/runs/none", 422), ("/health/ready", 500)):
         response = client.get(path, headers={"X-Request-ID": "mine"})
         assert (response.status_code, response.headers["x-request-id"]) == (status, "mine")
@@ -93,12 +87,7 @@ def test_what_is_no_trace_is_not_told(serve: Serve, lines: list[str], sent: str)
 
 def test_a_fault_of_ours_is_logged_with_the_request(serve: Serve, lines: list[str]) -> None:
     """And there alone."""
-
-    class Broken(fakes.FakeRetriever):
-        async def ready(self) -> bool:
-            raise ZeroDivisionError
-
-    client = serve(fakes.services(Broken())).client
+    client = serve(fakes.services(fakes.BrokenRetriever())).client
     told = client.get("/health/ready", headers={"X-Request-ID": "req-9"})
     assert "ZeroDivision" not in told.text
 

@@ -2,9 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -12,26 +10,18 @@ from app.api.sse import encoded, followed, never_silent
 from app.runs.manager import Runs
 from app.schemas.ask import StepEvent, TokenEvent
 from graphs.state import Context, Question
-from graphs.types import WebPage
 from graphs.workflows.crag import build_crag
 from tests import fakes
-from tests.app.serving import BEGINNING, Sent, Serving
+from tests.app.serving import Sent, Serve, Serving
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-PAGE = WebPage("https://example.org/tower", "Tower", 0.9, ("The red tower of Umbra was repaired.",))
 BLOCK = re.compile(r"event: ([a-z]+)\ndata: ([^\n]+)\nid: (\d+)\n(?:retry: \d+\n)?\n")
 PER_RUN = ("run_id", "thread_id", "timings_ms")
 
 
 def names(events: list[Sent]) -> list[str]:
     return [event.name for event in events]
-
-
-def steps(events: list[Sent]) -> list[tuple[str, str]]:
-    return [(event.data["step"], event.data["phase"]) for event in events if event.name == "step"]
 
 
 def text_of(events: list[Sent]) -> str:
@@ -135,28 +125,7 @@ def test_the_details_tell_grades_action_and_strips(service: Serving) -> None:
     assert ended["generate"]["answer"] == answer["answer"]
 
 
-@pytest.mark.parametrize(
-    ("action", "branch"),
-    [
-        ("correct", {"refine"}),
-        ("incorrect", {"rewrite_query", "search_web", "select_web_strips"}),
-        ("ambiguous", {"refine", "rewrite_query", "search_web", "select_web_strips"}),
-    ],
-)
-def test_the_branch_is_seen(serve: Callable[..., Serving], action: str, branch: set[str]) -> None:
-    parts = fakes.services(fakes.FakeRetriever([TOWER]), web_search=fakes.FakeWebSearch([PAGE]))
-    events = serve(parts).stream(
-        ENGLISH, workflow="crag", options={"ablation": {"only_action": action}}
-    )
-    started = [step for step, phase in steps(events) if phase == "start"]
-
-    assert set(started) == {*BEGINNING, "grade", "generate"} | branch
-    assert started[-1] == "generate"
-    assert len(started) == len(set(started)), "no step runs twice"
-    assert [step for step, phase in steps(events) if phase == "end"].count("generate") == 1
-
-
-def test_a_step_is_told_while_it_runs(serve: Callable[..., Serving]) -> None:
+def test_a_step_is_told_while_it_runs(serve: Serve) -> None:
     slow = SlowEvaluator(waiting=Waiting(0.4))
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=slow))
     events = serving.stream(ENGLISH, workflow="crag")
@@ -171,7 +140,7 @@ def test_a_step_is_told_while_it_runs(serve: Callable[..., Serving]) -> None:
     assert seen["retrieve", "end"] < slow.waiting.at_s[0] + 0.3
 
 
-def test_tokens_come_one_by_one(serve: Callable[..., Serving]) -> None:
+def test_tokens_come_one_by_one(serve: Serve) -> None:
     chat = SlowChat(chunks=["The tower ", "is tall [1]."], waiting=Waiting(0.4))
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
     events = serving.stream(ENGLISH, workflow="crag")
@@ -200,21 +169,7 @@ async def test_tokens_that_come_together_are_one_event() -> None:
     assert (following.step, following.phase) == ("generate", "end"), "no token comes late"
 
 
-def test_what_was_streamed_is_retracted_when_the_chat_fails(serve: Callable[..., Serving]) -> None:
-    chat = fakes.FakeChat(chunks=["The tower ", "is blue ", "and [1]."], fails_after=2)
-    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
-    events = serving.stream(ENGLISH, workflow="crag")
-    answer = events[-2].data
-
-    retracted = [event for event in events if event.name == "retract"]
-    assert [event.data for event in retracted] == [{"round": 0, "reason": "the model is gone"}]
-    assert text_of(events) == answer["answer"]
-    assert "blue" not in answer["answer"]
-    assert answer["models"]["generator"] == "extractive"
-    assert [entry["component"] for entry in answer["degraded"]] == ["generator"]
-
-
-def test_nothing_is_retracted_where_nothing_was_streamed(serve: Callable[..., Serving]) -> None:
+def test_nothing_is_retracted_where_nothing_was_streamed(serve: Serve) -> None:
     chat = fakes.FakeChat(chunks=["The tower"], fails_after=0)
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
     events = serving.stream(ENGLISH, workflow="crag")
@@ -223,23 +178,7 @@ def test_nothing_is_retracted_where_nothing_was_streamed(serve: Callable[..., Se
     assert text_of(events) == events[-2].data["answer"]
 
 
-class Broken(fakes.FakeEvaluator):
-    async def score(self, task: Any, pairs: Any) -> Any:
-        raise RuntimeError("private")
-
-
-def test_a_failure_after_the_start_is_error_and_done(serve: Callable[..., Serving]) -> None:
-    parts = replace(fakes.services(fakes.FakeRetriever([TOWER])), evaluator=Broken())
-    events = serve(parts).stream(ENGLISH)
-
-    assert names(events)[0] == "run"
-    assert names(events)[-2:] == ["error", "done"]
-    assert "answer" not in names(events)
-    assert {"type", "title", "status", "detail"} <= set(events[-2].data)
-    assert [event.number for event in events] == list(range(len(events)))
-
-
-def test_line_separators_do_not_split_a_data_line(serve: Callable[..., Serving]) -> None:
+def test_line_separators_do_not_split_a_data_line(serve: Serve) -> None:
     chat = fakes.FakeChat(chunks=["one\u2028two\u2029three\x85four\r\nfive\rsix [1]."])
     services = fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
     serving = serve(replace(services, answer_links="all"))
@@ -251,7 +190,7 @@ def test_line_separators_do_not_split_a_data_line(serve: Callable[..., Serving])
     assert answer["answer"] == "one\u2028two\u2029three\x85four\r\nfive\rsix [1]."
 
 
-def test_half_characters_of_a_chat_endpoint_break_nothing(serve: Callable[..., Serving]) -> None:
+def test_half_characters_of_a_chat_endpoint_break_nothing(serve: Serve) -> None:
     chat = fakes.FakeChat(chunks=["Tall \ud83d", "\ude00 [1]."])
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), chat=chat))
     events = serving.stream(ENGLISH, workflow="crag")

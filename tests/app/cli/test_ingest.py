@@ -107,6 +107,7 @@ def test_a_damaged_index_is_told(part: str) -> None:
         assert code == 1
         assert f"selfcrag: The index in {Path('data/index').resolve()} cannot be used" in output
         assert "delete that folder and run `selfcrag ingest PATH`" in output
+        assert "cargo" not in output, "no trace of the library"
 
 
 def test_a_busy_knowledge_base_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,6 +116,7 @@ def test_a_busy_knowledge_base_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         code, output = call("docs")
     assert code == 1
     assert "another process is writing" in output
+    assert call("docs")[0] == 0
 
 
 def test_collections_are_read_and_pruned_apart() -> None:

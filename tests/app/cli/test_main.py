@@ -16,7 +16,7 @@ from app.cli.terminal import RunPrinter
 from app.errors import StartFailed
 from app.main import listen
 from app.schemas.ask import RetractEvent, StepEvent
-from tests.app.api.test_sse import CHINESE, ENGLISH
+from tests.umbra import CHINESE, ENGLISH
 
 Command = Callable[..., Result]
 
@@ -191,22 +191,3 @@ def test_a_port_is_a_port(command: Command, port: str) -> None:
 
 def test_a_host_that_is_not_ours_is_one_clear_line(command: Command) -> None:
     assert "192.0.2.1" in told(command("serve", "--host", "192.0.2.1", "--port", "0"))
-
-
-def test_ingest_then_ask(command: Command, tmp_path: Path) -> None:
-    page = tmp_path / "notes" / "boat.md"
-    page.parent.mkdir()
-    page.write_text("# Boats\n\nThe ferry Kalypso carries 312 people.\n", encoding="utf-8")
-    state = str(tmp_path / "state")
-    first = command("ingest", "notes", data_dir=state)
-    again = command("ingest", "notes", data_dir=state)
-    asked = command(
-        "ask", "How many people does the ferry Kalypso carry?", "--json", data_dir=state
-    )
-    answer = json.loads(asked.stdout)
-
-    assert (first.exit_code, again.exit_code) == (0, 0)
-    assert "1 added" in first.stderr
-    assert "1 unchanged" in again.stderr
-    assert "312" in answer["answer"]
-    assert answer["citations"][0]["source"] == "notes/boat.md", "as seen from here"

@@ -16,20 +16,17 @@ from app.settings import Settings
 from evaluator.data.file_formats import PAIR, recognised
 from evaluator.data.records import read_folder
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
 Command = Callable[..., Result]
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-GATE = fakes.passage("How tall the red gate of Umbra is nobody knows.", 2)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 3)
+GATE = fakes.passage("How tall the red gate of Umbra is nobody knows.", 3)
 
 
 @pytest.fixture
-def serving(tmp_path: Path, serve: Callable[..., Serving]) -> Serving:
-    parts = fakes.services(fakes.FakeRetriever([TOWER, GATE, TURM]))
+def serving(tmp_path: Path, serve: Serve) -> Serving:
+    parts = fakes.services(fakes.FakeRetriever([TOWER, TURM, GATE]))
     return serve(parts, Settings(_env_file=None, data_dir=tmp_path))
 
 

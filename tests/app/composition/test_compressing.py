@@ -1,6 +1,6 @@
 """The knowledge compressed by a worker's language model, from options to answer."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from graphs.errors import CompressorFailed
 from graphs.state import Context
-from tests.app.serving import Serving
+from tests.app.serving import Serve
 from tests.evaluator.in_process import asking
 from tests.evaluator.tiny_language_model import tiny_language_model
 from tests.fakes import services
@@ -51,7 +51,7 @@ async def test_what_cannot_be_served_is_refused_before_the_run(by: str) -> None:
 
 
 @both_languages
-def test_the_step_tells_what_was_saved(world: World, serve: Callable[..., Serving]) -> None:
+def test_the_step_tells_what_was_saved(world: World, serve: Serve) -> None:
     parts = world.parts(world.full, f"{world.full} {world.off}", offline=True)
     sent = serve(parts.services).stream(
         world.question, workflow="rag", options={"compress": "extractive", "compress_ratio": 0.5}

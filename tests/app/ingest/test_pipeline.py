@@ -7,14 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 
 from app.ingest import pipeline as module
 from app.ingest.files import Report
 from app.ingest.pipeline import ingest
-from app.retrieval import index as lock
 from app.retrieval.embedder import StaticEmbedder
-from app.retrieval.index import IngestBusy, lock_file, open_index
+from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 
@@ -212,15 +210,6 @@ async def test_the_event_loop_stays_free(retriever: HybridRetriever, docs: Path)
         longest_s = max(longest_s, time.thread_time() - before)
     assert (await task).chunks > 100
     assert longest_s < 0.5
-
-
-async def test_a_second_writer_waits_and_then_says_so(
-    retriever: HybridRetriever, docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lock, "LOCK_TIMEOUT_S", 0.2)
-    with FileLock(lock_file(retriever.index.folder)), pytest.raises(IngestBusy, match="another"):
-        await run(retriever, docs)
-    assert len((await run(retriever, docs)).added) == 3
 
 
 async def test_two_at_once_leave_one_of_each(

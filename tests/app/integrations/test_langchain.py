@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -16,11 +15,10 @@ from langchain_core.runnables import RunnablePassthrough
 from app.integrations.langchain import SelfCragChat, SelfCragRetriever
 from graphs.types import WebPage
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, PAGE, SECOND, TOWER, rejecting
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
+from tests.umbra import CHINESE, ENGLISH, PAGE, SECOND, TOWER, rejecting
 
-Serve = Callable[..., Serving]
 ROOT = Path(__file__).parents[3]
 GONE_WITHIN_S = 1.0
 

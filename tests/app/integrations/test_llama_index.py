@@ -3,17 +3,16 @@
 import json
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
 from tests.handbook.blocks import BLOCKS, Block
 from tests.handbook.test_examples import here
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
 pytestmark = pytest.mark.slow
 FILE = Path(__file__).parents[3] / "app/integrations/llama_index.py"
@@ -101,7 +100,7 @@ except TimeoutError:
 
 
 def test_a_call_that_is_cancelled_ends_its_run(
-    serve: Callable[..., Serving], llama_index_python: Path, place: Path
+    serve: Serve, llama_index_python: Path, place: Path
 ) -> None:
     waiting = Waiting()
     serving = serve(fakes.services(SlowRetriever([TOWER], waiting=waiting)))

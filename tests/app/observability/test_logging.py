@@ -1,10 +1,9 @@
 """Lines of the log: one for a run's end and one for each failure, as text or JSON, never a text."""
 
-import asyncio
 import io
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,11 @@ from app.main import log_config
 from app.observability.logging import JsonFormatter, RunLog, Seldom, TextFormatter
 from app.schemas import ask
 from app.settings import Settings
-from app.storage.api_keys import add_key
-from app.storage.database import open_engine
 from graphs.ports import Services
 from tests import fakes
-from tests.app.serving import Serving, app_of
-
-Serve = Callable[..., Serving]
-QUESTION = "How tall is the red tower of Umbra?"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+from tests.app.keys import key_of
+from tests.app.serving import Serve, Serving, app_of
+from tests.umbra import ENGLISH, TOWER
 
 
 class Written:
@@ -71,7 +66,7 @@ def parts(**changed: Any) -> Services:
 
 
 def test_a_run_that_ended_is_one_line(serve: Serve, as_json: Written) -> None:
-    answer = serve(parts()).ask(QUESTION, workflow="crag")
+    answer = serve(parts()).ask(ENGLISH, workflow="crag")
 
     (line,) = as_json.of_runs("run ended")
     assert line["level"] == "info"
@@ -88,7 +83,7 @@ def test_a_run_that_ended_is_one_line(serve: Serve, as_json: Written) -> None:
 
 def test_each_part_that_failed_is_a_line_of_its_own(serve: Serve, as_json: Written) -> None:
     evaluator = fakes.FakeEvaluator(fails_from_call=1)
-    serve(parts(evaluator=evaluator)).ask(QUESTION, workflow="crag")
+    serve(parts(evaluator=evaluator)).ask(ENGLISH, workflow="crag")
 
     failures = as_json.of_runs("run degraded")
     assert {line["component"] for line in failures} >= {"evaluator"}
@@ -102,13 +97,9 @@ def test_each_part_that_failed_is_a_line_of_its_own(serve: Serve, as_json: Writt
 def test_a_fault_of_ours_is_a_line_and_the_run_ends_as_failed(
     serve: Serve, as_json: Written
 ) -> None:
-    class Broken(fakes.FakeRetriever):
-        async def retrieve(self, *_: Any, **__: Any) -> Any:
-            raise ZeroDivisionError
-
-    serving = serve(fakes.services(Broken()))
+    serving = serve(fakes.services(fakes.BrokenRetriever()))
     options = {"retrieval": "always"}
-    response = serving.client.post("/ask", json={"question": QUESTION, "options": options})
+    response = serving.client.post("/ask", json={"question": ENGLISH, "options": options})
 
     assert response.status_code == 500
     (failure,) = as_json.of_runs("run failed")
@@ -119,7 +110,7 @@ def test_a_fault_of_ours_is_a_line_and_the_run_ends_as_failed(
 
 
 def test_question_and_answer_are_never_told(serve: Serve, as_text: Written) -> None:
-    answer = serve(parts()).ask(QUESTION, workflow="crag")
+    answer = serve(parts()).ask(ENGLISH, workflow="crag")
     assert "87 metres" in answer["answer"]
     assert "workflow=crag" in as_text.text
     for secret in ("Umbra", "metres", "tower"):
@@ -135,7 +126,7 @@ def test_no_text_is_told_by_libraries_either(
     log_config("debug")
     try:
         serving = serve(parts())
-        run_id = serving.ask(QUESTION, workflow="crag")["run_id"]
+        run_id = serving.ask(ENGLISH, workflow="crag")["run_id"]
         said = {"score": -1, "comment": "Umbra lies elsewhere", "corrected_answer": "90 metres"}
         assert serving.client.post(f"/runs/{run_id}/feedback", json=said).status_code == 201
     finally:
@@ -189,15 +180,10 @@ def test_what_repeats_without_end_is_written_once_a_minute() -> None:
 
 def test_the_owner_of_a_key_is_told(tmp_path: Path, as_json: Written) -> None:
     settings = Settings(_env_file=None, data_dir=tmp_path)
-
-    async def added() -> str:
-        async with open_engine(settings) as engine:
-            return (await add_key(engine, "ann"))[1]
-
-    key = asyncio.run(added())
+    key = key_of(tmp_path, "ann")
     with Serving(app_of(parts(), settings)) as serving:
         serving.client.headers["x-api-key"] = key
-        serving.ask(QUESTION, workflow="crag")
+        serving.ask(ENGLISH, workflow="crag")
 
     (line,) = as_json.of_runs("run ended")
     assert line["owner"] == "ann"

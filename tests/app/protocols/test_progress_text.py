@@ -8,8 +8,8 @@ import pytest
 from app.protocols.progress_text import BEGUN, MAX_CHARS, TEXTS, ProgressText
 from app.schemas.ask import ANOTHER_WAS_BETTER, RetractEvent, StepEvent
 from graphs.generation.answer import REASONING_REMOVED
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH
 from tests.exfiltration import U, live
+from tests.umbra import CHINESE, ENGLISH
 
 
 def ended(step: str, **detail: Any) -> StepEvent:

@@ -103,8 +103,9 @@ async def test_a_document_is_replaced_as_a_whole(writer: Writer) -> None:
     await writer.put("other.md", "The gate is closed.")
     await writer.put("pump.md", "The pump is old.", "The pump leaks.", "The pump is loud.")
     before = {document.source: document for document in await writer.index.documents()}
-    assert (before["pump.md"].chunks, before["pump.md"].language) == (3, "en")
-    assert before["pump.md"].chunking == "sentence-175-v3"
+    pump = before["pump.md"]
+    assert (pump.title, pump.chunks, pump.language, pump.bytes) == ("About", 3, "en", 48)
+    assert pump.chunking == "sentence-175-v3"
     await writer.put("pump.md", "The pump is new.")
     assert [hit.text for hit in await by_words(writer.index, "pump")] == ["The pump is new."]
     documents = await writer.index.documents()
@@ -127,6 +128,7 @@ async def test_documents_are_deleted_and_counted(writer: Writer) -> None:
     assert await writer.index.delete([*HOSTILE, "unknown"]) == 0
     assert await writer.index.delete([one, one, "unknown"]) == 1
     assert sources(await writer.index.documents()) == ["two.md"]
+    assert sources(await by_words(writer.index, "pump")) == ["two.md"]
     assert await writer.index.delete([two]) == 1
     assert (await writer.index.documents(), await writer.index.count()) == ([], 0)
 

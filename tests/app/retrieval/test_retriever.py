@@ -3,15 +3,13 @@ import re
 from pathlib import Path
 
 import lancedb
-import numpy as np
 import pytest
 
 from app.composition.embedder import open_retriever
 from app.ingest.pipeline import ingest, reindex
-from app.retrieval.embedder import ENCODER_WEIGHTS, StaticEmbedder, Vectors
+from app.retrieval.embedder import StaticEmbedder
 from app.retrieval.index import IndexMismatch, IndexUnusable, open_index
 from app.retrieval.retriever import HybridRetriever
-from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
 
 PAGES = {
@@ -21,23 +19,6 @@ PAGES = {
     "zh/pump.md": "# 水泵房\n\n水泵由林德女士在三月检修。\n\n## 阀门\n\n上阀门在0.59巴时打开。\n",
     "zh/orchard.md": "# 果园\n\n蘋果樹在春天開花，夜裡不能有霜。控制器叫做 OrchardBox。\n",
 }
-
-
-def write(name: str, text: str) -> None:
-    file = Path("docs", name)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, "utf-8")
-
-
-@pytest.fixture
-async def filled(
-    retriever: HybridRetriever, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> HybridRetriever:
-    monkeypatch.chdir(tmp_path)
-    for name, text in PAGES.items():
-        write(name, text)
-    await ingest([Path("docs")], retriever.index, retriever.segmenter)
-    return retriever
 
 
 @pytest.mark.parametrize(
@@ -120,10 +101,11 @@ async def test_no_query_breaks_the_search(filled: HybridRetriever, query: str) -
 
 
 async def test_text_without_any_known_word_is_stored_and_found_by_no_meaning(
-    filled: HybridRetriever,
+    filled: HybridRetriever, tmp_path: Path
 ) -> None:
-    write("en/marks.md", "\u16a0\u16a1\u16a2 \u16a3\u16a4\n")
-    report = await ingest([Path("docs/en/marks.md")], filled.index, filled.segmenter)
+    marks = tmp_path / "marks.md"
+    marks.write_text("\u16a0\u16a1\u16a2 \u16a3\u16a4\n", "utf-8")
+    report = await ingest([marks], filled.index, filled.segmenter)
     assert report.chunks == 1
     found = await filled.retrieve("fruit garden", 50)
     assert all(passage.score == passage.score for passage in found)
@@ -151,60 +133,6 @@ async def test_what_has_no_known_word_is_stored_and_finding_nothing_is_no_failur
     ].text == "\u16a0\u16a1\u16a2 \u16a3\u16a4"
 
 
-async def test_documents_are_listed_and_deleted(filled: HybridRetriever) -> None:
-    documents = {document.source: document for document in await filled.index.documents()}
-    assert list(documents) == sorted(f"docs/{name}" for name in PAGES)
-    pump = documents["docs/en/pump.md"]
-    assert (pump.title, pump.chunks) == ("Pump house", 2)
-    assert pump.bytes == len(PAGES["en/pump.md"])
-    assert await filled.index.delete([pump.id]) == 1
-    assert await filled.index.delete([pump.id]) == 0
-    assert await filled.index.delete(["x' or 'a' = 'a"]) == 0
-    assert len(await filled.index.documents()) == 3
-    assert "docs/en/pump.md" not in [
-        passage.source for passage in await filled.retrieve("pump valve", 10)
-    ]
-
-
-async def test_what_another_process_adds_is_found(
-    filled: HybridRetriever, embedder: StaticEmbedder, segmenter: Segmenter
-) -> None:
-    other = await open_index(filled.index.folder, embedder)
-    write("en/mill.md", "# Mill\n\nThe windmill grinds barley.\n")
-    await ingest([Path("docs/en/mill.md")], other, segmenter)
-    first, *_ = await filled.retrieve("windmill barley", 3)
-    assert first.source == "docs/en/mill.md"
-
-
-class OtherEmbedder:
-    """Another table: as wide, but its vectors mean something else."""
-
-    name = "other-table"
-    crosses_languages = True
-    weights = ENCODER_WEIGHTS
-    dimensions = 8
-
-    def embed(self, texts: list[str]) -> Vectors:
-        return np.ones((len(texts), 8), dtype=np.float32) / np.float32(8**0.5)
-
-    async def embed_query(self, text: str) -> Vectors:
-        return self.embed([text])[0]
-
-
-async def test_another_table_is_a_clear_error_and_reindex_renews(
-    filled: HybridRetriever, segmenter: Segmenter
-) -> None:
-    folder = filled.index.folder
-    other = OtherEmbedder()
-    with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
-        await open_index(folder, other)  # type: ignore[arg-type]
-    assert await reindex(folder, other, segmenter) == 6  # type: ignore[arg-type]
-    renewed = HybridRetriever(await open_index(folder, other), segmenter)  # type: ignore[arg-type]
-    first, *_ = await renewed.retrieve("谁检修了水泵？", 3)
-    assert first.source == "docs/zh/pump.md"
-    assert len(await renewed.index.documents()) == 4
-
-
 async def test_a_lost_index_is_a_typed_error(filled: HybridRetriever) -> None:
     for file in sorted(filled.index.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
@@ -229,18 +157,6 @@ async def test_lost_search_structures_are_renewed(
     assert await reindex(folder, embedder, filled.segmenter) == 6
     renewed = HybridRetriever(await open_index(folder, embedder), filled.segmenter)
     assert (await renewed.retrieve("pump", 3))[0].source == "docs/en/pump.md"
-
-
-async def test_a_damaged_index_cannot_be_opened_or_renewed(
-    filled: HybridRetriever, embedder: StaticEmbedder
-) -> None:
-    folder = filled.index.folder
-    damage(folder, "_versions")
-    for call in (open_index(folder, embedder), reindex(folder, embedder, filled.segmenter)):
-        with pytest.raises(IndexUnusable, match="delete that folder and run") as raised:
-            await call
-        assert "\n" not in str(raised.value)
-        assert "cargo" not in str(raised.value)
 
 
 async def test_a_file_cannot_be_the_data_folder(tmp_path: Path) -> None:

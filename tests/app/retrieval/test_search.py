@@ -1,12 +1,10 @@
 """Modes, weights and filters of a search; the embedder failing; the fast reranker."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from app.ingest.pipeline import ingest
 from app.retrieval.embedder import (
     ENCODER_WEIGHTS,
     TABLE_WEIGHTS,
@@ -15,7 +13,7 @@ from app.retrieval.embedder import (
     Vectors,
     Weights,
 )
-from app.retrieval.retriever import HybridRetriever, by_ranks, fuse, weights_of
+from app.retrieval.retriever import HybridRetriever, by_ranks, weights_of
 from app.retrieval.terms import LexicalReranker, term_tables
 from app.retrieval.tokenizer import Segmenter
 from graphs.errors import RetrieverFailed
@@ -29,22 +27,6 @@ PAGES = {
     "zh/pump.md": "# 水泵房\n\n水泵由林德女士在三月检修。\n",
     "zh/orchard.md": "# 果园\n\n苹果树在春天开花，夜里不能有霜。\n",
 }
-
-
-def write(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, "utf-8")
-
-
-@pytest.fixture
-async def filled(
-    retriever: HybridRetriever, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> HybridRetriever:
-    monkeypatch.chdir(tmp_path)
-    for name, text in PAGES.items():
-        write(Path("docs", name), text)
-    await ingest([Path("docs")], retriever.index, retriever.segmenter)
-    return retriever
 
 
 def names(found: Sequence[Passage]) -> list[str]:
@@ -95,12 +77,6 @@ def test_weights_are_the_measured_ones_unless_given() -> None:
     assert weights_of(own, "hybrid", 0.3) == Weights(0.3, 1.0)
     assert weights_of(own, "bm25", 0.3) == Weights(1.0, 0.0)
     assert weights_of(own, "dense", None) == Weights(0.0, 1.0)
-
-
-def test_all_equal_scores_are_finite() -> None:
-    same = {"a": 3.0, "b": 3.0}
-    assert fuse(same, same, Weights(0.3, 1.0)) == [("a", 1.3), ("b", 1.3)]
-    assert fuse({}, {}, Weights(0.3, 1.0)) == []
 
 
 def test_reciprocal_ranks_add_up() -> None:

@@ -1,6 +1,5 @@
 """What a run may choose here, and the service's preset."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +9,9 @@ from app.errors import InvalidRequest
 from app.runs.manager import checked_options
 from app.settings import Settings
 from graphs.state import Context
-from tests.app.serving import Serving
+from tests.app.serving import Serve
 from tests.fakes import FakeChat
 from tests.graphs.languages import EN, ZH, World, both_languages
-
-Serve = Callable[..., Serving]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Quotas: what each owner may use in a while, and how its clients learn that it is used up."""
 
-from collections.abc import Callable
-
 import pytest
 from pydantic import ValidationError
 
@@ -10,14 +8,12 @@ from app.runs.quotas import Quotas
 from app.settings import Settings
 from graphs.types import Usage
 from tests import fakes
-from tests.app.serving import Serving
-
-ENGLISH = "How tall is the red tower of Umbra?"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
+from tests.app.serving import Serve
+from tests.umbra import ENGLISH, TOWER
 
 
 def test_a_run_beyond_the_quota_is_refused_with_the_time_to_wait(
-    serve: Callable[..., Serving],
+    serve: Serve,
 ) -> None:
     serving = serve(
         fakes.services(fakes.FakeRetriever([TOWER])), Settings(_env_file=None, quota_runs="2/hour")

@@ -4,15 +4,12 @@ import asyncio
 import hashlib
 import sqlite3
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import httpx
 import pytest
 from click.testing import Result
-from sqlalchemy.ext.asyncio import AsyncEngine
 from typer.testing import CliRunner
 
 from app.api.middleware import check_address, is_loopback
@@ -23,24 +20,14 @@ from app.storage import api_keys as keys
 from app.storage.api_keys import Caller, KeyRing, add_key, ensure_key, list_keys, revoke_key
 from app.storage.database import open_engine
 from tests import fakes
+from tests.app.keys import key_of, within
 from tests.app.serving import Serving, app_of, wait_until
 
-T = TypeVar("T")
 CHALLENGE = "www-authenticate"
 
 
 def settings_of(state: Path, **more: object) -> Settings:
     return Settings(_env_file=None, data_dir=state, **more)
-
-
-def within(state: Path, act: Callable[[AsyncEngine], Awaitable[T]]) -> T:
-    """As another process would, on the same state."""
-
-    async def acted() -> T:
-        async with open_engine(settings_of(state)) as engine:
-            return await act(engine)
-
-    return asyncio.run(acted())
 
 
 @pytest.fixture
@@ -61,7 +48,7 @@ def keyless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 @pytest.fixture
 def secret(served: Serving, tmp_path: Path) -> str:
-    return within(tmp_path, lambda engine: add_key(engine, "ann", "laptop"))[1]
+    return key_of(tmp_path, "ann", "laptop")
 
 
 def ask(served: Serving, headers: dict[str, str] | None = None) -> httpx.Response:
@@ -125,10 +112,7 @@ def test_the_door_is_shut_before_a_body_is_read(served: Serving, secret: str) ->
 
 
 def test_a_key_allows_what_its_scopes_say(served: Serving, tmp_path: Path) -> None:
-    secrets = {
-        scope: within(tmp_path, partial(add_key, owner="ann", scopes=[scope]))[1]
-        for scope in ("ask", "metrics")
-    }
+    secrets = {scope: key_of(tmp_path, "ann", scopes=[scope]) for scope in ("ask", "metrics")}
     for path, scope, other in (("/workflows", "ask", "metrics"), ("/metrics", "metrics", "ask")):
         assert served.client.get(path, headers=bearer(secrets[scope])).status_code == 200
         response = served.client.get(path, headers=bearer(secrets[other]))
@@ -198,7 +182,7 @@ def test_a_key_is_kept_as_a_hash_alone(served: Serving, secret: str, tmp_path: P
 
 def test_the_last_use_is_written_down(tmp_path: Path) -> None:
     parts = fakes.services(fakes.FakeRetriever())
-    secret = within(tmp_path, lambda engine: add_key(engine, "ann"))[1]
+    secret = key_of(tmp_path, "ann")
     with Serving(app_of(parts, settings_of(tmp_path))) as serving:
         assert serving.client.get("/workflows", headers=bearer(secret)).status_code == 200
     (key,) = within(tmp_path, list_keys)
@@ -222,7 +206,7 @@ async def test_the_last_use_is_written_while_serving(tmp_path: Path) -> None:
 @pytest.mark.parametrize("owner", ["", "a b", "a'b", 'a"b', "a\nb", "a" * 65, "../x", "a;b"])
 def test_an_owner_is_a_plain_name(tmp_path: Path, owner: str) -> None:
     with pytest.raises(keys.InvalidKey):
-        within(tmp_path, lambda engine: add_key(engine, owner))
+        key_of(tmp_path, owner)
     assert within(tmp_path, list_keys) == []
 
 
@@ -320,7 +304,7 @@ def test_other_machines_need_a_key_or_a_proxy(tmp_path: Path, host: str) -> None
     ):
         asyncio.run(check_address(open_to_all))
     asyncio.run(check_address(settings_of(tmp_path, host=host, allow_anonymous=True)))
-    within(tmp_path, lambda engine: add_key(engine, "ann"))
+    key_of(tmp_path, "ann")
     asyncio.run(check_address(open_to_all))
 
 
@@ -394,7 +378,7 @@ def test_a_listed_origin_may_ask_and_read(tmp_path: Path) -> None:
             "Access-Control-Request-Method": "POST",
             "Access-Control-Request-Headers": "authorization, content-type, x-stainless-os",
         }
-        within(tmp_path, lambda engine: add_key(engine, "ann"))
+        key_of(tmp_path, "ann")
         serving.app.state.keys._fresh_s = 0.0
         preflight = serving.client.options("/ask", headers={**headers, **wanted})
         assert preflight.status_code == 200
@@ -424,5 +408,5 @@ def test_a_key_added_while_serving_is_known_within_a_second(tmp_path: Path) -> N
     parts = fakes.services(fakes.FakeRetriever())
     with Serving(app_of(parts, settings_of(tmp_path))) as serving:
         assert serving.client.get("/workflows").status_code == 200
-        within(tmp_path, lambda engine: add_key(engine, "ann"))
+        key_of(tmp_path, "ann")
         wait_until(lambda: serving.client.get("/workflows").status_code == 401, 5)

@@ -52,13 +52,6 @@ def test_kinds_are_known_by_their_fields(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_benchmarks_stay_out(tmp_path: Path) -> None:
-    write(tmp_path / "bench_x.jsonl", "broken")
-    write(tmp_path / "zh_cmrc2018_dev.jsonl.gz", "broken")
-    write(tmp_path / "train.jsonl", SQUAD)
-    assert [record.source for record in read_folder(tmp_path)] == ["train"]
-
-
 @pytest.mark.parametrize(
     ("row", "words"),
     [
@@ -141,7 +134,9 @@ def test_endings_count_in_any_case(tmp_path: Path) -> None:
     (tmp_path / "河.TSV").write_text(
         "河多长？ [SEP] 河长九公里。\t1\n河多长？ [SEP] 面包是烤的。\t-1"
     )
-    write(tmp_path / "BENCH_x.jsonl", SQUAD)
+    # Benchmarks stay out.
+    write(tmp_path / "BENCH_x.jsonl", "broken")
+    write(tmp_path / "zh_cmrc2018_dev.jsonl.gz", "broken")
     assert {record.source for record in read_folder(tmp_path)} == {"A", "B", "河"}
 
 

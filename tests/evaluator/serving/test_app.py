@@ -1,7 +1,6 @@
 """The worker as its clients see it, around the shipped weights."""
 
 import asyncio
-import socket
 import threading
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 
 from evaluator.calibration.thresholds import store
 from evaluator.errors import WeightsError
@@ -18,7 +16,7 @@ from evaluator.schema import LABELS, CalibratedThresholds, Row, RowScore, Task
 from evaluator.serving.app import create_app
 from evaluator.serving.batching import Limits
 from evaluator.settings import EvaluatorSettings
-from tests.evaluator.in_process import asking
+from tests.evaluator.in_process import asking, served
 from tests.evaluator.tiny import tiny_folder, tiny_network
 
 JSON = {"content-type": "application/json"}
@@ -209,12 +207,8 @@ async def test_rows_of_a_client_that_left_are_skipped() -> None:
 async def test_a_connection_that_is_closed_takes_its_rows_along() -> None:
     """Over a real socket, where nobody cancels the request but the wire says so."""
     gate = Gate()
-    listening = socket.create_server(("127.0.0.1", 0))
     app = create_app(EvaluatorSettings(batch_tokens=8), gate)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
-    serving = asyncio.create_task(server.serve([listening]))
-    host, port = listening.getsockname()
-    async with httpx.AsyncClient(base_url=f"http://{host}:{port}", trust_env=False) as http:
+    async with served(app) as url, httpx.AsyncClient(base_url=url, trust_env=False) as http:
         assert (await http.get("/health/live")).status_code == 200  # waits until it is served
         ask = partial(http.post, "/score")
         one = {"task": "relevance", "pairs": [["a", "12345678"]]}
@@ -226,8 +220,6 @@ async def test_a_connection_that_is_closed_takes_its_rows_along() -> None:
         assert "queued_pairs 1.0" in (await http.get("/metrics")).text
         gate.open.set()
         assert (await blocking).status_code == 200
-    server.should_exit = True
-    await serving
     assert gate.seen == [1, 1]  # warm-up and the first
 
 

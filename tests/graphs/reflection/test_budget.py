@@ -1,23 +1,22 @@
 """A run that has spent its budget ends with what it has, in every workflow and language."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from graphs.generation.answer import EXTRACTIVE
 from graphs.options import Ablation
-from graphs.state import Context, Question
 from graphs.types import Draft, Judgement, Usage, WebPage
-from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
+from tests.graphs.traced import traced
+from tests.umbra import ENGLISH, TOWER, TURM
 
-ENGLISH = "How tall is the red tower of Umbra?"
 CHINESE = "乌木城的红塔有多高？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 PAGE = WebPage("https://example.org/tower", "Tower", 0.9, (TOWER.text, TURM.text))
 REFLECTING = [("crag", ENGLISH), ("self_rag", CHINESE), ("self_crag", ENGLISH)]
-reflecting = pytest.mark.parametrize(("workflow", "question"), REFLECTING)
+CORRECT = Ablation(only_action="correct")
+LAST_CALL = {"ablation": CORRECT, "reflect": True, "retrieval": "always", "max_llm_calls": 1}
 both_questions = pytest.mark.parametrize("question", [ENGLISH, CHINESE], ids=["en", "zh"])
 
 
@@ -28,6 +27,19 @@ def parts(chat: fakes.FakeChat) -> fakes.Services:
         chat=chat,
         critic=fakes.FakeCritic(script=(fakes.POOR,)),
     )
+
+
+def off_topic(critic: fakes.FakeCritic) -> fakes.Services:
+    """Where the only call that is left goes to rewriting the question for the web."""
+    fruit = fakes.FakeRetriever([fakes.passage("Bananas are yellow fruit. 香蕉是黄色的。", 1)])
+    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
+    return replace(parts(chat), retriever=fruit, critic=critic)
+
+
+async def answered(
+    services: fakes.Services, workflow: str, question: str = ENGLISH, **options: Any
+) -> dict[str, Any]:
+    return (await traced(services, question, workflow, **options)).output
 
 
 @pytest.mark.parametrize(
@@ -43,27 +55,30 @@ async def test_the_web_is_searched_and_quoted_when_rewriting_took_the_last_call(
     workflow: str, question: str, spent: dict[str, int]
 ) -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
-    context = Context(ablation=Ablation(only_action="incorrect"), reflect=True, **spent)
-    graph = WORKFLOWS[workflow].build(parts(chat))
-    answer = await graph.ainvoke(Question(question=question), context=context)
+    incorrect = Ablation(only_action="incorrect")
+    answer = await answered(
+        parts(chat), workflow, question, ablation=incorrect, reflect=True, **spent
+    )
 
     assert len(chat.asked) == 1
     assert answer["answer"]
     assert answer["stopped_by"] == ("answered" if workflow == "rag" else "budget")
 
 
-@reflecting
+@pytest.mark.parametrize(
+    ("workflow", "question", "options"),
+    [
+        *((*pair, {"reflect": True}) for pair in REFLECTING),
+        *(("self_rag", question, {"beam_depth": 2}) for question in (ENGLISH, CHINESE)),
+    ],
+)
 async def test_an_accepted_answer_quoted_for_want_of_calls_is_the_budget_s(
-    workflow: str, question: str
+    workflow: str, question: str, options: dict[str, Any]
 ) -> None:
-    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
-    fruit = fakes.FakeRetriever([fakes.passage("Bananas are yellow fruit. 香蕉是黄色的。", 1)])
-    services = replace(parts(chat), retriever=fruit, critic=fakes.FakeCritic())
-    graph = WORKFLOWS[workflow].build(services)
-    context = Context(reflect=True, max_llm_calls=1)
-    answer = await graph.ainvoke(Question(question=question), context=context)
+    services = off_topic(fakes.FakeCritic())
+    answer = await answered(services, workflow, question, max_llm_calls=1, **options)
 
-    assert answer["generator"] == EXTRACTIVE
+    assert (answer["usage"].llm_calls, answer["generator"]) == (1, EXTRACTIVE)
     assert answer["stopped_by"] == "budget"
 
 
@@ -78,11 +93,7 @@ async def test_an_accepted_answer_quoted_for_want_of_calls_is_the_budget_s(
 async def test_what_is_quoted_for_want_of_calls_is_the_budget_s_where_the_critic_fails(
     workflow: str, question: str, critic: fakes.FakeCritic
 ) -> None:
-    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
-    fruit = fakes.FakeRetriever([fakes.passage("Bananas are yellow fruit. 香蕉是黄色的。", 1)])
-    services = replace(parts(chat), retriever=fruit, critic=critic)
-    graph = WORKFLOWS[workflow].build(services)
-    answer = await graph.ainvoke(Question(question=question), context=Context(max_llm_calls=1))
+    answer = await answered(off_topic(critic), workflow, question, max_llm_calls=1)
 
     assert "critic" in {entry.component for entry in answer["degraded"]}
     assert (answer["generator"], answer["stopped_by"]) == (EXTRACTIVE, "budget")
@@ -93,11 +104,8 @@ async def test_what_is_quoted_for_the_model_that_failed_at_its_last_call_is_not_
     workflow: str, question: str
 ) -> None:
     chat = fakes.ScriptedChat(fails_on=question)
-    graph = WORKFLOWS[workflow].build(replace(parts(chat), critic=fakes.FakeCritic()))
-    context = Context(
-        ablation=Ablation(only_action="correct"), reflect=True, retrieval="always", max_llm_calls=1
-    )
-    answer = await graph.ainvoke(Question(question=question), context=context)
+    services = replace(parts(chat), critic=fakes.FakeCritic())
+    answer = await answered(services, workflow, question, **LAST_CALL)
 
     assert "generator" in {entry.component for entry in answer["degraded"]}
     assert (answer["usage"].llm_calls, answer["generator"]) == (1, EXTRACTIVE)
@@ -108,11 +116,8 @@ async def test_what_is_quoted_for_the_model_that_failed_at_its_last_call_is_not_
 async def test_a_draft_of_the_last_call_is_accepted(workflow: str, question: str) -> None:
     """The budget changed nothing of it."""
     chat = fakes.FakeChat(chunks=["Tall [1]."])
-    graph = WORKFLOWS[workflow].build(replace(parts(chat), critic=fakes.FakeCritic()))
-    context = Context(
-        ablation=Ablation(only_action="correct"), reflect=True, retrieval="always", max_llm_calls=1
-    )
-    answer = await graph.ainvoke(Question(question=question), context=context)
+    services = replace(parts(chat), critic=fakes.FakeCritic())
+    answer = await answered(services, workflow, question, **LAST_CALL)
 
     assert (answer["answer"], answer["stopped_by"]) == ("Tall [1].", "accepted")
 
@@ -138,17 +143,11 @@ async def test_who_could_quote_nothing_for_want_of_calls_abstains_for_the_budget
         retriever=fakes.FakeRetriever([fakes.passage(text, 1)]),
         web_search=fakes.FakeWebSearch(pages),
     )
-    graph = WORKFLOWS[workflow].build(services)
     # All strips are kept, and no sentence of them is good enough to be quoted.
-    context = Context(
-        strip_floor=-1.0,
-        lower=0.9,
-        upper=0.95,
-        max_llm_calls=1,
-        beam_depth=beam_depth,
-        retrieval="always",
+    options = {"strip_floor": -1.0, "lower": 0.9, "upper": 0.95, "retrieval": "always"}
+    answer = await answered(
+        services, workflow, question, max_llm_calls=1, beam_depth=beam_depth, **options
     )
-    answer = await graph.ainvoke(Question(question=question), context=context)
 
     assert not answer["citations"]
     assert answer["stopped_by"] == ("budget" if has_page else "no_evidence")
@@ -164,11 +163,8 @@ async def test_who_could_quote_nothing_for_want_of_calls_abstains_for_the_budget
 )
 async def test_no_draft_is_revised_beyond_it(workflow: str, spent: dict[str, int]) -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."])
-    context = Context(
-        ablation=Ablation(only_action="correct"), reflect=True, retrieval="always", **spent
-    )
-    graph = WORKFLOWS[workflow].build(parts(chat))
-    answer = await graph.ainvoke(Question(question=ENGLISH), context=context)
+    options = {"ablation": CORRECT, "reflect": True, "retrieval": "always", **spent}
+    answer = await answered(parts(chat), workflow, **options)
 
     assert answer["stopped_by"] == "budget"
     assert answer["answer"] == "Tall [1]."
@@ -177,40 +173,21 @@ async def test_no_draft_is_revised_beyond_it(workflow: str, spent: dict[str, int
 
 async def test_a_long_answer_ends_where_it_has_come_to() -> None:
     chat = fakes.FakeChat(chunks=["Tall."], keywords="It is tall.")
-    context = Context(beam_depth=5, max_llm_calls=2, retrieval="always")
-    graph = WORKFLOWS["self_rag"].build(parts(chat))
-    answer = await graph.ainvoke(Question(question=ENGLISH), context=context)
+    options = {"beam_depth": 5, "max_llm_calls": 2, "retrieval": "always"}
+    answer = await answered(parts(chat), "self_rag", **options)
 
     assert answer["stopped_by"] == "budget"
     assert answer["answer"]
     assert len(chat.asked) <= 2
 
 
-@both_questions
-async def test_a_long_answer_quoted_for_want_of_calls_is_the_budget_s(question: str) -> None:
-    chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="Umbra, tower")
-    fruit = fakes.FakeRetriever([fakes.passage("Bananas are yellow fruit. 香蕉是黄色的。", 1)])
-    services = replace(parts(chat), retriever=fruit, critic=fakes.FakeCritic())
-    graph = WORKFLOWS["self_rag"].build(services)
-    context = Context(beam_depth=2, max_llm_calls=1)
-    answer = await graph.ainvoke(Question(question=question), context=context)
-
-    assert len(chat.asked) == 1
-    assert (answer["generator"], answer["stopped_by"]) == (EXTRACTIVE, "budget")
-
-
 async def test_no_more_web_searches_than_allowed() -> None:
     web = fakes.FakeWebSearch([PAGE])
     services = fakes.services(fakes.FakeRetriever([TOWER]), web_search=web)
+    incorrect = Ablation(only_action="incorrect")
     for most in (0, 1):
-        context = Context(
-            ablation=Ablation(only_action="incorrect"), web="always", max_web_searches=most
-        )
-        await (
-            WORKFLOWS["self_crag"]
-            .build(services)
-            .ainvoke(Question(question=ENGLISH), context=context)
-        )
+        options = {"ablation": incorrect, "web": "always", "max_web_searches": most}
+        await answered(services, "self_crag", **options)
         assert len(web.queries) == most
 
 
@@ -219,8 +196,8 @@ async def test_no_more_segments_are_asked_for_than_calls_are_left() -> None:
     chat = fakes.FakeChat(chunks=["Tall."], keywords="It is tall.")
     critic = fakes.FakeCritic(script=(fakes.POOR,))
     services = fakes.services(fakes.FakeRetriever(pages), chat=chat, critic=critic)
-    context = Context(beam_depth=3, max_drafts=7, max_llm_calls=3, retrieval="always")
-    await WORKFLOWS["self_rag"].build(services).ainvoke(Question(question=ENGLISH), context=context)
+    options = {"beam_depth": 3, "max_drafts": 7, "max_llm_calls": 3, "retrieval": "always"}
+    await answered(services, "self_rag", **options)
 
     assert len(chat.asked) == 3
 
@@ -230,9 +207,8 @@ async def test_a_question_is_expanded_by_no_more_calls_than_are_left(
     question: str, most: int
 ) -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="red tower height 红塔")
-    context = Context(expand=["rewrite", "decompose", "hyde"], max_llm_calls=most)
-    graph = WORKFLOWS["crag"].build(parts(chat))
-    answer = await graph.ainvoke(Question(question=question), context=context)
+    ways = ["rewrite", "decompose", "hyde"]
+    answer = await answered(parts(chat), "crag", question, expand=ways, max_llm_calls=most)
 
     assert len(chat.asked) == answer["usage"].llm_calls == most
     assert answer["stopped_by"] == "budget"
@@ -251,12 +227,8 @@ async def test_a_criticism_that_took_the_last_call_is_not_followed(question: str
     chat = fakes.FakeChat(chunks=["Tall [1]."])
     critic = Wordy(script=(fakes.POOR,), costs=Usage(llm_calls=1))
     services = fakes.services(fakes.FakeRetriever([TOWER, TURM]), chat=chat, critic=critic)
-    context = Context(ablation=Ablation(only_action="correct"), reflect=True, max_llm_calls=3)
-    answer = (
-        await WORKFLOWS["crag"]
-        .build(services)
-        .ainvoke(Question(question=question), context=context)
-    )
+    options = {"ablation": CORRECT, "reflect": True, "max_llm_calls": 3}
+    answer = await answered(services, "crag", question, **options)
 
     assert answer["usage"].llm_calls == 3
     assert (answer["answer"], answer["stopped_by"]) == ("Tall [1].", "budget")
@@ -272,9 +244,8 @@ async def test_what_no_model_may_answer_any_more_is_looked_up(workflow: str, que
 
     chat = fakes.FakeChat(chunks=["Tall."])
     services = replace(parts(chat), critic=Costly(share=0.0))
-    graph = WORKFLOWS[workflow].build(services)
-    context = Context(retrieval="adaptive", max_llm_calls=1)
-    answer = await graph.ainvoke(Question(question=question), context=context)
+    options = {"retrieval": "adaptive", "max_llm_calls": 1}
+    answer = await answered(services, workflow, question, **options)
 
     assert chat.asked == []
     assert (answer["retrieval"].decision, answer["retrieval"].probability) == (True, 0.0)
@@ -283,10 +254,9 @@ async def test_what_no_model_may_answer_any_more_is_looked_up(workflow: str, que
 
 async def test_steps_before_retrieval_keep_to_it() -> None:
     chat = fakes.FakeChat(chunks=["Tall [1]."], keywords="When was the red tower built?")
-    context = Context(expand=["rewrite", "decompose", "hyde"], max_llm_calls=1)
-    asked = Question(
-        question="它是什么时候建成的？", history=[{"role": "user", "content": "The red tower?"}]
-    )
-    await WORKFLOWS["rag"].build(parts(chat)).ainvoke(asked, context=context)
+    ways = ["rewrite", "decompose", "hyde"]
+    history = [{"role": "user", "content": "The red tower?"}]
+    question = "它是什么时候建成的？"
+    await traced(parts(chat), question, "rag", history, expand=ways, max_llm_calls=1)
 
     assert len(chat.asked) == 1

@@ -11,8 +11,8 @@ from graphs.types import Judgement, Passage, Strip, Usage
 from graphs.workflows.registry import WORKFLOWS
 from tests import fakes
 from tests.exfiltration import CITED, U, live
+from tests.umbra import ENGLISH
 
-QUESTION = "How tall is the red tower of Umbra?"
 SAID = f"The red tower of Umbra is 87 metres tall ![a]({U}) by {CITED} and <img src={U}>."
 TOWER = Passage("p1", SAID, "Tower", CITED, 0.1)
 
@@ -46,7 +46,7 @@ WRITERS: dict[str, Services] = {
 
 async def asked(services: Services, workflow: str, **options: Any) -> Any:
     graph: Any = WORKFLOWS[workflow].build(services)
-    return await graph.ainvoke({"question": QUESTION}, context=Context(**options))
+    return await graph.ainvoke({"question": ENGLISH}, context=Context(**options))
 
 
 @pytest.mark.parametrize("writer", WRITERS)

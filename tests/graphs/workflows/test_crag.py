@@ -51,6 +51,7 @@ async def test_incorrect_answers_from_the_web_alone(world: World) -> None:
     assert trace.output["action"] == "incorrect"
     assert trace.output.get("internal_strips") == []
     assert [strip.kept for strip in trace.output["web_strips"]] == [False, True]
+    assert {strip.document_id for strip in trace.output["web_strips"]} == {world.url}
     [citation] = trace.output["citations"]
     assert (citation.origin, citation.source, citation.text) == ("web", world.url, world.web)
     assert spans_carry_their_marker(trace)
@@ -157,12 +158,6 @@ async def test_unscored_passages_are_left_out_and_said() -> None:
 
     assert [document.text for document in trace.output["documents"]] == [EN.full]
     assert trace.failed == ["evaluator"]
-
-
-async def test_the_address_stays_with_the_strip() -> None:
-    trace = await traced(EN.parts(EN.off).services, EN.question)
-
-    assert {strip.document_id for strip in trace.output["web_strips"]} == {EN.url}
 
 
 async def test_it_runs_without_a_context_and_with_one_of_plain_json() -> None:

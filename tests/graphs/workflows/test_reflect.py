@@ -133,28 +133,26 @@ async def test_an_accepted_revision_stands_though_an_earlier_one_scored_higher()
     assert (trace.answer, trace.output["stopped_by"]) == (MANY[1], "accepted")
 
 
-@pytest.mark.parametrize("call", [1, 2, 3])
-async def test_a_critic_that_fails_leaves_the_best_draft(call: int) -> None:
-    better = replace(POOR, support=0.5)
-    parts = parts_of(FakeCritic(script=[POOR, better], fails_from_call=call))
-    trace = await reflected(parts)
-
-    assert trace.failed == ["critic"]
-    assert trace.output["stopped_by"] == "answered"
-    assert len(trace.output.get("critique", [])) == call - 1
-    assert trace.answer == MANY[1 if call == 3 else 0]
-    assert trace.output["citations"]
+BETTER = replace(POOR, support=0.5)
 
 
-@pytest.mark.parametrize("call", [1, 3])
-async def test_a_critic_that_judges_nothing_has_failed(call: int) -> None:
-    better = replace(POOR, support=0.5)
-    critic = FakeCritic(script=[*[POOR, better][: call - 1], Judgement()])
+@pytest.mark.parametrize(
+    ("critic", "judged"),
+    [
+        *((FakeCritic(script=[POOR, BETTER], fails_from_call=n + 1), n) for n in range(3)),
+        (FakeCritic(script=[Judgement()]), 0),
+        (FakeCritic(script=[POOR, BETTER, Judgement()]), 2),
+    ],
+)
+async def test_a_critic_that_fails_or_judges_nothing_leaves_the_best_draft(
+    critic: FakeCritic, judged: int
+) -> None:
     trace = await reflected(parts_of(critic))
 
     assert (trace.failed, trace.output["stopped_by"]) == (["critic"], "answered")
-    assert len(trace.output.get("critique", [])) == call - 1
-    assert trace.answer == MANY[1 if call == 3 else 0]
+    assert len(trace.output.get("critique", [])) == judged
+    assert trace.answer == MANY[1 if judged == 2 else 0]
+    assert trace.output["citations"]
 
 
 async def test_a_critic_without_words_is_quoted_by_its_judgement() -> None:

@@ -201,10 +201,12 @@ async def test_one_failed_draft_of_several_is_quoted_instead() -> None:
     assert trace.output["generator"] == "fake-chat"
 
 
-async def test_a_critic_that_fails_to_judge_leaves_a_draft() -> None:
+@pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
+async def test_a_critic_that_fails_to_judge_leaves_a_draft(workflow: str) -> None:
     critic = FakeCritic(fails_from_call=1)
     chat = ScriptedChat(answers=["One [1].", "Two [1]."])
-    trace = await asked(EN.parts(EN.full, EN.half, chat=chat, critic=critic))
+    parts = EN.parts(EN.full, EN.half, chat=chat, critic=critic)
+    trace = await traced(parts.services, EN.question, workflow)
 
     assert trace.failed == ["critic"]
     assert trace.nodes[-1] == "select_candidate", "it is not asked again"

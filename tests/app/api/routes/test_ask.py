@@ -7,9 +7,8 @@ import pytest
 
 from app.schemas.ask import AskResponse
 from tests.app.serving import BEGINNING, Serving
+from tests.umbra import CHINESE, ENGLISH
 
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
 NUMBER = (int, float)
 
 # The contract, field by field; a tuple is a choice of types.
@@ -106,15 +105,11 @@ def test_citations_resolve_to_strips_and_documents(
             assert f"[{citation['n']}]" in answer["answer"][start:end]
     for document in answer["documents"]:
         assert_typed(document, DOCUMENT)
+    scores = [document["score"] for document in answer["documents"]]
+    assert len(scores) > 1
+    assert scores == sorted(scores, reverse=True), "the best first"
     for strip in answer["strips"]:
         assert_typed(strip, STRIP)
-
-
-def test_documents_come_best_first(service: Serving) -> None:
-    for workflow in ("rag", "crag"):
-        scores = [doc["score"] for doc in service.ask(ENGLISH, workflow=workflow)["documents"]]
-        assert len(scores) > 1
-        assert scores == sorted(scores, reverse=True)
 
 
 def test_rag_takes_no_action(service: Serving) -> None:
@@ -150,13 +145,6 @@ def test_options_override_the_evaluators_thresholds(service: Serving) -> None:
     assert answer["thresholds"] == {**own, "upper": 19.5, "lower": -20.0}
     assert answer["action"] == "ambiguous"
     assert len(answer["documents"]) == 2
-
-
-def test_a_thread_is_the_clients_or_new(service: Serving) -> None:
-    assert service.ask(ENGLISH, thread_id="chat-7")["thread_id"] == "chat-7"
-    first, second = service.ask(ENGLISH), service.ask(ENGLISH)
-    assert first["thread_id"] != second["thread_id"]
-    assert first["run_id"] != second["run_id"]
 
 
 def test_the_model_of_the_answer_is_the_contract() -> None:

@@ -1,18 +1,15 @@
 """A run done again from one of its steps on: what was found before is kept, the rest is anew."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from graphs.types import Scores, Task
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
+from tests.umbra import ENGLISH, TOWER
 
-Serve = Callable[..., Serving]
-
-QUESTION = "How tall is the red tower of Umbra?"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 BREAD = fakes.passage("Harbour bread dough rests for fourteen hours.", 2)
 
 
@@ -63,7 +60,7 @@ def steps_of(serving: Serving, forked: Any) -> list[tuple[str, bool]]:
 def test_other_thresholds_make_another_action_of_the_same_grades(
     serving: Serving, parts: Watched, workflow: str
 ) -> None:
-    first = serving.ask(QUESTION, workflow=workflow, options={"upper": 0.4, "retrieve_k": 7})
+    first = serving.ask(ENGLISH, workflow=workflow, options={"upper": 0.4, "retrieve_k": 7})
     assert (first["action"], first["documents"][0]["id"]) == ("correct", TOWER.id)
     parts.evaluator.calls.clear()
     again = fork(serving, first["run_id"], options={"upper": 0.9, "lower": 0.8}).json()
@@ -93,7 +90,7 @@ def test_other_thresholds_make_another_action_of_the_same_grades(
 def test_from_retrieval_on_the_same_passages_are_graded_anew(
     serving: Serving, parts: Watched
 ) -> None:
-    first = serving.ask(QUESTION, workflow="crag")
+    first = serving.ask(ENGLISH, workflow="crag")
     parts.evaluator.calls.clear()
     again = fork(serving, first["run_id"], step="retrieve", stream=True)
 
@@ -124,8 +121,8 @@ def test_a_question_of_several_parts_is_graded_by_each_of_them_once(serve: Serve
 
 
 def test_what_cannot_be_forked_is_refused(serving: Serving) -> None:
-    plain = serving.ask(QUESTION, workflow="rag")["run_id"]
-    graded = serving.ask(QUESTION, workflow="crag")["run_id"]
+    plain = serving.ask(ENGLISH, workflow="rag")["run_id"]
+    graded = serving.ask(ENGLISH, workflow="crag")["run_id"]
     refused = {
         "ungraded": fork(serving, plain),
         "crossed": fork(serving, graded, options={"upper": 0.1, "lower": 0.2}),
@@ -138,7 +135,7 @@ def test_what_cannot_be_forked_is_refused(serving: Serving) -> None:
 
 
 def test_runs_are_found_by_question_and_outcome(serving: Serving) -> None:
-    good = serving.ask(QUESTION, workflow="crag", options={"upper": 0.4})["run_id"]
+    good = serving.ask(ENGLISH, workflow="crag", options={"upper": 0.4})["run_id"]
     poor = serving.ask("What is 100% of_it?", workflow="crag", options={"upper": 1, "lower": 1})
 
     def found(**wanted: str) -> list[str]:

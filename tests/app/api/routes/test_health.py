@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,7 @@ from app.resilience.circuit_breaker import MAX_FAILURES, CircuitBreaker, HostBre
 from app.settings import Settings
 from tests import fakes
 from tests.app.knowledge import copied
-from tests.app.serving import Serving, app_of, wait_until
-
-Serve = Callable[..., Serving]
+from tests.app.serving import Serve, Serving, app_of, wait_until
 
 
 def test_the_service_is_live_and_ready(service: Serving) -> None:

@@ -13,29 +13,23 @@ import pytest
 from sqlalchemy import update
 
 from app.settings import Settings
-from app.storage.api_keys import add_key
-from app.storage.database import now, open_engine
+from app.storage.database import now
 from app.storage.runs import KEY_KEPT_S
 from app.storage.tables import IDEMPOTENCY_KEYS
 from graphs.ports import Services
 from tests import fakes
-from tests.app.serving import Serving, app_of, events_of, wait_until
+from tests.app.keys import key_of
+from tests.app.serving import Serve, Serving, app_of, events_of, wait_until
 from tests.app.slow import SlowEvaluator, Waiting
 from tests.app.test_lasting import opened
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
-Serve = Callable[..., Serving]
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-PASSAGES = [
-    fakes.passage("The red tower of Umbra is 87 metres tall.", 1),
-    fakes.passage("乌木城的红塔高八十七米。", 2),
-]
 AT_ONCE = 8
 
 
 def parts(seconds: float = 0.0) -> Services:
     evaluator = SlowEvaluator(waiting=Waiting(seconds))
-    return fakes.services(fakes.FakeRetriever(PASSAGES), evaluator=evaluator)
+    return fakes.services(fakes.FakeRetriever([TOWER, TURM]), evaluator=evaluator)
 
 
 def ask(client: httpx.Client, key: str, question: str = ENGLISH, **fields: Any) -> httpx.Response:
@@ -122,7 +116,7 @@ def test_a_run_without_an_answer_frees_its_key(serve: Serve) -> None:
     """A client that left is the usual one: it asks again for what it did not get."""
     waiting = Waiting(30)
     evaluator = SlowEvaluator(waiting=waiting)
-    serving = serve(fakes.services(fakes.FakeRetriever(PASSAGES), evaluator=evaluator))
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER, TURM]), evaluator=evaluator))
     with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=serving.url, timeout=0.5) as left:
         ask(left, "k")
     (run_id,) = runs_of(serving.client)
@@ -133,13 +127,10 @@ def test_a_run_without_an_answer_frees_its_key(serve: Serve) -> None:
 
 
 def test_keys_are_their_owners(serve: Serve, kept: Settings) -> None:
-    async def added() -> list[str]:
-        async with open_engine(kept) as engine:
-            return [(await add_key(engine, owner))[1] for owner in ("ann", "bob")]
-
     client = serve(parts(), kept).client
+    secrets = [key_of(kept.data_dir, owner) for owner in ("ann", "bob")]
     answers = []
-    for secret, question in zip(asyncio.run(added()), (ENGLISH, CHINESE), strict=True):
+    for secret, question in zip(secrets, (ENGLISH, CHINESE), strict=True):
         client.headers["x-api-key"] = secret
         answers.append(ask(client, "k", question).json())
     assert answers[0]["run_id"] != answers[1]["run_id"]

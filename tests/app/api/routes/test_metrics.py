@@ -1,6 +1,5 @@
 """GET /metrics: what runs and requests come to, without a word of any user."""
 
-from collections.abc import Callable
 from typing import get_args
 
 import httpx
@@ -11,10 +10,9 @@ from app.observability.metrics import ServiceMetrics
 from app.schemas.ask import DoneEvent, ErrorEvent, Problem, RunEvent, StepEvent
 from graphs.types import Component, Degraded
 from tests import fakes
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowWebSearch
 
-Serve = Callable[..., Serving]
 QUESTION = "How tall is the red tower?"
 
 
@@ -45,6 +43,8 @@ def test_a_run_is_counted_with_its_steps_and_costs(serving: Serving) -> None:
     run = {"workflow": "crag", "action": answer["action"], "stopped_by": answer["stopped_by"]}
 
     assert value(serving, "runs_total", **run) == 1
+    verdict = {"workflow": "crag", "verdict": answer["verdict"]}
+    assert value(serving, "verdicts_total", **verdict) == 1
     assert value(serving, "run_seconds_count", workflow="crag") == 1
     assert value(serving, "first_token_seconds_count", workflow="crag") == 1
     for step in ("retrieve", "grade", "generate"):
@@ -157,9 +157,3 @@ def test_no_series_tells_of_a_user(serving: Serving) -> None:
 def test_the_knowledge_base_is_measured(service: Serving) -> None:
     assert value(service, "documents") > 0
     assert value(service, "chunks") >= value(service, "documents")
-
-
-def test_verdicts_are_counted(serving: Serving) -> None:
-    answer = serving.ask(QUESTION, workflow="crag")
-    labels = {"workflow": "crag", "verdict": answer["verdict"]}
-    assert value(serving, "verdicts_total", **labels) == 1

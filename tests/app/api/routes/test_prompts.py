@@ -1,44 +1,28 @@
 """What a run sent to language models, read again by whoever may see the run."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-
 import pytest
 
 from app.llm.chat import chat_model
-from app.main import create_app
 from app.observability.model_calls import ModelCall, PromptMessage
 from app.observability.redaction import MASK, redact
 from app.runs.prompts import CUT, MAX_PROMPT_CHARS, MAX_PROMPTS, PromptRecorder
 from app.settings import Settings
-from graphs.ports import Services
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serve
 from tests.loopback.openai import MODEL, OPENAI_KEY, OpenAIServer
-
-QUESTION = "How tall is the red tower of Umbra?"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-ALWAYS = {"retrieval": "always", "ablation": {"only_action": "correct"}}
-
-Serve = Callable[..., Serving]
+from tests.umbra import ALWAYS, ENGLISH, TOWER
 
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_run_tells_the_prompts_that_left_each_at_its_step(
-    openai_server: OpenAIServer, tmp_path: Path, keeps: bool
+    serve: Serve, openai_server: OpenAIServer, keeps: bool
 ) -> None:
-    @asynccontextmanager
-    async def source(_: Settings) -> AsyncIterator[Services]:
-        chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL)
-        yield fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
-        await chat.aclose()
-
-    settings = Settings(_env_file=None, data_dir=tmp_path, keep_prompts=keeps)
-    with Serving(create_app(settings, source)) as serving:
-        answer = serving.ask(QUESTION, workflow="self_crag", options=ALWAYS)
-        run = serving.client.get(f"/runs/{answer['run_id']}").json()
-        prompts = serving.client.get(f"/runs/{answer['run_id']}/prompts").json()["prompts"]
+    chat = chat_model(openai_server.base_url, OPENAI_KEY, MODEL)
+    parts = fakes.services(fakes.FakeRetriever([TOWER]), chat=chat)
+    serving = serve(parts, Settings(_env_file=None, keep_prompts=keeps))
+    answer = serving.ask(ENGLISH, workflow="self_crag", options=ALWAYS)
+    run = serving.client.get(f"/runs/{answer['run_id']}").json()
+    prompts = serving.client.get(f"/runs/{answer['run_id']}/prompts").json()["prompts"]
 
     assert answer["usage"]["llm_calls"] == len(openai_server.prompts) > 0
     if not keeps:
@@ -59,7 +43,7 @@ def test_a_run_tells_the_prompts_that_left_each_at_its_step(
 
 def test_a_run_that_asked_no_model_has_none(serve: Serve) -> None:
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER])))
-    answer = serving.ask(QUESTION)
+    answer = serving.ask(ENGLISH)
     assert serving.client.get(f"/runs/{answer['run_id']}/prompts").json() == {"prompts": []}
     assert serving.client.get(f"/runs/{'0' * 32}/prompts").status_code == 404
 

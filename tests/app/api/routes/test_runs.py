@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,10 @@ from app.runs import replay
 from app.schemas.runs import RunSummary
 from app.settings import Settings
 from tests import fakes
-from tests.app.serving import Serving, events_of, wait_until
+from tests.app.serving import Serve, Serving, events_of, wait_until
 from tests.app.slow import SlowChat, SlowEvaluator, Waiting
+from tests.umbra import CHINESE, ENGLISH, TOWER, TURM
 
-Serve = Callable[..., Serving]
-
-ENGLISH = "How tall is the red tower of Umbra?"
-CHINESE = "乌木城的红塔高多少米？"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-TURM = fakes.passage("乌木城的红塔高八十七米。", 2)
 UNKNOWN = "0" * 32
 # What the contract promises is 100 ms; a busy machine gets more before a test fails.
 GONE_WITHIN_S = 1.0
@@ -134,54 +129,36 @@ def test_nothing_follows_the_end(quick: Serving) -> None:
 
 def test_a_run_under_way_is_followed_to_its_end(serve: Serve, kept: Settings) -> None:
     """By others, at the service it runs in and at another one, from its first event on."""
-    waiting = Waiting(0.4)
-    parts = slow_answer(waiting)
-    first, second = serve(parts, kept), serve(parts, kept)
-    body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
-    with first.client.stream("POST", "/ask", json=body) as response:
-        live = events_of(response)
-        started = next(live)
-        here = httpx.get(f"{first.url}/runs/{started.data['run_id']}/events", timeout=10).text
-        rest = list(live)
-    there = stream_text(second, started.data["run_id"])
-    assert here == there
-    assert here.count("\n\n") == 1 + len(rest)
-
-
-def test_a_run_of_another_process_is_followed_while_it_runs(serve: Serve, kept: Settings) -> None:
     waiting = Waiting(0.5)
     parts = slow_answer(waiting)
     first, second = serve(parts, kept), serve(parts, kept)
     body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
-    with first.client.stream("POST", "/ask", json=body) as response:
+    with first.client.stream("POST", "/ask", json=body) as response, ThreadPoolExecutor(1) as pool:
         live = events_of(response)
-        started = next(live)
+        run_id = next(live).data["run_id"]
+        here = pool.submit(httpx.get, f"{first.url}/runs/{run_id}/events", timeout=10)
         wait_until(lambda: bool(waiting.at_s), 5)
-        wait_until(lambda: _is_known(second, started.data["run_id"]), 5)
-        assert second.client.get(f"/runs/{started.data['run_id']}").json()["status"] == "running"
-        there = stream_text(second, started.data["run_id"])
-        assert there.endswith(f"event: done\ndata: {{}}\nid: {list(live)[-1].number}\n\n")
+        wait_until(lambda: _is_known(second, run_id), 5)
+        assert second.client.get(f"/runs/{run_id}").json()["status"] == "running"
+        there = stream_text(second, run_id)
+        rest = list(live)
+    assert here.result().text == there
+    assert there.count("\n\n") == 1 + len(rest)
 
 
 def _is_known(serving: Serving, run_id: str) -> bool:
     return serving.client.get(f"/runs/{run_id}").status_code == 200
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_cancelled_run_tells_its_best_answer(
-    serve: Serve, kept: Settings, elsewhere: bool
-) -> None:
+def test_a_cancelled_run_tells_its_best_answer(serve: Serve) -> None:
     waiting = Waiting()
-    parts = slow_answer(waiting)
-    first = serve(parts, kept)
-    other = serve(parts, kept) if elsewhere else first
+    serving = serve(slow_answer(waiting))
     body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
-    with first.client.stream("POST", "/ask", json=body) as response:
+    with serving.client.stream("POST", "/ask", json=body) as response:
         live = events_of(response)
         run_id = next(live).data["run_id"]
         wait_until(lambda: bool(waiting.at_s), 5)
-        wait_until(lambda: _is_known(other, run_id), 5)
-        told = other.client.post(f"/runs/{run_id}/cancel")
+        told = serving.client.post(f"/runs/{run_id}/cancel")
         asked_at = time.perf_counter()
         rest = list(live)
 
@@ -191,8 +168,8 @@ def test_a_cancelled_run_tells_its_best_answer(
     assert [event.name for event in rest[-2:]] == ["answer", "done"]
     assert rest[-2].data["stopped_by"] == "cancelled"
     assert rest[-2].data["answer"] == "The red tower of Umbra is 87 metres tall [1]."
-    wait_until(lambda: first.runs_under_way() == 0, GONE_WITHIN_S)
-    run = first.client.get(f"/runs/{run_id}").json()
+    wait_until(lambda: serving.runs_under_way() == 0, GONE_WITHIN_S)
+    run = serving.client.get(f"/runs/{run_id}").json()
     assert (run["status"], run["stopped_by"]) == ("cancelled", "cancelled")
 
 

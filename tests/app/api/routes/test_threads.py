@@ -1,6 +1,5 @@
 """Threads: conversations that go on, never mix, outlive the service, and belong to someone."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,14 +7,11 @@ import pytest
 
 from app.settings import Settings
 from tests import fakes
-from tests.app.serving import Serving, events_of, wait_until
+from tests.app.serving import Serve, Serving, events_of, wait_until
 from tests.app.slow import SlowChat, Waiting
+from tests.umbra import ENGLISH, TOWER
 
-Serve = Callable[..., Serving]
-
-ENGLISH = "How tall is the red tower of Umbra?"
 NEXT = "And who built the red tower of Umbra?"
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
 TALL = "It is 87 metres tall [1]."
 
 
@@ -62,6 +58,9 @@ def test_a_thread_may_be_named_by_the_client(serve: Serve) -> None:
     assert serving.ask(ENGLISH, thread_id="chat-1")["thread_id"] == "chat-1"
     assert len(messages_of(serving, "chat-1")) == 2
     assert serving.ask(ENGLISH, thread_id=".chat..1")["thread_id"] == ".chat..1"
+    first, second = serving.ask(ENGLISH), serving.ask(ENGLISH)
+    assert first["thread_id"] != second["thread_id"], "a new one where none is named"
+    assert first["run_id"] != second["run_id"]
     for name in (".", "..", "...", "", "x" * 129):
         refused = serving.client.post("/ask", json={"question": ENGLISH, "thread_id": name})
         assert (refused.status_code, "#/thread_id" in refused.json()["detail"]) == (422, True)
@@ -142,21 +141,15 @@ def test_a_thread_outlives_the_service(serve: Serve, kept: Settings) -> None:
     assert len(messages_of(later, "t")) == 4
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_busy_thread_turns_others_away(serve: Serve, kept: Settings, elsewhere: bool) -> None:
-    """One that was just opened, too, and at another service on the same database."""
-    waiting = Waiting()
-    parts = chatting(SlowChat(chunks=["Tall ", "[1]."], waiting=waiting))
-    first = serve(parts, kept)
-    other = serve(parts, kept) if elsewhere else first
+def test_a_busy_thread_turns_others_away(serve: Serve) -> None:
+    """One that was just opened, too."""
+    serving = serve(chatting(SlowChat(chunks=["Tall ", "[1]."], waiting=Waiting())))
     body = {"question": ENGLISH, "stream": True, "workflow": "crag"}
-    with first.client.stream("POST", "/ask", json=body) as response:
+    with serving.client.stream("POST", "/ask", json=body) as response:
         live = events_of(response)
         thread_id = next(live).data["thread_id"]
-        wait_until(lambda: bool(waiting.at_s), 5)
-        wait_until(lambda: other.client.get(f"/threads/{thread_id}").status_code == 200, 5)
-        busy = other.client.post("/ask", json={"question": NEXT, "thread_id": thread_id})
-        deleted = other.client.delete(f"/threads/{thread_id}")
+        busy = serving.client.post("/ask", json={"question": NEXT, "thread_id": thread_id})
+        deleted = serving.client.delete(f"/threads/{thread_id}")
 
     for refused in (busy, deleted):
         assert refused.status_code == 409

@@ -2,26 +2,16 @@
 
 import json
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
 from tests import fakes
-from tests.app.extensions.openai.test_chat import (
-    CHINESE,
-    ENGLISH,
-    FIRST,
-    PAGE,
-    SECOND,
-    TOWER,
-    rejecting,
-)
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
+from tests.umbra import CHINESE, ENGLISH, FIRST, PAGE, SECOND, TOWER, rejecting
 
-Serve = Callable[..., Serving]
 Part = dict[str, Any]
 
 
@@ -204,11 +194,6 @@ def test_a_wrong_request_is_a_problem(
     assert [error["pointer"] for error in response.json()["errors"]] == [pointer]
 
 
-class Broken(fakes.FakeEvaluator):
-    async def score(self, task: Any, pairs: Any) -> Any:
-        raise ZeroDivisionError("a fault of ours")
-
-
 def test_nothing_is_left_to_resume(service: Serving) -> None:
     """The AI SDK reads 204 as that; anything else that is no stream is an error to it."""
     response = service.client.get("/ask/ui/chat-1/stream")
@@ -216,7 +201,7 @@ def test_nothing_is_left_to_resume(service: Serving) -> None:
 
 
 def test_a_failure_is_an_error_part(serve: Serve) -> None:
-    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=Broken()))
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=fakes.BrokenEvaluator()))
     parts = parts_of(post(serving, message(ENGLISH), workflow="crag"))
 
     assert parts[-1]["type"] == "error"

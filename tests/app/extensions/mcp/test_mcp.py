@@ -19,13 +19,12 @@ from app.storage.api_keys import add_key
 from app.storage.database import open_engine
 from tests import fakes
 from tests.app.conftest import NOWHERE
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER
 from tests.app.knowledge import copied
 from tests.app.processes import BIN, environment
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
-Serve = Callable[..., Serving]
 ERAS = pytest.mark.parametrize("era", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 GONE_WITHIN_S = 1.0
 

@@ -1,7 +1,7 @@
 """The service asked by OpenAI's own Python client over real HTTP."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -9,19 +9,13 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
-from graphs.ports import Services
-from graphs.types import WebPage
 from graphs.workflows.registry import IMAGE_WORKFLOW, WORKFLOWS
 from tests import fakes
-from tests.app.serving import Serving
+from tests.app.serving import Serve, Serving
 from tests.app.slow import SlowChat, Waiting
+from tests.umbra import CHINESE, ENGLISH, FIRST, PAGE, SECOND, TOWER, rejecting
 
-Serve = Callable[..., Serving]
-ENGLISH, CHINESE = "How tall is the red tower of Umbra?", "乌木城的红塔高多少米？"
 BOTH = pytest.mark.parametrize("question", [ENGLISH, CHINESE])
-TOWER = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
-PAGE = WebPage("https://example.org/tower", "Tower", 0.9, ("The red tower of Umbra was repaired.",))
-FIRST, SECOND = "It is tall [1].", "It is 87 metres tall [1]."
 
 
 def client_of(serving: Serving, **settings: Any) -> openai.OpenAI:
@@ -42,16 +36,6 @@ def client(service: Serving) -> Iterator[openai.OpenAI]:
 
 def asked(question: str) -> Any:
     return [{"role": "user", "content": question}]
-
-
-def rejecting(first: str = FIRST, then: str = SECOND, pause_s: float = 0.0) -> Services:
-    """A chat endpoint whose first draft the critic rejects; each comes in two halves."""
-    return fakes.services(
-        fakes.FakeRetriever([TOWER]),
-        chat=fakes.ScriptedChat(answers=[first, then], pause_s=pause_s),
-        critic=fakes.FakeCritic(script=[fakes.POOR, fakes.GOOD], words=["Say how tall."]),
-        web_search=fakes.FakeWebSearch([PAGE]),
-    )
 
 
 def streamed(client: openai.OpenAI, question: str, **more: Any) -> list[ChatCompletionChunk]:

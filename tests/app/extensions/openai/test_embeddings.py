@@ -9,9 +9,10 @@ import openai
 import pytest
 
 from app.retrieval.embedder import EmbedderFailed, StaticEmbedder
-from tests.app.extensions.openai.test_chat import ENGLISH, client_of
+from tests.app.extensions.openai.test_chat import client_of
 from tests.app.extensions.openai.test_errors import body_of
 from tests.app.serving import Serving
+from tests.umbra import ENGLISH
 
 TEXTS = [ENGLISH, "乌木城的红塔高八十七米。", "Bread is baked."]
 

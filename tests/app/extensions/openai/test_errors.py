@@ -3,7 +3,7 @@
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -16,11 +16,10 @@ from starlette.testclient import TestClient
 
 from app.settings import Settings
 from tests import fakes
-from tests.app.extensions.openai.test_chat import CHINESE, ENGLISH, TOWER, asked, client_of
-from tests.app.serving import Serving, app_of, wait_until
+from tests.app.extensions.openai.test_chat import asked, client_of
+from tests.app.serving import Serve, Serving, app_of, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-
-Serve = Callable[..., Serving]
+from tests.umbra import CHINESE, ENGLISH, TOWER
 
 
 @pytest.fixture(scope="module")
@@ -198,13 +197,8 @@ def test_too_many_runs_tell_when_to_come_back(serve: Serve) -> None:
     assert body_of(raised.value)["code"] == "service_unavailable"
 
 
-class Broken(fakes.FakeEvaluator):
-    async def score(self, task: Any, pairs: Any) -> Any:
-        raise ZeroDivisionError("a fault of ours")
-
-
 def test_a_fault_of_ours_is_told_without_details(serve: Serve) -> None:
-    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=Broken()))
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=fakes.BrokenEvaluator()))
     with client_of(serving) as client:
         with pytest.raises(openai.InternalServerError) as raised:
             client.chat.completions.create(model="crag", messages=asked(CHINESE))

@@ -2,7 +2,6 @@
 
 import json
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,19 +13,12 @@ from app.protocols.addresses import Addresses
 from app.schemas.ask import AnswerEvent, AskResponse
 from graphs.types import Citation
 from tests import fakes
-from tests.app.extensions.openai.test_chat import (
-    ENGLISH,
-    FIRST,
-    SECOND,
-    TOWER,
-    asked,
-    rejecting,
-)
+from tests.app.extensions.openai.test_chat import asked
 from tests.app.extensions.openai.test_errors import request_bytes
-from tests.app.serving import Serving, wait_until
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
+from tests.umbra import ENGLISH, FIRST, SECOND, TOWER, rejecting
 
-Serve = Callable[..., Serving]
 HEADERS = {"X-OpenWebUI-User-Id": "u1", "X-OpenWebUI-Chat-Id": "0a1b-2c3d"}
 TITLE = """### Task:
 Generate a concise title.

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,15 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 
 from app.settings import Settings
-from app.storage.api_keys import add_key
 from tests import fakes
-from tests.app.extensions.openai.test_chat import (
-    CHINESE,
-    ENGLISH,
-    FIRST,
-    PAGE,
-    SECOND,
-    TOWER,
-    client_of,
-    rejecting,
-)
+from tests.app.extensions.openai.test_chat import client_of
 from tests.app.extensions.openai.test_errors import body_of
-from tests.app.serving import Serving, app_of, wait_until
+from tests.app.keys import key_of
+from tests.app.serving import Serve, Serving, app_of, wait_until
 from tests.app.slow import SlowChat, SlowRetriever, Waiting
-from tests.app.storage.test_api_keys import settings_of, within
+from tests.app.storage.test_api_keys import settings_of
+from tests.umbra import CHINESE, ENGLISH, FIRST, PAGE, SECOND, TOWER, rejecting
 
-Serve = Callable[..., Serving]
 TALL = "It is 87 metres tall [1]."
 
 
@@ -283,14 +274,9 @@ def test_one_in_the_background_is_gone_on_with_after_a_restart(tmp_path: Path) -
         assert seen_again(client.responses.retrieve(response_id)) == seen_again(last.response)
 
 
-class Broken(fakes.FakeEvaluator):
-    async def score(self, task: Any, pairs: Any) -> Any:
-        raise ZeroDivisionError("a fault of ours")
-
-
 @pytest.mark.slow
 def test_a_failure_is_an_error_and_a_failed_response(serve: Serve) -> None:
-    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=Broken()))
+    serving = serve(fakes.services(fakes.FakeRetriever([TOWER]), evaluator=fakes.BrokenEvaluator()))
     with client_of(serving) as client:
         with pytest.raises(openai.InternalServerError, match="Quote run"):
             ask(client, model="crag")
@@ -337,7 +323,7 @@ def test_a_wrong_request_names_its_field(
 @pytest.mark.slow
 def test_a_response_is_its_owners_alone(serve: Serve, tmp_path: Path) -> None:
     serving = serve(fakes.services(fakes.FakeRetriever([TOWER])), settings_of(tmp_path))
-    ann, bob = (within(tmp_path, lambda e, who=who: add_key(e, who))[1] for who in ("ann", "bob"))
+    ann, bob = (key_of(tmp_path, owner) for owner in ("ann", "bob"))
     serving.app.state.keys._fresh_s = 0.0
     wait_until(lambda: serving.client.get("/v1/models").status_code == 401, 5)
     with client_of(serving) as client:

@@ -1,22 +1,21 @@
 """Keys and threads as OpenAI's client, Open WebUI and the AI SDK meet them."""
 
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-from app.storage.api_keys import add_key
 from tests import fakes
-from tests.app.extensions.openai.test_chat import ENGLISH, TOWER, asked, client_of
+from tests.app.extensions.openai.test_chat import asked, client_of
 from tests.app.extensions.openai.test_errors import body_of, request_bytes
-from tests.app.serving import Serving, wait_until
+from tests.app.keys import key_of
+from tests.app.serving import Serve, Serving, wait_until
 from tests.app.slow import SlowRetriever, Waiting
-from tests.app.storage.test_api_keys import settings_of, within
+from tests.app.storage.test_api_keys import settings_of
+from tests.umbra import ENGLISH, TOWER
 
-Serve = Callable[..., Serving]
 NEXT = "And who built the red tower of Umbra?"
 TALL = "It is 87 metres tall [1]."
 
@@ -29,8 +28,7 @@ def chatting(serve: Serve) -> tuple[Serving, fakes.FakeChat]:
 def test_a_key_is_asked_for_as_openai_would(serve: Serve, tmp_path: Path) -> None:
     parts = fakes.services(fakes.FakeRetriever([TOWER]))
     serving = serve(parts, settings_of(tmp_path))
-    _, secret = within(tmp_path, lambda engine: add_key(engine, "ann"))
-    _, narrow = within(tmp_path, lambda engine: add_key(engine, "ann", scopes=("documents",)))
+    secret, narrow = key_of(tmp_path, "ann"), key_of(tmp_path, "ann", scopes=("documents",))
     serving.app.state.keys._fresh_s = 0.0
     wait_until(lambda: serving.client.get("/v1/models").status_code == 401, 5)
 

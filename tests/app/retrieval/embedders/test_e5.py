@@ -2,14 +2,9 @@
 
 import asyncio
 import logging
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
-from fastapi import FastAPI
 from typer.testing import CliRunner
 
 from app.cli.main import cli
@@ -25,6 +20,7 @@ from app.settings import StateSettings
 from evaluator.serving.app import create_app
 from evaluator.settings import EvaluatorSettings
 from graphs.options import Search
+from tests.evaluator.in_process import served
 from tests.evaluator.tiny import tiny_e5, tiny_folder
 
 
@@ -37,16 +33,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> StateSettings:
     monkeypatch.setenv("SELFCRAG_EVALUATOR_EMBEDDER", str(folder))
     return StateSettings(_env_file=None, embedder="e5")  # type: ignore[call-arg]
-
-
-@asynccontextmanager
-async def served(app: FastAPI) -> AsyncIterator[str]:
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
-    serving = asyncio.create_task(server.serve([listening]))
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    await serving
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from app.resilience.deadline import run_ends_at
 from app.retrieval import endpoint_embedder as module
 from app.retrieval.embedder import EmbedderFailed, StaticEmbedder
 from app.retrieval.endpoint_embedder import EndpointEmbedder
-from app.retrieval.index import IndexMismatch, open_index
+from app.retrieval.index import open_index
 from app.retrieval.retriever import HybridRetriever
 from app.retrieval.tokenizer import Segmenter
 from app.settings import StateSettings
@@ -271,16 +271,6 @@ async def test_at_question_time_words_alone_find_passages(
         await retriever.retrieve("What does the mill grind?", 3)
     assert "grinds corn" in failed.value.passages[0].text
     await embedder.aclose()
-
-
-async def test_an_index_of_another_embedder_is_refused_with_the_remedy(
-    server: EmbeddingsServer, tmp_path: Path, embedder: StaticEmbedder
-) -> None:
-    await open_index(tmp_path / "data" / "index", embedder)
-    other = made(server, dimensions=WIDTH)
-    with pytest.raises(IndexMismatch, match="selfcrag ingest --reindex"):
-        await open_index(tmp_path / "data" / "index", other)
-    await other.aclose()
 
 
 def test_ingest_and_reindex_use_the_chosen_embedder_or_say_why_not(
