@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TypeVar
 
 import httpx
@@ -308,24 +308,19 @@ def _check_count(received: int, sent: int, what: str) -> None:
 
 
 def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
+    offsets = accumulate((len(part.scores) for part in parts), initial=0)
     return schema.ScoreResponse(
-        scores=[score for part in parts for score in part.scores],
-        labels=[label for part in parts for label in part.labels],
-        probabilities=[shares for part in parts for shares in part.probabilities],
-        spans=[span for part in parts for span in part.spans],
+        scores=list(chain.from_iterable(part.scores for part in parts)),
+        labels=list(chain.from_iterable(part.labels for part in parts)),
+        probabilities=list(chain.from_iterable(part.probabilities for part in parts)),
+        spans=list(chain.from_iterable(part.spans for part in parts)),
         model=parts[-1].model if parts else "",
         tokens=sum(part.tokens for part in parts),
         queue_ms=max((part.queue_ms for part in parts), default=0.0),
         inference_ms=sum(part.inference_ms for part in parts),
-        errors=_reindexed_errors(parts),
+        errors=[
+            error.model_copy(update={"index": error.index + offset})
+            for part, offset in zip(parts, offsets, strict=False)
+            for error in part.errors
+        ],
     )
-
-
-def _reindexed_errors(parts: Sequence[schema.ScoreResponse]) -> list[schema.RowError]:
-    """Those of all parts, each with its pair's index in the whole request."""
-    offsets = accumulate((len(part.scores) for part in parts), initial=0)
-    return [
-        error.model_copy(update={"index": error.index + offset})
-        for part, offset in zip(parts, offsets, strict=False)
-        for error in part.errors
-    ]
