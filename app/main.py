@@ -59,7 +59,6 @@ from app.retrieval.text_embedding import text_embedding_of
 from app.runs.manager import Runs
 from app.runs.quotas import Quotas
 from app.runs.search import SEARCH, build_search
-from app.schemas.ask import Event
 from app.settings import Settings, load_settings
 from app.storage.api_keys import KeyRing
 from app.storage.collections import Collections
@@ -108,11 +107,6 @@ def create_app(
             observers = [app.state.metrics.observe, RunLog(visible_to.get).observe]
             for each in extensions:
                 observers += await listening.enter_async_context(each.listening(app))
-
-            def observe(run_id: str, event: Event) -> None:
-                for each in observers:
-                    each(run_id, event)
-
             app.state.runs = Runs(
                 {**graphs, SEARCH: build_search(services)},
                 services,
@@ -120,7 +114,7 @@ def create_app(
                 store,
                 queue_wait_s=chosen.queue_wait_s,
                 preset=chosen.preset,
-                observe=observe,
+                observers=observers,
                 keeps_prompts=chosen.keep_prompts,
                 quotas=Quotas(
                     {

@@ -31,8 +31,8 @@ def main() -> None:
         if interrupts and sys.platform != "win32":
             signal.setitimer(signal.ITIMER_REAL, 0)
         if interrupts:  # whatever it became on its way, as in the import of an extension
-            kept = error if isinstance(error, Interrupted) else Interrupted()
-            sys.stderr.write(f"\nselfcrag-evaluator: interrupted; {kept}\n")
+            interruption = error if isinstance(error, Interrupted) else Interrupted()
+            sys.stderr.write(f"\nselfcrag-evaluator: interrupted; {interruption}\n")
             sys.exit(INTERRUPTED_STATUS)
         if isinstance(error, EvaluatorError):
             sys.exit(f"selfcrag-evaluator: {error}")

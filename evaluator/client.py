@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TypeVar
 
 import httpx
@@ -66,7 +66,7 @@ class _Worker:
         if isinstance(error, errors.WorkerOverloaded):
             rest_s = min(error.retry_after_s, MAX_REST_S)
         elif not self.failed:  # many requests may meet the same failure: it is told once
-            log.warning("%s Not asked for %.0f s where another worker answers.", error, rest_s)
+            log.warning("%s Skipped for %.0f s while another worker answers.", error, rest_s)
         self.failed, self.rests_until = True, time.monotonic() + rest_s
 
 
@@ -310,10 +310,10 @@ def _check_count(received: int, sent: int, what: str) -> None:
 def _joined(parts: Sequence[schema.ScoreResponse]) -> schema.ScoreResponse:
     offsets = accumulate((len(part.scores) for part in parts), initial=0)
     return schema.ScoreResponse(
-        scores=[score for part in parts for score in part.scores],
-        labels=[label for part in parts for label in part.labels],
-        probabilities=[shares for part in parts for shares in part.probabilities],
-        spans=[span for part in parts for span in part.spans],
+        scores=list(chain.from_iterable(part.scores for part in parts)),
+        labels=list(chain.from_iterable(part.labels for part in parts)),
+        probabilities=list(chain.from_iterable(part.probabilities for part in parts)),
+        spans=list(chain.from_iterable(part.spans for part in parts)),
         model=parts[-1].model if parts else "",
         tokens=sum(part.tokens for part in parts),
         queue_ms=max((part.queue_ms for part in parts), default=0.0),

@@ -114,12 +114,12 @@ def label(
     file: Annotated[Path, typer.Argument(help="Rows {question, passage?, answer?}, *.jsonl.")],
     out: Annotated[Path, typer.Option(help="Critic rows are appended to this file.")],
     base_url: Annotated[str, typer.Option(help="An OpenAI-compatible endpoint, ending in /v1.")],
-    model: Annotated[str, typer.Option(help="The model that is asked.")],
+    model: Annotated[str, typer.Option(help="Model that labels.")],
     task: Annotated[
         list[str] | None, typer.Option(help="A judgement, several times for several; else all.")
     ] = None,
-    input_price: Annotated[float, typer.Option(min=0, help="Per million tokens read.")] = 0.0,
-    output_price: Annotated[float, typer.Option(min=0, help="Per million tokens said.")] = 0.0,
+    input_price: Annotated[float, typer.Option(min=0, help="Per million input tokens.")] = 0.0,
+    output_price: Annotated[float, typer.Option(min=0, help="Per million output tokens.")] = 0.0,
     dry_run: Annotated[bool, typer.Option(help="Only tell rows, tokens and cost.")] = False,
 ) -> None:
     """Ask a language model for reflection tokens on rows of one's own, for `train` to read."""
@@ -206,9 +206,7 @@ def export(weights: Weights = None) -> None:
 
 
 @app.command()
-def embedder(
-    out: Annotated[Path, typer.Argument(help="A new folder for the embedder.")],
-) -> None:
+def embedder(out: Annotated[Path, typer.Argument(help="A new folder for the embedder.")]) -> None:
     """Write multilingual-e5-small as an embedder."""
     with needs("train"):
         embedding = import_module("evaluator.training.embedder")
@@ -259,7 +257,7 @@ def bench(
 ) -> None:
     """Pairs and tokens a second, latency and padding, by batch size."""
     if json_file and not json_file.parent.is_dir():  # told before all is measured
-        raise EvaluatorError(f"{json_file} cannot be written: {json_file.parent} is no folder.")
+        raise EvaluatorError(f"{json_file} cannot be written: {json_file.parent} is not a folder.")
     settings = _settings(weights, backend=backend, device=device, precision=precision)
     benching = import_module("evaluator.bench")
     options = benching.BenchOptions(task, pairs, length, tuple(batch_tokens or ()), seconds, seed)
@@ -315,9 +313,9 @@ def _bars(data: Path, seed: int, most: int, scores: Any) -> dict[str, float] | N
     key = records.division(records.read_folder(data), percent)
     held = material.read_material(data, lambda group: records.held_back(group, percent), key)
     cases = import_module("evaluator.data.synthetic.build").cases(held, seed, most)
-    found = acceptance.judged(cases, scores)
-    bars = acceptance.choose_bars(found)
+    graded = acceptance.judged(cases, scores)
+    bars = acceptance.choose_bars(graded)
     if bars is None:
         return None
-    typer.echo(acceptance.report(found, bars))
+    typer.echo(acceptance.report(graded, bars))
     return {"support": bars.support, "utility": bars.utility}

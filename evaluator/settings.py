@@ -92,7 +92,7 @@ class EvaluatorSettings(BaseSettings):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _fails_in_one_line(cls, values: Any, handler: Callable[[Any], Self]) -> Self:
+    def _fails_in_one_line(cls, values: object, handler: Callable[[object], Self]) -> Self:
         """Every fault by its variable, and never a value."""
         try:
             return handler(values)

@@ -21,12 +21,12 @@ def needs(extra: str) -> Iterator[None]:
 
 
 @contextmanager
-def when_interrupted(kept: str) -> Iterator[None]:
-    """What Ctrl-C says was kept."""
+def when_interrupted(outcome: str) -> Iterator[None]:
+    """What Ctrl-C says of the work: whether it goes on later, or nothing was written."""
     try:
         yield
     except Interrupted:
-        raise Interrupted(kept) from None
+        raise Interrupted(outcome) from None
 
 
 def timed() -> Callable[[str], None]:

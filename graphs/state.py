@@ -17,11 +17,11 @@ from graphs import types
 from graphs.options import Context as Context
 
 
-def typed(kind: Any) -> Callable[[Any, Any], Any]:
+def typed(kind: Any) -> Callable[[object, object], object]:
     """A reducer that keeps the latest value, as `kind`; raises ValueError where it is none."""
-    adapter = TypeAdapter[Any](kind)
+    adapter = TypeAdapter[object](kind)
 
-    def latest(_: Any, value: Any) -> Any:
+    def latest(_: object, value: object) -> object:
         return adapter.validate_python(value)
 
     return latest

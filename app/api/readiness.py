@@ -31,7 +31,7 @@ CHECK_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ReadinessState:
     """`failures` keep runs from being answered, `degraded` makes their answers worse."""
 
     failures: tuple[str, ...] = ()
@@ -48,16 +48,16 @@ class Readiness:
         self._services, self._engine, self._folder = services, engine, state
         self._images, self._unwritable = ImageStore(state), ""
         self._checking = asyncio.Lock()
-        self._state, self._until_s = State(), 0.0
+        self._state, self._until_s = ReadinessState(), 0.0
 
-    async def state(self) -> State:
+    async def state(self) -> ReadinessState:
         async with self._checking:
             if time.monotonic() >= self._until_s:
                 self._state = await self._check()
                 self._until_s = time.monotonic() + KEPT_S
             return self._state
 
-    async def _check(self) -> State:
+    async def _check(self) -> ReadinessState:
         index, database, evaluator, images, is_writable = await asyncio.gather(
             _in_time(self._services.retriever.ready()),
             _in_time(can_be_read(self._engine)),
@@ -77,7 +77,7 @@ class Readiness:
         if not images:
             degraded.add("images")
         failed = tuple(what for what, is_so in failures.items() if is_so)
-        return State(failed, tuple(sorted(degraded)))
+        return ReadinessState(failed, tuple(sorted(degraded)))
 
     def _can_be_written(self) -> bool:
         before, self._unwritable = self._unwritable, why_unwritable(self._folder)

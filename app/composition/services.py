@@ -187,7 +187,7 @@ async def _worker_client(settings: Settings, stack: AsyncExitStack) -> Evaluator
         try:
             workers.append(httpx.AsyncClient(base_url=url, timeout=timeout, trust_env=False))
         except httpx.InvalidURL as error:
-            wrong = f"SELFCRAG_WORKER_URL: {redact(url)} is no address ({error})."
+            wrong = f"SELFCRAG_WORKER_URL: {redact(url)} is not an address ({error})."
             raise StartFailed(wrong) from error
     if not workers:
         worker = create_worker(read_settings(embedder=None))  # nobody asks it for vectors

@@ -155,12 +155,12 @@ class Uploads:
         self._index, self._segmenter, self._chunking = index, segmenter, chunking
         self._max_bytes, self._loaders = max_bytes, loaders
         self._images = ImageStore(data_dir)
-        self._under_way: set[asyncio.Task[Any]] = set()
+        self._under_way: set[asyncio.Task[object]] = set()
         self._deletions = asyncio.Lock()
         self._reading = asyncio.Semaphore(MAX_READ_AT_ONCE)
         self._reading_large = asyncio.Semaphore(1)
 
-    def go_on(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    def go_on(self, work: Coroutine[object, None, T]) -> asyncio.Task[T]:
         """Begins what goes on to its end whoever waits for it, or until `aclose`."""
         task = asyncio.create_task(work)
         self._under_way.add(task)
@@ -183,7 +183,7 @@ class Uploads:
         """A file of this content, until the block ends. Raises UploadTooLarge, UploadBroken."""
         name = clean_name(name)
         if not name:
-            raise UploadBroken("is no name of a file")
+            raise UploadBroken("is not a file name")
         if len(content) > self._max_bytes:
             raise UploadTooLarge(f"The file {name} is larger than {self._max_bytes:,} bytes.")
         async with self._staged() as folder:
@@ -482,7 +482,7 @@ async def receive(
     except MultiPartException as error:
         if "maximum" in error.message.lower():
             raise UploadTooLarge(f"The upload is too large: {error.message}") from error
-        raise UploadBroken(f"is no multipart/form-data: {error.message}") from error
+        raise UploadBroken(f"is not multipart/form-data: {error.message}") from error
     try:
         return await asyncio.to_thread(_copied, form, folder, max_bytes)
     finally:

@@ -177,6 +177,6 @@ class ProgressText:
     def _text(self, name: str) -> str:
         return text(name, self._language)
 
-    def _say(self, name: str, **values: Any) -> str:
+    def _say(self, name: str, **values: object) -> str:
         line = " ".join(self._text(name).format(**values).split())
         return inert(line if len(line) <= MAX_CHARS else f"{line[: MAX_CHARS - 1]}…")

@@ -5,9 +5,9 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 MAX_FAILURES = 3
 OPEN_S = 30.0
@@ -32,10 +32,10 @@ class Attempt:
 
     def __init__(self, refused: Refused | None = None, probe_s: float = OPEN_S) -> None:
         self.has_failed = False
-        self.left: asyncio.Task[Any] | None = None
+        self.left: asyncio.Task[object] | None = None
         self._refused, self._probe_s = refused, probe_s
 
-    async def through(self, call: Coroutine[Any, Any, A]) -> A:
+    async def through(self, call: Awaitable[A]) -> A:
         """What the call returns; raises what `refused` makes where a probe takes too long."""
         if self._refused is None:
             return await call
@@ -50,7 +50,7 @@ class Attempt:
         return probe.result()
 
 
-async def _within(seconds: float, call: Coroutine[Any, Any, A]) -> A:
+async def _within(seconds: float, call: Awaitable[A]) -> A:
     async with asyncio.timeout(seconds):
         return await call
 
@@ -71,7 +71,7 @@ class CircuitBreaker:
         self._failures = 0
         self._open_until: float | None = None
         self._is_probing = False
-        self._left: asyncio.Task[Any] | None = None
+        self._left: asyncio.Task[object] | None = None
 
     def openness(self) -> float:
         """0 closed, 1 open, 0.5 half-open."""
@@ -107,7 +107,7 @@ class CircuitBreaker:
                 self._left = attempt.left
                 self._left.add_done_callback(self._probed)
 
-    def _probed(self, probe: asyncio.Task[Any]) -> None:
+    def _probed(self, probe: asyncio.Task[object]) -> None:
         """Takes in how a probe ended that nobody waited for any more."""
         self._is_probing, self._left = False, None
         if not probe.cancelled() and probe.exception() is None:
@@ -132,11 +132,11 @@ class CircuitBreaker:
         self._failures += 1
         if is_probe or self._failures >= self._max_failures:
             self._open_until = time.monotonic() + self._open_s
-            log.warning("circuit of %s open: not asked for %g s", self.name, self._open_s)
+            log.warning("circuit breaker of %s is open for %g s", self.name, self._open_s)
 
     def _succeeded(self, *, is_probe: bool) -> None:
         if is_probe:
-            log.info("circuit of %s closed: asked as before", self.name)
+            log.info("circuit breaker of %s is closed", self.name)
         if is_probe or self._open_until is None:
             self.close()
 

@@ -76,7 +76,7 @@ class LanceIndex:
     @property
     def remedy(self) -> str:
         if not (self.folder / f"{TABLE}.lance").is_dir():
-            return "the index is gone: run `selfcrag ingest PATH` to make a new one"
+            return "the index is missing: run `selfcrag ingest PATH` to make a new one"
         return (
             "the index cannot be searched; `selfcrag ingest --reindex` renews it, and where it"
             " cannot, delete its folder and run `selfcrag ingest PATH`"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import wraps
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -45,7 +45,7 @@ T = TypeVar("T")
 logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # each error is raised as well
 
 
-def threaded(blocking: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+def threaded(blocking: Callable[P, T]) -> Callable[P, Coroutine[object, None, T]]:
     """A method whose calls go through worker threads."""
 
     @wraps(blocking)

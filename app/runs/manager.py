@@ -5,7 +5,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict
@@ -63,8 +63,8 @@ Observe = Callable[[str, Event], None]
 class Runs:
     """At most `most` at once, fewer where this machine is busy with them; others wait a while.
 
-    `observe` is called with every event of every run, in order. `keeps_prompts`: what runs send to
-    language models is kept with them.
+    `observers` are called with every event of every run, in order. `keeps_prompts`: what runs send
+    to language models is kept with them.
 
     Without a `store` nothing is kept: no thread goes on, no run can be looked at later.
     """
@@ -77,14 +77,14 @@ class Runs:
         store: Store | None = None,
         *,
         preset: Preset = "none",
-        observe: Observe = lambda *_: None,
+        observers: Sequence[Observe] = (),
         quotas: Quotas | None = None,
         keeps_prompts: bool = False,
         queue_wait_s: float = WAIT_S,
     ) -> None:
         self._graphs, self._services = graphs, services
         self.admission, self.quotas = Admission(most, queue_wait_s), quotas or Quotas({})
-        self._store, self._preset, self._observe = store, preset, observe
+        self._store, self._preset, self._observers = store, preset, observers
         self._keeps_prompts = keeps_prompts
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._live: dict[str, Run] = {}
@@ -257,6 +257,10 @@ class Runs:
         """A run under way in this process."""
         return self._live.get(run_id)
 
+    def _observe(self, run_id: str, event: Event) -> None:
+        for observe in self._observers:
+            observe(run_id, event)
+
     def _tell(self, run: Run, number: int, at_ms: float, event: Event) -> None:
         self._observe(run.id, event)
         if self._store is not None and run.is_kept and not isinstance(event, LAST_EVENTS):
@@ -331,7 +335,7 @@ class Runs:
             except STORE_ERRORS:
                 pass  # told where the store is kept in order
             except Exception:
-                log.exception("runs of processes that are gone could not be taken over")
+                log.exception("runs of dead processes could not be taken over")
             await asyncio.sleep(TAKES_OVER_EVERY_S)
 
     async def take_over(self, most: int, run_id: str | None = None) -> list[Run]:

@@ -76,7 +76,7 @@ class CompactSaver(Saver):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._waiting: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
-        self._writing = set[asyncio.Task[Any]]()
+        self._writing = set[asyncio.Task[object]]()
         self._given_up = set[str]()
 
     async def aput(
@@ -120,13 +120,13 @@ class CompactSaver(Saver):
         if key in self._waiting:
             self._begin(self._write(self._waiting.pop(key)))
 
-    def _begin(self, write: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def _begin(self, write: Coroutine[object, None, object]) -> asyncio.Task[object]:
         task = asyncio.create_task(write)
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
         return task
 
-    async def _shielded(self, write: Coroutine[Any, Any, Any]) -> None:
+    async def _shielded(self, write: Coroutine[object, None, object]) -> None:
         """Also where whoever waits for it stops: half a transaction would lock the database."""
         await asyncio.shield(self._begin(write))
 

@@ -64,7 +64,7 @@ def database_url(settings: StateSettings) -> sa.URL:
     try:
         url = sa.make_url(chosen)
     except ArgumentError:
-        raise StartFailed("SELFCRAG_DATABASE_URL is no address of a database.") from None
+        raise StartFailed("SELFCRAG_DATABASE_URL is not the address of a database.") from None
     match url.get_backend_name():
         case "postgresql" | "postgres":
             return url.set(drivername="postgresql+psycopg")

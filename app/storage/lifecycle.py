@@ -167,7 +167,7 @@ async def _keep_in_order(store: Store) -> None:
             if is_untidy or beat % TIDY_EVERY_BEATS == 0:
                 is_untidy = await store.tidy()
         except (SQLAlchemyError, OSError):
-            log.exception("the store could not be kept in order")
+            log.exception("the maintenance of the store failed")
         await asyncio.sleep(BEAT_S)
 
 

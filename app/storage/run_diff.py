@@ -109,9 +109,7 @@ def _unless_same(pieces: list[Words]) -> list[Words]:
     return [] if all(piece.kind == "same" for piece in pieces) else pieces
 
 
-def _changes(
-    before: Mapping[str, Any], after: Mapping[str, Any], all_of_them: bool = False
-) -> list[Change]:
+def _changes(before: Json, after: Json, all_of_them: bool = False) -> list[Change]:
     return [
         Change(name=name, before=before.get(name), after=after.get(name))
         for name in dict.fromkeys([*before, *after])
@@ -119,7 +117,7 @@ def _changes(
     ]
 
 
-def _requested(trace: Json) -> dict[str, Any]:
+def _requested(trace: Json) -> Json:
     request = trace["request"]
     options = {f"options.{name}": value for name, value in request.get("options", {}).items()}
     bounds = {f"thresholds.{name}": value for name, value in trace["thresholds"].items()}
@@ -128,7 +126,7 @@ def _requested(trace: Json) -> dict[str, Any]:
     return question | options | bounds | models
 
 
-def _decided(trace: Json) -> dict[str, Any]:
+def _decided(trace: Json) -> Json:
     answer = trace["answer"] or {}
     names = ("standalone_question", "action", "rewritten_query", "stopped_by")
     decision = (answer.get("retrieval") or {}).get("decision")
@@ -146,7 +144,7 @@ def _path(trace: Json) -> list[str]:
 
 def _sides(
     before: Iterable[Json], after: Iterable[Json], key: str
-) -> Iterator[tuple[Any, Json, Json]]:
+) -> Iterator[tuple[str, Json, Json]]:
     """What has the same `key` in both runs; empty where one run does not have it."""
     first, second = ({entry[key]: entry for entry in side} for side in (before, after))
     for name in dict.fromkeys([*first, *second]):
@@ -185,7 +183,7 @@ def _drafts(before: Iterable[Json], after: Iterable[Json]) -> list[TextChange]:
     return [change for change in changes if change.words]
 
 
-def _critique(answer: Json) -> dict[str, Any]:
+def _critique(answer: Json) -> Json:
     return {
         f"round {entry['round']} {name}": entry[name]
         for entry in answer.get("critique", ())

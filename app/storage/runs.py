@@ -12,6 +12,7 @@ from typing import Any, cast
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Executable,
     Float,
     Integer,
     String,
@@ -125,7 +126,7 @@ class Ending:
     status: Status
     stopped_by: str | None
     rows: Sequence[Row]
-    more: Sequence[tuple[Any, Row]]
+    more: Sequence[tuple[Executable, Row]]
     is_ours: bool = field(default=True, init=False)
 
     def write(self, connection: Connection) -> None:
@@ -158,7 +159,7 @@ class Beginning:
 
     key: Row
     claim: Any
-    rows: Sequence[tuple[Any, Row]]
+    rows: Sequence[tuple[Executable, Row]]
     is_first: bool = field(default=True, init=False)
 
     def write(self, connection: Connection) -> None:
@@ -205,7 +206,7 @@ class KeptRuns:
     ) -> Beginning | None:
         """With its `question` (JSON) where another process may take the run up."""
         started = {"process": self._process, "status": "running", "is_cancelled": False}
-        rows: list[tuple[Any, Row]] = [(_BEGIN, {**asdict(run), **started})]
+        rows: list[tuple[Executable, Row]] = [(_BEGIN, {**asdict(run), **started})]
         if question is not None:
             rows.append((_MAY_RESUME, {"run_id": run.id, "question": question, "resumed": 0}))
         if key is None:
@@ -233,7 +234,7 @@ class KeptRuns:
         run_id: str,
         response: AskResponse | None,
         last: Iterable[tuple[int, float, Event]],
-        more: Sequence[tuple[Any, Row]],
+        more: Sequence[tuple[Executable, Row]],
         *,
         is_cancelled: bool,
         fork_data: bytes | None = None,

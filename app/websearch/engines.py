@@ -32,7 +32,7 @@ MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResult:
+class WebHit:
     """One hit; `text` is what the engine itself says of the page, `score` its own ranking."""
 
     url: str
@@ -42,7 +42,7 @@ class SearchResult:
 
 
 class SearchEngine(Protocol):
-    async def search(self, query: str, max_results: int) -> list[SearchResult]:
+    async def search(self, query: str, max_results: int) -> list[WebHit]:
         """At most `max_results` hits, best first; none found is an empty list, not an error.
 
         Raises SearchFailed when the engine gives no answer.
@@ -68,7 +68,7 @@ class HttpSearch(ABC):
             event_hooks={"response": [_raise_for_error, _bound]},
         )
 
-    async def search(self, query: str, max_results: int) -> list[SearchResult]:
+    async def search(self, query: str, max_results: int) -> list[WebHit]:
         try:
             async with asyncio.timeout(SEARCH_TIMEOUT_S):
                 return await self._search(query, max_results)
@@ -87,13 +87,13 @@ class HttpSearch(ABC):
             raise self._failed(query, problem) from None
 
     @abstractmethod
-    async def _search(self, query: str, max_results: int) -> list[SearchResult]:
+    async def _search(self, query: str, max_results: int) -> list[WebHit]:
         """Raises what httpx does, and MALFORMED."""
 
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    def _hits(self, reply: Mapping[str, Any], max_results: int) -> list[SearchResult]:
+    def _hits(self, reply: Mapping[str, Any], max_results: int) -> list[WebHit]:
         """The first hits that have an address, each an object with url, title and content.
 
         The page's whole text, where an engine sends it, stands in for a page that cannot be read.
@@ -102,7 +102,7 @@ class HttpSearch(ABC):
         if not isinstance(hits, list):
             raise TypeError
         return [
-            SearchResult(
+            WebHit(
                 url=url,
                 title=text_of(hit.get("title")),
                 text=text_of(hit.get("raw_content") or hit.get("content")),
@@ -179,7 +179,7 @@ class WikipediaSearch(HttpSearch):
     def _address(self, query: str) -> str:
         return self._url.replace("{language}", "zh" if _CHINESE.search(query) else "en")
 
-    async def _search(self, query: str, max_results: int) -> list[SearchResult]:
+    async def _search(self, query: str, max_results: int) -> list[WebHit]:
         url = self._address(query)
         keywords = [word for word in _BETWEEN_KEYWORDS.split(query.strip()) if word]
         results = await self._ask(url, " ".join(keywords), max_results)
@@ -188,7 +188,7 @@ class WikipediaSearch(HttpSearch):
             results = await self._ask(url, " OR ".join(keywords), max_results)
         return results
 
-    async def _ask(self, url: str, query: str, max_results: int) -> list[SearchResult]:
+    async def _ask(self, url: str, query: str, max_results: int) -> list[WebHit]:
         params: dict[str, str | int] = {
             "action": "query",
             "format": "json",
@@ -209,15 +209,13 @@ class WikipediaSearch(HttpSearch):
         # The pages come unordered; `index` is their rank in the search.
         ranked = sorted(pages, key=_rank)
         return [
-            SearchResult(
-                url, text_of(page.get("title")), text_of(page.get("extract")), 1.0 / (1 + rank)
-            )
+            WebHit(url, text_of(page.get("title")), text_of(page.get("extract")), 1.0 / (1 + rank))
             for rank, page in enumerate(ranked[:max_results])
             if (url := url_of(page.get("fullurl")))
         ]
 
 
-def _rank(page: Mapping[str, Any]) -> int:
+def _rank(page: Mapping[str, object]) -> int:
     index = page.get("index")
     return index if isinstance(index, int) else MAX_RESULTS + 1
 
@@ -227,7 +225,7 @@ class SearxngSearch(HttpSearch):
 
     provider = "SearXNG"
 
-    async def _search(self, query: str, max_results: int) -> list[SearchResult]:
+    async def _search(self, query: str, max_results: int) -> list[WebHit]:
         params = {"q": query, "format": "json"}
         response = await self._http.get(f"{self._url.rstrip('/')}/search", params=params)
         return self._hits(response.json(), max_results)
@@ -257,7 +255,7 @@ class TavilySearch(HttpSearch):
         for header in ("X-Project-ID", "X-Tavily-Orgid"):
             self._http.headers.pop(header, None)
 
-    async def _search(self, query: str, max_results: int) -> list[SearchResult]:
+    async def _search(self, query: str, max_results: int) -> list[WebHit]:
         # Its own bound on the time is longer than that of `search`.
         reply = await self._client.search(
             query[:MAX_TAVILY_QUERY_CHARS],
@@ -306,10 +304,10 @@ class FixtureSearch:
             ) from None
         self._recorded = {_key(query): results for query, results in recording.items()}
 
-    async def search(self, query: str, max_results: int) -> list[SearchResult]:
+    async def search(self, query: str, max_results: int) -> list[WebHit]:
         recorded = self._recorded.get(_key(query), self._recorded.get(ANY_QUERY, []))
         return [
-            SearchResult(hit.url, hit.title, hit.text, score_of(hit.score, rank))
+            WebHit(hit.url, hit.title, hit.text, score_of(hit.score, rank))
             for rank, hit in enumerate(recorded[:max_results])
         ]
 

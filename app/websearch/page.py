@@ -120,7 +120,7 @@ class PageReader:
             raise ssrf_guard.PageFailed("is neither HTML nor plain text")
         encoding = response.headers.get("Content-Encoding", "identity").strip().casefold()
         if encoding not in {"gzip", "x-gzip", "identity", ""}:
-            raise ssrf_guard.PageFailed("is compressed in a way that was not asked for")
+            raise ssrf_guard.PageFailed("has an unsupported content encoding")
         # httpx would inflate a whole chunk at once; zlib itself knows where to stop.
         inflate = zlib.decompressobj(wbits=31) if "gzip" in encoding else None
         body = bytearray()

@@ -12,7 +12,7 @@ import httpx
 from app.resilience.circuit_breaker import CircuitBreaker, HostBreakers
 from app.resilience.deadline import NO_TIME, TELLING_S, CallLimit, call_limit, is_outage
 from app.resilience.elsewhere import elsewhere
-from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, SearchResult
+from app.websearch.engines import SEARCH_TIMEOUT_S, SearchEngine, WebHit
 from app.websearch.html_text import Extract
 from app.websearch.page import PAGE_TIMEOUT_S, PageReader
 from app.websearch.ssrf_guard import PageFailed
@@ -76,7 +76,7 @@ class FetchingWebSearch:
         pages = tuple(page for page, _ in read if page.paragraphs)
         return pages, _degraded(failures, len(read))
 
-    async def _search(self, query: str, max_results: int, limit: CallLimit) -> list[SearchResult]:
+    async def _search(self, query: str, max_results: int, limit: CallLimit) -> list[WebHit]:
         """Raises SearchFailed, also where the run's deadline comes first or the breaker is open."""
         if limit.is_over:
             raise _search_failed(NO_TIME)
@@ -93,7 +93,7 @@ class FetchingWebSearch:
                 attempt.has_failed = is_outage(limit, waited_s)
                 raise _search_failed(f"did not answer within {limit}") from None
 
-    async def _read(self, result: SearchResult, deadline: float | None) -> tuple[WebPage, str]:
+    async def _read(self, result: WebHit, deadline: float | None) -> tuple[WebPage, str]:
         """The page, and why it is made of the result's own text where it is."""
         host = _host(result.url)
         try:
@@ -201,9 +201,9 @@ def _degraded(failures: Sequence[str], tried: int) -> tuple[Degraded, ...]:
     )
 
 
-def _distinct(results: Iterable[SearchResult]) -> list[SearchResult]:
+def _distinct(results: Iterable[WebHit]) -> list[WebHit]:
     """The results without those that name a page again, by another fragment or scheme."""
-    first: dict[tuple[str, str, str], SearchResult] = {}
+    first: dict[tuple[str, str, str], WebHit] = {}
     for result in results:
         try:
             parts = urlsplit(result.url)

@@ -48,7 +48,7 @@ class JudgedCases:
         cells: dict[tuple[str, str], list[bool]] = defaultdict(list)
         for case, is_accepted in zip(self.cases, above.tolist(), strict=True):
             cells[case.language, case.kind].append(is_accepted)
-        return {cell: sum(found) / len(found) for cell, found in sorted(cells.items())}
+        return {cell: sum(flags) / len(flags) for cell, flags in sorted(cells.items())}
 
 
 def judged(cases: Sequence[Case], scores: Scores) -> JudgedCases:
@@ -58,18 +58,18 @@ def judged(cases: Sequence[Case], scores: Scores) -> JudgedCases:
     return JudgedCases(cases, support, 3 + 2 * utility)
 
 
-def choose_bars(found: JudgedCases) -> AnswerBars | None:
+def choose_bars(graded: JudgedCases) -> AnswerBars | None:
     """The bars at which right and wrong kinds are told best; None without cases of either side.
 
     A language's right kinds count as much as its wrong ones, and each of these as much as any.
     """
-    right = {(case.language, case.kind): case.right for case in found.cases}
+    right = {(case.language, case.kind): case.right for case in graded.cases}
     if len(set(right.values())) < 2:
         return None
 
     def quality(bars: AnswerBars) -> float:
         by_side: dict[tuple[str, bool], list[float]] = defaultdict(list)
-        for (language, kind), share in found.accepted(bars).items():
+        for (language, kind), share in graded.accepted(bars).items():
             is_right = right[language, kind]
             by_side[language, is_right].append(share if is_right else 1 - share)
         return sum(sum(shares) / len(shares) for shares in by_side.values())
@@ -78,11 +78,11 @@ def choose_bars(found: JudgedCases) -> AnswerBars | None:
     return max(every, key=quality)
 
 
-def report(found: JudgedCases, bars: AnswerBars) -> str:
+def report(graded: JudgedCases, bars: AnswerBars) -> str:
     """The bars, and the share of each kind of answer that they accept."""
-    right = {(case.language, case.kind): case.right for case in found.cases}
+    right = {(case.language, case.kind): case.right for case in graded.cases}
     lines = [f"accepted from support {bars.support:.2f} and utility grade {bars.utility:.1f} on:"]
-    for (language, kind), share in found.accepted(bars).items():
+    for (language, kind), share in graded.accepted(bars).items():
         side = "right" if right[language, kind] else "wrong"
         lines.append(f"  {language} {side}, {kind}: {share:.3f}")
     return "\n".join(lines)
@@ -95,8 +95,8 @@ def choose_retrieval(rows: Sequence[JudgementRow], scores: Scores) -> float:
     """
     shares: dict[str, list[float]] = defaultdict(list)
     needed = [row for row in rows if row.label == _RETRIEVE]
-    found = scores("retrieval", [(row.first, row.second) for row in needed])
-    for row, share in zip(needed, found, strict=True):
+    scored = scores("retrieval", [(row.first, row.second) for row in needed])
+    for row, share in zip(needed, scored, strict=True):
         shares[row.language].append(share)
     lowest = min(float(np.quantile(of_one, 1 - LOOKED_UP)) for of_one in shares.values())
     return math.floor(lowest * 100) / 100

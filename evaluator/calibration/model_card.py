@@ -1,6 +1,7 @@
 """Model card of a checkpoint, filled in from its training, calibration and measurements."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -102,7 +103,7 @@ def _read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _filled(section: str, values: dict[str, Any]) -> str:
+def _filled(section: str, values: Mapping[str, object]) -> str:
     return Template(SECTIONS[section]).substitute(values)
 
 

@@ -158,10 +158,10 @@ def _in_columns(rows_of: Mapping[str, _Rows]) -> Outcomes:
     return outcomes
 
 
-def strip_floor(strips: Outcomes, kept: float) -> float:
-    """The highest floor at or above which `kept` of the answering strips lie, in each language."""
+def strip_floor(strips: Outcomes, recall: float) -> float:
+    """The highest floor that leaves this share of the answering strips, in each language."""
     floors = [
-        float(np.quantile(own.best[own.answered], 1 - kept, method="lower"))
+        float(np.quantile(own.best[own.answered], 1 - recall, method="lower"))
         for own in strips.values()
         if own.answered.any()
     ]
@@ -170,8 +170,8 @@ def strip_floor(strips: Outcomes, kept: float) -> float:
 
 def _strip_figures(strips: GradedQuestions, floor: float) -> dict[str, float]:
     """Shares: answering strips kept, others dropped; what has no strips is left out."""
-    kept, answering = strips.best >= floor, strips.answered
-    shares = {"strips_kept": kept[answering], "other_strips_dropped": ~kept[~answering]}
+    above, answering = strips.best >= floor, strips.answered
+    shares = {"strips_kept": above[answering], "other_strips_dropped": ~above[~answering]}
     return {name: _mean(share) for name, share in shares.items() if share.size}
 
 

@@ -67,7 +67,7 @@ def _form(row: DataRow) -> str:
     fields = row.raw.keys()
     whole, feedback = {"passages", "labels"} <= fields, {"passage", "label"} <= fields
     if "question" not in fields or whole == feedback:
-        raise DataError(f"{row.where} is no labelled question: neither {_WHOLE} nor {_FEEDBACK}.")
+        raise DataError(f"{row.where}: not a labelled question, neither {_WHOLE} nor {_FEEDBACK}.")
     return _WHOLE if whole else _FEEDBACK
 
 
@@ -129,17 +129,23 @@ def build_questions(
         answerable = in_turn(answerable, attrgetter("source"), rng)[: max_questions // 2]
         if not answerable:
             continue
-        pool: list[str] = []
-        for record in {record.passage: record for record in mine}.values():
-            if rng.random() < 0.5:
-                pool += chunked(record.passage, language, rng.randint(150, 600) // 2)
-            elif len(record.passage) <= 2 * CHUNK_CHARS[language]:
-                pool.append(record.passage)
+        pool = _pool(mine, language, rng)
         neighbours = mining.WordNeighbours(pool).nearest([r.question for r in answerable], 40)
         for number, (record, places) in enumerate(zip(answerable, neighbours, strict=True)):
             near = [pool[place] for place in places]
             questions += _built(record, near, with_gold=number % 2 == 0, rng=rng)
     return questions
+
+
+def _pool(records: Sequence[Record], language: str, rng: random.Random) -> list[str]:
+    """The passages to retrieve from, half of them cut to chunks."""
+    pool: list[str] = []
+    for passage in dict.fromkeys(record.passage for record in records):
+        if rng.random() < 0.5:
+            pool += chunked(passage, language, rng.randint(150, 600) // 2)
+        elif len(passage) <= 2 * CHUNK_CHARS[language]:
+            pool.append(passage)
+    return pool
 
 
 def _is_labelled(record: Record) -> bool:
@@ -150,13 +156,10 @@ def _is_labelled(record: Record) -> bool:
 def _built(
     record: Record, near: Sequence[str], *, with_gold: bool, rng: random.Random
 ) -> list[LabelledQuestion]:
-    answers = record.answers
-    gold = {text for text in near if text in record.passage}
-    if answers:
-        gold = {text for text in gold if contains_answer(text, answers)}
+    gold = _gold(record, near)
     # What holds the answer's words elsewhere may answer or not: it is left out.
-    others = [text for text in near if text not in gold and not contains_answer(text, answers)]
-    passages = [text for text in near if text in gold or text in others] if with_gold else others
+    others = [t for t in near if t not in gold and not contains_answer(t, record.answers)]
+    passages = [t for t in near if t in gold or t in others] if with_gold else others
     passages = passages[:RETRIEVED]
     labels = [text in gold for text in passages]
     if not passages or any(labels) != with_gold:
@@ -165,6 +168,11 @@ def _built(
     _, elsewhere = _strips(rng.choice(others), record, rng) if others else ([], [])
     other_strips = beside[:1] + elsewhere[:1]
     return [LabelledQuestion(record.question, passages, labels, strips[:1], other_strips)]
+
+
+def _gold(record: Record, near: Sequence[str]) -> list[str]:
+    own = [text for text in near if text in record.passage]
+    return [t for t in own if contains_answer(t, record.answers)] if record.answers else own
 
 
 def _strips(passage: str, record: Record, rng: random.Random) -> tuple[list[str], list[str]]:

@@ -169,8 +169,8 @@ def _checked(first: DataRow, rows: Iterator[DataRow], known: Format) -> Iterator
         if own in (known, OTHER):  # OTHER: the one field that tells its format may be missing
             for field in known.needs:
                 if not any(name in row.raw for name in field.split("|")):
-                    wanted = field.replace("|", " or ")
-                    raise DataError(f"{row.where} lacks {wanted}, which {known.name} rows need.")
+                    fields = field.replace("|", " or ")
+                    raise DataError(f"{row.where} lacks {fields}, which {known.name} rows need.")
         if own is not known:
             raise DataError(
                 f"{row.where} differs: its fields are of the format {own.name}, those of the rows "
@@ -196,7 +196,7 @@ def check_contradictions(claims: Iterable[Claim], max_share: float = 0.0) -> Non
 def data_files(folder: Path) -> list[Path]:
     """The folder's data files in the order of their names, without the held-out ones."""
     if not folder.is_dir():
-        raise DataError(f"{folder} is no folder.")
+        raise DataError(f"{folder} is not a folder.")
     endings = (*SUFFIXES, *(f"{suffix}.gz" for suffix in SUFFIXES))
     return sorted(
         path
@@ -241,7 +241,7 @@ def _json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{where} is no JSON: {error}") from error
+        raise DataError(f"{where} is not JSON: {error}") from error
 
 
 def _row(raw: object, where: str) -> DataRow:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import openai
+from openai.types import CompletionUsage
 
 from evaluator.data.file_formats import DataRow, read_rows
 from evaluator.data.text import is_chinese, named_sections
@@ -37,8 +38,8 @@ Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One row to be labelled: a task, and its texts as critic rows hold them."""
+class LabelRequest:
+    """One judgement to be labelled: a task, and its texts as critic rows hold them."""
 
     task: Task
     text: str
@@ -55,9 +56,9 @@ class LabelEndpoint:
 
     def cost(self, input_tokens: float, output_tokens: float) -> str:
         """The tokens in words, with what they cost where prices are known."""
-        told = f"{input_tokens:,.0f} tokens in and {output_tokens:,.0f} out"
+        tokens = f"{input_tokens:,.0f} tokens in and {output_tokens:,.0f} out"
         price = (input_tokens * self.input_price + output_tokens * self.output_price) / 1e6
-        return f"{told}, {price:,.2f} at the prices given" if price else told
+        return f"{tokens}, {price:,.2f} at the prices given" if price else tokens
 
 
 def label(
@@ -77,23 +78,23 @@ def label(
     endpoint fails for good or half of the first replies cannot be read.
     """
     known, size = _written(out)
-    wanted = [each for row in read_rows(file) for each in _asked(row, tasks)]
-    missing = [each for each in dict.fromkeys(wanted) if (each.task, each.text) not in known]
+    requests = [each for row in read_rows(file) for each in _requests(row, tasks)]
+    missing = [each for each in dict.fromkeys(requests) if (each.task, each.text) not in known]
     tokens = sum(_tokens(INSTRUCTIONS[each.task] + each.text) for each in missing)
     cost = endpoint.cost(tokens, 8 * len(missing))
-    log(f"{len(missing)} of {len(set(wanted))} rows to label with {endpoint.model}: about {cost}")
+    log(f"{len(missing)} of {len(set(requests))} rows to label with {endpoint.model}: about {cost}")
     if dry or not missing:
         return 0
     done = _Done()
     with _appending(out, size) as file_out, ThreadPoolExecutor(CONCURRENCY) as pool:
         for first in range(0, len(missing), LOG_EVERY):
             some = missing[first : first + LOG_EVERY]
-            for asked, (token, usage) in zip(
-                some, pool.map(lambda each: _answered(each, endpoint), some), strict=True
+            for request, (token, usage) in zip(
+                some, pool.map(lambda each: _request_label(each, endpoint), some), strict=True
             ):
                 done.count(token, usage)
                 if token:
-                    file_out.write(json.dumps(_row(asked, token), ensure_ascii=False) + "\n")
+                    file_out.write(json.dumps(_row(request, token), ensure_ascii=False) + "\n")
             file_out.flush()
             log(f"{done.rows} rows, {endpoint.cost(done.input_tokens, done.output_tokens)}")
             if done.unreadable > MAX_UNREADABLE * done.rows:
@@ -113,14 +114,14 @@ class _Done:
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def count(self, token: str, usage: Any) -> None:
+    def count(self, token: str, usage: CompletionUsage | None) -> None:
         self.rows, self.unreadable = self.rows + 1, self.unreadable + (not token)
         if usage is not None:
             self.input_tokens += usage.prompt_tokens or 0
             self.output_tokens += usage.completion_tokens or 0
 
 
-def _asked(row: DataRow, tasks: Sequence[Task]) -> Iterator[Asked]:
+def _requests(row: DataRow, tasks: Sequence[Task]) -> Iterator[LabelRequest]:
     """What can be asked about a row {question, passage?, answer?}."""
     question, raw = row.text("question"), row.raw
     passage = row.text("passage") if raw.get("passage") else ""
@@ -134,41 +135,41 @@ def _asked(row: DataRow, tasks: Sequence[Task]) -> Iterator[Asked]:
             parts.append(f"Evidence: {passage}")
         if answer and task in ("support", "utility"):
             parts.append(f"Output: {answer}")
-        yield Asked(task, "\n".join(parts))
+        yield LabelRequest(task, "\n".join(parts))
 
 
-def _answered(asked: Asked, endpoint: LabelEndpoint) -> tuple[str, Any]:
+def _request_label(request: LabelRequest, endpoint: LabelEndpoint) -> tuple[str, Any]:
     """The token of the reply, "" where it holds none or several, and the usage."""
     try:
         reply = endpoint.client.chat.completions.create(
             model=endpoint.model,
             messages=[
-                {"role": "system", "content": INSTRUCTIONS[asked.task]},
-                {"role": "user", "content": asked.text},
+                {"role": "system", "content": INSTRUCTIONS[request.task]},
+                {"role": "user", "content": request.text},
             ],
             temperature=0,
             max_tokens=OUTPUT_TOKENS,
         )
     except openai.OpenAIError as error:
-        raise EvaluatorError(f"{endpoint.model} could not be asked: {error}") from error
-    said = (reply.choices[0].message.content or "") if reply.choices else ""
-    return token_of(said, asked.task), reply.usage
+        raise EvaluatorError(f"{endpoint.model} failed: {error}") from error
+    text = (reply.choices[0].message.content or "") if reply.choices else ""
+    return token_of(text, request.task), reply.usage
 
 
-def token_of(said: str, task: Task) -> str:
+def token_of(reply: str, task: Task) -> str:
     """The one token of the task that a reply spells, with or without brackets, else ""."""
-    found: list[str] = []
+    tokens: list[str] = []
     for token in sorted(LABELS[task], key=len, reverse=True):  # some spell a shorter one
         spelt = re.compile(rf"(?<!\w){re.escape(token.strip('[]'))}(?!\w)", re.IGNORECASE)
-        if spelt.search(said):
-            found.append(token)
-            said = spelt.sub(" ", said)
-    return found[0] if len(found) == 1 else ""
+        if spelt.search(reply):
+            tokens.append(token)
+            reply = spelt.sub(" ", reply)
+    return tokens[0] if len(tokens) == 1 else ""
 
 
-def _row(asked: Asked, token: str) -> dict[str, str]:
-    name, instruction = _TASK_NAMES[asked.task], INSTRUCTIONS[asked.task]
-    return {"task": name, "instruction": instruction, "input": asked.text, "output": token}
+def _row(request: LabelRequest, token: str) -> dict[str, str]:
+    name, instruction = _TASK_NAMES[request.task], INSTRUCTIONS[request.task]
+    return {"task": name, "instruction": instruction, "input": request.text, "output": token}
 
 
 def _written(out: Path) -> tuple[set[tuple[Task, str]], int]:

@@ -22,7 +22,7 @@ _SYNTAX = re.compile(r"\s\?|\?[A-Za-z.]")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PageBlock:
     """`kind` is heading (of a level), entry (and its end), code, item (a line) or text."""
 
     kind: str
@@ -36,7 +36,7 @@ def is_question(text: str) -> bool:
     return text[-1:] in {"?", "？"} and not _SYNTAX.search(text)
 
 
-def blocks_of(name: str, text: str) -> list[Block]:
+def blocks_of(name: str, text: str) -> list[PageBlock]:
     """The blocks of a page in reading order; the form is told by the file's name."""
     if name.endswith(".page"):
         text = mallard_as_html(text)
@@ -59,27 +59,23 @@ _BREAKS = (
     *("article", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl", "figure"),
     *("hr", "li", "main", "ol", "p", "pre", "section", "summary", "table", "td", "th", "tr", "ul"),
 )
-_KINDS = {
-    **dict.fromkeys(_BREAKS, "text"),
-    **dict.fromkeys(_HEADINGS, "heading"),
-    "dt": "entry",
-}
+_KINDS = {**dict.fromkeys(_BREAKS, "text"), **dict.fromkeys(_HEADINGS, "heading"), "dt": "entry"}
 """What the text of an element is; of others it is part of the line."""
 _NOT_IN_A_ROW = ", ".join(("pre", "dl", "table", "ul", "ol", *_HEADINGS))
 
 
 class _HtmlReader:
     def __init__(self) -> None:
-        self.blocks: list[Block] = []
+        self.blocks: list[PageBlock] = []
         self.line: list[tuple[str, bool]] = []
         self.mark = ""
 
-    def read(self, html: str) -> list[Block]:
+    def read(self, html: str) -> list[PageBlock]:
         """The page's blocks, below the heading that its `up` link names."""
         page = LexborHTMLParser(html)
         up = page.css_first("link[rel=up]")
         if up is not None and up.attributes.get("title"):
-            self.blocks.append(Block("heading", _plain(up.attributes["title"] or "")))
+            self.blocks.append(PageBlock("heading", _plain(up.attributes["title"] or "")))
         if page.body is not None:
             self.visit(page.body, False, False)
         self.flush()
@@ -92,7 +88,7 @@ class _HtmlReader:
             is_linked = kind != "heading" and linked > MAX_LINKED * len(text)
             if kind == "text" and self.mark:
                 kind, text, self.mark = "item", self.mark + text, ""
-            self.blocks.append(Block(kind, text, level, is_linked))
+            self.blocks.append(PageBlock(kind, text, level, is_linked))
         self.line.clear()
 
     def visit(self, node: LexborNode, linked: bool, nested: bool) -> None:
@@ -105,27 +101,27 @@ class _HtmlReader:
 
     def element(self, node: LexborNode, linked: bool, nested: bool) -> None:
         tag = node.tag or ""
-        kind = _KINDS.get(tag, "")
-        if kind:
+        if kind := _KINDS.get(tag):
             self.flush()
-        whole = _whole_block(node)
-        if whole is not None:
-            self.blocks.append(whole)
-            return
+            if (whole := _whole_block(node)) is not None:
+                self.blocks.append(whole)
+            else:
+                self.block(node, tag, kind, linked, nested)
+        else:
+            self.visit(node, linked or (tag == "a" and "href" in node.attributes), nested)
+            if tag == "br":
+                self.line.append((" ", False))
+
+    def block(self, node: LexborNode, tag: str, kind: str, linked: bool, nested: bool) -> None:
         if tag == "li":
             self.mark = _mark(node)
-        self.visit(
-            node, linked or (tag == "a" and "href" in node.attributes), nested or tag == "dd"
-        )
-        if kind:
-            level = int(tag[1]) if kind == "heading" else 0
-            self.flush("item" if nested and kind == "entry" else kind, level)
-        elif tag == "br":
-            self.line.append((" ", False))
+        self.visit(node, linked, nested or tag == "dd")
+        level = int(tag[1]) if kind == "heading" else 0
+        self.flush("item" if nested and kind == "entry" else kind, level)
         if tag == "li":
             self.mark = ""
         elif tag == "dl" and not nested:
-            self.blocks.append(Block("end", ""))
+            self.blocks.append(PageBlock("end", ""))
 
 
 def _is_skipped(node: LexborNode) -> bool:
@@ -133,21 +129,21 @@ def _is_skipped(node: LexborNode) -> bool:
     return node.tag in _SKIPPED or bool(classes & _SKIPPED_CLASSES) or "hidden" in node.attributes
 
 
-def _whole_block(node: LexborNode) -> Block | None:
+def _whole_block(node: LexborNode) -> PageBlock | None:
     """A listing, a row of a table of data, or a question that stands as a bold paragraph."""
     if node.tag == "pre":
-        return Block("code", dedent(node.text().strip("\n").rstrip()))
+        return PageBlock("code", dedent(node.text().strip("\n").rstrip()))
     if node.tag == "p":
         bold, text = node.css_first("b, strong"), node.text().strip()
         is_bold = bold is not None and is_question(text) and bold.text().strip() == text
-        return Block("heading", _plain(text), 6) if is_bold else None
+        return PageBlock("heading", _plain(text), 6) if is_bold else None
     if node.tag != "tr" or node.css_first(_NOT_IN_A_ROW) is not None:
         return None
     cells = [text for cell in node.iter() if (text := _plain(cell.text()))]
     if node.attributes.get("class") == "question" and cells:
-        return Block("heading", cells[-1], 6)
+        return PageBlock("heading", cells[-1], 6)
     linked = len(node.css("a[href]")) >= len(cells)
-    return Block("item", " | ".join(cells), linked=linked)
+    return PageBlock("item", " | ".join(cells), linked=linked)
 
 
 def _mark(item: LexborNode) -> str:
@@ -206,18 +202,16 @@ _ROFF_PLAIN = {**dict.fromkeys("&|^/,)%:cdut", ""), "e": "\\", "~": " ", "0": " 
 
 
 def _roff_text(roff: str) -> str:
-    def glyph(found: re.Match[str]) -> str:
-        name = found["pair"] or found["name"] or found["one"]
+    def glyph(escaped: re.Match[str]) -> str:
+        name = escaped["pair"] or escaped["name"] or escaped["one"]
         if name is not None:
             return _ROFF_GLYPHS.get(name, "")
-        return _ROFF_PLAIN.get(found["plain"] or "", found["plain"] or "")
+        return _ROFF_PLAIN.get(escaped["plain"] or "", escaped["plain"] or "")
 
     return escape(_ROFF_ESCAPE.sub(glyph, roff), quote=False)
 
 
 _ROFF_WORD = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
-
-
 _ROFF_HEADINGS = {"TH": "h1", "SH": "h2", "SS": "h3"}
 _FONTS = {"B", "I", "BR", "RB", "BI", "IB", "IR", "RI", "SM", "SB"}
 _WORDS_APART = {"B", "I", "SM", "SB"}
@@ -268,17 +262,26 @@ class _ManReader:
             self.heading(macro, words)
         elif not macro or macro in _FONTS:
             self.text(macro, words, raw)
-        elif macro == "IP" and words and words[0] not in _BULLETS:
-            self.entry(_roff_text(words[0]))
         elif macro in _LISTING:
             opens = _LISTING[macro]
             self.html += [] if opens == self.listing else ["<pre>" if opens else "</pre>"]
             self.listing = opens
         elif macro == "RS":
             self.entry_before()
+        elif macro == "IP" and words:
+            self.marked(words[0])
         elif macro in {"PP", "P", "LP", "HP", "IP", "sp", "br"}:
-            mark = "- " if macro == "IP" and words else ""
-            self.html.append("" if self.listing else f"<p>{mark}")
+            self.paragraph()
+
+    def marked(self, mark: str) -> None:
+        """An indented paragraph: an item behind a bullet, else an entry."""
+        if mark in _BULLETS:
+            self.paragraph("- ")
+        else:
+            self.entry(_roff_text(mark))
+
+    def paragraph(self, mark: str = "") -> None:
+        self.html.append("" if self.listing else f"<p>{mark}")
 
     def heading(self, macro: str, words: list[str]) -> None:
         self.close_list()

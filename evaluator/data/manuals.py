@@ -10,16 +10,16 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from evaluator.data.manual_pages import Block, blocks_of, is_question
+from evaluator.data.manual_pages import PageBlock, blocks_of, is_question
 from evaluator.data.text import is_chinese
 
 ANSWER_CHARS = {"en": 1500, "zh": 700}
-LEAST_CHARS = {"en": 80, "zh": 30}
+MIN_CHARS = {"en": 80, "zh": 30}
 MAX_ROWS = {"faq": 400, "section": 400, "option": 250}
 """Of one package, language and kind of heading; whole pages, English alone (Chinese is scarce)."""
 MAX_QUESTION = 160
@@ -38,7 +38,7 @@ _ANSWER_MARK = re.compile(r"^(?:Answer|[A答])[.:：][\s|]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Manual:
     """A line of manuals.txt: pages of a package that are one manual in one language."""
 
     package: str
@@ -50,7 +50,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ManualRow:
     """A question with its answer, `position` in the order of the page."""
 
     id: str
@@ -64,27 +64,37 @@ class Row:
     kind: str
 
 
-def sources() -> list[Source]:
-    """What is read, from manuals.txt."""
+@dataclass(slots=True)
+class _Section:
+    """A heading or an entry, the headings on its path, and the blocks below it."""
+
+    question: str
+    kind: str
+    path: list[tuple[int, str]]
+    blocks: list[PageBlock] = field(default_factory=list)
+
+
+def manuals() -> list[Manual]:
+    """The manuals to read, from manuals.txt."""
     lines = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()
-    return [Source(*line.split(maxsplit=5)) for line in lines if line and line[0] != "#"]
+    return [Manual(*line.split(maxsplit=5)) for line in lines if line and line[0] != "#"]
 
 
-def rows(source: Source, packages: Path) -> list[Row]:
+def rows(manual: Manual, packages: Path) -> list[ManualRow]:
     """The rows of a manual; an answer or a question that comes twice counts once."""
     pages = {}
-    share = packages / source.package / "usr/share"
-    for path in sorted(path for path in share.glob(source.pages) if path.is_file()):
+    share = packages / manual.package / "usr/share"
+    for path in sorted(path for path in share.glob(manual.pages) if path.is_file()):
         raw = path.read_bytes()
         text = _decoded(gzip.decompress(raw) if path.suffix == ".gz" else raw)
         name = str(path.relative_to(share)).removesuffix(".gz")
         pages[name] = blocks_of(name, text)
     repeats = Counter(block for page in pages.values() for block in {*page})
-    found: list[Row] = []
+    result: list[ManualRow] = []
     for name, page in pages.items():
-        kept = [b for b in page if not b.linked and (b.kind != "text" or repeats[b] <= MAX_REPEATS)]
-        found += _page_rows(source, name, kept)
-    return _capped(_distinct(found, source.language), source)
+        own = [b for b in page if not b.linked and (b.kind != "text" or repeats[b] <= MAX_REPEATS)]
+        result += _page_rows(manual, name, own)
+    return _capped(_distinct(result, manual.language), manual)
 
 
 def _decoded(raw: bytes) -> str:
@@ -94,113 +104,122 @@ def _decoded(raw: bytes) -> str:
         return raw.decode("latin-1")
 
 
-def _page_rows(source: Source, page: str, blocks: list[Block]) -> Iterator[Row]:
+def _page_rows(manual: Manual, page: str, blocks: list[PageBlock]) -> Iterator[ManualRow]:
     """One row for each heading and each entry that has a text of its own."""
-    path: list[tuple[int, str]] = []
-    gathered: list[Block] = []
-    asked = kind = ""
     position = 0
-
-    def finished() -> Iterator[Row]:
-        nonlocal asked, position
-        answer = _answer(gathered, source.language)
-        gathered.clear()
-        if answer and any(letter.isalpha() for letter in asked):
+    for section in _sections(blocks):
+        question, answer = section.question, _answer(section.blocks, manual.language)
+        if answer and any(letter.isalpha() for letter in question):
             position += 1
-            name = f"{source.package}/{page}/{position}"
-            parents = [text for _, text in (path if kind == "option" else path[:-1])]
-            title = " › ".join(dict.fromkeys([source.title, *parents]))
-            about = (source.package, source.language, "faq" if is_question(asked) else kind)
-            yield Row(name, asked, answer, title, page, position, *about)
-        asked = ""
+            name = f"{manual.package}/{page}/{position}"
+            title = " › ".join(dict.fromkeys([manual.title, *(text for _, text in section.path)]))
+            kind = "faq" if is_question(question) else section.kind
+            about = (manual.package, manual.language, kind)
+            yield ManualRow(name, question, answer, title, page, position, *about)
 
+
+def _sections(blocks: list[PageBlock]) -> Iterator[_Section]:
+    """The page cut at headings and entries; an entry without a text joins the next one."""
+    path: list[tuple[int, str]] = []
+    section = _Section("", "", [])
     for block in blocks:
         if block.kind == "heading":
-            yield from finished()
-            asked, kind = _NUMBER.sub("", block.text), "section"
+            yield section
             path = [(level, text) for level, text in path if level < block.level]
-            path.append((block.level, asked))
+            heading = _NUMBER.sub("", block.text)
+            section = _Section(heading, "section", path)
+            path = [*path, (block.level, heading)]
         elif block.kind == "entry" and not (path and is_question(path[-1][1])):
-            if kind == "option" and asked and not gathered:
-                asked = f"{asked}, {block.text}"
+            if section.kind == "option" and section.question and not section.blocks:
+                section.question = f"{section.question}, {block.text}"
                 continue
-            yield from finished()
-            asked = _NUMBER.sub("", block.text) if is_question(block.text) else block.text
-            kind = "option"
-        elif block.kind == "end" and kind == "option":
-            yield from finished()
+            yield section
+            entry = _NUMBER.sub("", block.text) if is_question(block.text) else block.text
+            section = _Section(entry, "option", path)
+        elif block.kind == "end" and section.kind == "option":
+            yield section
+            section = _Section("", "option", [])
         elif block.text:
-            gathered.append(block)
-    yield from finished()
+            section.blocks.append(block)
+    yield section
 
 
-def _answer(blocks: list[Block], language: str) -> str:
+def _answer(blocks: list[PageBlock], language: str) -> str:
     """Whole blocks up to the longest answer; "" where too little or another language is left."""
     prose = [block.text for block in blocks if block.kind != "code"]
-    foreign = language == "zh"
-    if any(is_chinese(text) != foreign for text in prose if len(text) > 40) or not prose:
+    if not prose or not _is_written_in(language, prose):
         return ""
-    if foreign and not is_chinese(" ".join(prose)):
-        return ""
-    answer = before = ""
-    for block in blocks:
-        joint = "\n" if block.kind == "item" or before == "entry" else "\n\n"
-        before = block.kind
-        longer = f"{answer}{joint}{block.text}" if answer else block.text
-        if len(longer) > ANSWER_CHARS[language]:
-            break
-        answer = longer
-    paragraphs = answer.split("\n")
+    paragraphs = _fitting(blocks, ANSWER_CHARS[language]).split("\n")
     while paragraphs and (not paragraphs[-1].strip() or paragraphs[-1].rstrip()[-1] in ":："):
         paragraphs.pop()
     answer = _ANSWER_MARK.sub("", "\n".join(paragraphs))
-    return answer if len(answer) >= LEAST_CHARS[language] else ""
+    return answer if len(answer) >= MIN_CHARS[language] else ""
 
 
-def _distinct(found: list[Row], language: str) -> list[Row]:
-    """Rows whose question tells them from all others of the manual; of equal answers the first.
+def _is_written_in(language: str, prose: list[str]) -> bool:
+    chinese = language == "zh"
+    matches = all(is_chinese(text) == chinese for text in prose if len(text) > 40)
+    return matches and (not chinese or is_chinese(" ".join(prose)))
+
+
+def _fitting(blocks: list[PageBlock], max_chars: int) -> str:
+    """The first blocks that fit, as one text."""
+    text = before = ""
+    for block in blocks:
+        joint = "\n" if block.kind == "item" or before == "entry" else "\n\n"
+        before = block.kind
+        longer = f"{text}{joint}{block.text}" if text else block.text
+        if len(longer) > max_chars:
+            break
+        text = longer
+    return text
+
+
+def _distinct(rows: list[ManualRow], language: str) -> list[ManualRow]:
+    """Rows whose question tells them from all others of the manual; of equal answers the first."""
+    rows = list({row.answer: row for row in reversed(rows)}.values())[::-1]
+    times = Counter(row.question.casefold() for row in rows)
+    translated = [row for row in rows if _is_translated(row.question, language)]
+    named = [replace(row, question=_in_context(row, language, times)) for row in translated]
+    times = Counter(row.question.casefold() for row in named if len(row.question) <= MAX_QUESTION)
+    return [row for row in named if times[row.question.casefold()] == 1]
+
+
+def _is_translated(heading: str, language: str) -> bool:
+    """A heading of many words that is not in the manual's language was not translated."""
+    return language != "zh" or len(heading.split()) <= 4 or is_chinese(heading)
+
+
+def _in_context(row: ManualRow, language: str, times: Mapping[str, int]) -> str:
+    """The question as it reads away from its page.
 
     A heading that is short or stands in several places takes the heading above it, an option its
-    page. A heading of many words that is not in the manual's language was not translated.
+    page.
     """
-    found = list({row.answer: row for row in reversed(found)}.values())[::-1]
-    times = Counter(row.question.casefold() for row in found)
-    named = []
-    for row in found:
-        asked, titles = row.question, row.title.split(" › ")
-        if language == "zh" and len(asked.split()) > 4 and not is_chinese(asked):
-            continue
-        if asked[0] == "-":
-            wordings = OPTION_WORDINGS[language]
-            choice = sha256(row.id.encode()).digest()[0] % len(wordings)
-            asked = wordings[choice].format(page=titles[:2][-1], entry=asked)
-        elif row.kind == "option":
-            asked = " ".join([*(titles[1:] or titles)[-2:], asked])
-        elif times[asked.casefold()] > 1 or _is_short(asked, language):
-            above = titles[-2:] if _is_short(titles[-1], language) else titles[-1:]
-            asked = " ".join([*above, asked])
-        if len(asked) <= MAX_QUESTION:
-            named.append(replace(row, question=asked))
-    times = Counter(row.question.casefold() for row in named)
-    return [row for row in named if times[row.question.casefold()] == 1]
+    question, titles = row.question, row.title.split(" › ")
+    if question[0] == "-":
+        wordings = OPTION_WORDINGS[language]
+        choice = sha256(row.id.encode()).digest()[0] % len(wordings)
+        return wordings[choice].format(page=titles[:2][-1], entry=question)
+    if row.kind == "option":
+        return " ".join([*(titles[1:] or titles)[-2:], question])
+    if times[question.casefold()] > 1 or _is_short(question, language):
+        above = titles[-2:] if _is_short(titles[-1], language) else titles[-1:]
+        return " ".join([*above, question])
+    return question
 
 
 def _is_short(heading: str, language: str) -> bool:
     return len(heading) < 5 if language == "zh" else len(heading.split()) < 3
 
 
-def _capped(found: list[Row], source: Source) -> list[Row]:
-    if source.language == "zh":
-        return found
-    pages = sorted({row.page for row in found}, key=lambda page: sha256(page.encode()).digest())
-    order = {page: place for place, page in enumerate(pages)}
-    kept: Counter[str] = Counter()
-    chosen: set[str] = set()
-    for row in sorted(found, key=lambda row: (order[row.page], row.position)):
-        if kept[row.kind] < MAX_ROWS[row.kind]:
-            kept[row.kind] += 1
-            chosen.add(row.id)
-    return [row for row in found if row.id in chosen]
+def _capped(rows: list[ManualRow], manual: Manual) -> list[ManualRow]:
+    if manual.language == "zh":
+        return rows
+    whole_pages = sorted(rows, key=lambda r: (sha256(r.page.encode()).digest(), r.position))
+    of_kind = {kind: [row for row in whole_pages if row.kind == kind] for kind in MAX_ROWS}
+    chosen = {row.id for kind, most in MAX_ROWS.items() for row in of_kind[kind][:most]}
+    return [row for row in rows if row.id in chosen]
 
 
 def main() -> None:
@@ -211,9 +230,9 @@ def main() -> None:
     given = parser.parse_args()
     for side in ("train", "held"):
         with gzip.open(given.out / f"manual_{side}.jsonl.gz", "wt", encoding="utf-8") as out:
-            for source in sources():
-                if source.side == side:
-                    for row in rows(source, given.packages):
+            for manual in manuals():
+                if manual.side == side:
+                    for row in rows(manual, given.packages):
                         out.write(json.dumps(asdict(row), ensure_ascii=False) + "\n")
 
 

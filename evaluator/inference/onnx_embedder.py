@@ -43,10 +43,10 @@ class OnnxEmbedder:
         for start in range(0, len(texts), AT_ONCE):
             part = texts[start : start + AT_ONCE]
             rows = self._tokenizer.encode_alone(part, are_questions=input_type != "passage")
-            found: dict[Row, Vectors] = {}
+            embedded: dict[Row, Vectors] = {}
             by_length = sorted(set(rows), key=lambda row: len(row.ids))
             for batch in cut(by_length, self._batch_tokens):
-                found.update(zip(batch, self._graph.run(_OUTPUTS, batch)[0], strict=True))
-            vectors[start : start + len(part)] = [found[row] for row in rows]
+                embedded.update(zip(batch, self._graph.run(_OUTPUTS, batch)[0], strict=True))
+            vectors[start : start + len(part)] = [embedded[row] for row in rows]
             tokens += sum(len(row.ids) for row in rows)
         return vectors, tokens

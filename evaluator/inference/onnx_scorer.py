@@ -35,8 +35,8 @@ class OnnxScorer:
         return self._tokenizer.encode(task, pairs)
 
     def forward(self, task: Task, rows: Sequence[Row]) -> list[RowScore | str]:
-        wanted = _OUTPUTS if task == "answer" else _OUTPUTS[:1]
-        logits, *spans = self._graph.run(wanted, rows)
+        outputs = _OUTPUTS if task == "answer" else _OUTPUTS[:1]
+        logits, *spans = self._graph.run(outputs, rows)
         return judgements(task, rows, logits, *spans)
 
 
@@ -67,13 +67,12 @@ class Graph:
             if trim is not None:
                 trim(0)
 
-    def run(self, wanted: Sequence[str], rows: Sequence[HasIds]) -> list[Any]:
-        """The wanted outputs for one padded batch."""
+    def run(self, outputs: Sequence[str], rows: Sequence[HasIds]) -> list[Any]:
+        """The named outputs for one padded batch."""
         ids, mask = padded(rows)
-        outputs: list[Any] = self._session.run(
-            list(wanted), {"ids": ids, "mask": mask}, self._options
-        )
-        return outputs
+        feed = {"ids": ids, "mask": mask}
+        values: list[Any] = self._session.run(list(outputs), feed, self._options)
+        return values
 
 
 load = OnnxScorer

@@ -120,9 +120,9 @@ class MonoT5(RerankScorer):
         vocabulary = self._tokenizer.get_vocab()
         known = [pair for pair in verdicts if all(verdict in vocabulary for verdict in pair)]
         if not known:
-            wanted = " or ".join("/".join(pair) for pair in verdicts)
+            required = " or ".join("/".join(pair) for pair in verdicts)
             raise WeightsError(
-                f"The tokenizer of {folder} has no tokens {wanted}: it is no monoT5's."
+                f"The tokenizer of {folder} has no tokens {required}: it is not a monoT5 tokenizer."
             )
         self._verdicts = [vocabulary[verdict] for verdict in known[0]]  # the bad one first
         start = config.decoder_start_token_id
@@ -294,9 +294,10 @@ def load_reranker(folder: Path, settings: EvaluatorSettings) -> scorer.Scorer:
     network = load_network(kind, folder, "a reranker", precision)
     is_decoder = hasattr(network, "score")  # what transformers calls the head of every decoder
     max_labels = 1 if is_decoder else 2
-    if not 1 <= network.config.num_labels <= max_labels:
-        labels, wanted = network.config.num_labels, "one is" if is_decoder else "one or two are"
-        raise WeightsError(f"{folder} has {labels} labels where {wanted} needed.")
+    labels = network.config.num_labels
+    if not 1 <= labels <= max_labels:
+        required = "one is" if is_decoder else "one or two are"
+        raise WeightsError(f"{folder} has {labels} labels where {required} needed.")
     return (LastToken if is_decoder else CrossEncoder)(folder, network, device)
 
 

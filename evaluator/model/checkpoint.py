@@ -62,7 +62,7 @@ def _object(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise WeightsError(f"{path} is no JSON: {error}") from error
+        raise WeightsError(f"{path} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise WeightsError(f"{path} must hold an object.")
     return value
@@ -93,7 +93,7 @@ def _check_tensors(folder: Path, *, may_be_sharded: bool) -> None:
         raise WeightsError(f"{index} names no shards.")
     for name in sorted({str(shard) for shard in shards.values()}):
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise WeightsError(f"{index} is refused: {name} is no safetensors file of its folder.")
+            raise WeightsError(f"{index} is refused: {name} is not a safetensors file beside it.")
         if not (folder / name).is_file():
             raise WeightsError(f"{folder / name}, a shard that {index.name} names, is missing.")
 

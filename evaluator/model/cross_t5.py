@@ -69,8 +69,8 @@ class CrossModel(nn.Module):
     def forward(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         sides = sides_of(ids)
         encoded = self.encoded(ids, sides, mask)
-        kept = mask.unsqueeze(2).to(encoded.dtype)
-        mean = (encoded * kept).sum(1) / kept.sum(1)
+        present = mask.unsqueeze(2).to(encoded.dtype)
+        mean = (encoded * present).sum(1) / present.sum(1)
         task = self.tasks(ids[:, 0] - FIRST_TASK)
         decoded = self.t5.decoder(
             inputs_embeds=(mean + task).unsqueeze(1),

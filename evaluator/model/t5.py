@@ -26,12 +26,7 @@ from transformers import BertConfig, BertModel, T5Config, T5Model
 
 from evaluator.errors import WeightsError
 from evaluator.model.checkpoint import ARCHITECTURE, CROSS_ARCHITECTURE, TENSORS_FILE
-from evaluator.model.tokenization import (
-    REFLECTION_TOKENS,
-    SEPARATOR,
-    SPECIAL_TOKENS,
-    UNKNOWN,
-)
+from evaluator.model.tokenization import REFLECTION_TOKENS, SEPARATOR, SPECIAL_TOKENS, UNKNOWN
 from evaluator.schema import TASKS
 
 FIRST_TASK = SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]")
@@ -101,8 +96,8 @@ class EvaluatorModel(nn.Module):
 
 def mean_state(states: Tensor, mask: Tensor) -> Tensor:
     """The mean over the tokens of the mask: (batch, width)."""
-    kept = mask.unsqueeze(2).to(states.dtype)
-    return (states * kept).sum(1) / kept.sum(1).clamp(min=1)
+    present = mask.unsqueeze(2).to(states.dtype)
+    return (states * present).sum(1) / present.sum(1).clamp(min=1)
 
 
 def autocast(device: torch.device) -> torch.autocast:

@@ -80,9 +80,9 @@ class PairTokenizer:
         `[task] query: question </s>` or `[task] passage: passage </s>`.
         """
         prefix = self._query if are_questions else self._passage
-        begun = (SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]"), *prefix)
-        room = self._max_length - len(begun) - 1
-        return [Row((*begun, *read.ids[:room], END)) for read in self._encoded(texts)]
+        start = (SPECIAL_TOKENS.index(f"[task:{TASKS[0]}]"), *prefix)
+        room = self._max_length - len(start) - 1
+        return [Row((*start, *read.ids[:room], END)) for read in self._encoded(texts)]
 
     def _encode(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[Row | str]:
         threes = [_in_order(task, first, second) for first, second in pairs]
@@ -117,9 +117,9 @@ class PairTokenizer:
         first, third = first[: self._max_length // 4], third[: self._max_length // 8]
         task_id = SPECIAL_TOKENS.index(f"[task:{task}]")
         end = [SEPARATOR, task_id, *self._query, *third, END] if third else [END]
-        begun = [task_id, *self._query, *first, SEPARATOR, task_id, *self._passage]
-        room = self._max_length - len(begun) - len(end)
-        return Row((*begun, *second[:room], *end), begins=len(begun))
+        start = [task_id, *self._query, *first, SEPARATOR, task_id, *self._passage]
+        room = self._max_length - len(start) - len(end)
+        return Row((*start, *second[:room], *end), begins=len(start))
 
 
 def _in_order(task: Task, first: str, second: str) -> tuple[str, str, str]:

@@ -77,8 +77,8 @@ class Permits:
     def computed(self, count: int, took_s: float) -> None:
         """So many items took so many seconds."""
         latest = took_s / count
-        kept = _REMEMBERED if self._s_per_item else 0.0
-        self._s_per_item = kept * self._s_per_item + (1 - kept) * latest
+        weight = _REMEMBERED if self._s_per_item else 0.0
+        self._s_per_item = weight * self._s_per_item + (1 - weight) * latest
 
 
 @dataclass(eq=False)

@@ -50,7 +50,9 @@ class Compressing:
         with self._permits.taken(len(body.texts)):
             parts = await shortened(body)
         return CompressResponse(
-            texts=[kept(text, units) for text, (_, units) in zip(body.texts, parts, strict=True)],
+            texts=[
+                excerpt(text, units) for text, (_, units) in zip(body.texts, parts, strict=True)
+            ],
             model=self.model.name,
             before_tokens=sum(before for before, _ in parts),
             after_tokens=sum(unit.tokens for _, units in parts for unit in units),
@@ -168,7 +170,7 @@ def fitting(units: Sequence[Unit], ratio: float) -> list[Unit]:
     return sorted(chosen, key=lambda unit: unit.start)
 
 
-def kept(text: str, units: Sequence[Unit]) -> str:
+def excerpt(text: str, units: Sequence[Unit]) -> str:
     """The units joined: with what stood between them, or a blank where a gap held one."""
     joined, last = "", None
     for unit in units:

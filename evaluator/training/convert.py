@@ -33,19 +33,19 @@ def convert(checkpoint: Path, out: Path) -> int:
     WeightsError where the file is no checkpoint of tensors alone, or asks for anything else.
     """
     if not checkpoint.is_file():
-        raise WeightsError(f"{checkpoint} is no file.")
+        raise WeightsError(f"{checkpoint} is not a file.")
     out.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-P", "-c", _WRITE, str(checkpoint), str(out / TENSORS_FILE)]
-    found = subprocess.run(
+    result = subprocess.run(
         [*_without_network(), *command], capture_output=True, text=True, check=False
     )
-    if found.returncode:
-        reason = (found.stderr.strip().splitlines() or ["the process died"])[-1]
+    if result.returncode:
+        reason = (result.stderr.strip().splitlines() or ["the process died"])[-1]
         raise WeightsError(f"{checkpoint} cannot be converted: {reason}")
     for name in BESIDE:
         if (checkpoint.parent / name).is_file():
             copy2(checkpoint.parent / name, out / name)
-    return int(json.loads(found.stdout)["tensors"])
+    return int(json.loads(result.stdout)["tensors"])
 
 
 def _without_network() -> list[str]:

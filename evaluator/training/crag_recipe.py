@@ -152,10 +152,8 @@ class RelevanceLearner:
     def _scores(self, batch: Sequence[PairRow]) -> Tensor:
         """Of one batch, shape (rows,), in float32 on the network's device."""
         device = next(self.network.parameters()).device
-        ids, mask = batch_tensors(batch)
-        logits: Tensor = self.network(
-            input_ids=ids.to(device), attention_mask=mask.to(device)
-        ).logits
+        ids, mask = (part.to(device) for part in batch_tensors(batch))
+        logits: Tensor = self.network(input_ids=ids, attention_mask=mask).logits
         return logits[:, 0].float()
 
     def validation(self) -> tuple[float, str]:

@@ -94,42 +94,46 @@ class _Quantizer:
         self._graph, self._file = graph, tensors.name
         self._stored, self._offsets = load_file(tensors), _offsets(tensors)
         self._floats = {n: value.numpy() for n, value in t5.unpacked(self._stored).items()}
-        self._used, self._nodes = set[str](), list[onnx.NodeProto]()
+        self._weights: dict[str, tuple[str, bool]] = {}
+        self._used, self._floats_made = set[str](), set[str]()
+        self._nodes: list[onnx.NodeProto] = []
         self._quantized: dict[str, tuple[str, str]] = {}
 
     def rewrite(self) -> None:
-        names: dict[str, tuple[str, bool]] = {}
-        kept = []
+        initializers = []
         for initial in self._graph.initializer:
             value = numpy_helper.to_array(initial)
             if value.size < _SMALL:
-                kept.append(initial)
+                initializers.append(initial)
             else:
-                names[initial.name] = self._stored_as(value, initial.name)
-        kept += [numpy_helper.from_array(value, name) for name, value in _CONSTANTS.items()]
-        floats = set[str]()
+                self._weights[initial.name] = self._stored_as(value, initial.name)
+        initializers += [numpy_helper.from_array(value, name) for name, value in _CONSTANTS.items()]
         for node in self._graph.node:
-            for name in names.keys() & set(node.input):
-                entry, turned = names[name]
-                whole = f"{entry}|{BYTES}" in self._stored
-                if whole and node.op_type == "MatMul" and node.input[1] == name:
-                    self._multiply(node, entry, turned)
-                elif whole and node.op_type == "Gather" and node.input[0] == name and not turned:
-                    self._look_up(node, entry)
-                elif f"{entry}|{NIBBLES}" in self._stored and node.op_type == "Gather":
-                    self._look_up_nibbles(node, entry)
-                else:
-                    if name not in floats:
-                        self._nodes += self._as_float(entry, name, turned)
-                        floats.add(name)
-                    continue
-                break
-            else:
+            if not self._replaces(node):
                 self._nodes.append(node)
-        kept += [self._external(entry) for entry in sorted(self._used)]
+        initializers += [self._external(entry) for entry in sorted(self._used)]
         del self._graph.initializer[:], self._graph.node[:]
-        self._graph.initializer.extend(kept)
+        self._graph.initializer.extend(initializers)
         self._graph.node.extend(self._nodes)
+
+    def _replaces(self, node: onnx.NodeProto) -> bool:
+        """Compute the node by the stored bytes; where that cannot be, its weights become floats."""
+        for name in self._weights.keys() & set(node.input):
+            entry, turned = self._weights[name]
+            whole = f"{entry}|{BYTES}" in self._stored
+            if whole and node.op_type == "MatMul" and node.input[1] == name:
+                self._multiply(node, entry, turned)
+                return True
+            if whole and node.op_type == "Gather" and node.input[0] == name and not turned:
+                self._look_up(node, entry)
+                return True
+            if f"{entry}|{NIBBLES}" in self._stored and node.op_type == "Gather":
+                self._look_up_nibbles(node, entry)
+                return True
+            if name not in self._floats_made:
+                self._nodes += self._as_float(entry, name, turned)
+                self._floats_made.add(name)
+        return False
 
     def _multiply(self, node: onnx.NodeProto, entry: str, turned: bool) -> None:
         """x W as (bytes of x)(bytes of W), times both scales."""
@@ -189,19 +193,19 @@ class _Quantizer:
         self._add("Mul", [f"{out}.steps", f"{out}.column"], [f"{out}.values"])
         self._add("Reshape", [f"{out}.values", "nibbles.row"], [out])
 
-    def _as_float(self, entry: str, wanted: str, turned: bool) -> Iterator[onnx.NodeProto]:
+    def _as_float(self, entry: str, output: str, turned: bool) -> Iterator[onnx.NodeProto]:
         """The operations of `t5.unpacked`, computed when the session loads."""
-        result = f"{wanted}.untransposed" if turned else wanted
+        result = f"{output}.untransposed" if turned else output
         if f"{entry}|{BYTES}" in self._stored:
             whole, scale = self._parts(entry)
             for part, name in ((whole, "whole"), (scale, "scale")):
-                yield helper.make_node("Cast", [part], [f"{wanted}.{name}"], to=TensorProto.FLOAT)
-            yield helper.make_node("Mul", [f"{wanted}.whole", f"{wanted}.scale"], [result])
+                yield helper.make_node("Cast", [part], [f"{output}.{name}"], to=TensorProto.FLOAT)
+            yield helper.make_node("Mul", [f"{output}.whole", f"{output}.scale"], [result])
         else:
             self._used.add(entry)
             yield helper.make_node("Cast", [f"stored.{entry}"], [result], to=TensorProto.FLOAT)
         if turned:
-            yield helper.make_node("Transpose", [result], [wanted], perm=[1, 0])
+            yield helper.make_node("Transpose", [result], [output], perm=[1, 0])
 
     def _parts(self, entry: str) -> tuple[str, str]:
         names = f"{entry}|{BYTES}", f"{entry}|{SCALE}"
@@ -211,14 +215,14 @@ class _Quantizer:
     def _add(self, operation: str, inputs: list[str], outputs: list[str], **more: Any) -> None:
         self._nodes.append(helper.make_node(operation, inputs, outputs, **more))
 
-    def _stored_as(self, value: Any, wanted: str) -> tuple[str, bool]:
+    def _stored_as(self, value: np.ndarray, constant: str) -> tuple[str, bool]:
         for name, tensor in self._floats.items():
             if tensor.shape == value.shape and np.array_equal(tensor, value):
                 return name, False
             if tensor.ndim == 2 and np.array_equal(tensor.T, value):
                 return name, True
         raise WeightsError(
-            f"The graph's constant {wanted} {value.shape} is not among the stored tensors."
+            f"The graph's constant {constant} {value.shape} is not among the stored tensors."
         )
 
     def _external(self, entry: str) -> onnx.TensorProto:

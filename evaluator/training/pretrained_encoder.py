@@ -21,14 +21,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from evaluator.errors import DataError
 from evaluator.model.t5 import SIDES, EvaluatorModel
-from evaluator.model.tokenization import (
-    END,
-    PAD,
-    SEPARATOR,
-    SPECIAL_TOKENS,
-    UNKNOWN,
-    stored_form,
-)
+from evaluator.model.tokenization import END, PAD, SEPARATOR, SPECIAL_TOKENS, UNKNOWN, stored_form
 
 Floats = npt.NDArray[np.float32]
 

@@ -16,12 +16,7 @@ from evaluator.inference.scorer import padded
 from evaluator.model.t5 import EvaluatorModel, ModelConfig, autocast, mean_state
 from evaluator.model.tokenization import END, SEPARATOR, SPECIAL_TOKENS, PairTokenizer
 from evaluator.schema import Row
-from evaluator.training.pretrained_encoder import (
-    cut_tokenizer,
-    fill,
-    read_source,
-    source_path,
-)
+from evaluator.training.pretrained_encoder import cut_tokenizer, fill, read_source, source_path
 
 TEMPERATURE = 0.03  # of the cosines: they lie between .7 and .95
 MAX_TOKENS = 512

@@ -62,11 +62,10 @@ def margins(
     """Each pair's logit of [Relevant] over [Irrelevant]; a pair that cannot be read is -20."""
     network.eval()
     encoded = rows.encode("relevance", pairs)
-    places = [i for i, row in enumerate(encoded) if isinstance(row, Row)]
-    found = np.full(len(pairs), -20.0)
+    differences = np.full(len(pairs), -20.0)
     relevant, irrelevant = map(REFLECTION_TOKENS.index, LABELS["relevance"])
     device = network.head.weight.device
-    numbered = {i: row for i in places if isinstance(row := encoded[i], Row)}
+    numbered = {i: row for i, row in enumerate(encoded) if isinstance(row, Row)}
     order = sorted(numbered, key=lambda i: len(numbered[i].ids))
     at = 0
     for batch in cut([numbered[i] for i in order], BATCH_TOKENS):
@@ -74,6 +73,6 @@ def margins(
         with autocast(device):
             logits, _ = network(ids, mask)
         difference = (logits[:, relevant] - logits[:, irrelevant]).float().cpu().numpy()
-        found[order[at : at + len(batch)]] = difference
+        differences[order[at : at + len(batch)]] = difference
         at += len(batch)
-    return found
+    return differences

@@ -74,7 +74,7 @@ class TuningTokenizer:
         """The row with its end token; the loss counts neither the prompt nor quoted passages."""
         prompt, text = self.prompt_ids(example.prompt), self._written(example)
         read = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        quoted = [found.span() for found in _QUOTED.finditer(text)]
+        quoted = [match.span() for match in _QUOTED.finditer(text)]
         written = list(read["input_ids"])
         targets = [
             MASKED if any(start <= a and b <= end for start, end in quoted) else token
@@ -92,10 +92,10 @@ class TuningTokenizer:
         """The answer as the chat template ends it."""
         if self.is_seq2seq or isinstance(example.prompt, str):
             return example.text
-        begun = self._chat(example.prompt, begins=True)
+        prompt = self._chat(example.prompt, begins=True)
         answer = {"role": "assistant", "content": example.text}
         whole = self._chat((*example.prompt, answer), begins=False)
-        return whole[len(begun) :].rstrip() if whole.startswith(begun) else example.text
+        return whole[len(prompt) :].rstrip() if whole.startswith(prompt) else example.text
 
     def _chat(self, messages: Sequence[dict[str, str]], *, begins: bool) -> str:
         text: str = self.tokenizer.apply_chat_template(

@@ -117,14 +117,14 @@ def tune(
     log(f"held-back F1 {before.f1:.3f} before, {after.f1:.3f} after ({after.rows} rows)")
     peft_network.save_pretrained(out / ADAPTER_FOLDER, save_embedding_layers=False)
     export(peft_network, tokenizer, out)
-    told = {
+    record = {
         **identity,
         "base": model.resolve().name,
         "training": {"rows": len(taught), "held_back": len(check), "too_long": left_out, **story},
         "before": asdict(before),
         "after": asdict(after),
     }
-    write_card(out, told)
+    write_card(out, record)
     log(f"written to {out}")
     return TunedFolder(out, before, after, story)
 
@@ -174,9 +174,9 @@ def adapters(network: Any, options: TuneOptions, new: Sequence[int]) -> "Adapted
 
 def _vocabulary(network: Any) -> Iterator[str]:
     """Names of the layers that have a row a token; a tied head follows the embeddings."""
-    read, said = network.get_input_embeddings(), network.get_output_embeddings()
+    embeddings, head = network.get_input_embeddings(), network.get_output_embeddings()
     for name, layer in network.named_modules():
-        if layer is read or (layer is said and said.weight is not read.weight):
+        if layer is embeddings or (layer is head and head.weight is not embeddings.weight):
             yield name
 
 
@@ -280,18 +280,18 @@ def export(peft_network: Any, tokenizer: TuningTokenizer, out: Path) -> None:
     tokenizer.tokenizer.save_pretrained(out)
 
 
-def write_card(out: Path, told: Mapping[str, Any]) -> None:
+def write_card(out: Path, record: Mapping[str, Any]) -> None:
     """made_by.json and README.md."""
-    text = json.dumps(told, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False)
     (out / MADE_BY_FILE).write_text(text + "\n", encoding="utf-8")
-    options, training = told["options"], told["training"]
-    files = "\n".join(f"- {name} (sha256 {digest[:12]})" for name, digest in told["rows"].items())
+    options, training = record["options"], record["training"]
+    files = "\n".join(f"- {name} (sha256 {digest[:12]})" for name, digest in record["rows"].items())
     losses = training["loss"]
     values = {
         **options,
-        **{f"{when}_{name}": v for when in ("before", "after") for name, v in told[when].items()},
-        "base": told["base"],
-        "model": told["model"][:12],
+        **{f"{when}_{name}": v for when in ("before", "after") for name, v in record[when].items()},
+        "base": record["base"],
+        "model": record["model"][:12],
         "files": files,
         "taught": training["rows"],
         "held_back": training["held_back"],

@@ -117,8 +117,8 @@ def self_rag_prompt(instruction: str, given: str = "") -> str:
 def _example(row: DataRow) -> TuningExample:
     group = str(row.raw.get("group") or "")
     if "prompt" in row.raw:
-        prompt, said = _messages(row, "prompt"), _messages(row, "completion")
-        text = "".join(message["content"] for message in said)
+        prompt, completion = _messages(row, "prompt"), _messages(row, "completion")
+        text = "".join(message["content"] for message in completion)
         return TuningExample(prompt, text, row.answers("answers") or (text,), group or str(prompt))
     if "instruction" in row.raw:
         instruction, output = row.text("instruction"), row.text("output")

@@ -69,21 +69,21 @@ def woven(answer: ReflectedAnswer) -> str:
     """The output a generator learns; DataError where the parts could not be told apart again."""
     output = "".join(map(_woven, answer.segments)) + answer.utility
     if not answer.segments or unwoven(output) != answer:
-        raise DataError("These parts are no answer with reflection tokens.")
+        raise DataError("These parts do not make an answer with reflection tokens.")
     return output
 
 
 def unwoven(output: str) -> ReflectedAnswer:
     """The parts of an output; DataError where it has another form."""
     segments, at = list[ReflectedSegment](), 0
-    while found := _SEGMENT.match(output, at):
-        passage = found["relevance"] and TuningPassage(found["title"], found["passage"])
+    while match := _SEGMENT.match(output, at):
+        passage = match["relevance"] and TuningPassage(match["title"], match["passage"])
         segment = ReflectedSegment(
-            found["retrieval"], found["text"], passage or None, found["relevance"], found["support"]
+            match["retrieval"], match["text"], passage or None, match["relevance"], match["support"]
         )
         _check(segment)
         segments.append(segment)
-        at = found.end()
+        at = match.end()
     ending = output[at:]
     if not segments or not _END.fullmatch(ending):
         raise DataError(f"No answer with reflection tokens: {output[at : at + 40]!r} is not known.")

@@ -75,9 +75,9 @@ def figures(texts: Sequence[str], answers: Sequence[Sequence[str]]) -> WrittenFi
 
 def token_f1(text: str, answer: str) -> float:
     """Harmonic mean of precision and recall over words; a Chinese character counts as a word."""
-    said, right = Counter(_words(text)), Counter(_words(answer))
-    common = sum((said & right).values())
-    return 2 * common / (said.total() + right.total()) if common else 0.0
+    predicted, expected = Counter(_words(text)), Counter(_words(answer))
+    common = sum((predicted & expected).values())
+    return 2 * common / (predicted.total() + expected.total()) if common else 0.0
 
 
 def _words(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from langgraph.runtime import Runtime
 from graphs.errors import AnswerInterrupted, EvaluatorFailed, GeneratorFailed
 from graphs.generation.choices import choice_of, supported_choice
 from graphs.generation.extractive import (
-    Piece,
+    Quotable,
     best_pieces,
     compose,
     pieces_of,
@@ -238,9 +238,7 @@ def after_failure(
     if fallen_back and stand_in.answer and stand_in.generator == fallen_back.chat_name:
         degraded = error.answered_by(fallen_back.chat_name)
     return replace(
-        stand_in,
-        usage=stand_in.usage + error.usage,
-        degraded=(degraded, *stand_in.degraded),
+        stand_in, usage=stand_in.usage + error.usage, degraded=(degraded, *stand_in.degraded)
     )
 
 
@@ -363,8 +361,8 @@ async def quote(request: DraftRequest, services: Services, listener: Listener) -
 
 
 async def _graded(
-    request: DraftRequest, parts: Sequence[str], pieces: Sequence[Piece], services: Services
-) -> tuple[list[Piece], dict[str, Sequence[float | None]], Usage]:
+    request: DraftRequest, parts: Sequence[str], pieces: Sequence[Quotable], services: Services
+) -> tuple[list[Quotable], dict[str, Sequence[float | None]], Usage]:
     """Pieces with their grades, and all of them for each part, in one request at most.
 
     Where a part of the question is left out, the others alone grade.

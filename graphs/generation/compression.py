@@ -47,7 +47,7 @@ class Compressed:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class DocumentSummary:
     """`text` is empty where the document says nothing to the question, None where nobody knows."""
 
     text: str | None
@@ -157,7 +157,9 @@ async def _by_local_model(
     return Compressed(shorter)
 
 
-async def summary_of(question: str, document: Strip, ratio: float, services: Services) -> Summary:
+async def summary_of(
+    question: str, document: Strip, ratio: float, services: Services
+) -> DocumentSummary:
     """What the document says to the question, in about `ratio` of its words."""
     language = language_of(question)
     body = prompt("compress", language).render(
@@ -168,7 +170,8 @@ async def summary_of(question: str, document: Strip, ratio: float, services: Ser
     )
     system = SystemMessage(prompt("compress_system", language).render())
     reply = await reply_to([system, HumanMessage(body)], services)
-    return Summary(as_summary(reply.text) if reply.text else None, reply.usage, reply.degraded)
+    text = as_summary(reply.text) if reply.text else None
+    return DocumentSummary(text, reply.usage, reply.degraded)
 
 
 def as_summary(reply: str) -> str:

@@ -36,7 +36,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Quotable:
     """What is quoted as a whole: a graded strip, or part of the `n`-th strip (from 1)."""
 
     n: int
@@ -59,22 +59,22 @@ def candidate_sentences(knowledge: Sequence[Strip]) -> list[Sentence]:
     return long or candidates
 
 
-def pieces_of(knowledge: Sequence[Strip]) -> list[Piece]:
+def pieces_of(knowledge: Sequence[Strip]) -> list[Quotable]:
     """Graded strips as they are; passages that nothing graded, and long strips, as their strips.
 
     Only what holds something to quote.
     """
-    pieces: list[Piece] = []
+    pieces: list[Quotable] = []
     for n, strip in enumerate(knowledge, start=1):
         if strip.relevance is not None and word_count(strip.text) <= MAX_PIECE_WORDS:
-            pieces.append(Piece(n, strip, strip.relevance))
+            pieces.append(Quotable(n, strip, strip.relevance))
             continue
         units = split_strips(strip.full_text)
-        pieces += [Piece(n, replace(strip, text=unit.text, lead=unit.lead)) for unit in units]
+        pieces += [Quotable(n, replace(strip, text=unit.text, lead=unit.lead)) for unit in units]
     return [piece for piece in pieces if candidate_sentences([piece.strip])]
 
 
-def best_pieces(pieces: Sequence[Piece], floor: float) -> list[Piece]:
+def best_pieces(pieces: Sequence[Quotable], floor: float) -> list[Quotable]:
     """The best pieces, best first; none where the best one is below the floor."""
     graded = [piece for piece in pieces if piece.grade is not None and piece.grade >= floor]
     best_first = sorted(graded, key=lambda piece: -_grade(piece))[:MAX_STRIPS]
@@ -82,11 +82,11 @@ def best_pieces(pieces: Sequence[Piece], floor: float) -> list[Piece]:
 
 
 def with_each_part(
-    chosen: Sequence[Piece],
-    pieces: Sequence[Piece],
+    chosen: Sequence[Quotable],
+    pieces: Sequence[Quotable],
     grades: Mapping[str, Sequence[float | None]],
     floor: float,
-) -> tuple[list[Piece], list[str]]:
+) -> tuple[list[Quotable], list[str]]:
     """The chosen pieces with the best one for each part; parts that none answers.
 
     `grades` are the pieces' for each part. Where no part is answered, nothing is quoted.
@@ -104,7 +104,7 @@ def with_each_part(
     return quoted, missing if quoted else []
 
 
-def quoted_sentences(pieces: Sequence[Piece]) -> list[Sentence]:
+def quoted_sentences(pieces: Sequence[Quotable]) -> list[Sentence]:
     """The pieces' sentences, none twice."""
     return _unique(
         [
@@ -115,7 +115,7 @@ def quoted_sentences(pieces: Sequence[Piece]) -> list[Sentence]:
     )
 
 
-def _grade(piece: Piece) -> float:
+def _grade(piece: Quotable) -> float:
     return -1.0 if piece.grade is None else piece.grade
 
 

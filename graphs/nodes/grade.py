@@ -48,11 +48,7 @@ async def grade(
 
 
 async def grade_documents(
-    state: State,
-    plan: Plan,
-    context: Context,
-    services: Services,
-    graded: OnGraded | None = None,
+    state: State, plan: Plan, context: Context, services: Services, graded: OnGraded | None = None
 ) -> State:
     """The documents by their relevance, best first, and the action they make."""
     services = services.judging(plan)

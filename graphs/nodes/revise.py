@@ -159,8 +159,7 @@ async def revise(state: State, runtime: Runtime[Context], *, services: Services)
         **update,
         "draft": replace(revision, n=draft.n, generator=written.generator),
         "documents": sorted(
-            [*state.get("documents", []), *came_in],
-            key=lambda document: -document.score,
+            [*state.get("documents", []), *came_in], key=lambda document: -document.score
         ),
         "internal_strips": _with_kept(
             [*state.get("internal_strips", []), *strips_of(came_in, "passage")], given

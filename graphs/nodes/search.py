@@ -107,11 +107,7 @@ async def rerank(state: State, runtime: Runtime[Context], *, services: Services)
     try:
         scores, usage = await _scores(questions, passages, context, services)
     except PortError as error:
-        return {
-            "documents": passages[:most],
-            "degraded": [error.degraded],
-            "usage": error.usage,
-        }
+        return {"documents": passages[:most], "degraded": [error.degraded], "usage": error.usage}
     update: State = {"documents": reordered(passages, scores)[:most], "usage": usage}
     if unscored := sum(score is None for score in scores):
         reason = f"{unscored} passages could not be reranked."

@@ -296,7 +296,7 @@ def test_the_env_file_is_read_and_the_environment_comes_first(
         ("SELFCRAG_EVALUATOR_PORT", "abc", "SELFCRAG_EVALUATOR_PORT"),
         ("SELFCRAG_WORKER_URL", "http://127.0.0.1:9,http://127.0.0.1:9", "127.0.0.1:9"),
         ("SELFCRAG_WORKER_URL", "no-address", "no-address"),
-        ("SELFCRAG_WORKER_URL", "http://gpu:port", "http://gpu:port is no address"),
+        ("SELFCRAG_WORKER_URL", "http://gpu:port", "http://gpu:port is not an address"),
         ("SELFCRAG_SEARCH_FIXTURE", "/nowhere.json", "/nowhere.json"),
         ("ALL_PROXY", "socks5://127.0.0.1:9", "ALL_PROXY"),
     ],

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.extensions.evaluation.report import Report
+from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.results import results_of, times_of
 from tests.app.extensions.evaluation.ten import answers, request
 from tests.app.serving import Serving, wait_until
@@ -32,7 +32,7 @@ def opens_to_a_passage(page: Page) -> None:
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_file_opens_without_a_network(page: Page, tmp_path: Path, language: str) -> None:
     asked, found = request(), answers()
-    report = Report(asked, found, results_of(asked, found, {}), times_of(found))
+    report = EvaluationReport(asked, found, results_of(asked, found, {}), times_of(found))
     file = tmp_path / "report.html"
     file.write_text(report.html(language), "utf-8")  # type: ignore[arg-type]
     page.asked_for()

@@ -66,7 +66,7 @@ def test_the_configured_weights_are_those_of_every_command(
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(["--json", "nowhere/x.json"], "nowhere is no folder"),
+    [(["--json", "nowhere/x.json"], "nowhere is not a folder"),
      (["--precision", "fp16"], "fp16 is refused")],
 )  # fmt: skip
 def test_bench_measures_nothing_that_it_could_not_finish(arguments: list[str], words: str) -> None:

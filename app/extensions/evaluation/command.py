@@ -24,7 +24,7 @@ from app.extensions.evaluation.calibration import MIN_QUESTIONS, Proposal
 from app.extensions.evaluation.first_questions import first_questions
 from app.extensions.evaluation.jobs import EvaluationJobs
 from app.extensions.evaluation.questions import EvaluationQuestion, read_questions
-from app.extensions.evaluation.report import Report
+from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.runner import EvaluationRequest, model_calls
 from app.extensions.evaluation.storage import Evaluations
 from app.ingest.uploads import uploads_into
@@ -107,7 +107,7 @@ def make_questions(file: Path, most: int, collection: str | None) -> None:
 
 async def _evaluate(
     settings: Settings, request: EvaluationRequest, options: Options, baseline: Any
-) -> Report:
+) -> EvaluationReport:
     async with _open(settings, request.collection, options.parallel) as jobs:
         _confirm(request, jobs.services, options)
         columns = (TextColumn("answers"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -125,7 +125,7 @@ async def _evaluate(
         report = await jobs.report(evaluation, calibrates=options.calibrates, baseline=baseline)
         if report is None:
             row = await jobs.store.get(evaluation, "")
-            fail(row["problem"] or "the evaluation was stopped; what was answered is kept")
+            fail(row["problem"] or "the evaluation was stopped; the answers so far are stored")
         return report
 
 
@@ -218,7 +218,7 @@ def _confirm(request: EvaluationRequest, services: Services, options: Options) -
     typer.confirm("Go on?", abort=True)
 
 
-def _tell(report: Report, out: Path) -> None:
+def _tell(report: EvaluationReport, out: Path) -> None:
     if not report.results["fingerprint"]["documents"]:
         typer.echo("there are no documents: see `selfcrag ingest`", err=True)
     for variant in report.results["variants"]:
@@ -254,7 +254,7 @@ def _baseline(file: Path) -> Mapping[str, Any]:
     try:
         results: Mapping[str, Any] = json.loads(_text(file))
         if not {"rows", "variants", "seed"} <= results.keys():
-            raise ValueError("it is no results.json of `selfcrag evaluate`")
+            raise ValueError("it is not a results.json of `selfcrag evaluate`")
     except ValueError as error:
         fail(f"{file} cannot be compared with: {error}")
     return results

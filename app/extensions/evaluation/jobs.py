@@ -11,7 +11,7 @@ from app.extensions.evaluation.calibration import graded, propose
 from app.extensions.evaluation.comparison import compare
 from app.extensions.evaluation.measures import measured
 from app.extensions.evaluation.questions import EvaluationQuestion
-from app.extensions.evaluation.report import Report
+from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.results import results_of, times_of
 from app.extensions.evaluation.runner import (
     Answered,
@@ -80,7 +80,7 @@ class EvaluationJobs:
         *,
         calibrates: bool = False,
         baseline: Mapping[str, Any] | None = None,
-    ) -> Report | None:
+    ) -> EvaluationReport | None:
         """The report of one that has ended; None of another. Raises NotFound."""
         row = await self.store.get(evaluation_id, owner)
         if row["results"] is None:
@@ -96,7 +96,7 @@ class EvaluationJobs:
             else Answered(
                 question=question.id,
                 variant=variant.name,
-                failure=missing.get(key, "the answer is not kept any more"),
+                failure=missing.get(key, "the answer is no longer stored"),
             )
             for key, (question, variant) in zip(keys, request.cells, strict=True)
         ]
@@ -108,14 +108,10 @@ class EvaluationJobs:
             proposal = await asyncio.to_thread(propose, rows, self.services.evaluator.thresholds)
         compared = None if baseline is None else await asyncio.to_thread(compare, baseline, results)
         times = row["results"]["times"]
-        return Report(request, answers, results, times, proposal, calibrates, compared)
+        return EvaluationReport(request, answers, results, times, proposal, calibrates, compared)
 
     async def _carry_out(
-        self,
-        evaluation_id: str,
-        request: EvaluationRequest,
-        owner: str,
-        progress: Progress | None,
+        self, evaluation_id: str, request: EvaluationRequest, owner: str, progress: Progress | None
     ) -> None:
         try:
             retriever = self.services.retriever

@@ -7,7 +7,7 @@ said around it. Correctness: whether a gold answer follows from the answer.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from langchain_core.language_models import BaseChatModel
@@ -79,30 +79,14 @@ class EvaluatorJudge:
     async def _supports(
         self, question: str, outcome: Outcome, strips: Sequence[GradedStrip]
     ) -> tuple[list[tuple[float, dict[int, float]]], int]:
-        """By the knowledge and by each citation; and how many pairs were scored.
-
-        A sentence that is quoted from a strip needs no other one.
-        """
-        texts = {strip.id: strip.text for strip in strips}
-        cited = {each.n: each.strip_id for each in outcome.citations}
-        texts |= {each.strip_id: each.text for each in outcome.citations}
-        sources = [document.source for document in outcome.documents]
-        by_line: list[tuple[list[int], dict[str, float]]] = []
-        pending: list[tuple[int, str, tuple[str, str]]] = []
-        for place, (line, numbers) in enumerate(claims_of(outcome)):
-            own = [n for n in numbers if n in cited]
-            quoted = {key: 1.0 for key, text in texts.items() if is_quoted(line, text, sources)}
-            keys = {cited[n] for n in own} if quoted else set(texts)
-            for key in sorted(keys - quoted.keys()):
-                pending.append((place, key, (with_answer(question, line), texts[key])))
-            by_line.append((own, quoted))
-        pairs = list(dict.fromkeys(pair for _, _, pair in pending))
+        """By the knowledge and by each citation; and how many pairs were scored."""
+        evidence = list(_evidence(question, outcome, strips))
+        pairs = list(dict.fromkeys(pair for _, _, pending in evidence for pair in pending.values()))
         scores = dict(zip(pairs, await self._scores("support", pairs), strict=True))
-        for place, key, pair in pending:
-            by_line[place][1][key] = scores[pair]
-        judged = [
-            (max(by.values(), default=0.0), {n: by[cited[n]] for n in own}) for own, by in by_line
-        ]
+        judged = []
+        for cited, quoted, pending in evidence:
+            by = dict.fromkeys(quoted, 1.0) | {key: scores[pair] for key, pair in pending.items()}
+            judged.append((max(by.values(), default=0.0), {n: by[key] for n, key in cited.items()}))
         return judged, len(pairs)
 
     async def _scores(self, task: Task, pairs: Sequence[tuple[str, str]]) -> list[float]:
@@ -112,6 +96,25 @@ class EvaluatorJudge:
         scores = await self._evaluator.score(task, pairs)
         least = UNGRADED if task == "relevance" else 0.0
         return [least if score is None else score for score in scores.values]
+
+
+def _evidence(
+    question: str, outcome: Outcome, strips: Sequence[GradedStrip]
+) -> Iterator[tuple[dict[int, str], set[str], dict[str, tuple[str, str]]]]:
+    """Of each claim the strips that it cites and quotes, and the pairs to score by strip.
+
+    A sentence that is quoted from a strip needs no other one.
+    """
+    texts = {strip.id: strip.text for strip in strips}
+    texts |= {each.strip_id: each.text for each in outcome.citations}
+    by_number = {each.n: each.strip_id for each in outcome.citations}
+    sources = [document.source for document in outcome.documents]
+    for claim, numbers in claims_of(outcome):
+        cited = {n: by_number[n] for n in numbers if n in by_number}
+        quoted = {key for key, text in texts.items() if is_quoted(claim, text, sources)}
+        keys = (set(cited.values()) if quoted else set(texts)) - quoted
+        answered = with_answer(question, claim)
+        yield cited, quoted, {key: (answered, texts[key]) for key in sorted(keys)}
 
 
 class ModelJudge:

@@ -89,27 +89,30 @@ def read_questions(text: str, name: str = "questions") -> list[EvaluationQuestio
 
 def _rows(text: str, name: str) -> Iterator[Mapping[str, Any]]:
     if text.startswith("["):
-        try:
-            yield from json.loads(text)
-        except json.JSONDecodeError as error:
-            raise InvalidRequest(POINTER, f"{name} is no JSON: {error}") from None
+        yield from _json(text, name)
     elif text.startswith("{"):
         for n, line in enumerate(text.splitlines(), start=1):
             if line.strip():
-                try:
-                    yield json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise InvalidRequest(
-                        POINTER, f"{name}, line {n}, is no JSON: {error}"
-                    ) from None
+                yield _json(line, f"{name}, line {n},")
     elif text:
-        reader = csv.DictReader(io.StringIO(text))
-        if "question" not in (reader.fieldnames or ()):
-            raise InvalidRequest(POINTER, f"{name} is CSV without a column `question`")
-        for row in reader:
-            cells = {key: cell.strip() for key, cell in row.items() if key and cell}
-            lists = {key: cells[key].split(SEPARATOR) for key in _LISTS if cells.get(key)}
-            yield {key: value for key, value in (cells | lists).items() if value}
+        yield from _csv_rows(text, name)
+
+
+def _json(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(POINTER, f"{place} is not JSON: {error}") from None
+
+
+def _csv_rows(text: str, name: str) -> Iterator[Mapping[str, Any]]:
+    reader = csv.DictReader(io.StringIO(text))
+    if "question" not in (reader.fieldnames or ()):
+        raise InvalidRequest(POINTER, f"{name} is CSV without a column `question`")
+    for row in reader:
+        cells = {key: cell.strip() for key, cell in row.items() if key and cell}
+        lists = {key: cells[key].split(SEPARATOR) for key in _LISTS if cells.get(key)}
+        yield {key: value for key, value in (cells | lists).items() if value}
 
 
 def _question(row: object, place: str) -> EvaluationQuestion:

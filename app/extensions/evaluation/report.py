@@ -24,7 +24,7 @@ _STYLE = (_FOLDER / "report.css").read_text("utf-8")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EvaluationReport:
     """All that a report shows; what is None is left out."""
 
     request: EvaluationRequest

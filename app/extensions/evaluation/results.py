@@ -11,13 +11,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from app.extensions.evaluation.measures import (
-    MEASURES,
-    Stage,
-    has_evidence,
-    is_right,
-    lost_at,
-)
+from app.extensions.evaluation.measures import MEASURES, Stage, has_evidence, is_right, lost_at
 from app.extensions.evaluation.questions import EvaluationQuestion
 from app.extensions.evaluation.runner import Answered, EvaluationRequest, Variant
 from app.extensions.evaluation.statistics import mean, paired_difference, rounded
@@ -84,10 +78,7 @@ def times_of(answers: Sequence[Answered]) -> dict[str, dict[str, float | None]]:
     for answered in answers:
         seconds[answered.variant].append(answered.seconds)
     return {
-        name: {
-            "p50": rounded(median(values)),
-            "p95": rounded(float(np.percentile(values, 95))),
-        }
+        name: {"p50": rounded(median(values)), "p95": rounded(float(np.percentile(values, 95)))}
         for name, values in seconds.items()
     }
 

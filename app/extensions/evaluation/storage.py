@@ -79,7 +79,7 @@ class Evaluations:
     def __init__(self, engine: AsyncEngine, process: str) -> None:
         self._engine, self._process = engine, process
 
-    async def begin(self, owner: str, name: str, total: int, request: Mapping[str, Any]) -> str:
+    async def begin(self, owner: str, name: str, total: int, request: Mapping[str, object]) -> str:
         row = {
             "id": uuid.uuid4().hex,
             "owner": owner,
@@ -95,7 +95,7 @@ class Evaluations:
         return str(row["id"])
 
     async def end(
-        self, evaluation_id: str, status: str, results: Any = None, problem: str | None = None
+        self, evaluation_id: str, status: str, results: object = None, problem: str | None = None
     ) -> None:
         """With its results, or why there are none."""
         values = {"status": status, "ended_at": now(), "problem": problem}
@@ -136,7 +136,7 @@ class Evaluations:
             for column in (ANSWERS.c.evaluation_id, EVALUATIONS.c.id):
                 await connection.execute(sa.delete(column.table).where(column == evaluation_id))
 
-    async def keep(self, evaluation_id: str, key: str, answer: Mapping[str, Any]) -> None:
+    async def keep(self, evaluation_id: str, key: str, answer: Mapping[str, object]) -> None:
         row = {"evaluation_id": evaluation_id, "key": key, "data": packed(answer)}
         async with self._engine.begin() as connection:
             await connection.execute(ANSWERS.insert(), row)
@@ -158,7 +158,7 @@ class Evaluations:
         return by_key
 
 
-def packed(value: Any) -> bytes:
+def packed(value: object) -> bytes:
     return zlib.compress(json.dumps(value, ensure_ascii=False, sort_keys=True).encode(), 6)
 
 

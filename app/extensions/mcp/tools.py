@@ -156,7 +156,7 @@ class IngestArguments(BaseModel):
         try:
             return base64.b64decode(self.base64 or "", validate=True)
         except binascii.Error:
-            raise InvalidRequest("#/base64", "is no base64") from None
+            raise InvalidRequest("#/base64", "is not base64") from None
 
 
 class IngestResult(BaseModel):

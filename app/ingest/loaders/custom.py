@@ -31,7 +31,7 @@ def _loader(name: str, path: Path) -> BaseLoader:
         why = " ".join(str(error).split())
         raise DocumentRefused(f"its loader {name} cannot be used: {why}") from error
     if not isinstance(loader, BaseLoader):
-        raise DocumentRefused(f"its loader {name} is no document loader of LangChain's")
+        raise DocumentRefused(f"its loader {name} is not a LangChain document loader")
     return loader
 
 

@@ -133,7 +133,7 @@ def _folded(record: Mapping[str, object]) -> dict[str, object]:
     return {str(key).casefold(): value for key, value in record.items()}
 
 
-def _first(fields: Mapping[str, Any], names: Sequence[str]) -> str:
+def _first(fields: Mapping[str, object], names: Sequence[str]) -> str:
     values = (fields.get(name) for name in names)
     return next((value for value in values if isinstance(value, str) and value.strip()), "")
 

@@ -126,16 +126,16 @@ class Answers:
         """Texts by kind; "" where one cannot be made."""
         if not material.answerable:
             value = self._values.for_unanswerable(material, self._rng)
-            return {"unanswerable": self._said(material, value)} if value else {}
+            return {"unanswerable": self._phrased(material, value)} if value else {}
         if not (material.answers or material.stated):
             return {}
         made = self._of_values(material) | self._of_sentences(material)
-        said = made.get("answering sentence") or made["statement"]
+        answer = made.get("answering sentence") or made["statement"]
         if material.answers and self._rng.random() < 0.5:
-            said = self._said(material, material.answers[0])
-        made |= self._beside(material, said) | self._foreign(material, said)
+            answer = self._phrased(material, material.answers[0])
+        made |= self._beside(material, answer) | self._foreign(material, answer)
         kinds = ("negated", "nobody knows", "only points")
-        claim = ended(said, self._language)
+        claim = ended(answer, self._language)
         twins = self._contrasts.of(material.question, claim, material.answers)
         made |= {twin.kind: twin.passage for twin in twins if twin.kind in kinds}
         echo = self._rng.choice(WORDINGS[self._language]["echoes"]).format(material.question)
@@ -157,7 +157,7 @@ class Answers:
         made["wrong statement"] = wording.worded(material, wrong, rng, stated=True)
         if wording.is_brief(value):
             both = wording.joined(value, wrong, self._language, rng)
-            made["right and wrong value"] = self._said(material, both)
+            made["right and wrong value"] = self._phrased(material, both)
         return made
 
     def _of_sentences(self, material: Material) -> dict[str, str]:
@@ -173,7 +173,7 @@ class Answers:
             "cut": _cut(sentence, self._language, self._rng.uniform(0.35, 0.6)),
         }
 
-    def _beside(self, material: Material, said: str) -> dict[str, str]:
+    def _beside(self, material: Material, answer: str) -> dict[str, str]:
         """A sentence of the passage that does not answer, alone and beside the answer."""
         if not material.asides:
             return {}
@@ -181,24 +181,23 @@ class Answers:
         changed = wording.renumbered(aside, material.passage, self._rng)
         return {
             "neighbour sentence": aside,
-            "answer and neighbour": self._shuffled([said, aside]),
-            "answer and changed neighbour": self._shuffled([said, changed]) if changed else "",
+            "answer and neighbour": self._shuffled([answer, aside]),
+            "answer and changed neighbour": self._shuffled([answer, changed]) if changed else "",
         }
 
-    def _foreign(self, material: Material, said: str) -> dict[str, str]:
+    def _foreign(self, material: Material, answer: str) -> dict[str, str]:
         """What another question is answered with, and the answer among sentences of others."""
         other = self._other(material)
-        answer = self._said(other, other.answers[0]) if other.answers else other.stated[0]
+        unrelated = self._phrased(other, other.answers[0]) if other.answers else other.stated[0]
+        answers_too = contains_answer(unrelated, material.answers)
         foreign = [*other.asides, *self._other(material).asides][:3]
-        foreign.insert(self._rng.randint(1, 2), ended(said, self._language))
+        foreign.insert(self._rng.randint(1, 2), ended(answer, self._language))
         return {
-            "answer of another question": ""
-            if contains_answer(answer, material.answers)
-            else answer,
+            "answer of another question": "" if answers_too else unrelated,
             "buried": _joined(foreign, self._language) if len(foreign) == 4 else "",
         }
 
-    def _said(self, material: Material, value: str) -> str:
+    def _phrased(self, material: Material, value: str) -> str:
         """The value alone, framed or as a statement."""
         draw = self._rng.random()
         if draw < 0.4:
@@ -222,8 +221,8 @@ class Answers:
         kind = wording.asked_for(material.question, material.language)
         for _ in range(40):
             other = self._rng.choice(self._materials)
-            asked = wording.asked_for(other.question, other.language)
-            if other.group != material.group and asked != kind:
+            other_kind = wording.asked_for(other.question, other.language)
+            if other.group != material.group and other_kind != kind:
                 return other
         return next(other for other in self._materials if other.group != material.group)
 
@@ -282,10 +281,10 @@ def constructed(
         rng = random.Random(f"{seed} {language}")
         mine = [material for material in materials if material.language == language]
         made = _made(mine, language, max_rows, side, rng)
-        found = [row for row in labelled if row.language == language]
-        found = rng.sample(found, len(found))
-        own = [row for row in found if row.kind == "natural"]
-        bare = [row for row in found if row.kind != "natural"]
+        natural_rows = [row for row in labelled if row.language == language]
+        natural_rows = rng.sample(natural_rows, len(natural_rows))
+        own = [row for row in natural_rows if row.kind == "natural"]
+        bare = [row for row in natural_rows if row.kind != "natural"]
         for task in ("support", "utility", "retrieval"):
             for of_kind, count in ((made, max_rows), (own, max_rows), (bare, max_rows // 8)):
                 rows += balanced([row for row in of_kind if row.task == task], count, rng)
@@ -367,10 +366,7 @@ def _joined(texts: Sequence[str], language: str) -> str:
 
 
 def _evidence_rows(
-    material: Material,
-    near: Sequence[Material],
-    materials: Sequence[Material],
-    rng: random.Random,
+    material: Material, near: Sequence[Material], materials: Sequence[Material], rng: random.Random
 ) -> list[JudgementRow]:
     """The question with evidence that answers it, and with evidence that does not."""
     if not material.answerable:

@@ -50,11 +50,7 @@ class Contrasts:
     """Makes wrong twins of answering texts, with names of other records to put in their place."""
 
     def __init__(
-        self,
-        names: Sequence[str],
-        language: str,
-        rng: random.Random,
-        wordings: Wordings = WORDINGS,
+        self, names: Sequence[str], language: str, rng: random.Random, wordings: Wordings = WORDINGS
     ) -> None:
         self._wordings, self._language, self._rng = wordings[language], language, rng
         self._alike: dict[str, list[str]] = {}
@@ -67,15 +63,15 @@ class Contrasts:
         """One twin of each kind that the texts allow; `names` are some the text may hold."""
         held = [name for name in (*names, *_CAPITALS.findall(text)) if self._is_name(name)]
         folded = question.casefold()
-        asked = [n for n in dict.fromkeys(held) if n.casefold() in folded and n in text]
+        mentioned = [n for n in dict.fromkeys(held) if n.casefold() in folded and n in text]
         holding = [part for part in sentences(text) if contains_answer(part, answers)]
         made = [
             ("nobody knows", question, self._worded("nobody", question)),
             ("only points", question, self._worded("pointers", question)),
             ("answer removed", question, self._without(text, answers)),
-            ("name exchanged", *self._renamed(question, text, asked, answers)),
+            ("name exchanged", *self._renamed(question, text, mentioned, answers)),
             ("number exchanged", *self._renumbered(question, text, answers)),
-            ("roles exchanged", question, self._swapped(text, held, asked, answers)),
+            ("roles exchanged", question, self._swapped(text, held, mentioned, answers)),
             ("negated", question, self._negated(holding)),
         ]
         return [Contrast(*each) for each in made if each[2]]
@@ -93,20 +89,20 @@ class Contrasts:
         return joined if answers and len(joined) > 15 else ""
 
     def _renamed(
-        self, question: str, text: str, asked: Sequence[str], answers: Sequence[str]
+        self, question: str, text: str, mentioned: Sequence[str], answers: Sequence[str]
     ) -> tuple[str, str]:
         """A name of the question exchanged for another one, there or in the text."""
-        asked = [name for name in asked if not any(name in a or a in name for a in answers)]
-        if not asked:
+        mentioned = [name for name in mentioned if not any(name in a or a in name for a in answers)]
+        if not mentioned:
             return question, ""
-        name = self._rng.choice(asked)
+        name = self._rng.choice(mentioned)
         pool = self._alike.get(shape_of(name), [])
         others = [n for n in self._rng.sample(pool, min(6, len(pool))) if n not in text + question]
         if not others:
             return question, ""
         if self._rng.random() < 0.5:
-            asked_for = re.compile(re.escape(name), re.IGNORECASE)
-            return asked_for.sub(lambda _: others[0], question), text
+            name_pattern = re.compile(re.escape(name), re.IGNORECASE)
+            return name_pattern.sub(lambda _: others[0], question), text
         return question, text.replace(name, others[0])
 
     def _renumbered(self, question: str, text: str, answers: Sequence[str]) -> tuple[str, str]:
@@ -123,7 +119,7 @@ class Contrasts:
         return question, whole.sub(new, text)
 
     def _swapped(
-        self, text: str, held: Sequence[str], asked: Sequence[str], answers: Sequence[str]
+        self, text: str, held: Sequence[str], mentioned: Sequence[str], answers: Sequence[str]
     ) -> str:
         """The text with a name of the question and the answer, or a second name, in swapped places.
 
@@ -132,7 +128,7 @@ class Contrasts:
         others = [n for n in (*answers[:1], *held) if n in text and self._is_name(n)]
         pairs = [
             (one, two)
-            for one in asked
+            for one in mentioned
             for two in others
             if one not in two and two not in one and shape_of(one) == shape_of(two)
         ]
@@ -140,7 +136,7 @@ class Contrasts:
             return ""
         one, two = self._rng.choice(pairs)
         both = re.compile(f"{re.escape(one)}|{re.escape(two)}")
-        return both.sub(lambda found: two if found.group() == one else one, text)
+        return both.sub(lambda match: two if match.group() == one else one, text)
 
     def _negated(self, holding: Sequence[str]) -> str:
         if not holding:
@@ -210,7 +206,7 @@ def entries(
         name = words.replace(" ", joint)
         numbers = rng.randint(2, 99), 10 * rng.randint(1, 90), 2 ** rng.randint(2, 14)
         value = str(rng.choice(numbers))
-        told = {
+        fields = {
             "name": prefix + name, "thing": thing, "aspect": aspect, "value": value,
             "type": rng.choice(["integer", "int", "number", "string"]),
             "unit": rng.choice(w["units"][aspect]),
@@ -218,8 +214,8 @@ def entries(
         }  # fmt: skip
         made.append(
             Entry(
-                form.format(**told).strip(), value, ask.format(**told),
-                rng.choice(w["bare"]).format(**told).strip(),
+                form.format(**fields).strip(), value, ask.format(**fields),
+                rng.choice(w["bare"]).format(**fields).strip(),
             )
         )  # fmt: skip
     return made

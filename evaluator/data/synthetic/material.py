@@ -1,7 +1,7 @@
 """Source material of synthetic judgements: questions with the passage that answers them."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,11 @@ Side = Callable[[str], bool]
 
 _SENTENCE_CHARS = {"en": (25, 320), "zh": (8, 150)}
 _VERDICTS = {"SUPPORTS", "REFUTES"}
+_TOKENS = {
+    "answer_faithful": ("[Fully supported]", "[No support / Contradictory]"),
+    "answer_relevant": ("[Utility:5]", "[Utility:1]"),
+    "context_relevant": ("[Continue to Use Evidence]", "[Retrieval]"),
+}
 _OPENING = re.compile(
     r"^(However|Moreover|Furthermore|In addition|Additionally|Also|Thus|Therefore|For example|"
     r"For instance|Finally|Meanwhile|"
@@ -84,14 +89,12 @@ def natural(folder: Path, side: Side) -> list[JudgementRow]:
         source, fields = path.name.split(".")[0], _fields(path)
         if "answer_faithful" in fields:
             for row in read_rows(path):
-                made = _labelled(row.raw, source, row.where)
-                judgements += [judgement for judgement in made if side(judgement.group)]
+                judgements += _labelled(row.raw, source, row.where)
         elif {"page", "position"} <= fields:
             for row, following in pairwise(read_rows(path)):
                 if row.raw["page"] == following.raw["page"]:
-                    made = _beside_each_other(row.raw, following.raw, source)
-                    judgements += [judgement for judgement in made if side(judgement.group)]
-    return judgements
+                    judgements += _beside_each_other(row.raw, following.raw, source)
+    return [judgement for judgement in judgements if side(judgement.group)]
 
 
 def _beside_each_other(
@@ -105,8 +108,8 @@ def _beside_each_other(
         return
     yield JudgementRow("utility", question, right, "[Utility:5]", *about)
     yield JudgementRow("utility", question, wrong, "[Utility:1]", *about)
-    for said, label in ((right, "[Fully supported]"), (wrong, "[No support / Contradictory]")):
-        yield JudgementRow("support", f"{question}{ANSWER_MARK}{said}", passage, label, *about)
+    for answer, label in ((right, "[Fully supported]"), (wrong, "[No support / Contradictory]")):
+        yield JudgementRow("support", f"{question}{ANSWER_MARK}{answer}", passage, label, *about)
 
 
 def _opening(answer: str, language: str) -> str:
@@ -115,61 +118,69 @@ def _opening(answer: str, language: str) -> str:
     return chunks[0] if chunks and len(chunks[0]) >= _SENTENCE_CHARS[language][0] else ""
 
 
-def _labelled(raw: dict[str, Any], source: str, where: str) -> Iterator[JudgementRow]:
+def _labelled(raw: Mapping[str, object], source: str, where: str) -> Iterator[JudgementRow]:
     question, passage = _text(raw, "question"), _text(raw, "passage") or _text(raw, "document")
     answer = _text(raw, "answer")
-    language = language_of(passage)
     if not question or not passage:
         raise DataError(f"{where}: question and passage must be texts that are not empty.")
-    values = {}
-    for field in ("context_relevant", "answer_faithful", "answer_relevant"):
-        values[field] = raw.get(field)
-        if values[field] not in (True, False, None):
-            raise DataError(f"{where}: {field} must be true, false or null.")
+    retrieval = _token(raw, "context_relevant", where)
+    support = _token(raw, "answer_faithful", where)
+    utility = _token(raw, "answer_relevant", where)
     if _REFUSAL.search(answer):
         answer = ""
     kind = "natural verdict" if answer in _VERDICTS else "natural"
-    if answer and values["answer_faithful"] is not None:
-        label = "[Fully supported]" if values["answer_faithful"] else "[No support / Contradictory]"
-        first = f"{question}{ANSWER_MARK}{answer}"
-        yield JudgementRow("support", first, passage, label, language, source, kind, passage)
-    is_question = kind == "natural" and "@placeholder" not in question
-    if answer and is_question and values["answer_relevant"] is not None:
-        label = "[Utility:5]" if values["answer_relevant"] else "[Utility:1]"
-        yield JudgementRow("utility", question, answer, label, language, source, kind, passage)
-    if is_question and values["context_relevant"] is not None:
-        label = "[Continue to Use Evidence]" if values["context_relevant"] else "[Retrieval]"
-        yield JudgementRow("retrieval", question, passage, label, language, source, kind, passage)
+    about = (language_of(passage), source, kind, passage)
+    if answer and support:
+        yield JudgementRow("support", f"{question}{ANSWER_MARK}{answer}", passage, support, *about)
+    if answer in _VERDICTS or "@placeholder" in question:
+        return
+    if answer and utility:
+        yield JudgementRow("utility", question, answer, utility, *about)
+    if retrieval:
+        yield JudgementRow("retrieval", question, passage, retrieval, *about)
+
+
+def _token(raw: Mapping[str, object], field: str, where: str) -> str:
+    """The reflection token of a labelled field, "" where it is null or absent."""
+    value = raw.get(field)
+    if value not in (True, False, None):
+        raise DataError(f"{where}: {field} must be true, false or null.")
+    right, wrong = _TOKENS[field]
+    return "" if value is None else right if value else wrong
 
 
 def material_of(record: Record, key: Key) -> Material | None:
     """A record with a question as material, its passage cut to a chunk; None where that fails."""
-    if not record.question:
-        return None
-    answers = tuple(answer for answer in record.answers if answer.strip(" .。"))
-    if record.relevant:
-        is_chunk = len(record.passage) <= 1.3 * CHUNK_CHARS[record.language]
-        chunks = [record.passage] if is_chunk else chunked(record.passage, record.language)
-        passage = next((chunk for chunk in chunks if contains_answer(chunk, answers)), "")
-    else:
-        answers, passage = (), chunked(record.passage, record.language)[0]
-    if not passage:
+    answers = tuple(answer for answer in record.answers if record.relevant and answer.strip(" .。"))
+    passage = _chunk(record, answers)
+    if not record.question or not passage:
         return None
     present = tuple(answer for answer in answers if contains_answer(passage, [answer]))
     parts = _whole(sentences(passage), record.language)
     holding = [part for part in parts if any(answer in part for answer in present)]
-    words = set(terms(record.question))
-    shared = [len(words & set(terms(part))) for part in holding]
-    # Of the sentences that hold an answer, those that share most with the question.
-    stated = tuple(s for s, n in zip(holding, shared, strict=True) if n == max(shared) and n > 0)
+    stated = _nearest(record.question, holding)
     asides = tuple(part for part in parts if not contains_answer(part, present))
-    return Material(
-        record.question, present, passage, stated, asides, record.relevant,
-        record.language, record.source, key(record),
-    )  # fmt: skip
+    about = (record.relevant, record.language, record.source, key(record))
+    return Material(record.question, present, passage, stated, asides, *about)
 
 
-def _from_labels(raw: dict[str, Any], source: str) -> Material | None:
+def _chunk(record: Record, answers: Sequence[str]) -> str:
+    """The passage's first chunk, of a relevant record the first that answers, else ""."""
+    if not record.relevant:
+        return chunked(record.passage, record.language)[0]
+    is_chunk = len(record.passage) <= 1.3 * CHUNK_CHARS[record.language]
+    chunks = [record.passage] if is_chunk else chunked(record.passage, record.language)
+    return next((chunk for chunk in chunks if contains_answer(chunk, answers)), "")
+
+
+def _nearest(question: str, parts: Sequence[str]) -> tuple[str, ...]:
+    """Those that share most words with the question; none where none shares any."""
+    words = set(terms(question))
+    shared = [len(words & set(terms(part))) for part in parts]
+    return tuple(part for part, n in zip(parts, shared, strict=True) if n == max(shared) and n > 0)
+
+
+def _from_labels(raw: Mapping[str, object], source: str) -> Material | None:
     """A labelled row whose answer occurs in its passage; verdicts and cloze texts do not serve."""
     question, answer = _text(raw, "question"), _text(raw, "answer").strip(" \"'.")
     passage = _text(raw, "passage") or _text(raw, "document")
@@ -185,22 +196,30 @@ def _from_labels(raw: dict[str, Any], source: str) -> Material | None:
 def _from_snippets(raw: dict[str, Any], source: str, side: Side) -> Material | None:
     """A question with an ideal answer; its snippets of this side together are the passage."""
     question, ideal = _text(raw, "question"), raw.get("ideal_answer") or []
-    texts = [_text(snippet, "text") for snippet in raw["snippets"][:3]]
-    if not question or not ideal or not texts or not side(texts[0]):
+    snippets = _snippets(raw, side)
+    if not question or not ideal or not snippets:
         return None
-    passage = " ".join(text for text in texts if text and side(text))[:1500]
-    language = language_of(passage)
+    passage = " ".join(snippets)[:1500]
     stated = [s for s in sentences(str(ideal[0])) if _covered(s, passage)]
-    exact = raw.get("exact_answer") if raw.get("type") == "factoid" else None
-    known = [str(a) for group in exact or [] for a in group]
-    answers = tuple(a for a in known if any(a in sentence for sentence in stated))
-    asides = [s for s in sentences(passage) if s not in stated and not contains_answer(s, known)]
     if not stated:
         return None
-    return Material(
-        question, answers, passage, _whole(stated, language), _whole(asides, language), True,
-        language, source, texts[0],
-    )  # fmt: skip
+    known = _exact_answers(raw)
+    answers = tuple(a for a in known if any(a in sentence for sentence in stated))
+    asides = [s for s in sentences(passage) if s not in stated and not contains_answer(s, known)]
+    language = language_of(passage)
+    texts = (answers, passage, _whole(stated, language), _whole(asides, language))
+    return Material(question, *texts, True, language, source, snippets[0])
+
+
+def _exact_answers(raw: dict[str, Any]) -> list[str]:
+    groups = raw.get("exact_answer") if raw.get("type") == "factoid" else None
+    return [str(answer) for group in groups or [] for answer in group]
+
+
+def _snippets(raw: dict[str, Any], side: Side) -> list[str]:
+    """The first snippets, those of this side; none where the first one is of the other."""
+    texts = [_text(snippet, "text") for snippet in raw["snippets"][:3]]
+    return [text for text in texts if text and side(text)] if texts and side(texts[0]) else []
 
 
 def _covered(sentence: str, passage: str) -> bool:
@@ -228,6 +247,6 @@ def _fields(path: Path) -> set[str]:
     return next((set(row.raw) for row in read_rows(path)), set())
 
 
-def _text(raw: Any, field: str) -> str:
+def _text(raw: object, field: str) -> str:
     value = raw.get(field) if isinstance(raw, dict) else None
     return value.strip() if isinstance(value, str) else ""

@@ -104,12 +104,12 @@ def _casual(text: str) -> str:
 
 def _balanced(rows: list[JudgementRow], rng: random.Random) -> list[JudgementRow]:
     """As many rows of each label within a split, the larger label's kinds shortened alike."""
-    kept, by_kind = list[JudgementRow](), attrgetter("kind")
+    balanced, by_kind = list[JudgementRow](), attrgetter("kind")
     for split in dict.fromkeys(row.group for row in rows):
         by_label = [
             in_turn([r for r in rows if (r.group, r.label) == (split, label)], by_kind, rng)
             for label in dict.fromkeys(KINDS.values())
         ]
         least = min(len(of_label) for of_label in by_label)
-        kept += [row for of_label in by_label for row in of_label[:least]]
-    return kept
+        balanced += [row for of_label in by_label for row in of_label[:least]]
+    return balanced

@@ -80,26 +80,27 @@ class Values:
 
         Of the same type where there is one, else what another question found in the passage.
         """
-        shape, kind = shape_of(like), asked_for(material.question, material.language)
-        here = self._at[material.passage]
-        alike = [
-            value
-            for other, value in here
-            if shape_of(value) == shape and (other == kind or shape.startswith("digits"))
-        ]
-        named: list[str] = _NAME.findall(material.passage) if shape.startswith("name") else []
-        pools = [alike, named, self._alike[material.source, kind, shape]]
-        if not shape.startswith("digits"):
-            pools.insert(2, [v for _, v in here if not shape_of(v).startswith("digits")])
+        known = [normal_form(answer) for answer in (like, *material.answers)]
+        pools = self._pools(material, like)
         if rng.random() < 0.3:
             pools.reverse()
         for pool in pools:
             for value in rng.sample(pool, min(5, len(pool))):
                 form = normal_form(value)
-                known = [normal_form(answer) for answer in (like, *material.answers)]
                 if form and not any(form in own or own in form for own in known):
                     return value
         return renumbered(like, material.passage, rng)
+
+    def _pools(self, material: Material, like: str) -> list[list[str]]:
+        """Values to put for `like`: this passage's of its type, names and others; the source's."""
+        shape, kind = shape_of(like), asked_for(material.question, material.language)
+        here, of_source = self._at[material.passage], self._alike[material.source, kind, shape]
+        if shape.startswith("digits"):
+            return [[value for _, value in here if shape_of(value) == shape], [], of_source]
+        alike = [value for other, value in here if shape_of(value) == shape and other == kind]
+        named: list[str] = _NAME.findall(material.passage) if shape.startswith("name") else []
+        wordy = [value for _, value in here if not shape_of(value).startswith("digits")]
+        return [alike, named, wordy, of_source]
 
     def for_unanswerable(self, material: Material, rng: random.Random) -> str | None:
         """An answer that another question found in this passage."""

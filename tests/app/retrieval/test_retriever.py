@@ -136,7 +136,7 @@ async def test_what_has_no_known_word_is_stored_and_finding_nothing_is_no_failur
 async def test_a_lost_index_is_a_typed_error(filled: HybridRetriever) -> None:
     for file in sorted(filled.index.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
-    with pytest.raises(RetrieverFailed, match="is gone: run `selfcrag ingest PATH`"):
+    with pytest.raises(RetrieverFailed, match="is missing: run `selfcrag ingest PATH`"):
         await filled.retrieve("pump", 3)
 
 

@@ -136,5 +136,5 @@ async def test_a_lost_index_is_told_by_the_reranker(filled: HybridRetriever) -> 
     found = await filled.retrieve("pump", 3)
     for file in sorted(filled.index.folder.rglob("*"), reverse=True):
         file.rmdir() if file.is_dir() else file.unlink()
-    with pytest.raises(RetrieverFailed, match="is gone"):
+    with pytest.raises(RetrieverFailed, match="is missing"):
         await LexicalReranker(filled.index, term_tables(filled.segmenter)).rerank("pump", found)

@@ -12,7 +12,7 @@ from app.resilience.circuit_breaker import CircuitBreaker
 from app.resilience.deadline import run_ends_at
 from app.websearch import engines as engines
 from app.websearch import search as module
-from app.websearch.engines import SearchResult, TavilySearch, WikipediaSearch
+from app.websearch.engines import TavilySearch, WebHit, WikipediaSearch
 from app.websearch.page import PageReader
 from app.websearch.search import FetchingWebSearch, SearchesAhead
 from graphs.errors import SearchFailed
@@ -29,12 +29,10 @@ class Found:
     """An engine that finds what it was made with."""
 
     def __init__(self, *urls: str, text: str = "the result's own text") -> None:
-        self.results = [
-            SearchResult(url, f"title {n}", text, 1 / (n + 1)) for n, url in enumerate(urls)
-        ]
+        self.results = [WebHit(url, f"title {n}", text, 1 / (n + 1)) for n, url in enumerate(urls)]
         self.asked: list[tuple[str, int]] = []
 
-    async def search(self, query: str, max_results: int) -> list[SearchResult]:
+    async def search(self, query: str, max_results: int) -> list[WebHit]:
         self.asked.append((query, max_results))
         return self.results[:max_results]
 

@@ -67,10 +67,10 @@ def test_a_title_stands_before_its_passage_as_the_service_grades_it(tmp_path: Pa
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("{", ":2 is no JSON"),
+        ("{", ":2 is not JSON"),
         ("[]", ":2 holds no object"),
-        ({"question": "How?"}, ":2 is no labelled question"),
-        ({**ASKED, "passage": "so", "label": True}, ":2 is no labelled question"),
+        ({"question": "How?"}, ":2: not a labelled question"),
+        ({**ASKED, "passage": "so", "label": True}, ":2: not a labelled question"),
         ({**ASKED, "labels": [True]}, ":2: 2 passages, but 1 labels"),
         ({**ASKED, "labels": [True, "yes"]}, r":2: label must .* not .yes"),
         ({**ASKED, "labels": [True, 2]}, ":2: label must"),

@@ -235,7 +235,7 @@ SQUAD = {"question": LONG, "answers": ["212 km"], "answerable": True, "passage":
         ("x.tsv", [f"{LONG} [SEP] {RIVER}\t1"], ":1: every pair .* is labelled relevant"),
         ("x.tsv", [], " is empty"),
         ("x.json", ["[]"], " is empty"),
-        ("x.json", ["[", json.dumps(pair(1)) + ",", '{"question"]'], " is no JSON: .* line 3"),
+        ("x.json", ["[", json.dumps(pair(1)) + ",", '{"question"]'], " is not JSON: .* line 3"),
         ("x.json", ["[", json.dumps(pair(1)) + ",", "7]"], ": row 2 holds no object"),
         ("x.jsonl", [pair(1), "", pair(-1, MILL)], ":2 is blank"),
         ("x.jsonl", [pair(1), pair("maybe", MILL)], ":2: label must be true or false"),

@@ -119,7 +119,7 @@ def test_an_endpoint_that_refuses_and_a_file_of_another_kind_are_told(
     server: Labelling, file: Path, tmp_path: Path
 ) -> None:
     server.status = 500
-    with pytest.raises(EvaluatorError, match="stand-in could not be asked"):
+    with pytest.raises(EvaluatorError, match="stand-in failed"):
         label(file, tmp_path / "out.jsonl", ["utility"], endpoint(server), lambda _: None)
     for own in (file, file.with_name("notes.txt")):
         own.write_text(own.read_text(encoding="utf-8") if own == file else "Mine.", "utf-8")

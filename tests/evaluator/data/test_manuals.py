@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.data.manuals import Row, Source, rows, sources
+from evaluator.data.manuals import Manual, ManualRow, manuals, rows
 
 HTML = """<html><head><title>Kettle</title></head><body>
 <div class="navheader"><a href="a.html">Prev</a> Kettle <a href="b.html">Next</a></div>
@@ -50,12 +50,12 @@ MALLARD = """<page xmlns="http://projectmallard.org/1.0/" type="topic" id="kettl
 translators, so that nothing of it is a row.</p></section></page>"""
 
 
-def read(folder: Path, name: str, text: str, language: str) -> list[Row]:
+def read(folder: Path, name: str, text: str, language: str) -> list[ManualRow]:
     path = folder / "kettle/usr/share/doc" / name
     path.parent.mkdir(parents=True)
     raw = text.encode()
     path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
-    return rows(Source("kettle", language, "train", "MIT", "doc/*", "Kettles"), folder)
+    return rows(Manual("kettle", language, "train", "MIT", "doc/*", "Kettles"), folder)
 
 
 def test_html_gives_questions_with_listings_and_entries_apart(tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ def test_mallard_keeps_what_was_translated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_a_package_stands_on_one_side_and_a_third_are_held(language: str) -> None:
-    sides = {(source.package, source.side) for source in sources()}
-    of_language = {(s.package, s.side) for s in sources() if s.language == language}
+    sides = {(manual.package, manual.side) for manual in manuals()}
+    of_language = {(m.package, m.side) for m in manuals() if m.language == language}
     held = [package for package, side in of_language if side == "held"]
 
     assert len(sides) == len({package for package, _ in sides})

@@ -55,7 +55,7 @@ def test_kinds_are_known_by_their_fields(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("{broken", r"x\.jsonl:2 is no JSON"),
+        ("{broken", r"x\.jsonl:2 is not JSON"),
         ({**SQUAD, "answerable": "yes"}, r"x\.jsonl:2: answerable must be true or false"),
         ({**SQUAD, "answers": []}, r"x\.jsonl:2: answerable, but without"),
         ({**SQUAD, "passage": " "}, r"x\.jsonl:2: passage must be"),
@@ -74,7 +74,7 @@ def test_empty_files_and_folders_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "x.jsonl")
     with pytest.raises(DataError, match="is empty"):
         read_folder(tmp_path)
-    with pytest.raises(DataError, match="no folder"):
+    with pytest.raises(DataError, match="not a folder"):
         read_folder(tmp_path / "nowhere")
 
 

@@ -146,7 +146,7 @@ def test_an_empty_row_fails_alone(scorer: Scorer) -> None:
 def test_broken_folders_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match=r"No reranker weights in .*SELFCRAG_EVALUATOR_RERANKER"):
         loaded(tmp_path / "nowhere")
-    with pytest.raises(WeightsError, match="it is no monoT5's"):
+    with pytest.raises(WeightsError, match="it is not a monoT5 tokenizer"):
         loaded(tiny_t5(tmp_path / "plain"))
     with pytest.raises(WeightsError, match="3 labels where one or two are needed"):
         loaded(tiny_cross_encoder(tmp_path / "three", 3))

@@ -65,7 +65,7 @@ def test_configs_that_run_code_are_refused_by_name(
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "is no JSON"), ("[1]", "must hold an object"), ("[" * 20_000, "is no JSON")],
+    [("{", "is not JSON"), ("[1]", "must hold an object"), ("[" * 20_000, "is not JSON")],
 )
 def test_configs_that_are_none_are_refused(weights: Path, text: str, words: str) -> None:
     (weights / "tokenizer_config.json").write_text(text, encoding="utf-8")

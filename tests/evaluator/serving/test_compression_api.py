@@ -32,8 +32,8 @@ from evaluator.serving.compression_api import (
     Compressing,
     Unit,
     clauses,
+    excerpt,
     fitting,
-    kept,
     minus,
     shares,
     weighed,
@@ -304,7 +304,7 @@ def test_the_most_telling_units_fill_the_share() -> None:
     ],
 )
 def test_what_is_kept_reads_on(text: str, spans: list[tuple[int, int]], expected: str) -> None:
-    assert kept(text, [Unit(start, end, 1.0, 1) for start, end in spans]) == expected
+    assert excerpt(text, [Unit(start, end, 1.0, 1) for start, end in spans]) == expected
 
 
 def test_the_likeliest_source_of_the_question_keeps_most() -> None:
@@ -321,7 +321,7 @@ def test_units_are_parts_of_the_text_in_order(text: str, ratio: float, by_words:
     spans = words(text, tokens) if by_words else clauses(text)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
     chosen = fitting(weighed(spans, tokens), ratio)
-    short = kept(text, chosen)
+    short = excerpt(text, chosen)
 
     rest = iter(re.sub(r"\s", "", text))
     assert all(sign in rest for sign in re.sub(r"\s", "", short))

@@ -57,5 +57,5 @@ def test_what_is_no_checkpoint_of_tensors_is_named(tmp_path: Path) -> None:
     torch.save({"step": 3, "weight": torch.ones(2)}, path)
     with pytest.raises(WeightsError, match="more than named tensors"):
         convert(path, tmp_path / "out")
-    with pytest.raises(WeightsError, match="no file"):
+    with pytest.raises(WeightsError, match="not a file"):
         convert(tmp_path / "absent.bin", tmp_path / "out")

@@ -13,7 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from graphs.errors import CompressorFailed
 from graphs.generation.compression import (
     MIN_SUMMARY_WORDS,
-    Summary,
+    DocumentSummary,
     as_summary,
     best_sentences,
     by_document,
@@ -181,7 +181,7 @@ async def test_a_summary_may_have_its_share_of_words_and_always_a_sentence() -> 
         (document,) = strips(text, 1)
         summary = await summary_of("What is it?", document, ratio, services(chat=chat))
 
-        assert summary == Summary("short", Usage(1, 10, 3))
+        assert summary == DocumentSummary("short", Usage(1, 10, 3))
         assert f"{words} words" in chat.prompt()
 
 

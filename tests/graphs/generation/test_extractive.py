@@ -11,7 +11,7 @@ from graphs.generation.extractive import (
     MAX_PIECE_WORDS,
     MAX_STRIPS,
     WITHIN,
-    Piece,
+    Quotable,
     Sentence,
     best_pieces,
     candidate_sentences,
@@ -36,8 +36,8 @@ def strip(text: str, number: int = 0) -> Strip:
     return Strip(f"p#{number}", "p", text, "T", "a.md", "internal", (0, number), 0.5, kept=True)
 
 
-def graded(text: str, grade: float | None, n: int = 1) -> Piece:
-    return Piece(n, replace(strip(text, n), relevance=grade), grade)
+def graded(text: str, grade: float | None, n: int = 1) -> Quotable:
+    return Quotable(n, replace(strip(text, n), relevance=grade), grade)
 
 
 async def quoted(*knowledge: Strip, evaluator: FakeEvaluator) -> tuple[str, int]:

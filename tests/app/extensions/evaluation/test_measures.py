@@ -7,7 +7,7 @@ import pytest
 from app.extensions.evaluation.calibration import graded, propose
 from app.extensions.evaluation.comparison import compare
 from app.extensions.evaluation.matching import exact_match, holds, published_match, token_f1, tokens
-from app.extensions.evaluation.report import Report
+from app.extensions.evaluation.report import EvaluationReport
 from app.extensions.evaluation.results import results_of, times_of
 from app.extensions.evaluation.runner import Answered
 from app.extensions.evaluation.statistics import mean, paired_difference
@@ -163,7 +163,7 @@ def test_the_report_stands_alone_and_takes_no_text_for_markup(language: str) -> 
     failed = Answered(question="q1", variant="two", failure=hostile)
     both = [*answers(told, "one"), *answers(told, "two")[:1], failed, *answers(told, "two")[2:]]
     results = results_of(asked, both, {"documents": 3})
-    page = Report(asked, both, results, times_of(both)).html(language)  # type: ignore[arg-type]
+    page = EvaluationReport(asked, both, results, times_of(both)).html(language)  # type: ignore[arg-type]
     assert "<img" not in page
     assert "http" not in page.replace("http-equiv", "")
     assert "NaN" not in page
