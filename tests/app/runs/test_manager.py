@@ -67,7 +67,7 @@ def test_the_services_preset_serves_runs_that_name_none(serve: Serve) -> None:
 
 
 def test_the_answer_tells_its_queries_and_the_steps_do(serve: Serve) -> None:
-    chat = FakeChat(chunks=["a [1]"], keywords="mills")
+    chat = FakeChat(chunks=["a [1]"], keywords="Bergen mill opening")
     serving = serve(EN.parts(EN.full, chat=chat).services)
     events = serving.stream(EN.question, workflow="rag", options={"expand": ["rewrite"]})
 
@@ -75,5 +75,7 @@ def test_the_answer_tells_its_queries_and_the_steps_do(serve: Serve) -> None:
         sent for sent in events if sent.data.get("step") == "expand" and "took_ms" in sent.data
     ]
     answer = next(sent.data for sent in events if sent.name == "answer")
-    assert step.data["detail"]["queries"] == answer["queries"] == [EN.question, "mills"]
+    assert (
+        step.data["detail"]["queries"] == answer["queries"] == [EN.question, "Bergen mill opening"]
+    )
     assert answer["standalone_question"] is None
