@@ -7,7 +7,7 @@ One that SELFCRAG_EXTENSIONS_OFF names is not imported.
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 
 from fastapi import FastAPI
 
@@ -15,7 +15,7 @@ from app.errors import StartFailed
 from app.schemas.ask import Event, Problem
 from app.settings import ExtensionSettings
 
-GROUP, COMMANDS = "selfcrag.extensions", "selfcrag.commands"
+GROUP = "selfcrag.extensions"
 Listener = Callable[[str, Event], None]
 """Gets a run's id and each of its events, on the event loop."""
 
@@ -69,14 +69,3 @@ def load_extensions(off: Collection[str] = ()) -> list[ServiceExtension]:
 
 def settings_of(extensions: Iterable[ServiceExtension]) -> list[type[ExtensionSettings]]:
     return [each.settings for each in extensions if each.settings]
-
-
-def commands(off: Collection[str] = ()) -> list[EntryPoint]:
-    """Those that extensions bring, by name. A command stands in the package of its extension."""
-    left_out = {_package(entry) for entry in entry_points(group=GROUP) if entry.name in off}
-    entries = sorted(entry_points(group=COMMANDS), key=lambda entry: entry.name)
-    return [entry for entry in entries if _package(entry) not in left_out]
-
-
-def _package(entry: EntryPoint) -> str:
-    return entry.module.rpartition(".")[0] or entry.module

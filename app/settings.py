@@ -117,17 +117,6 @@ class ExtensionSettings(BaseSettings):
     model_config = _SOURCES
 
 
-class LoadingSettings(BaseSettings):
-    """Which extensions are loaded: read alone before a command is chosen."""
-
-    model_config = _SOURCES
-
-    extensions_off: Names = _service(
-        default=(),
-        description="Extensions that are not loaded, such as openai,ai_sdk.",
-    )
-
-
 class StateSettings(BaseSettings):
     """Where things are kept, and how documents are read: all that an ingest needs."""
 
@@ -255,7 +244,7 @@ class StateSettings(BaseSettings):
         return self
 
 
-class Settings(LoadingSettings, StateSettings):
+class Settings(StateSettings):
     """Settings of the service, each as `SELFCRAG_<NAME>`; lists are separated by commas.
 
     A provider is chosen by its setting; a key in the environment alone switches nothing.
@@ -475,6 +464,10 @@ class Settings(LoadingSettings, StateSettings):
     )
     max_connections: int = _service(
         default=500, ge=2, description="Most connections of clients at once; beyond it 503."
+    )
+    extensions_off: Names = _service(
+        default=(),
+        description="Extensions that are not loaded, such as openai,ai_sdk.",
     )
     langsmith: bool = _service(
         default=False,

@@ -3,20 +3,17 @@
 What a command does is imported when it is called, so that help and mistakes are told at once.
 """
 
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from app.cli.extension_commands import Commands
 from app.cli.interrupt import interruptible
 from app.cli.options import Collection
 
 cli = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    help="Answers questions and corrects itself.",
+    no_args_is_help=True, add_completion=False, help="Answers questions and corrects itself."
 )
 keys_cli = typer.Typer(no_args_is_help=True, help="Keys: who may ask the service.")
 runs_cli = typer.Typer(no_args_is_help=True, help="Look at runs that are kept.")
@@ -225,3 +222,7 @@ def export_feedback(
 
     with interruptible("the file may not be whole"):
         runs.export(file, reader)
+
+
+for command in sorted(entry_points(group="selfcrag.commands"), key=lambda entry: entry.name):
+    cli.command(command.name)(command.load())

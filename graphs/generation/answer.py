@@ -62,7 +62,6 @@ CUT_SHORT: Mapping[str, str] = {
     "content_filter": "The answer is cut off by the language model's content filter.",
     "deadline": "The answer is cut off at the run's deadline; allow more time or ask for less.",
 }
-UNFINISHED = ("length", "deadline")
 """What `degraded` says of a finish reason that is not the answer's own end."""
 _LIST_NUMBER = re.compile(r"\d{1,3}[.)]")  # it may stand alone before a block of code
 
@@ -319,7 +318,7 @@ def _markup(request: DraftRequest, services: Services) -> InertMarkup:
 
 def _without_unfinished(answer: str, finish_reason: str, request: DraftRequest) -> str:
     """Without the sentence that was cut off, unless it is the only one or a choice."""
-    if finish_reason not in UNFINISHED or request.choices:
+    if finish_reason not in ("length", "deadline") or request.choices:
         return answer
     return whole_sentences(answer) or answer
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from graphs.text.prompt_injection import OUR_TAGS
 
 _FENCE = re.compile(r"```\w*+[ \t\r]*+\n|```")
-_PROMPT_TAG = re.compile(rf"</?(?:{OUR_TAGS})(?:-[0-9a-f]{{16}})?>", re.IGNORECASE)
+_PROMPT_TAG = re.compile(rf"</?(?:{OUR_TAGS})-[0-9a-f]{{16}}>", re.IGNORECASE)
 MAX_TAG_CHARS = 30
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 
@@ -47,6 +47,7 @@ async def without_opening_reasoning(chunks: AsyncIterator[str]) -> AsyncIterator
 
 
 def without_prompt_tags(text: str) -> str:
+    """Without those that carry a nonce; others belong to what is said, such as XML."""
     return _PROMPT_TAG.sub("", text)
 
 

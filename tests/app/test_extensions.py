@@ -72,22 +72,6 @@ def test_what_is_off_is_not_imported_and_the_core_answers(tmp_path: Path) -> Non
     subprocess.run([sys.executable, "-c", dedent(code)], check=True, timeout=120)
 
 
-def test_commands_of_what_is_off_are_gone() -> None:
-    code = f"""
-        import sys
-        from typer.testing import CliRunner
-        from app.cli.main import cli
-        def run(word, off):
-            return CliRunner().invoke(cli, [word], env={{"SELFCRAG_EXTENSIONS_OFF": off}})
-        listed = run("--help", {",".join(EVERY)!r}).output
-        assert "serve" in listed and "backup" not in listed
-        assert "No such command" in run("backup", "mcp,backup").output
-        assert not [name for name in sys.modules if name.startswith("app.extensions.backup")]
-        assert "Missing argument" in run("backup", "mcp").output
-    """
-    subprocess.run([sys.executable, "-c", dedent(code)], check=True, timeout=120)
-
-
 def test_an_extension_that_is_not_there_ends_the_start() -> None:
     with pytest.raises(StartFailed, match=r"no extension opnai; installed: .*openai"):
         load_extensions(["opnai"])

@@ -415,7 +415,10 @@ async def test_an_unfinished_sentence_is_cut_off(
 async def test_tags_of_the_prompt_are_left_out(
     chat: EndpointChat, openai_server: OpenAIServer
 ) -> None:
-    openai_server.says = "<answer>1 < 2 </knowledge-0123456789abcdef>holds [1].</Answer> <b"
+    nonce = "0123456789abcdef"
+    openai_server.says = (
+        f"<answer-{nonce}>1 < 2 </knowledge-{nonce}>holds [1].</Answer-{nonce}> `<answer>` <b"
+    )
     for openai_server.token_chars in (0, 1, 7):
         heard: list[str] = []
         draft = await generate_answer(
@@ -423,7 +426,7 @@ async def test_tags_of_the_prompt_are_left_out(
             fakes.services(chat=chat),
             Listener(heard.append, heard.remove),
         )
-        assert draft.answer == "".join(heard) == "1 < 2 holds [1]. < b"
+        assert draft.answer == "".join(heard) == "1 < 2 holds [1]. `<answer>` < b"
 
 
 def asked_about(question: str) -> DraftRequest:
