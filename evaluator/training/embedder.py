@@ -16,7 +16,7 @@ from evaluator.errors import DataError
 from evaluator.model import t5
 from evaluator.model.checkpoint import E5_ARCHITECTURE, EMBEDDER_FILE, TENSORS_FILE
 from evaluator.training.onnx_export import write_graph
-from evaluator.training.pretrained_encoder import cut_tokenizer, fill, read_source, source_path
+from evaluator.training.pretrained_encoder import untrained
 
 _SIZES = ("d_model", "heads", "layers", "d_ff", "vocab_size", "max_length")
 
@@ -35,15 +35,14 @@ class TextEncoder(nn.Module):
         return nn.functional.normalize(t5.mean_state(states, mask))
 
 
-def build(out: Path) -> Path:
-    """Write the embedder to the new folder `out`; DataError where it holds something."""
+def build(out: Path, tokenizer: Tokenizer | None = None) -> Path:
+    """Write the embedder, over all pieces by default, to the new folder `out`.
+
+    DataError where it holds something.
+    """
     if out.exists() and any(out.iterdir()):
         raise DataError(f"{out} is not empty.")  # it may hold an evaluator
-    source = read_source(source_path())
-    tokenizer = cut_tokenizer(source)
-    network = t5.EvaluatorModel(t5.ModelConfig(tokenizer.get_vocab_size()))
-    fill(network, source, tokenizer)
-    return write(network.eval(), tokenizer, out)
+    return write(*untrained(tokenizer), out)
 
 
 def write(network: t5.EvaluatorModel, tokenizer: Tokenizer, out: Path) -> Path:

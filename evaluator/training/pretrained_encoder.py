@@ -18,9 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers.initialization import no_init_weights
 
 from evaluator.errors import DataError
-from evaluator.model.t5 import SIDES, EvaluatorModel
+from evaluator.model.t5 import SIDES, EvaluatorModel, ModelConfig
 from evaluator.model.tokenization import END, PAD, SEPARATOR, SPECIAL_TOKENS, UNKNOWN, stored_form
 
 Floats = npt.NDArray[np.float32]
@@ -165,6 +166,19 @@ def _is_basic(piece: str) -> bool:
     except UnicodeEncodeError:
         code = character.encode("big5", "ignore")
         return len(code) == 2 and 0xA4 <= code[0] < 0xC7
+
+
+def untrained(tokenizer: Tokenizer | None = None) -> tuple[EvaluatorModel, Tokenizer]:
+    """The source's encoder over the tokenizer's pieces, all of its own by default.
+
+    Decoder and heads hold nothing.
+    """
+    source = read_source(source_path())
+    tokenizer = tokenizer or cut_tokenizer(source)
+    with no_init_weights():
+        network = EvaluatorModel(ModelConfig(tokenizer.get_vocab_size()))
+    fill(network, source, tokenizer)
+    return network.eval(), tokenizer
 
 
 @torch.no_grad()

@@ -13,10 +13,10 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from evaluator.inference.scorer import padded
-from evaluator.model.t5 import EvaluatorModel, ModelConfig, autocast, mean_state
+from evaluator.model.t5 import autocast, mean_state
 from evaluator.model.tokenization import END, SEPARATOR, SPECIAL_TOKENS, PairTokenizer
 from evaluator.schema import Row
-from evaluator.training.pretrained_encoder import cut_tokenizer, fill, read_source, source_path
+from evaluator.training.pretrained_encoder import untrained
 
 TEMPERATURE = 0.03  # of the cosines: they lie between .7 and .95
 MAX_TOKENS = 512
@@ -29,13 +29,10 @@ class Teacher:
     """multilingual-e5-small with the vocabulary of the network that it teaches, or its own."""
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
-        source = read_source(source_path())
-        tokenizer = tokenizer or cut_tokenizer(source)
-        network = EvaluatorModel(ModelConfig(tokenizer.get_vocab_size()))
-        fill(network, source, tokenizer)
+        network, tokenizer = untrained(tokenizer)
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         network.t5.set_attn_implementation("eager" if self._device.type == "cpu" else "sdpa")
-        self._encoder = network.t5.encoder.to(self._device).eval().requires_grad_(False)
+        self._encoder = network.t5.encoder.to(self._device).requires_grad_(False)
         self._tokenizer = PairTokenizer(tokenizer, MAX_TOKENS)
 
     def cosines(self, pairs: Sequence[tuple[str, str]]) -> list[float]:

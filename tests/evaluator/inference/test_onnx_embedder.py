@@ -1,5 +1,6 @@
 """e5's folder as an embedder, beside the reading of its source in PyTorch."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from evaluator import commands
 from evaluator.errors import DataError, WeightsError
 from evaluator.inference.scorer import TextEmbedder, load_embedder
 from evaluator.settings import EvaluatorSettings
-from evaluator.training.teacher import cosines
+from evaluator.training.embedder import build
+from evaluator.training.pretrained_encoder import cut_tokenizer, read_source, source_path
+from evaluator.training.teacher import Teacher
 from tests.evaluator.tiny import tiny_e5
 
 QUESTIONS = ["how long is it?", "河流很长？", "who?"]
@@ -26,16 +29,24 @@ def loaded(folder: Path) -> TextEmbedder:
 
 
 def test_vectors_are_those_of_the_source(tmp_path: Path) -> None:
-    folder = tmp_path / "e5"
-    result = CliRunner().invoke(commands.app, ["embedder", str(folder)], catch_exceptions=False)
-    assert result.output == f"written to {folder}\n"
-    embedder = loaded(folder)
+    texts = [*QUESTIONS, *PASSAGES, "query: passage:"]
+    tokenizer = cut_tokenizer(read_source(source_path()), texts, 12_000)
+    embedder = loaded(build(tmp_path / "e5", tokenizer))
     asked, _ = embedder.embed(QUESTIONS, "query")
     found, _ = embedder.embed(PASSAGES, "passage")
     pairs = [(question, passage) for question in QUESTIONS for passage in PASSAGES]
-    expected = np.reshape(cosines(pairs), (3, 3))
+    expected = np.reshape(Teacher(tokenizer).cosines(pairs), (3, 3))
     assert asked @ found.T == pytest.approx(expected, abs=0.015)
     assert np.linalg.norm(found, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
+
+
+@pytest.mark.slow
+def test_the_command_writes_the_whole_vocabulary(tmp_path: Path) -> None:
+    folder = tmp_path / "e5"
+    result = CliRunner().invoke(commands.app, ["embedder", str(folder)], catch_exceptions=False)
+    assert result.output == f"written to {folder}\n"
+    assert json.loads((folder / "config.json").read_text("utf-8"))["vocab_size"] > 250_000
+    assert loaded(folder).embed(["ἄλφα"], "query")[1] > 3
 
 
 def test_neither_batch_mates_nor_padding_move_a_vector(e5: Path) -> None:
