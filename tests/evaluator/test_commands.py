@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from evaluator import commands
 from evaluator.errors import EvaluatorError
 from evaluator.model.checkpoint import load_thresholds
-from evaluator.settings import WEIGHTS
+from tests.evaluator.calibration.test_model_card import made_by_training
 
 
 def test_score_prints_a_line_a_passage() -> None:
@@ -37,11 +37,11 @@ def feedback(tmp_path: Path) -> str:
 
 
 def test_calibrate_writes_thresholds_for_the_weights_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feedback: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feedback: str, exported: Path
 ) -> None:
     """Though others are configured."""
-    weights = tmp_path / "weights"
-    shutil.copytree(WEIGHTS, weights, ignore=shutil.ignore_patterns("thresholds.*"))
+    weights = shutil.copytree(exported, tmp_path / "weights")
+    made_by_training(weights)
     monkeypatch.setenv("SELFCRAG_EVALUATOR_WEIGHTS", str(tmp_path))
     arguments = ["calibrate", "--questions", feedback, "--weights", str(weights)]
     result = CliRunner().invoke(commands.app, arguments)

@@ -43,7 +43,7 @@ Open = Callable[[Path], Serving]
 LAMP, PUMP = "# Lamp\n\nThe lamp of Quorra is lit.\n", "# 水泵\n\n水泵在三月检修。\n"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def service_of(loaded: Loaded) -> Open:
     """The service over a state folder, with its real index and database."""
 
@@ -57,14 +57,21 @@ def service_of(loaded: Loaded) -> Open:
     return open_at
 
 
-@pytest.fixture
-def kept(tmp_path: Path, service_of: Open) -> Path:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory, service_of: Open) -> Path:
     """A state folder with two uploads and a run."""
-    with service_of(tmp_path / "kept") as service:
+    state = tmp_path_factory.mktemp("state") / "kept"
+    with service_of(state) as service:
         service.client.timeout = httpx.Timeout(60)
         upload(service, **{"lamp.md": LAMP, "水泵.md": PUMP})
         service.ask("Is it lit?", workflow="rag")
-    return tmp_path / "kept"
+    return state
+
+
+@pytest.fixture
+def kept(filled: Path, tmp_path: Path) -> Path:
+    """A copy of it that the test may change."""
+    return shutil.copytree(filled, tmp_path / "kept")
 
 
 def settings_of(state: Path) -> Settings:
