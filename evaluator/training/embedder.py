@@ -36,10 +36,7 @@ class TextEncoder(nn.Module):
 
 
 def build(out: Path, tokenizer: Tokenizer | None = None) -> Path:
-    """Write the embedder, over all pieces by default, to the new folder `out`.
-
-    DataError where it holds something.
-    """
+    """Write the embedder, of all pieces or these, to `out`; DataError where it holds something."""
     if out.exists() and any(out.iterdir()):
         raise DataError(f"{out} is not empty.")  # it may hold an evaluator
     return write(*untrained(tokenizer), out)

@@ -112,8 +112,7 @@ def _tensor(data: bytes, values: int, offset: int, stored: int) -> Floats:
 
 def whole_tokenizer(source: Source) -> Tokenizer:
     """The source's own tokenizer, without special tokens added."""
-    vocabulary = list(zip(source.pieces, source.scores, strict=True))
-    return unigram(vocabulary, source.unknown)
+    return unigram(list(zip(source.pieces, source.scores, strict=True)), source.unknown)
 
 
 def unigram(vocabulary: Sequence[tuple[str, float]], unknown: int) -> Tokenizer:
@@ -169,10 +168,7 @@ def _is_basic(piece: str) -> bool:
 
 
 def untrained(tokenizer: Tokenizer | None = None) -> tuple[EvaluatorModel, Tokenizer]:
-    """The source's encoder over the tokenizer's pieces, all of its own by default.
-
-    Decoder and heads hold nothing.
-    """
+    """The source's encoder over the tokenizer's pieces or all; decoder and heads are not set."""
     source = read_source(source_path())
     tokenizer = tokenizer or cut_tokenizer(source)
     with no_init_weights():

@@ -77,10 +77,7 @@ class Teacher:
         return nn.functional.normalize(torch.cat(parts), dim=1)[back.to(self._device)]
 
 
-@cache
-def whole_encoder() -> Teacher:
-    """The source with its whole vocabulary, read once."""
-    return Teacher()
+whole_encoder = cache(Teacher)  # with its whole vocabulary, read once
 
 
 def cosines(pairs: Sequence[tuple[str, str]]) -> list[float]:

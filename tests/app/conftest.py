@@ -149,8 +149,7 @@ def llama_index_python(tmp_path_factory: pytest.TempPathFactory, worker_id: str)
         if not installed.exists():
             venv.create(home, clear=True)
             pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
-            pip.append("--no-compile")  # few of its modules are imported
-            subprocess.run([*pip, *LLAMA_INDEX], check=True, capture_output=True)
+            subprocess.run([*pip, "--no-compile", *LLAMA_INDEX], check=True, capture_output=True)
             installed.touch()
     return python
 

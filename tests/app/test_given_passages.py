@@ -1,9 +1,11 @@
 """Knowledge of the caller's own, asked in place of the knowledge base."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests import fakes
-from tests.app.serving import Serve, Serving
+from tests.app.serving import Serving, app_of
 from tests.umbra import CHINESE, ENGLISH
 
 STORED = fakes.passage("The red tower of Umbra is 87 metres tall.", 1)
@@ -13,9 +15,10 @@ GIVEN = {
 }
 
 
-@pytest.fixture
-def serving(serve: Serve) -> Serving:
-    return serve(fakes.services(fakes.FakeRetriever([STORED])))
+@pytest.fixture(scope="module")
+def serving() -> Iterator[Serving]:
+    with Serving(app_of(fakes.services(fakes.FakeRetriever([STORED])))) as serving:
+        yield serving
 
 
 @pytest.mark.parametrize("workflow", ["rag", "crag", "self_rag", "self_crag"])
@@ -41,13 +44,9 @@ def test_passages_are_read_in_their_order_as_many_as_the_run_retrieves(serving: 
 
 @pytest.mark.parametrize(
     ("passages", "pointer"),
-    [
-        ([{"text": ""}], "#/passages/0/text"),
-        ([{"title": "Towers"}], "#/passages/0/text"),
-        ([{"text": "a", "score": 1}], "#/passages/0/score"),
-        ([{"text": "a"}] * 101, "#/passages"),
-    ],
-)
+    [([{"text": ""}], "#/passages/0/text"), ([{"title": "Towers"}], "#/passages/0/text"),
+     ([{"text": "a", "score": 1}], "#/passages/0/score"), ([{"text": "a"}] * 101, "#/passages")],
+)  # fmt: skip
 def test_what_is_no_passage_is_refused(
     serving: Serving, passages: list[dict[str, str]], pointer: str
 ) -> None:

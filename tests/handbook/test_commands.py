@@ -72,9 +72,8 @@ ENDING = different(
 def asked(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The small knowledge base with a run that the pages name, and the run's id."""
     state = copied(data_dir, tmp_path_factory.mktemp("asked") / "state")
-    ask = ["selfcrag", "ask", "What is bread?", "--json"]
-    run_id: str = json.loads(ran(ask, state, surroundings(state)))["run_id"]
-    return state, run_id
+    told = ran(["selfcrag", "ask", "What is bread?", "--json"], state, surroundings(state))
+    return state, json.loads(told)["run_id"]
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ async def test_what_changed_since_it_was_read_ahead_is_read_again(
     uploads: Uploads, tmp_path: Path
 ) -> None:
     first, second = (
-        sent(tmp_path / name, lamp="Words.\n" * (30_000 if name == "long" else 1))
+        sent(tmp_path / name, lamp="Words.\n" * (10_000 if name == "long" else 1))
         for name in ("long", "short")
     )
     reading = asyncio.create_task(uploads.bring_in(first))
