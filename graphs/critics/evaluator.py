@@ -9,16 +9,17 @@ from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.errors import CriticFailed, EvaluatorFailed
 from graphs.generation.answer import EXTRACTIVE
+from graphs.generation.extractive import MIN_SENTENCE_WORDS
 from graphs.generation.prompts import LIST_MARK
 from graphs.grading.relevance import best_of, mean_of
 from graphs.grading.strips import evaluator_text
 from graphs.ports import Evaluator, with_answer
 from graphs.reflection.scores import SUPPORTED
-from graphs.text.citations import answer_sentences, cited_numbers, without_markers
+from graphs.text.citations import END_MARKS, answer_sentences, cited_numbers, without_markers
 from graphs.text.inert_markup import is_quoted
 from graphs.text.language import language_of
 from graphs.text.questions import subquestions_of, unnamed_in
-from graphs.text.sentences import plain, stands_in
+from graphs.text.sentences import plain, stands_in, word_count
 from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 
@@ -35,6 +36,12 @@ class JudgedSentence:
 
     text: str
     cites: tuple[int, ...]
+
+    @property
+    def is_heading(self) -> bool:
+        """Whether it is too short to state anything, and does not end as a sentence."""
+        is_short = word_count(self.text) < MIN_SENTENCE_WORDS
+        return is_short and not self.text.endswith(tuple(END_MARKS))
 
 
 class EvaluatorCritic:
@@ -131,10 +138,15 @@ class _Examined:
 
         relevance = best(self._strips)
         judged = [
-            (it.text, *_best_support(it, _known(by_strip, scores), self._bar))
+            (it, *_best_support(it, _known(by_strip, scores), self._bar))
             for it, by_strip in zip(self._sentences, self._support, strict=True)
         ]
-        supports = tuple((text, support) for text, support, _ in judged if support is not None)
+        supports = tuple((it.text, support) for it, support, _ in judged if support is not None)
+        sources = tuple(
+            (it.text, source)
+            for it, _, source in judged
+            if source is not None and (it.cites or not it.is_heading or len(judged) == 1)
+        )
         coverage = {part: best(places) for part, places in self._parts.items()}
         uncovered = tuple(
             part for part, value in coverage.items() if value is not None and value < COVERED
@@ -145,7 +157,7 @@ class _Examined:
             utility=mean_of([scores[self._utility], mean_of(coverage.values())]),
             supports=supports,
             weak=tuple(text for text, support in supports if support < SUPPORTED),
-            sources=tuple((text, source) for text, _, source in judged if source is not None),
+            sources=sources,
             uncovered=uncovered,
         )
 
