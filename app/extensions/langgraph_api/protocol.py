@@ -4,6 +4,7 @@ An assistant is a workflow, a thread a conversation, a checkpoint a turn of it. 
 those of `POST /ask`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -177,6 +178,7 @@ class StreamParts:
         self._state = RunValues(run, before)
         self._modes, self._subgraphs, self._after = modes, subgraphs, after
         self._node, self._has_failed = "", False
+        self._retracted = Counter[int]()
 
     def __call__(self, number: int, event: ask.Event) -> str:
         parts = list(self.parts(event))
@@ -197,10 +199,12 @@ class StreamParts:
                 yield "metadata", {**self._run, "attempt": 1}
             case ask.StepEvent():
                 yield from self._step(event)
+            case ask.RetractEvent():
+                self._retracted[event.round] += 1
             case ask.TokenEvent() if "messages-tuple" in self._modes:
-                chunk = AIMessageChunk(
-                    content=event.text, id=f"{self._run['run_id']}-{event.round}"
-                )
+                again = self._retracted[event.round]
+                draft = f"{event.round}.{again}" if again else event.round
+                chunk = AIMessageChunk(content=event.text, id=f"{self._run['run_id']}-{draft}")
                 about = {**self._run, "langgraph_node": self._node, "round": event.round}
                 yield "messages", [chunk.model_dump(mode="json"), about]
             case ask.ErrorEvent():
