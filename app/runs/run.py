@@ -448,12 +448,12 @@ class Run:
 
     def _settle_text(self) -> None:
         """End the stream with the answer: the best draft need not be the last one streamed."""
-        answer, told = self._state["answer"], "".join(self._texts.values())
-        if told == answer:
+        answer, streamed = self._state["answer"], "".join(self._texts.values())
+        if streamed == answer:
             return
         why: str = self._state["stopped_by"]
         if why not in ("deadline", "cancelled"):
-            is_cited_now = plain(without_markers(told)) == plain(without_markers(answer))
+            is_cited_now = plain(without_markers(streamed)) == plain(without_markers(answer))
             why = ask.CITATIONS_ADDED if is_cited_now else ask.ANOTHER_WAS_BETTER
         latest = max(self._texts, default=0)
         for round_ in list(self._texts):

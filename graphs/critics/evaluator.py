@@ -32,16 +32,14 @@ _CODE_OR_PATH = re.compile(r"`[^`\n]+`|(?<![\w./~-])(?:~|\.{1,2})?/\w[\w./-]*")
 
 @dataclass(frozen=True, slots=True)
 class JudgedSentence:
-    """One sentence of a draft without its markers, and the numbers of the strips it cites."""
+    """One sentence of a draft without its markers, and the numbers of the strips it cites.
+
+    A heading states nothing that could be cited.
+    """
 
     text: str
-    cites: tuple[int, ...]
-
-    @property
-    def is_heading(self) -> bool:
-        """Whether it is too short to state anything, and does not end as a sentence."""
-        is_short = word_count(self.text) < MIN_SENTENCE_WORDS
-        return is_short and not self.text.endswith(tuple(END_MARKS))
+    cites: tuple[int, ...] = ()
+    is_heading: bool = False
 
 
 class EvaluatorCritic:
@@ -138,15 +136,10 @@ class _Examined:
 
         relevance = best(self._strips)
         judged = [
-            (it, *_best_support(it, _known(by_strip, scores), self._bar))
+            (it.text, *_best_support(it, _known(by_strip, scores), self._bar))
             for it, by_strip in zip(self._sentences, self._support, strict=True)
         ]
-        supports = tuple((it.text, support) for it, support, _ in judged if support is not None)
-        sources = tuple(
-            (it.text, source)
-            for it, _, source in judged
-            if source is not None and (it.cites or not it.is_heading or len(judged) == 1)
-        )
+        supports = tuple((text, support) for text, support, _ in judged if support is not None)
         coverage = {part: best(places) for part, places in self._parts.items()}
         uncovered = tuple(
             part for part, value in coverage.items() if value is not None and value < COVERED
@@ -157,19 +150,21 @@ class _Examined:
             utility=mean_of([scores[self._utility], mean_of(coverage.values())]),
             supports=supports,
             weak=tuple(text for text, support in supports if support < SUPPORTED),
-            sources=sources,
+            sources=tuple((text, source) for text, _, source in judged if source is not None),
             uncovered=uncovered,
         )
 
 
 def sentences_of(draft: Draft) -> list[JudgedSentence]:
-    """The draft's sentences."""
-    judged = []
-    for start, end in answer_sentences(draft.answer_body):
+    """The draft's sentences; a few words among others are a heading, if no end mark follows."""
+    judged, spans = [], answer_sentences(draft.answer_body)
+    for start, end in spans:
         line = draft.answer_body[start:end]
-        named = (n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge))
+        cites = tuple(n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge))
         if text := without_markers(line).strip():
-            judged.append(JudgedSentence(text, tuple(named)))
+            is_short = word_count(text) < MIN_SENTENCE_WORDS and len(spans) > 1
+            is_heading = is_short and not cites and not text.endswith(tuple(END_MARKS))
+            judged.append(JudgedSentence(text, cites, is_heading))
     return judged
 
 
@@ -191,10 +186,11 @@ def _support_of(
     if support.keys() & (cited or strips).keys():
         return support
     for n, strip in strips.items():
-        if n not in support:
-            holds = _holds_values_of(text, cited.values() if n in cited else [strip])
-            pair = "support", with_answer(question, text), strip.text
-            support[n] = pairs.add(*pair) if holds else 0.0
+        if n in support:
+            continue
+        support[n] = 0.0
+        if _holds_values_of(text, cited.values() if n in cited else [strip]):
+            support[n] = pairs.add("support", with_answer(question, text), strip.text)
     return support
 
 
@@ -217,21 +213,21 @@ def _best_support(
     best = max(known, key=lambda n: known[n], default=None)
     if best is None or (sentence.cites and (own is None or own >= SUPPORTED)):
         return own, None
-    if known[best] >= bar:
-        return known[best], best
-    return own if sentence.cites else known[best], None
+    if sentence.cites and known[best] < bar:
+        return own, None
+    return known[best], best if known[best] >= bar and not sentence.is_heading else None
 
 
 def _holds_values_of(sentence: str, strips: Iterable[Strip]) -> bool:
     """Whether the sentence's numbers, code, paths, options and hosts all stand in the strips."""
-    shown = "\n".join(f"{it.title}\n{it.source}\n{it.full_text}" for it in strips)
-    said, held = normalize("NFKC", LIST_MARK.sub("", sentence)), normalize("NFKC", shown)
-    said = said.replace("[.]", ".")  # hosts that nothing may link
-    literals = [it for it in _CODE_OR_PATH.findall(said) if plain(it)]
+    texts = (f"{strip.title}\n{strip.source}\n{strip.full_text}" for strip in strips)
+    evidence = normalize("NFKC", "\n".join(texts))
+    claim = normalize("NFKC", LIST_MARK.sub("", sentence)).replace("[.]", ".")  # inert hosts
+    literals = filter(plain, _CODE_OR_PATH.findall(claim))
     return (
-        _numbers_in(said) <= _numbers_in(held)
-        and not unnamed_in(held, said)
-        and all(stands_in(it, held) for it in literals)
+        _numbers_in(claim) <= _numbers_in(evidence)
+        and not unnamed_in(evidence, claim)
+        and all(stands_in(literal, evidence) for literal in literals)
     )
 
 

@@ -202,9 +202,7 @@ class StreamParts:
             case ask.RetractEvent():
                 self._retracted[event.round] += 1
             case ask.TokenEvent() if "messages-tuple" in self._modes:
-                again = self._retracted[event.round]
-                draft = f"{event.round}.{again}" if again else event.round
-                chunk = AIMessageChunk(content=event.text, id=f"{self._run['run_id']}-{draft}")
+                chunk = AIMessageChunk(content=event.text, id=self._draft_id(event.round))
                 about = {**self._run, "langgraph_node": self._node, "round": event.round}
                 yield "messages", [chunk.model_dump(mode="json"), about]
             case ask.ErrorEvent():
@@ -215,6 +213,11 @@ class StreamParts:
         has_changed = self._state.change(event) or isinstance(event, ask.RunEvent)
         if has_changed and "values" in self._modes:
             yield "values", self._state.values
+
+    def _draft_id(self, round_: int) -> str:
+        """What is told anew after a retraction is another message."""
+        retracted = self._retracted[round_]
+        return f"{self._run['run_id']}-{round_}" + (f".{retracted}" if retracted else "")
 
     def _step(self, event: ask.StepEvent) -> Iterator[tuple[str, Any]]:
         outer = [f"{name}:{self._run['run_id']}" for name in event.path[:-1]]
