@@ -9,23 +9,24 @@ from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.errors import CriticFailed, EvaluatorFailed
 from graphs.generation.answer import EXTRACTIVE
-from graphs.generation.extractive import MIN_SENTENCE_WORDS
 from graphs.generation.prompts import LIST_MARK
 from graphs.grading.relevance import best_of, mean_of
 from graphs.grading.strips import evaluator_text
 from graphs.ports import Evaluator, with_answer
 from graphs.reflection.scores import SUPPORTED
-from graphs.text.citations import END_MARKS, answer_sentences, cited_numbers, without_markers
+from graphs.text.citations import answer_sentences, cited_numbers, without_markers
 from graphs.text.inert_markup import is_quoted
-from graphs.text.language import language_of
+from graphs.text.language import SMALL_WORDS, language_of, script_of
 from graphs.text.questions import subquestions_of, unnamed_in
-from graphs.text.sentences import plain, stands_in, word_count
+from graphs.text.sentences import IDEOGRAPHS, plain, stands_in
 from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 
 COVERED = 0.0
 """Below it one of several parts is called uncovered: no sentence is of use for it (grade 3)."""
 
+_HEADING = re.compile(r"#+ .*|\*\*[^*]*[^*.!?。！？]\*\*[:：]?")
+_TERM = re.compile(rf"[{IDEOGRAPHS}]|[^\W_{IDEOGRAPHS}]+")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9_.])\d+(?:[.,]\d+)*")
 _CODE_OR_PATH = re.compile(r"`[^`\n]+`|(?<![\w./~-])(?:~|\.{1,2})?/\w[\w./-]*")
 
@@ -156,14 +157,13 @@ class _Examined:
 
 
 def sentences_of(draft: Draft) -> list[JudgedSentence]:
-    """The draft's sentences; a few words among others are a heading, if no end mark follows."""
+    """The draft's sentences; what is alone is no heading."""
     judged, spans = [], answer_sentences(draft.answer_body)
     for start, end in spans:
         line = draft.answer_body[start:end]
         cites = tuple(n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge))
         if text := without_markers(line).strip():
-            is_short = word_count(text) < MIN_SENTENCE_WORDS and len(spans) > 1
-            is_heading = is_short and not cites and not text.endswith(tuple(END_MARKS))
+            is_heading = not cites and len(spans) > 1 and _HEADING.fullmatch(text) is not None
             judged.append(JudgedSentence(text, cites, is_heading))
     return judged
 
@@ -189,7 +189,7 @@ def _support_of(
         if n in support:
             continue
         support[n] = 0.0
-        if _holds_values_of(text, cited.values() if n in cited else [strip]):
+        if _may_support(text, cited.values() if n in cited else [strip]):
             support[n] = pairs.add("support", with_answer(question, text), strip.text)
     return support
 
@@ -218,17 +218,25 @@ def _best_support(
     return known[best], best if known[best] >= bar and not sentence.is_heading else None
 
 
-def _holds_values_of(sentence: str, strips: Iterable[Strip]) -> bool:
-    """Whether the sentence's numbers, code, paths, options and hosts all stand in the strips."""
+def _may_support(sentence: str, strips: Iterable[Strip]) -> bool:
+    """Whether the sentence's numbers, code, paths, options and hosts all stand in the strips.
+
+    And, in one language, any word of it that is none of grammar: a courtesy has none in common.
+    """
     texts = (f"{strip.title}\n{strip.source}\n{strip.full_text}" for strip in strips)
     evidence = normalize("NFKC", "\n".join(texts))
     claim = normalize("NFKC", LIST_MARK.sub("", sentence)).replace("[.]", ".")  # inert hosts
     literals = filter(plain, _CODE_OR_PATH.findall(claim))
     return (
-        _numbers_in(claim) <= _numbers_in(evidence)
+        (script_of(claim) != script_of(evidence) or bool(_terms_in(claim) & _terms_in(evidence)))
+        and _numbers_in(claim) <= _numbers_in(evidence)
         and not unnamed_in(evidence, claim)
         and all(stands_in(literal, evidence) for literal in literals)
     )
+
+
+def _terms_in(text: str) -> set[str]:
+    return set(_TERM.findall(text.casefold())) - SMALL_WORDS
 
 
 def _numbers_in(text: str) -> set[str]:

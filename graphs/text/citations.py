@@ -38,7 +38,7 @@ _CODE_OR_BACKTICKS = re.compile(rf"{_CODE}|`+")
 _CODE_OR_GROUP = re.compile(f"{_CODE}|{_GROUP}")
 _CODE_OR_LOOSE_GROUP = re.compile(f"{_CODE}|{_LOOSE_GROUP}")
 _PIECE = re.compile(f"{_CODE}|{_GROUP}|{_UNSETTLED}")
-END_MARKS = "。！？；.!?"
+_END_MARKS = "。！？；.!?"
 
 
 def with_marker(sentence: str, n: int) -> str:
@@ -46,7 +46,7 @@ def with_marker(sentence: str, n: int) -> str:
 
     A row of a table bears it in its last cell.
     """
-    body = sentence.rstrip(f"{END_MARKS}| ")
+    body = sentence.rstrip(f"{_END_MARKS}| ")
     blank = "\n" if body.endswith("\n```") else " " if body[-1:].isascii() else ""
     return f"{body}{blank}[{n}]{sentence[len(body) :]}"
 
@@ -236,7 +236,7 @@ def answer_sentences(answer: str) -> list[tuple[int, int]]:
         if leading and spans:
             spans[-1] = (spans[-1][0], leading.end())
             start = end - len(answer[leading.end() : end].lstrip())
-        if start < end and answer[start:end].strip(END_MARKS):
+        if start < end and answer[start:end].strip(_END_MARKS):
             spans.append((start, end))
     return spans
 
@@ -252,7 +252,7 @@ def whole_sentences(answer: str) -> str:
 def _is_whole(sentence: str) -> bool:
     """Whether it ends with its mark, and is no number of a list."""
     text = without_markers(sentence).rstrip("\"'”’」』）)】]*_ ")
-    return text.endswith(tuple(END_MARKS + "…")) and any(map(str.isalpha, text))
+    return text.endswith(tuple(_END_MARKS + "…")) and any(map(str.isalpha, text))
 
 
 def _citation(n: int, strip: Strip, spans: Sequence[tuple[int, int]]) -> Citation:

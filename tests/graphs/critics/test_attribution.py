@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from graphs.critics.evaluator import EvaluatorCritic
 from graphs.reflection.verdict import verdict_of
-from graphs.types import Passage, Scores, Task
+from graphs.types import Draft, Passage, Scores, Strip, Task
 from tests import fakes
 from tests.graphs.traced import Trace, traced
 
@@ -182,6 +183,24 @@ async def test_a_courtesy_is_not_cited(courtesy: str) -> None:
     trace = await asked(f"The service does listen on the port. {courtesy}")
 
     assert trace.answer == f"The service does listen on the port [1]. {courtesy}"
+
+
+@pytest.mark.parametrize(
+    ("says", "sources"),
+    [
+        ("The port changes. I hope this helps.", [("The port changes.", 1)]),
+        ("Der Port ist 9000. 端口可以修改。", [("端口可以修改。", 1)]),
+    ],
+    ids=["courtesy", "other language"],
+)
+async def test_an_evaluator_that_likes_everything_is_not_believed(
+    says: str, sources: list[tuple[str, int]]
+) -> None:
+    strip = Strip("p#0", "p", KNOWLEDGE[1], "Page", "a.md", "internal", (0, 0))
+    critic = EvaluatorCritic(fakes.FakeEvaluator(known={strip.text: 1.0}))
+    (judgement,), _ = await critic.judge(QUESTION, [Draft(says, (strip,))])
+
+    assert list(judgement.sources) == sources
 
 
 async def test_code_is_left_alone() -> None:
