@@ -172,9 +172,10 @@ class Judgement(_Value):
 
     `relevance` and `support` lie in 0…1, `utility` in -1…1; `likelihood` is the exponential of the
     mean log-probability of the draft's tokens. `supports` are its sentences with the support of
-    each, where they were judged one by one; `weak` are those without support,
-    `uncovered` the parts of the question it leaves open, `criticism` what the critic said of it
-    at once, if anything.
+    each, where they were judged one by one; `weak` are those without support, `sources` those that
+    cite no strip which supports them, with the number of the one that does best; `uncovered` the
+    parts of the question it leaves open, `criticism` what the critic said of it at once, if
+    anything.
     """
 
     relevance: float | None = None
@@ -183,6 +184,7 @@ class Judgement(_Value):
     likelihood: float | None = None
     supports: tuple[tuple[str, float], ...] = ()
     weak: tuple[str, ...] = ()
+    sources: tuple[tuple[str, int], ...] = ()
     uncovered: tuple[str, ...] = ()
     criticism: str = ""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.runs.run import SUBGRAPHS
-from app.schemas.ask import ANOTHER_WAS_BETTER, Event, RetractEvent, StepEvent
+from app.schemas.ask import ANOTHER_WAS_BETTER, CITATIONS_ADDED, Event, RetractEvent, StepEvent
 from graphs.text.inert_markup import inert
 from graphs.text.language import language_of
 from graphs.types import Language
@@ -73,6 +73,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "ambiguous": ("ambiguous", "模糊"),
     # Why a draft is withdrawn, where no criticism says so.
     ANOTHER_WAS_BETTER: (ANOTHER_WAS_BETTER, "另一份草稿更好"),
+    CITATIONS_ADDED: (CITATIONS_ADDED, "补上了引用"),
     "the model's reasoning is removed": ("the model's reasoning is removed", "那是模型的思考过程"),
     "deadline": ("deadline", "到了截止时间"),
     "cancelled": ("cancelled", "运行被取消"),

@@ -31,7 +31,9 @@ from graphs.ports import Services
 from graphs.reflection.scores import early_answer
 from graphs.reflection.verdict import verdict_of
 from graphs.state import Answer, Context, Question
+from graphs.text.citations import without_markers
 from graphs.text.inert_markup import told_once
+from graphs.text.sentences import plain
 from graphs.types import Component, Degraded, Draft, Image, Judgement, Passage, Usage
 from graphs.workflows.registry import Graph
 
@@ -446,11 +448,13 @@ class Run:
 
     def _settle_text(self) -> None:
         """End the stream with the answer: the best draft need not be the last one streamed."""
-        answer = self._state["answer"]
-        if "".join(self._texts.values()) == answer:
+        answer, streamed = self._state["answer"], "".join(self._texts.values())
+        if streamed == answer:
             return
-        stopped_by = self._state["stopped_by"]
-        why = stopped_by if stopped_by in ("deadline", "cancelled") else ask.ANOTHER_WAS_BETTER
+        why: str = self._state["stopped_by"]
+        if why not in ("deadline", "cancelled"):
+            is_cited_now = plain(without_markers(streamed)) == plain(without_markers(answer))
+            why = ask.CITATIONS_ADDED if is_cited_now else ask.ANOTHER_WAS_BETTER
         latest = max(self._texts, default=0)
         for round_ in list(self._texts):
             self._tell_text({"retract": {"round": round_, "reason": why}})

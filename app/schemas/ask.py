@@ -29,7 +29,8 @@ MAX_PASSAGES, MAX_PASSAGE_CHARS = 100, 20_000
 RETRY_MS = 3000
 """How long a client waits before it follows a run again whose stream has broken off."""
 ANOTHER_WAS_BETTER = "another draft was better"
-"""The reason of a retraction."""
+CITATIONS_ADDED = "its citations are added"
+"""Reasons of a retraction."""
 # Unicode's line separators split lines in some clients; halves of a character are no UTF-8.
 _UNSAFE = re.compile("[\u2028\u2029\x85\ud800-\udfff]")
 _CONTROLS = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"

@@ -1,46 +1,56 @@
 """The evaluator as Self-RAG's critic: sentences judged for support, parts for coverage."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from unicodedata import normalize
 
 from langchain_core.runnables.utils import gather_with_concurrency
 
 from graphs.errors import CriticFailed, EvaluatorFailed
+from graphs.generation.answer import EXTRACTIVE
+from graphs.generation.prompts import LIST_MARK
 from graphs.grading.relevance import best_of, mean_of
 from graphs.grading.strips import evaluator_text
 from graphs.ports import Evaluator, with_answer
 from graphs.reflection.scores import SUPPORTED
 from graphs.text.citations import answer_sentences, cited_numbers, without_markers
 from graphs.text.inert_markup import is_quoted
-from graphs.text.language import language_of
-from graphs.text.questions import subquestions_of
+from graphs.text.language import SMALL_WORDS, language_of, script_of
+from graphs.text.questions import subquestions_of, unnamed_in
+from graphs.text.sentences import IDEOGRAPHS, plain, stands_in
 from graphs.types import Bars, Draft, Judgement, Strip, Task, Usage
 from prompts import prompt
 
 COVERED = 0.0
 """Below it one of several parts is called uncovered: no sentence is of use for it (grade 3)."""
 
+_HEADING = re.compile(r"#+ .*|\*\*[^*]*[^*.!?。！？]\*\*[:：]?")
+_TERM = re.compile(rf"[{IDEOGRAPHS}]|[^\W_{IDEOGRAPHS}]+")
+_NUMBER = re.compile(r"(?<![A-Za-z0-9_.])\d+(?:[.,]\d+)*")
+_CODE_OR_PATH = re.compile(r"`[^`\n]+`|(?<![\w./~-])(?:~|\.{1,2})?/\w[\w./-]*")
+
 
 @dataclass(frozen=True, slots=True)
 class JudgedSentence:
-    """One sentence of a draft without its markers, and the strips that may carry it."""
+    """One sentence of a draft without its markers, and the numbers of the strips it cites.
+
+    A heading states nothing that could be cited.
+    """
 
     text: str
-    evidence: tuple[Strip, ...]
-
-    @property
-    def is_quoted(self) -> bool:
-        """Whether it stands word for word in its evidence, which supports it then."""
-        linked = [strip.source for strip in self.evidence]
-        return any(is_quoted(self.text, strip.full_text, linked) for strip in self.evidence)
+    cites: tuple[int, ...] = ()
+    is_heading: bool = False
 
 
 class EvaluatorCritic:
     """Judges without a language model.
 
     A draft's relevance is that of its best strip, its support the mean over its sentences, each by
-    the best of the strips it cites. Its utility is that of the whole answer; of a question of
-    several parts the mean of it and of how well the best sentence serves each part.
+    the best of the strips it cites; where none of them supports it, or none is cited, by the strip
+    that does best, which is then its source. No strip supports values that it does not hold, and
+    what stands in it word for word it does. A draft's utility is that of the whole answer; of a
+    question of several parts the mean of it and of how well the best sentence serves each part.
     """
 
     def __init__(self, evaluator: Evaluator, bars: Bars | None = None) -> None:
@@ -60,7 +70,8 @@ class EvaluatorCritic:
         self, question: str, drafts: Sequence[Draft]
     ) -> tuple[Sequence[Judgement], Usage]:
         pairs = _Pairs()
-        examined = [_Examined(question, draft, pairs) for draft in drafts]
+        bar = max(SUPPORTED, self.bars.support)
+        examined = [_Examined(question, draft, pairs, bar) for draft in drafts]
         scores, usage = await self._scores(pairs)
         return [draft.judgement(scores) for draft in examined], usage
 
@@ -105,21 +116,15 @@ class _Pairs:
 class _Examined:
     """The pairs of one draft, and the judgement that their scores make."""
 
-    def __init__(self, question: str, draft: Draft, pairs: _Pairs) -> None:
-        self._sentences = sentences_of(draft)
+    def __init__(self, question: str, draft: Draft, pairs: _Pairs, bar: float) -> None:
+        self._sentences, self._bar = sentences_of(draft), bar
         parts = subquestions_of(question)
         self._strips = [
             pairs.add("relevance", each, evaluator_text(strip, with_title=True))
             for each in dict.fromkeys([question, *parts])
             for strip in draft.knowledge
         ]
-        self._support = [
-            [
-                pairs.add("support", with_answer(question, sentence.text), strip.text)
-                for strip in (() if sentence.is_quoted else sentence.evidence)
-            ]
-            for sentence in self._sentences
-        ]
+        self._support = [_support_of(it, question, draft, pairs) for it in self._sentences]
         self._utility = pairs.add("utility", question, without_markers(draft.answer_body))
         self._parts = {
             part: [pairs.add("utility", part, sentence.text) for sentence in self._sentences]
@@ -131,11 +136,11 @@ class _Examined:
             return best_of(scores[place] for place in places)
 
         relevance = best(self._strips)
-        judged = (
-            (it.text, 1.0 if it.is_quoted else best(places))
-            for it, places in zip(self._sentences, self._support, strict=True)
-        )
-        supports = tuple((text, support) for text, support in judged if support is not None)
+        judged = [
+            (it.text, *_best_support(it, _known(by_strip, scores), self._bar))
+            for it, by_strip in zip(self._sentences, self._support, strict=True)
+        ]
+        supports = tuple((text, support) for text, support, _ in judged if support is not None)
         coverage = {part: best(places) for part, places in self._parts.items()}
         uncovered = tuple(
             part for part, value in coverage.items() if value is not None and value < COVERED
@@ -146,20 +151,96 @@ class _Examined:
             utility=mean_of([scores[self._utility], mean_of(coverage.values())]),
             supports=supports,
             weak=tuple(text for text, support in supports if support < SUPPORTED),
+            sources=tuple((text, source) for text, _, source in judged if source is not None),
             uncovered=uncovered,
         )
 
 
 def sentences_of(draft: Draft) -> list[JudgedSentence]:
-    """The draft's sentences; one that cites nothing may rest on any strip of its knowledge."""
-    judged = []
-    for start, end in answer_sentences(draft.answer_body):
+    """The draft's sentences; what is alone is no heading."""
+    judged, spans = [], answer_sentences(draft.answer_body)
+    for start, end in spans:
         line = draft.answer_body[start:end]
-        named = [n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge)]
-        evidence = tuple(draft.knowledge[n - 1] for n in named) or draft.knowledge
+        cites = tuple(n for n in cited_numbers(line) or draft.cites if n <= len(draft.knowledge))
         if text := without_markers(line).strip():
-            judged.append(JudgedSentence(text, evidence))
+            is_heading = not cites and len(spans) > 1 and _HEADING.fullmatch(text) is not None
+            judged.append(JudgedSentence(text, cites, is_heading))
     return judged
+
+
+def _support_of(
+    sentence: JudgedSentence, question: str, draft: Draft, pairs: _Pairs
+) -> dict[int, float | _Place]:
+    """By the number of each strip that may carry it: its support, or the pair that will tell it.
+
+    A quotation rests on what it cites. The values of a sentence that cites several strips may be
+    spread over them.
+    """
+    text, strips = sentence.text, dict(enumerate(draft.knowledge, start=1))
+    linked = [strip.source for strip in draft.knowledge]
+    cited = {n: strips[n] for n in sentence.cites}
+    if cited and draft.generator == EXTRACTIVE:
+        strips = cited
+    quoted = [n for n, strip in strips.items() if is_quoted(text, strip.full_text, linked)]
+    support: dict[int, float | _Place] = dict.fromkeys(quoted, 1.0)
+    if support.keys() & (cited or strips).keys():
+        return support
+    for n, strip in strips.items():
+        if n in support:
+            continue
+        support[n] = 0.0
+        if _may_support(text, cited.values() if n in cited else [strip]):
+            support[n] = pairs.add("support", with_answer(question, text), strip.text)
+    return support
+
+
+def _known(
+    by_strip: Mapping[int, float | _Place], scores: Mapping[_Place, float | None]
+) -> dict[int, float]:
+    """The support by each strip, in their order, as far as it is known."""
+    values = ((n, it if isinstance(it, float) else scores[it]) for n, it in by_strip.items())
+    return {n: value for n, value in sorted(values) if value is not None}
+
+
+def _best_support(
+    sentence: JudgedSentence, known: Mapping[int, float], bar: float
+) -> tuple[float | None, int | None]:
+    """The sentence's support, and its source where it cites none that supports it.
+
+    What it cites counts where nothing is known of that, and where no strip reaches the bar.
+    """
+    own = best_of(known.get(n) for n in sentence.cites)
+    best = max(known, key=lambda n: known[n], default=None)
+    if best is None or (sentence.cites and (own is None or own >= SUPPORTED)):
+        return own, None
+    if sentence.cites and known[best] < bar:
+        return own, None
+    return known[best], best if known[best] >= bar and not sentence.is_heading else None
+
+
+def _may_support(sentence: str, strips: Iterable[Strip]) -> bool:
+    """Whether the sentence's numbers, code, paths, options and hosts all stand in the strips.
+
+    And, in one language, any word of it that is none of grammar: a courtesy has none in common.
+    """
+    texts = (f"{strip.title}\n{strip.source}\n{strip.full_text}" for strip in strips)
+    evidence = normalize("NFKC", "\n".join(texts))
+    claim = normalize("NFKC", LIST_MARK.sub("", sentence)).replace("[.]", ".")  # inert hosts
+    literals = filter(plain, _CODE_OR_PATH.findall(claim))
+    return (
+        (script_of(claim) != script_of(evidence) or bool(_terms_in(claim) & _terms_in(evidence)))
+        and _numbers_in(claim) <= _numbers_in(evidence)
+        and not unnamed_in(evidence, claim)
+        and all(stands_in(literal, evidence) for literal in literals)
+    )
+
+
+def _terms_in(text: str) -> set[str]:
+    return set(_TERM.findall(text.casefold())) - SMALL_WORDS
+
+
+def _numbers_in(text: str) -> set[str]:
+    return {number.replace(",", "") for number in _NUMBER.findall(text)}
 
 
 def criticism_of(question: str, judgement: Judgement) -> str:

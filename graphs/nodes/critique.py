@@ -9,9 +9,8 @@ from graphs.critics.judging import Judgements, judged
 from graphs.errors import CriticFailed
 from graphs.nodes.prepare import plan_of
 from graphs.ports import Services
-from graphs.reflection.scores import accepted, score_of
+from graphs.reflection.scores import accepted, answered, score_of
 from graphs.state import Context, State, effective_question, options_of, total_usage
-from graphs.text.citations import citations_in
 from graphs.text.inert_markup import inert
 from graphs.text.sentences import plain
 from graphs.types import Critique, Draft, Judgement, Plan, StoppedBy, Usage
@@ -45,7 +44,7 @@ async def critique(state: State, runtime: Runtime[Context], *, services: Service
     spent = total_usage(state) + usage
     stopped_by = "budget" if draft.budget_exhausted else end_of(rounds, spent, context)
     return {
-        **best_update(state.get("best"), draft, is_accepted=rounds[-1].accepted),
+        **best_update(state.get("best"), draft, context, is_accepted=rounds[-1].accepted),
         "draft": draft,
         "seen": [*state.get("seen", []), plain(draft.answer)],
         "critique": rounds,
@@ -81,18 +80,11 @@ def end_of(rounds: list[Critique], spent: Usage, context: Context) -> StoppedBy 
     return "max_critic" if len(rounds) > context.max_critic else None
 
 
-def best_update(best: Draft | None, draft: Draft, *, is_accepted: bool) -> State:
+def best_update(best: Draft | None, draft: Draft, context: Context, *, is_accepted: bool) -> State:
     """The best draft is the answer, not the last; an accepted one is the best."""
     if best is not None and best.critique_score >= draft.critique_score and not is_accepted:
         return {"best": best}
-    return {
-        "best": draft,
-        "answer": draft.answer,
-        "citations": citations_in(draft.answer, draft.knowledge, draft.cites),
-        "judgement": draft.judgement,
-        "missing": list(draft.missing),
-        "generator": draft.generator,
-    }
+    return {**answered(draft, context), "best": draft}
 
 
 def _entry(state: State, judgement: Judgement, plan: Plan, context: Context) -> Critique:

@@ -15,7 +15,7 @@ from graphs.generation.extractive import candidate_sentences, compose, first_sen
 from graphs.grading.strips import internal_knowledge, join
 from graphs.options import Context
 from graphs.state import Answer, Question, State
-from graphs.text.citations import citations_in, without_markers
+from graphs.text.citations import citations_in, with_sources, without_markers
 from graphs.text.inert_markup import markup_of
 from graphs.text.language import answer_language
 from graphs.text.sentences import plain
@@ -93,14 +93,32 @@ def selected(drafts: Sequence[Draft], context: Context) -> State:
     """What the chosen draft makes of the run; there must be one."""
     chosen = replace(choose(drafts, closed=bool(context.choices)), chosen=True)
     return {
+        **answered(chosen, context),
         "candidates": [chosen if draft.n == chosen.n else draft for draft in drafts],
         "draft": chosen,
-        "answer": chosen.answer,
-        "citations": citations_in(chosen.answer, chosen.knowledge, chosen.cites),
-        "judgement": chosen.judgement,
-        "missing": list(chosen.missing),
-        "generator": chosen.generator,
         "stopped_by": chosen.stopped_by,
+    }
+
+
+def answered(draft: Draft, context: Context) -> State:
+    """The draft as the run's answer, its sentences cited by the judgement (attribution).
+
+    Quotations are cited by their strips. A choice of a closed set is the caller's own text, which
+    no marker stands in.
+    """
+    answer, cites = draft.answer, draft.cites
+    if draft.judgement and draft.judgement.sources and draft.generator != EXTRACTIVE:
+        sources = dict(draft.judgement.sources)
+        if context.choices:
+            cites = tuple(sources.values())
+        else:
+            answer = with_sources(answer, sources)
+    return {
+        "answer": answer,
+        "citations": citations_in(answer, draft.knowledge, cites),
+        "judgement": draft.judgement,
+        "missing": list(draft.missing),
+        "generator": draft.generator,
     }
 
 

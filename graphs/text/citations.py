@@ -42,8 +42,11 @@ _END_MARKS = "。！？；.!?"
 
 
 def with_marker(sentence: str, n: int) -> str:
-    """The sentence with `[n]` before its end mark; a block of code is closed by its own line."""
-    body = sentence.rstrip(_END_MARKS)
+    """The sentence with `[n]` before its end mark; a block of code is closed by its own line.
+
+    A row of a table bears it in its last cell.
+    """
+    body = sentence.rstrip(f"{_END_MARKS}| ")
     blank = "\n" if body.endswith("\n```") else " " if body[-1:].isascii() else ""
     return f"{body}{blank}[{n}]{sentence[len(body) :]}"
 
@@ -61,6 +64,17 @@ def renumbered(text: str, numbers: Mapping[int, int]) -> str:
         pieces += [text[at : marker.start()], f"[{numbers.get(n, n)}]"]
         at = marker.end()
     return "".join([*pieces, text[at:]])
+
+
+def with_sources(answer: str, sources: Mapping[str, int]) -> str:
+    """The answer with these sentences, named without markers, citing their number alone."""
+    pieces, at = list[str](), 0
+    for start, end in answer_sentences(answer):
+        sentence = without_markers(answer[start:end]).strip()
+        if sentence in sources and with_closed_code(sentence) == sentence:
+            pieces += [answer[at:start], with_marker(sentence, sources[sentence])]
+            at = end
+    return "".join([*pieces, answer[at:]])
 
 
 def without_markers(text: str) -> str:

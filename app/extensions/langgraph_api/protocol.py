@@ -4,6 +4,7 @@ An assistant is a workflow, a thread a conversation, a checkpoint a turn of it. 
 those of `POST /ask`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -177,6 +178,7 @@ class StreamParts:
         self._state = RunValues(run, before)
         self._modes, self._subgraphs, self._after = modes, subgraphs, after
         self._node, self._has_failed = "", False
+        self._retracted = Counter[int]()
 
     def __call__(self, number: int, event: ask.Event) -> str:
         parts = list(self.parts(event))
@@ -197,10 +199,10 @@ class StreamParts:
                 yield "metadata", {**self._run, "attempt": 1}
             case ask.StepEvent():
                 yield from self._step(event)
+            case ask.RetractEvent():
+                self._retracted[event.round] += 1
             case ask.TokenEvent() if "messages-tuple" in self._modes:
-                chunk = AIMessageChunk(
-                    content=event.text, id=f"{self._run['run_id']}-{event.round}"
-                )
+                chunk = AIMessageChunk(content=event.text, id=self._draft_id(event.round))
                 about = {**self._run, "langgraph_node": self._node, "round": event.round}
                 yield "messages", [chunk.model_dump(mode="json"), about]
             case ask.ErrorEvent():
@@ -211,6 +213,11 @@ class StreamParts:
         has_changed = self._state.change(event) or isinstance(event, ask.RunEvent)
         if has_changed and "values" in self._modes:
             yield "values", self._state.values
+
+    def _draft_id(self, round_: int) -> str:
+        """What is told anew after a retraction is another message."""
+        retracted = self._retracted[round_]
+        return f"{self._run['run_id']}-{round_}" + (f".{retracted}" if retracted else "")
 
     def _step(self, event: ask.StepEvent) -> Iterator[tuple[str, Any]]:
         outer = [f"{name}:{self._run['run_id']}" for name in event.path[:-1]]

@@ -34,9 +34,9 @@ async def test_the_evaluator_is_not_asked_whether_a_source_supports_its_own_word
         "p#0", "p", "The mill opened in 1852. It burned.", "T", "a.md", "internal", (0, 0)
     )
     evaluator = FakeEvaluator()
-    draft = Draft("The mill opened in 1852 [1]. It stands by the sea [1].", (source,))
+    draft = Draft("The mill opened in 1852 [1]. The mill stands by the sea [1].", (source,))
     (judgement,), _ = await EvaluatorCritic(evaluator).judge("When did it open?", [draft])
 
     asked = dict(zip(evaluator.tasks, evaluator.calls, strict=True))["support"]
-    assert [pair[0].endswith("It stands by the sea.") for pair in asked] == [True]
+    assert [pair[0].endswith("The mill stands by the sea.") for pair in asked] == [True]
     assert dict(judgement.supports)["The mill opened in 1852."] == 1.0

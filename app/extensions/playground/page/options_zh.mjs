@@ -78,6 +78,7 @@ export const WORKFLOWS = {
 /** Why a draft was taken back, where no criticism says so. */
 export const REASONS = {
   "another draft was better": "另一份草稿更好",
+  "its citations are added": "补上了引用",
   "the model's reasoning is removed": "那是模型的思考过程",
 };
 

@@ -10,7 +10,9 @@ function sentences(text) {
   return found.length > MOST ? [text] : found;
 }
 
-const same = (a, b) => a.trim() === b.trim();
+/** Citations are added to what stays. */
+const bare = (text) => text.replace(/\s?\[\d{1,3}\]/g, "").trim();
+const same = (a, b) => bare(a) === bare(b);
 
 /**
  * The former draft and the one at hand, joined: [{kind, text}], of kind same, removed, added, or

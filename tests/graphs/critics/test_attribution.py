@@ -1,0 +1,257 @@
+"""Attribution: sentences of a model's answer are cited by the strips that support them best."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from graphs.critics.evaluator import EvaluatorCritic
+from graphs.reflection.verdict import verdict_of
+from graphs.types import Draft, Passage, Scores, Strip, Task
+from tests import fakes
+from tests.graphs.traced import Trace, traced
+
+QUESTION, ZH_QUESTION = "How is the port changed?", "如何修改端口？"
+KNOWLEDGE = [
+    "The service does listen on the port 8000 unless told otherwise.",
+    "The variable `SELFCRAG_PORT` changes the port of the service.",
+]
+ZH_KNOWLEDGE = [
+    "除非另有设置，服务监听的端口是 8000。",
+    "变量 `SELFCRAG_PORT` 可以修改服务的端口。",
+]
+SPLIT = ["The tower of Umbra is 87 metres tall.", "The tower of Umbra has 300 steps."]
+workflows = pytest.mark.parametrize("workflow", ["self_rag", "self_crag"])
+
+
+@dataclass
+class SentenceEvaluator(fakes.FakeEvaluator):
+    """All is relevant and of use; a sentence is supported as far as the strip has its words."""
+
+    async def score(self, task: Task, pairs: Sequence[tuple[str, str]]) -> Scores:
+        self.calls.append(list(pairs))
+        self.tasks.append(task)
+        if task != "support":
+            return Scores((1.0,) * len(pairs))
+        return Scores(tuple(_share(said.partition(" [SEP] ")[2], held) for said, held in pairs))
+
+
+def _share(said: str, held: str) -> float | None:
+    words = set(fakes.WORD.findall(said.lower()))
+    return len(words & set(fakes.WORD.findall(held.lower()))) / max(1, len(words))
+
+
+async def asked(
+    says: str, knowledge: Sequence[str] = KNOWLEDGE, workflow: str = "self_crag", **options: object
+) -> Trace:
+    """One draft from all of the knowledge, which the evaluator judges."""
+    if workflow == "self_rag":  # a draft a passage: one that holds the strips
+        passages = [fakes.passage(" ".join(knowledge))]
+    else:
+        passages = [fakes.passage(text, n) for n, text in enumerate(knowledge)]
+    question = ZH_QUESTION if knowledge == ZH_KNOWLEDGE else QUESTION
+    services = fakes.services(
+        fakes.FakeRetriever(passages), SentenceEvaluator(), chat=fakes.ScriptedChat(answers=[says])
+    )
+    return await traced(services, question, workflow, retrieval="always", max_critic=0, **options)
+
+
+@pytest.mark.parametrize(
+    ("says", "cited"),
+    [
+        (
+            "The service does listen on the port 8000. `SELFCRAG_PORT` changes the port!",
+            "The service does listen on the port 8000 [1]. `SELFCRAG_PORT` changes the port [2]!",
+        ),
+        ("- The port is 8000\n- **Changes**: the variable", None),
+        (
+            "| Key |\n|---|\n| the service: the port 8000 |",
+            "| Key |\n|---|\n| the service: the port 8000 [1] |",
+        ),
+        (
+            "**Port**\n\nThe port is 8000.\n\n**The service**\n\n8000.",
+            "**Port**\n\nThe port is 8000 [1].\n\n**The service**\n\n8000 [1].",
+        ),
+        ("Port 8000", "Port 8000 [1]"),
+        (
+            "1. The port changes.\n2. The service does listen on 8000.",
+            "1. The port changes [2].\n2. The service does listen on 8000 [1].",
+        ),
+    ],
+    ids=["sentences", "list", "table", "headings", "alone", "numbered"],
+)
+async def test_sentences_that_cite_nothing_are_cited(says: str, cited: str | None) -> None:
+    trace = await asked(says)
+
+    assert trace.answer == (cited or "- The port is 8000 [1]\n- **Changes**: the variable [2]")
+
+
+@pytest.mark.parametrize(
+    ("says", "cited"),
+    [
+        (
+            "服务监听的端口是 8000。变量 `SELFCRAG_PORT` 修改端口。",
+            "服务监听的端口是 8000 [1]。变量 `SELFCRAG_PORT` 修改端口[2]。",
+        ),
+        ("服务监听的端口是８０００！", "服务监听的端口是８０００[1]！"),
+        ("服务监听的端口是 8000[2]。", "服务监听的端口是 8000 [1]。"),
+        ("服务监听的端口是 9000。希望有帮助。", "服务监听的端口是 9000。希望有帮助。"),
+    ],
+)
+async def test_in_chinese_as_well(says: str, cited: str) -> None:
+    trace = await asked(says, ZH_KNOWLEDGE)
+
+    assert trace.answer == cited
+
+
+@workflows
+async def test_citations_and_verdict_agree_with_the_text(workflow: str) -> None:
+    trace = await asked("Courtesy apart: 42. The service does listen on 8000.", workflow=workflow)
+
+    answer, citations = trace.answer, trace.output["citations"]
+    assert answer == "Courtesy apart: 42. The service does listen on 8000 [1]."
+    assert [answer[slice(*span)] for it in citations for span in it.spans] == [
+        "The service does listen on 8000 [1]."
+    ]
+    assert "port 8000" in citations[0].text
+    sentences = verdict_of(trace.output).sentences
+    assert [(it.label, it.citations) for it in sentences] == [
+        ("unsupported", ()),
+        ("supported", (1,)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("says", "cited"),
+    [
+        ("The service does listen on 8000 [2].", "The service does listen on 8000 [1]."),
+        ("[2] The service does listen on 8000.", "The service does listen on 8000 [1]."),
+        ("The service [2] does listen on 8000.", "The service does listen on 8000 [1]."),
+        ("The service does listen on the port [1].", "The service does listen on the port [1]."),
+        ("Gravity bends all light [2].", "Gravity bends all light [2]."),
+        ("The port 8000 changes by a variable [1][2].", None),
+    ],
+    ids=["wrong", "before", "within", "right", "nowhere", "both"],
+)
+async def test_a_marker_that_is_wrong_is_replaced(says: str, cited: str | None) -> None:
+    assert (await asked(says)).answer == (cited or says)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "The service does listen on the port 9000.",
+        "The service does listen on the port 8000, 2000000000000 bytes.",
+        "The variable `SELFCRAG_PORTS` changes the port.",
+        "The variable --port changes the port.",
+        "The service does listen on the port /ask.",
+        "The service does listen on port.example.org.",
+        "The service does listen on the port 8000 and `SELFCRAG_PORT` changes it.",
+    ],
+)
+async def test_values_that_stand_in_no_strip_leave_a_sentence_unsupported(says: str) -> None:
+    trace = await asked(says)
+
+    assert trace.answer.replace("[.]", ".") == says
+    assert trace.output["citations"] == []
+    assert [it.label for it in verdict_of(trace.output).sentences] == ["unsupported"]
+    assert trace.output["judgement"].weak
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "The service does listen on the port ８，０００.",
+        "The service does listen on the port 8,000.",
+        "8. The service does listen on the port.",
+    ],
+)
+async def test_values_are_known_however_they_are_written(says: str) -> None:
+    assert [it.n for it in (await asked(says)).output["citations"]] == [1]
+
+
+async def test_values_may_be_spread_over_the_strips_that_are_cited() -> None:
+    says = "The tower of Umbra is 87 metres tall and has 300 steps [1][2]."
+
+    assert [it.n for it in (await asked(says, SPLIT)).output["citations"]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "courtesy", ["I hope this helps.", "I hope this helps [1]!", "Sure, here is how it works:"]
+)
+async def test_a_courtesy_is_not_cited(courtesy: str) -> None:
+    trace = await asked(f"The service does listen on the port. {courtesy}")
+
+    assert trace.answer == f"The service does listen on the port [1]. {courtesy}"
+
+
+@pytest.mark.parametrize(
+    ("says", "sources"),
+    [
+        ("The port changes. I hope this helps.", [("The port changes.", 1)]),
+        ("Der Port ist 9000. 端口可以修改。", [("端口可以修改。", 1)]),
+    ],
+    ids=["courtesy", "other language"],
+)
+async def test_an_evaluator_that_likes_everything_is_not_believed(
+    says: str, sources: list[tuple[str, int]]
+) -> None:
+    strip = Strip("p#0", "p", KNOWLEDGE[1], "Page", "a.md", "internal", (0, 0))
+    critic = EvaluatorCritic(fakes.FakeEvaluator(known={strip.text: 1.0}))
+    (judgement,), _ = await critic.judge(QUESTION, [Draft(says, (strip,))])
+
+    assert list(judgement.sources) == sources
+
+
+async def test_code_is_left_alone() -> None:
+    code = "```python\nthe_port = ports[2]\n# The service does listen on the port 8000.\n```"
+    trace = await asked(f"The service does listen on the port:\n{code}\nIt changes the port.")
+
+    assert trace.answer == f"The service does listen on the port: [1]\n{code}\n" + (
+        "It changes the port [2]."
+    )
+    assert [it.n for it in trace.output["citations"]] == [1, 2]
+
+
+@workflows
+async def test_quotations_stay_as_they_are(workflow: str) -> None:
+    passages: list[Passage] = [fakes.passage(text, n) for n, text in enumerate(KNOWLEDGE)]
+    services = fakes.services(fakes.FakeRetriever(passages), SentenceEvaluator())
+    trace = await traced(services, QUESTION, workflow, retrieval="always")
+
+    assert trace.answer == trace.output["candidates"][0].answer
+    assert trace.output["generator"] == "extractive"
+
+
+async def test_a_choice_is_cited_beside_its_text() -> None:
+    trace = await asked("8000", choices=["8000", "9000"])
+
+    assert trace.answer == "8000"
+    assert [(it.n, it.spans) for it in trace.output["citations"]] == [(1, ((0, 4),))]
+
+
+async def test_a_revision_that_says_the_same_again_is_unchanged() -> None:
+    says = "The service does listen on the port. I hope this helps."
+    passages = [fakes.passage(text, n) for n, text in enumerate(KNOWLEDGE)]
+    chat = fakes.ScriptedChat(answers=[says])
+    services = fakes.services(fakes.FakeRetriever(passages), SentenceEvaluator(), chat=chat)
+    trace = await traced(services, QUESTION, "self_crag", retrieval="always")
+
+    assert trace.output["stopped_by"] == "unchanged"
+    assert trace.answer == "The service does listen on the port [1]. I hope this helps."
+
+
+async def test_the_evaluator_is_asked_once_a_round() -> None:
+    passages = [fakes.passage(text, n) for n, text in enumerate(KNOWLEDGE)]
+    evaluator = SentenceEvaluator()
+    chat = fakes.ScriptedChat(answers=["It does listen on the port [2]. It is 9000."])
+    services = fakes.services(fakes.FakeRetriever(passages), evaluator, chat=chat)
+    await traced(services, QUESTION, "self_crag", retrieval="always", max_critic=0)
+
+    (pairs,) = [
+        pairs
+        for task, pairs in zip(evaluator.tasks, evaluator.calls, strict=True)
+        if task == "support"
+    ]
+    assert {held for _, held in pairs} == set(KNOWLEDGE)
+    assert not any("9000" in said for said, _ in pairs), "no strip holds it"
